@@ -1,0 +1,48 @@
+# Everything a developer or CI runs. It needs Python 3.11 or newer; `make test` brings the rest into .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: test lint types layers unit demo bench lock format clean
+
+test: lint types layers unit  ## all that must hold
+
+$(READY): requirements-dev.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $(READY)
+
+lint: $(READY)  ## style
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+layers: $(READY)  ## the direction of imports
+	$(BIN)/lint-imports
+
+unit: $(READY)  ## unit and integration tests
+	$(BIN)/pytest -n auto
+
+demo: $(READY)  ## check and draw the shipped workflows
+	$(BIN)/awf workflows
+	$(BIN)/awf validate workflows
+	$(BIN)/awf show quick-dev
+
+bench: $(READY)  ## what is measured
+	$(BIN)/python bench/validate.py
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: $(READY)  ## choose versions anew
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-emit-find-links --no-annotate --no-header --group dev --output-file requirements-dev.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,92 @@
+"""Where workflows are found: a path, or a bare name looked up in a fixed order of directories."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.app.files import SUFFIX, workflow_files
+from pipeline.errors import AwfError
+from pipeline.language.names import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A workflow file: the name it is called by, where it is, and where its prompt files are looked for."""
+
+    name: str
+    path: Path
+    shown: str  # how messages call the file
+    prompt_roots: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """A directory that is searched for workflows, and what it is called."""
+
+    directory: Path
+    title: str
+    shipped: bool = False
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The workflows that can be named from a directory."""
+
+    cwd: Path
+    home: Path
+    shipped: Path
+
+    def shelves(self) -> tuple[Shelf, ...]:
+        """The directories searched, the first to have a name winning."""
+        root = repository_root(self.cwd)
+        folders = [self.cwd, *([root] if root and root != self.cwd else [])]
+        local = [Shelf(folder / below, "project") for folder in folders for below in ("workflows", ".awf/workflows")]
+        personal = Shelf(self.home / ".config/awf/workflows", "personal")
+        return (*local, personal, Shelf(self.shipped, "shipped", shipped=True))
+
+    def entries(self) -> Iterator[tuple[Shelf, Entry]]:
+        """Every workflow on every shelf, winners before those they shadow."""
+        seen: set[Path] = set()
+        for shelf in self.shelves():
+            for path in sorted(shelf.directory.glob(f"*{SUFFIX}")):
+                if path.resolve() not in seen:
+                    yield shelf, self._entry(path, shipped=shelf.shipped)
+                seen.add(path.resolve())
+
+    def find(self, reference: str) -> Entry:
+        """The workflow a person means by a path or a name."""
+        path = self.cwd / reference
+        if _is_path(reference) or path.is_file():
+            return self._entry(path)
+        names = []
+        for _, entry in self.entries():
+            if entry.name == reference:
+                return entry
+            names.append(entry.name)
+        help = did_you_mean(reference, names) or 'see "awf workflows" for those that are found'
+        raise AwfError(f'there is no workflow "{reference}"', help=help)
+
+    def expand(self, reference: str) -> list[Entry]:
+        """The workflows meant by a path, a name, or a directory that holds them."""
+        directory = self.cwd / reference
+        if not directory.is_dir():
+            return [self.find(reference)]
+        entries = [self._entry(path) for path in workflow_files(directory)]
+        if not entries:
+            raise AwfError(f'the directory "{reference}" holds no workflow', help=f'their names end in "{SUFFIX}"')
+        return entries
+
+    def _entry(self, path: Path, *, shipped: bool = False) -> Entry:
+        root = None if shipped else repository_root(path.parent)
+        roots = (*([root] if root else []), path.parent)
+        shown = path.relative_to(self.cwd) if path.is_relative_to(self.cwd) else path
+        return Entry(path.name.removesuffix(SUFFIX), path, str(shown), roots)
+
+
+def _is_path(reference: str) -> bool:
+    return "/" in reference or reference.endswith(".kdl")
+
+
+def repository_root(directory: Path) -> Path | None:
+    """The nearest directory at or above this one that holds a `.git`."""
+    return next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), None)

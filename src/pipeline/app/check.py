@@ -1,0 +1,107 @@
+"""Everything that can be said about a workflow before it runs: the language's rules, the graph's, and the files'."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+
+from pipeline.app.catalog import Catalog, Entry
+from pipeline.app.files import load_file
+from pipeline.errors import AwfError
+from pipeline.graph import rules as graph_rules
+from pipeline.graph.build import build
+from pipeline.language.diagnostics import Diagnostic, Problem, has_errors
+from pipeline.language.load import Draft
+from pipeline.language.model import LlmStage, Workflow
+from pipeline.language.rules import care, conditions, reading, routing, stages, structure, values
+from pipeline.language.rules.rule import Rule, error, settle
+from pipeline.language.source import START, Source
+
+GRAPH_RULES = (
+    graph_rules.unreachable_stage,
+    graph_rules.no_exit,
+    graph_rules.dead_end,
+    graph_rules.unbounded_loop,
+    graph_rules.gate_without_return,
+    graph_rules.fix_without_findings,
+    graph_rules.bypassed_gate,
+)
+
+
+@error("AWF037")
+def missing_prompt_file(workflow: Workflow, exists: Callable[[str], bool]) -> Iterator[Problem]:
+    """A prompt file is not there.
+
+    Prompt files are looked for from the root of the repository that holds the workflow, then beside the workflow.
+
+    ## Why is this bad?
+    The run would stop at this stage, after all the stages before it were paid for.
+
+    ## Example
+    ```kdl
+    stage "plan" kind="llm" prompt_file="prompts/paln.md"
+    transition from="plan" to="done"
+    ```
+
+    ## Use instead
+    ```kdl
+    stage "plan" kind="llm" prompt_file="prompts/plan.md"
+    transition from="plan" to="done"
+    ```
+    """
+    for stage in workflow.stages:
+        if isinstance(stage, LlmStage):
+            for path in stage.prompt_file:
+                if not exists(path):
+                    message = f'the prompt file "{path}" of stage "{stage.id}" is not there'
+                    help = "paths start at the root of the repository, or beside the workflow"
+                    yield Problem(stage.at.of("prompt_file"), message, help, stage.id)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A checked file: what is wrong with it, and the workflow when nothing stops a run."""
+
+    source: Source
+    diagnostics: tuple[Diagnostic, ...]
+    workflow: Workflow | None
+
+
+def check_all(catalog: Catalog, references: Iterable[str]) -> list[Report]:
+    """Check every workflow that the references name; one that is not found is reported like any other problem."""
+    entries: dict[Path, Entry] = {}
+    reports = []
+    for reference in references:
+        try:
+            entries.update((entry.path, entry) for entry in catalog.expand(reference))
+        except AwfError as error:
+            source = Source(reference, "")
+            seen = reading.unreadable_file(START, error.message, error.help)
+            reports.append(Report(source, settle(source, seen), None))
+    return [check(entry) for entry in entries.values()] + reports
+
+
+def check(entry: Entry) -> Report:
+    """Read a workflow file and apply every rule to it."""
+    draft = load_file(entry.path, entry.shown)
+    return check_draft(draft, lambda path: any((root / path).is_file() for root in entry.prompt_roots))
+
+
+def check_draft(draft: Draft, prompt_exists: Callable[[str], bool]) -> Report:
+    """Apply to a draft the rules that need the graph or the files around it."""
+    seen = list(draft.seen)
+    workflow = draft.workflow
+    if workflow is not None:
+        graph = build(workflow)
+        seen += chain.from_iterable(rule(graph) for rule in GRAPH_RULES)
+        seen += missing_prompt_file(workflow, prompt_exists)
+    diagnostics = settle(draft.source, seen)
+    return Report(draft.source, diagnostics, None if has_errors(diagnostics) else workflow)
+
+
+def every_rule() -> tuple[Rule[...], ...]:
+    """All rules there are, by code."""
+    modules: tuple[ModuleType, ...] = (reading, structure, values, stages, routing, conditions, care, graph_rules)
+    found = [value for module in modules for value in vars(module).values() if isinstance(value, Rule)]
+    return tuple(sorted({rule.code: rule for rule in [*found, missing_prompt_file]}.values(), key=lambda r: r.code))

@@ -1,0 +1,65 @@
+"""Workflow files on disk: read with limits, so that a wrong file is a diagnostic and never a traceback."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline.language.load import MAX_BYTES, Draft, load
+from pipeline.language.rules import reading
+from pipeline.language.rules.rule import Seen
+from pipeline.language.source import START, Source, Span, decode
+
+SUFFIX = ".awf.kdl"
+_NEVER_SEARCHED = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache__"})
+
+
+def load_file(path: Path, name: str) -> Draft:
+    """Read and parse a file; `name` is what its diagnostics call it."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        return _refused(Source(name, ""), reading.unreadable_file(*_why(name, error)))
+    if len(data) > MAX_BYTES:
+        return _refused(Source(name, ""), reading.too_large(START, f'"{name}" is too large', "1 MiB"))
+    if b"\0" in data:
+        return _refused(Source(name, ""), reading.unreadable_file(START, f'"{name}" is not text but binary data'))
+    try:
+        return load(decode(name, data))
+    except UnicodeDecodeError as error:
+        return _not_utf8(name, data, error)
+
+
+def workflow_files(directory: Path) -> list[Path]:
+    """Every workflow file in a directory and below it, in order."""
+    return sorted(_walk(directory))
+
+
+def _walk(directory: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(directory):
+        folders[:] = [name for name in folders if name not in _NEVER_SEARCHED]
+        yield from (Path(folder, name) for name in names if name.endswith(SUFFIX))
+
+
+def _refused(source: Source, seen: list[Seen]) -> Draft:
+    return Draft(source, None, tuple(seen))
+
+
+def _why(name: str, error: OSError) -> tuple[Span, str, str | None]:
+    match error:
+        case FileNotFoundError():
+            return START, f'there is no file "{name}"', 'see "awf workflows" for the workflows that are found by name'
+        case IsADirectoryError():
+            return START, f'"{name}" is a directory', None
+        case PermissionError():
+            return START, f'"{name}" may not be read', "give yourself permission to read it: chmod u+r"
+        case _:
+            return START, f'"{name}" cannot be read: {error.strerror or error}', None
+
+
+def _not_utf8(name: str, data: bytes, error: UnicodeDecodeError) -> Draft:
+    before = data[: error.start].decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    source = Source(name, before + "\N{REPLACEMENT CHARACTER}")
+    at = Span(len(before), len(before) + 1)
+    message = f"this is not UTF-8 text: the byte 0x{data[error.start]:02x} has no meaning here"
+    return _refused(source, reading.unreadable_file(at, message, "save the file as UTF-8"))

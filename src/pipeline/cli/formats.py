@@ -1,0 +1,163 @@
+"""How reports are written down: for a person, as JSON, for GitHub's annotations, as SARIF."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+from urllib.parse import quote
+
+from pipeline import __version__
+from pipeline.app.check import Report, every_rule
+from pipeline.cli.terminal import Style, columns, inert
+from pipeline.language.diagnostics import Diagnostic, Severity
+from pipeline.language.source import Source
+
+LINE_WIDTH = 100
+
+
+def text(reports: Sequence[Report], style: Style) -> str:
+    """Each problem with its line and a caret, then the sum."""
+    blocks = [block(d, report.source, style) for report in reports for d in report.diagnostics]
+    return "\n".join([*blocks, summary(reports, style)]) + "\n"
+
+
+def block(diagnostic: Diagnostic, source: Source, style: Style) -> str:
+    """One problem as a person reads it."""
+    paint = style.error if diagnostic.severity is Severity.ERROR else style.warning
+    where = style.name(f"{inert(diagnostic.file)}:{diagnostic.line}:{diagnostic.column}")
+    lines = [f"{where}: {paint(f'{diagnostic.severity}[{diagnostic.code}]')}: {inert(diagnostic.message)}"]
+    lines += _excerpt(diagnostic, source, style) if source.text else []
+    if diagnostic.help:
+        lines.append(f"  {style.quiet('= help:')} {inert(diagnostic.help)}")
+    return "\n".join(lines) + "\n"
+
+
+def _excerpt(diagnostic: Diagnostic, source: Source, style: Style) -> Iterator[str]:
+    number = str(diagnostic.line)
+    margin = " " * len(number)
+    line, column = _window(inert(source.line(diagnostic.line)), diagnostic.column - 1)
+    carets = "^" * max(1, columns(line[column : column + diagnostic.width]))
+    yield style.quiet(f"{margin} |")
+    yield f"{style.quiet(f'{number} |')} {line}".rstrip()
+    yield f"{style.quiet(f'{margin} |')} {' ' * columns(line[:column])}{style.error(carets)}"
+
+
+def _window(line: str, column: int) -> tuple[str, int]:
+    """The part of a long line around a column, and the column in it."""
+    if len(line) <= LINE_WIDTH:
+        return line, column
+    start = max(0, min(column - LINE_WIDTH // 3, len(line) - LINE_WIDTH))
+    shown = line[start : start + LINE_WIDTH]
+    before, after = "…" if start else "", "…" if start + LINE_WIDTH < len(line) else ""
+    return before + shown + after, column - start + len(before)
+
+
+def summary(reports: Sequence[Report], style: Style) -> str:
+    """How many files are fine, or how many problems there are."""
+    found = [diagnostic.severity for report in reports for diagnostic in report.diagnostics]
+    files = _count(len(reports), "workflow")
+    if not found:
+        return style.good(f"{files} checked, nothing to say.")
+    errors, warnings = found.count(Severity.ERROR), found.count(Severity.WARNING)
+    parts = [_count(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number]
+    paint = style.error if errors else style.warning
+    ending = ' "awf explain CODE" tells more.'
+    return paint(f"{files} checked, {' and '.join(parts)} found.") + ending
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def as_json(reports: Sequence[Report], style: Style) -> str:
+    """One array of objects."""
+    del style
+    rows = [
+        {
+            "code": d.code,
+            "severity": d.severity,
+            "file": d.file,
+            "line": d.line,
+            "column": d.column,
+            "message": d.message,
+            "help": d.help,
+            "stage": d.stage,
+        }
+        for report in reports
+        for d in report.diagnostics
+    ]
+    return json.dumps(rows, indent=2) + "\n"
+
+
+def github(reports: Sequence[Report], style: Style) -> str:
+    """Workflow commands that GitHub Actions turns into annotations."""
+    del style
+    return "".join(_annotation(diagnostic) for report in reports for diagnostic in report.diagnostics)
+
+
+def _annotation(d: Diagnostic) -> str:
+    properties = {
+        "file": d.file,
+        "line": d.line,
+        "col": d.column,
+        "endColumn": d.column + d.width,
+        "title": f"{d.code} in {d.stage}" if d.stage else d.code,
+    }
+    written = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    message = d.message + (f"\nhelp: {d.help}" if d.help else "")
+    return f"::{d.severity} {written}::{_data(message)}\n"
+
+
+def _data(value: object) -> str:
+    return str(value).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(value: object) -> str:
+    return _data(value).replace(":", "%3A").replace(",", "%2C")
+
+
+def sarif(reports: Sequence[Report], style: Style) -> str:
+    """SARIF 2.1.0, with the rules that were broken."""
+    del style
+    found = [diagnostic for report in reports for diagnostic in report.diagnostics]
+    broken = {diagnostic.code for diagnostic in found}
+    rules = [
+        {
+            "id": rule.code,
+            "name": rule.name,
+            "shortDescription": {"text": rule.page.partition("\n")[0]},
+            "fullDescription": {"text": rule.page},
+            "defaultConfiguration": {"level": rule.severity},
+        }
+        for rule in every_rule()
+        if rule.code in broken
+    ]
+    driver = {"name": "awf", "version": __version__, "rules": rules}
+    index = {rule["id"]: position for position, rule in enumerate(rules)}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(diagnostic, index[diagnostic.code]) for diagnostic in found],
+    }
+    log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
+    return json.dumps(log, indent=2) + "\n"
+
+
+def _result(d: Diagnostic, rule: int) -> dict[str, object]:
+    region = {"startLine": d.line, "startColumn": d.column, "endColumn": d.column + d.width}
+    place = {"artifactLocation": {"uri": _uri(d.file)}, "region": region}
+    message = d.message + (f" ({d.help})" if d.help else "")
+    return {
+        "ruleId": d.code,
+        "ruleIndex": rule,
+        "level": d.severity,
+        "message": {"text": message},
+        "locations": [{"physicalLocation": place}],
+    }
+
+
+def _uri(file: str) -> str:
+    path = PurePath(file)
+    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
+
+
+FORMATS = {"text": text, "json": as_json, "github": github, "sarif": sarif}

@@ -1,0 +1,87 @@
+"""`awf`: the group of commands, and the one place where an error becomes an exit code."""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+
+import click
+
+from pipeline import __version__
+from pipeline.cli.terminal import Style
+from pipeline.errors import AwfError, ExitCode
+
+# What each command is for; its module in this package has its name and holds a click command called `command`.
+COMMANDS = {
+    "explain": "Print what a rule checks, why, and how to mend it.",
+    "show": "Draw a workflow.",
+    "validate": "Check workflows and say everything that is wrong with them.",
+    "workflows": "List the workflows that are found by name.",
+}
+
+
+class LazyGroup(click.Group):
+    """Lists its commands without importing them, so that `awf --help` is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"pipeline.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from pipeline.language.names import did_you_mean
+
+            hint = did_you_mean(args[0], COMMANDS)
+            raise click.UsageError(f"{error.message.rstrip('.')}; {hint}" if hint else error.message, ctx) from None
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="awf", message="%(prog)s %(version)s")
+def awf() -> None:
+    """Run AI-coding workflows that lose nothing they found."""
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(exit_code(lambda: awf.main(prog_name="awf", standalone_mode=False)))
+
+
+def exit_code(run: Callable[[], object]) -> int:
+    """Run a command; tell a person what went wrong, and the shell by a number."""
+    try:
+        result = run()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except AwfError as error:
+        report(error)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return ExitCode.CANCELLED
+    except BrokenPipeError:
+        # Whoever read our output has had enough. Python would complain about it once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.SUCCESS
+    return result if isinstance(result, int) else ExitCode.SUCCESS
+
+
+def report(error: AwfError) -> None:
+    """Print an error and what to do about it."""
+    style = Style.of(sys.stderr)
+    click.echo(f"{style.error('error')}: {error.message}", err=True)
+    if error.help:
+        click.echo(f"{style.quiet('help')}: {error.help}", err=True)

@@ -1,0 +1,50 @@
+"""`awf show`: a picture of a workflow."""
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from pipeline.app.check import check
+from pipeline.cli import formats
+from pipeline.cli.here import catalog
+from pipeline.cli.terminal import Style
+from pipeline.errors import AwfError
+from pipeline.language.model import Workflow
+
+FORMATS = ("text", "mermaid", "dot", "svg")
+
+
+@click.command("show")
+@click.argument("workflow", metavar="FILE|NAME")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
+def command(workflow: str, form: str, output: Path | None) -> None:
+    """Draw a workflow.
+
+    `text` is for the terminal, `mermaid` for Markdown, `dot` for Graphviz, `svg` for anything that shows pictures.
+    """
+    report = check(catalog().find(workflow))
+    if report.workflow is None:
+        click.echo(formats.text([report], Style.of(sys.stderr)), err=True, nl=False)
+        raise AwfError(f'"{report.source.name}" has errors and cannot be drawn')
+    drawing = drawer(form)(report.workflow)
+    if output is None:
+        click.echo(drawing, nl=not drawing.endswith("\n"))
+    else:
+        _write(output, drawing)
+
+
+def drawer(form: str) -> Callable[[Workflow], str]:
+    """The function that draws in a format."""
+    draw = getattr(import_module(f"pipeline.graph.draw.{form}"), f"draw_{form}")
+    return draw  # type: ignore[no-any-return]  # getattr is Any
+
+
+def _write(output: Path, drawing: str) -> None:
+    try:
+        output.write_text(drawing, encoding="utf-8")
+    except OSError as error:
+        raise AwfError(f'"{output}" cannot be written: {error.strerror or error}') from None

@@ -1,0 +1,27 @@
+"""`awf validate`: everything that is wrong with some workflows, in one go."""
+
+import sys
+
+import click
+
+from pipeline.app.check import check_all
+from pipeline.cli.formats import FORMATS
+from pipeline.cli.here import catalog
+from pipeline.cli.terminal import Style
+from pipeline.errors import ExitCode
+from pipeline.language.diagnostics import has_errors
+
+
+@click.command("validate")
+@click.argument("workflows", nargs=-1, required=True, metavar="FILE|NAME|DIRECTORY...")
+@click.option("--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True)
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
+def command(workflows: tuple[str, ...], form: str) -> int:
+    """Check workflows and say everything that is wrong with them.
+
+    Exits with 2 when there is an error; a warning alone is no error. A directory means every workflow in it.
+    """
+    reports = check_all(catalog(), workflows)
+    click.echo(FORMATS[form](reports, Style.of(sys.stdout)), nl=False)
+    wrong = any(has_errors(report.diagnostics) for report in reports)
+    return ExitCode.USAGE if wrong else ExitCode.SUCCESS

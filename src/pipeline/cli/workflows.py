@@ -1,0 +1,52 @@
+"""`awf workflows`: what can be run by name, and from where."""
+
+import json
+import sys
+
+import click
+
+from pipeline.app.catalog import Entry, Shelf
+from pipeline.app.files import load_file
+from pipeline.cli.here import catalog
+from pipeline.cli.terminal import Style, inert
+
+
+@click.command("workflows")
+@click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
+def command(*, as_json: bool) -> None:
+    """List the workflows that are found by name.
+
+    Of two with the same name the first is meant; the other is listed as shadowed.
+    """
+    known = catalog()
+    rows = []
+    seen: set[str] = set()
+    for shelf, entry in known.entries():
+        rows.append(_row(shelf, entry, shadowed=entry.name in seen))
+        seen.add(entry.name)
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+    else:
+        _print(rows)
+
+
+def _row(shelf: Shelf, entry: Entry, *, shadowed: bool) -> dict[str, str | bool]:
+    workflow = load_file(entry.path, entry.shown).workflow
+    description = workflow.description if workflow else 'cannot be read: see "awf validate"'
+    return {
+        "name": entry.name,
+        "from": shelf.title,
+        "path": str(entry.path),
+        "file": entry.shown,
+        "description": description,
+        "shadowed": shadowed,
+    }
+
+
+def _print(rows: list[dict[str, str | bool]]) -> None:
+    style = Style.of(sys.stdout)
+    for row in rows:
+        note = style.warning("  shadowed by the one above of that name") if row["shadowed"] else ""
+        click.echo(f"{style.name(inert(str(row['name'])))}  {style.quiet(str(row['from']))}{note}")
+        click.echo(f"    {inert(str(row['description']))}" if row["description"] else "", nl=bool(row["description"]))
+        click.echo(f"    {inert(str(row['file']))}")

@@ -1,0 +1,1 @@
+"""A workflow as a picture: text, Mermaid, Graphviz or SVG."""

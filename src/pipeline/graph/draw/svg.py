@@ -1,0 +1,73 @@
+"""A workflow as one picture that needs nothing else: no script, no font, no second file."""
+
+from collections.abc import Iterator
+
+from pipeline.graph.draw.arrows import draw_entry, draw_line, label_size
+from pipeline.graph.draw.boxes import START, draw_node, draw_start, sizes
+from pipeline.graph.draw.chart import Chart, chart
+from pipeline.graph.draw.letters import lines
+from pipeline.graph.draw.markup import escape, text
+from pipeline.graph.draw.shapes import number, rectangle
+from pipeline.graph.draw.stylesheet import stylesheet
+from pipeline.graph.draw.wording import shorten
+from pipeline.graph.geometry import Box, Layout, Link, Point
+from pipeline.graph.layout import layout
+from pipeline.language.model import Workflow
+
+_MARGIN = 28.0
+_LEAST = 420.0  # units across, so that the description is not broken into a column
+_TITLE, _DESCRIPTION, _LEADING = 19.0, 12.5, 17.0
+_ENTRY = "start"
+
+
+def draw_svg(workflow: Workflow) -> str:
+    """The picture, with a class and the id of the stage on everything a page may want to colour."""
+    drawn = chart(workflow)
+    names = {node.id: f"n{index}" for index, node in enumerate(drawn.nodes)}
+    placed = _placed(drawn, names)
+    width = max(_LEAST, placed.size.width) + 2 * _MARGIN
+    heading = list(_heading(drawn, width - 2 * _MARGIN))
+    top = _MARGIN + _TITLE + len(heading) * _LEADING
+    height = top + placed.size.height + _MARGIN
+    left = (width - placed.size.width) / 2
+    body = f'<g transform="translate({number(left)} {number(top)})">\n{"".join(_body(drawn, names, placed))}</g>\n'
+    card = rectangle(Box(0.5, 0.5, width - 1, height - 1), 14, "card")
+    return f"{_opening(drawn, width, height)}{card}\n{''.join(heading)}{body}</svg>\n"
+
+
+def _placed(drawn: Chart, names: dict[str, str]) -> Layout:
+    boxes = {_ENTRY: START} | {names[node]: size for node, size in sizes(drawn.nodes).items()}
+    links = [Link(_ENTRY, names[drawn.outer(drawn.start)])]
+    links += [Link(names[drawn.outer(ln.source)], names[drawn.outer(ln.target)], label_size(ln)) for ln in drawn.lines]
+    return layout(boxes, links, _ENTRY)
+
+
+def _opening(drawn: Chart, width: float, height: float) -> str:
+    size = f'width="{number(width)}" height="{number(height)}" viewBox="0 0 {number(width)} {number(height)}"'
+    families = {node.family for node in drawn.every}
+    about = f"<title>{escape(shorten(drawn.name, 200))}</title>\n<desc>{escape(_described(drawn))}</desc>\n"
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" class="awf" role="img" {size}>\n'
+    return f"{opening}{about}{stylesheet(families)}"
+
+
+def _described(drawn: Chart) -> str:
+    stages = ", ".join(shorten(node.id, 40) for node in drawn.nodes[:50])
+    return shorten(f"{drawn.description} Stages: {stages}.".strip(), 2000)
+
+
+def _heading(drawn: Chart, width: float) -> Iterator[str]:
+    y = _MARGIN + _TITLE * 0.6
+    yield text(lines(drawn.name or " ", _TITLE, width, 1)[0], Point(_MARGIN, y), "title") + "\n"
+    for index, row in enumerate(lines(drawn.description, _DESCRIPTION, width, 3), 1):
+        yield text(row, Point(_MARGIN, y + 4 + index * _LEADING), "description") + "\n"
+
+
+def _body(drawn: Chart, names: dict[str, str], placed: Layout) -> Iterator[str]:
+    """The lines below the boxes: a line never hides a stage."""
+    entry, *routes = placed.routes
+    yield draw_entry(entry)
+    for line, route in zip(drawn.lines, routes, strict=True):
+        yield draw_line(line, route)
+    yield draw_start(placed.boxes[_ENTRY])
+    for node in drawn.nodes:
+        yield draw_node(node, placed.boxes[names[node.id]])

@@ -1,0 +1,119 @@
+"""The rows of a layered picture: boxes in the even rows, labels in the odd ones, and long lines passing through both."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline.graph.flow import Flow
+from pipeline.graph.geometry import NOTHING, Link, Size
+
+MAX_PASSING = 40_000  # items; lines beyond it go around the side, where their length costs nothing
+LOOP = 24  # how far a line from a box to itself stands out
+
+_BOX_MARGIN, _LABEL_MARGIN, _LINE_MARGIN = 20.0, 9.0, 11.0
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What stands in a row: a box, a label, or the place where a line passes. The margins are part of its reach."""
+
+    row: int
+    left: float
+    right: float
+    size: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Items in rows, each row in its order from left to right."""
+
+    items: tuple[Item, ...]
+    rows: tuple[tuple[int, ...], ...]
+    box: Mapping[str, int]  # the item of each box
+    chains: Mapping[int, tuple[int, ...]]  # the items each line passes, from the upper box to the lower one
+    around: tuple[int, ...]  # the links led around the side
+    spine: frozenset[int]  # the links kept straight before all others
+
+
+def rows(boxes: Mapping[str, Size], links: Sequence[Link], flow: Flow) -> Rows:
+    """Put boxes into the rows of their layers, and lines into the rows between."""
+    items: list[Item] = []
+    loops = _loops(links)
+    box = {name: _add(items, _box(boxes[name], flow.layer[name], loops.get(name, 0))) for name in flow.order}
+    passing, around = _divided(links, flow)
+    chains = {index: _chain(index, links, flow, items, box) for index in passing}
+    height = 2 * max(flow.layer.values()) + 1
+    ordered: list[list[int]] = [[] for _ in range(height)]
+    for index in _from_the_start(flow, links, box, chains):
+        ordered[items[index].row].append(index)
+    return Rows(tuple(items), tuple(map(tuple, ordered)), box, chains, around, _spine(links, flow))
+
+
+def _add(items: list[Item], item: Item) -> int:
+    items.append(item)
+    return len(items) - 1
+
+
+def _loops(links: Sequence[Link]) -> dict[str, float]:
+    """How far the lines from a box to itself reach out of it, all together."""
+    reach: dict[str, float] = {}
+    for link in links:
+        if link.source == link.target:
+            reach[link.source] = reach.get(link.source, 0) + LOOP + link.label.width
+    return reach
+
+
+def _box(size: Size, layer: int, loops: float) -> Item:
+    half = size.width / 2 + _BOX_MARGIN
+    return Item(2 * layer, half, half + loops, size)
+
+
+def _divided(links: Sequence[Link], flow: Flow) -> tuple[list[int], tuple[int, ...]]:
+    """The links that pass through the rows, and those that go around: ways back, and the longest if it gets too many."""
+    onward = [i for i, link in enumerate(links) if not flow.leads_back(link.source, link.target)]
+    room, passing = MAX_PASSING, []
+    for index in sorted(onward, key=lambda i: _span(links[i], flow)):
+        room -= 2 * _span(links[index], flow) - 1
+        if room >= 0:
+            passing.append(index)
+    through = set(passing)
+    around = (i for i, link in enumerate(links) if i not in through and link.source != link.target)
+    return sorted(passing), tuple(around)
+
+
+def _span(link: Link, flow: Flow) -> int:
+    return flow.layer[link.target] - flow.layer[link.source]
+
+
+def _chain(index: int, links: Sequence[Link], flow: Flow, items: list[Item], box: Mapping[str, int]) -> tuple[int, ...]:
+    link = links[index]
+    first, last = 2 * flow.layer[link.source] + 1, 2 * flow.layer[link.target]
+    label = _add(items, _passing(first, link.label))
+    return (box[link.source], label, *(_add(items, _passing(row, NOTHING)) for row in range(first + 1, last)), box[link.target])
+
+
+def _passing(row: int, label: Size) -> Item:
+    half = label.width / 2 + _LABEL_MARGIN if label.width else _LINE_MARGIN
+    return Item(row, half, half, label)
+
+
+def _from_the_start(
+    flow: Flow, links: Sequence[Link], box: Mapping[str, int], chains: Mapping[int, tuple[int, ...]]
+) -> list[int]:
+    """All items as a walk along the flow meets them: the first guess of the order in the rows."""
+    leaving: dict[str, list[int]] = {}
+    for index in chains:
+        leaving.setdefault(links[index].source, []).append(index)
+    met = []
+    for name in flow.order:
+        met.append(box[name])
+        for index in leaving.get(name, ()):
+            met += chains[index][1:-1]
+    return met
+
+
+def _spine(links: Sequence[Link], flow: Flow) -> frozenset[int]:
+    steps = {step: -1 for step in zip(flow.spine, flow.spine[1:], strict=False)}
+    for index, link in reversed(list(enumerate(links))):
+        if (link.source, link.target) in steps:
+            steps[link.source, link.target] = index
+    return frozenset(steps.values())

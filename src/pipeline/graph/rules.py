@@ -1,0 +1,296 @@
+"""Rules that need the graph: what can be reached, what can end, what goes round."""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+import networkx as nx
+
+from pipeline.graph.build import Graph
+from pipeline.language.diagnostics import Problem
+from pipeline.language.edges import edges
+from pipeline.language.expressions.syntax import Function
+from pipeline.language.model import HumanStage, LlmStage, ToolStage, is_review
+from pipeline.language.rules.rule import error, warning
+
+_FIX_LIKE = re.compile(r"(?:\A|[_-])(?:fix|repair)", re.IGNORECASE)
+_BOUNDS = frozenset({"max_visits", "max_stages", "max_duration", "max_cost_usd"})
+
+
+@error("AWF034")
+def unreachable_stage(graph: Graph) -> Iterator[Problem]:
+    """No way leads from the start to this stage.
+
+    ## Why is this bad?
+    A review or a check that nothing leads to never runs, and the file reads as if it did.
+
+    ## Example
+    ```kdl
+    stage "build" kind="tool" command="make"
+    stage "check" kind="tool" command="make check"
+    transition from="build" to="done"
+    transition from="check" to="done"
+    ```
+
+    ## Use instead
+    ```kdl
+    stage "build" kind="tool" command="make"
+    stage "check" kind="tool" command="make check"
+    transition from="build" to="check"
+    transition from="check" to="done"
+    ```
+    """
+    for stage in graph.workflow.stages:
+        if stage.id not in graph.reachable:
+            message = f'no way leads from "{graph.workflow.start}" to stage "{stage.id}"'
+            yield Problem(stage.at.span, message, "lead a transition to it, or remove it", stage.id)
+
+
+@error("AWF035")
+def no_exit(graph: Graph) -> Iterator[Problem]:
+    """No exit can be reached from the start.
+
+    ## Why is this bad?
+    A run ends at an `exit` stage. Without one in reach it can only fail or go round.
+
+    ## Example
+    ```kdl
+    workflow "Build" {
+      version 2
+      start "build"
+      stage "build" kind="tool" command="make"
+    }
+    ```
+
+    ## Use instead
+    ```kdl
+    workflow "Build" {
+      version 2
+      start "build"
+      stage "build" kind="tool" command="make"
+      stage "done" kind="exit"
+      transition from="build" to="done"
+    }
+    ```
+    """
+    if not graph.exits:
+        yield Problem(graph.workflow.at.span, "the workflow has no exit", 'add: stage "exit" kind="exit"')
+    elif not graph.reachable.intersection(graph.exits):
+        message = f'no exit can be reached from "{graph.workflow.start}"'
+        yield Problem(graph.workflow.at.of("start"), message, f'lead a way to "{graph.exits[0]}"')
+
+
+@error("AWF036")
+def dead_end(graph: Graph) -> Iterator[Problem]:
+    """A stage from which no exit can be reached.
+
+    ## Why is this bad?
+    A run that comes here cannot end well: it fails for want of a way, or goes round until a limit stops it.
+
+    ## Example
+    ```kdl
+    stage "build" kind="tool" command="make"
+    stage "tidy" kind="tool" command="make tidy"
+    transition from="build" to="tidy" when="visits(\\"build\\") > 1"
+    transition from="build" to="done"
+    ```
+
+    ## Use instead
+    ```kdl
+    stage "build" kind="tool" command="make"
+    stage "tidy" kind="tool" command="make tidy"
+    transition from="build" to="tidy" when="visits(\\"build\\") > 1"
+    transition from="build" to="done"
+    transition from="tidy" to="done"
+    ```
+    """
+    if not graph.exits:
+        return  # said once for the whole workflow
+    for stage in graph.workflow.stages:
+        inside = stage.id in graph.owners or stage.id not in graph.reachable
+        if not inside and stage.id not in graph.can_exit:
+            leaves = graph.flow.out_degree(stage.id)
+            how = "no exit can be reached" if leaves else "no way leads on"
+            yield Problem(stage.at.span, f'from stage "{stage.id}" {how}', "lead a transition from it", stage.id)
+
+
+@warning("AWF101")
+def unbounded_loop(graph: Graph) -> Iterator[Problem]:
+    """A loop with no bound but the default.
+
+    ## Why is this bad?
+    A fix loop that does not converge runs until the default limit of 20 visits stops it. Say how many rounds you are
+    willing to pay for: in `settings`, or with `visits(...)` in a condition. A loop that a person is part of is bounded by them.
+
+    ## Example
+    ```kdl
+    stage "check" kind="tool" command="make check"
+    stage "fix" kind="llm" prompt="Fix what the check found"
+    transition from="check" to="done" when="outcome(\\"check\\") == \\"success\\""
+    transition from="check" to="fix"
+    transition from="fix" to="check"
+    ```
+
+    ## Use instead
+    ```kdl
+    settings { max_visits 5; }
+    stage "check" kind="tool" command="make check"
+    stage "fix" kind="llm" prompt="Fix what the check found"
+    transition from="check" to="done" when="outcome(\\"check\\") == \\"success\\""
+    transition from="check" to="fix"
+    transition from="fix" to="check"
+    ```
+    """
+    workflow = graph.workflow
+    if _BOUNDS & workflow.settings.at.attributes.keys():
+        return
+    counted = {
+        edge.source
+        for edge in edges(workflow)
+        if edge.when and any(call.function is Function.VISITS for call in edge.when.calls())
+    }
+    for loop in graph.loops:
+        alone = [name for name in loop if not isinstance(workflow.by_id[name], HumanStage)]
+        if counted.isdisjoint(loop) and not nx.is_directed_acyclic_graph(graph.flow.subgraph(alone)):
+            stage = workflow.by_id[loop[0]]
+            visits = workflow.settings.max_visits
+            message = f"the loop over {_listing(loop)} has no bound but the default of {visits} visits to a stage"
+            help = "set max_visits in settings, or ask visits() in a condition"
+            yield Problem(stage.at.span, message, help, stage.id)
+
+
+@warning("AWF103")
+def gate_without_return(graph: Graph) -> Iterator[Problem]:
+    """A goal gate with no way back.
+
+    ## Why is this bad?
+    When the gate is not satisfied at the exit, the run has no way to try again: all the work before it ends in a failure.
+
+    ## Example
+    ```kdl
+    stage "check" kind="tool" command="make check" goal_gate=true
+    transition from="check" to="done"
+    ```
+
+    ## Use instead
+    ```kdl
+    settings { max_visits 5; }
+    stage "check" kind="tool" command="make check" goal_gate=true retry_target="fix"
+    stage "fix" kind="llm" prompt="Fix what the check found"
+    transition from="check" to="done"
+    transition from="fix" to="check"
+    ```
+    """
+    looping = set(chain.from_iterable(graph.loops))
+    for stage in graph.workflow.stages:
+        if isinstance(stage, LlmStage | ToolStage) and stage.goal_gate and stage.retry_target is None:
+            if looping.isdisjoint(_where(graph, stage.id)):
+                message = f'the goal gate "{stage.id}" has no way back: a run that misses it fails'
+                yield Problem(stage.at.of("goal_gate"), message, 'add: retry_target="stage"', stage.id)
+
+
+@warning("AWF106")
+def fix_without_findings(graph: Graph) -> Iterator[Problem]:
+    """A stage that fixes findings, and no stage before it finds any.
+
+    ## Why is this bad?
+    The agent is told to fix what was found and is shown nothing. It will find something to change.
+
+    ## Example
+    ```kdl
+    stage "implement" kind="llm" prompt="Implement: $goal"
+    stage "fix" kind="llm" prompt="Fix all outstanding findings"
+    transition from="implement" to="fix"
+    transition from="fix" to="done"
+    ```
+
+    ## Use instead
+    ```kdl
+    stage "implement" kind="llm" prompt="Implement: $goal"
+    stage "check" kind="tool" command="make check"
+    stage "fix" kind="llm" prompt="Fix all outstanding findings"
+    transition from="implement" to="check"
+    transition from="check" to="done" when="outcome(\\"check\\") == \\"success\\""
+    transition from="check" to="fix"
+    transition from="fix" to="done"
+    ```
+    """
+    told = _after_findings(graph)
+    for stage in graph.workflow.stages:
+        fixes = isinstance(stage, LlmStage) and not stage.auto_status and _FIX_LIKE.search(stage.id)
+        if fixes and told.isdisjoint(_where(graph, stage.id)):
+            message = f'stage "{stage.id}" fixes findings, and no review or tool stage comes before it'
+            yield Problem(stage.at.span, message, "lead a review or a tool stage to it", stage.id)
+
+
+@warning("AWF108")
+def bypassed_gate(graph: Graph) -> Iterator[Problem]:
+    """A way to the exit leads around a goal gate.
+
+    ## Why is this bad?
+    A goal gate that never ran is not satisfied, so a run that takes this way fails at the exit, or is sent back.
+
+    ## Example
+    ```kdl
+    settings { max_visits 5; }
+    stage "gate" kind="decision" {
+      route when="exists(\\"check.response\\")" to="check"
+      route when="true" to="done"
+    }
+    stage "check" kind="tool" command="make check" goal_gate=true retry_target="check"
+    transition from="check" to="done"
+    ```
+
+    ## Use instead
+    ```kdl
+    settings { max_visits 5; }
+    stage "check" kind="tool" command="make check" goal_gate=true retry_target="check"
+    transition from="check" to="done"
+    ```
+    """
+    workflow = graph.workflow
+    gates = [stage for stage in workflow.stages if isinstance(stage, LlmStage | ToolStage) and stage.goal_gate]
+    if not gates or workflow.start not in graph.flow:
+        return
+    passed = _always_passed(graph)
+    for stage in gates:
+        for name in graph.exits:
+            if name in passed and passed[name].isdisjoint(_where(graph, stage.id)):
+                message = f'a way to "{name}" leads around the goal gate "{stage.id}"'
+                help = "lead every way through it, or make it no goal gate"
+                yield Problem(stage.at.of("goal_gate"), message, help, stage.id)
+
+
+def _always_passed(graph: Graph) -> dict[str, set[str]]:
+    """For each exit in reach, the stages that every way from the start to it goes through."""
+    above = nx.immediate_dominators(graph.flow, graph.workflow.start)
+    return {name: set(_up(name, above)) for name in graph.reachable.intersection(graph.exits)}
+
+
+def _up(name: str, above: Mapping[str, str | None]) -> Iterator[str]:
+    """A stage and everything above it in a tree."""
+    at: str | None = name
+    while at is not None:
+        yield at
+        parent = above.get(at)
+        at = parent if parent != at else None
+
+
+def _where(graph: Graph, stage: str) -> frozenset[str]:
+    """The stages at which the cursor stands while a stage runs: itself, or the parallel stages that run it."""
+    return graph.owners.get(stage, frozenset({stage}))
+
+
+def _after_findings(graph: Graph) -> set[str]:
+    """The stages that some review or tool stage leads to."""
+    finders = (s.id for s in graph.workflow.stages if isinstance(s, ToolStage) or is_review(s))
+    places = set(chain.from_iterable(_where(graph, finder) for finder in finders))
+    following = set(chain.from_iterable(graph.flow.successors(place) for place in places))
+    return set(chain.from_iterable(nx.bfs_layers(graph.flow, list(following)))) if following else set()
+
+
+def _listing(names: tuple[str, ...]) -> str:
+    shown = [f'"{name}"' for name in names[:4]]
+    if len(names) > 4:
+        shown.append(f"{len(names) - 4} more")
+    return ", ".join(shown[:-1]) + (" and " if len(shown) > 1 else "") + shown[-1]

@@ -1,0 +1,116 @@
+"""The value of a condition in a run, asked through a protocol so that nothing here knows what a run is."""
+
+from collections.abc import Callable
+from operator import ge, gt, le, lt
+from typing import Protocol
+
+from pipeline.language.expressions.syntax import (
+    All,
+    Any,
+    Call,
+    Comparison,
+    Expression,
+    Function,
+    Literal,
+    Not,
+    Operator,
+    Tree,
+)
+from pipeline.language.source import Span
+
+
+class Environment(Protocol):
+    """What a condition may ask. Values are plain JSON; an absent one is None."""
+
+    def outcome(self, stage: str) -> str: ...
+    def output(self, key: str) -> object: ...
+    def exists(self, key: str) -> bool: ...
+    def context(self, key: str) -> object: ...
+    def visits(self, stage: str) -> int: ...
+    def findings(self, stage: str | None) -> int: ...
+    def verdict(self) -> str: ...
+
+
+class EvaluationError(Exception):
+    """A condition that has no value in this run: what met what, and where in its text."""
+
+    def __init__(self, span: Span, message: str) -> None:
+        super().__init__(message)
+        self.span = span
+        self.message = message
+
+
+_ORDER: dict[Operator, Callable[..., bool]] = {
+    Operator.LESS: lt,
+    Operator.AT_MOST: le,
+    Operator.MORE: gt,
+    Operator.AT_LEAST: ge,
+}
+
+
+def evaluate(expression: Expression, environment: Environment) -> bool:
+    """Whether a condition holds. Null is false; any other value that is not true or false is an error."""
+    return _truth(expression.tree, environment)
+
+
+def _truth(tree: Tree, environment: Environment) -> bool:
+    value = _value(tree, environment)
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise EvaluationError(tree.span, f"{tree} is {_kind(value)}, where true or false is needed")
+
+
+def _value(tree: Tree, environment: Environment) -> object:
+    match tree:
+        case Literal(value):
+            return value
+        case Call():
+            return _ask(tree, environment)
+        case Not(operand):
+            return not _truth(operand, environment)
+        case All(terms):
+            return all(_truth(term, environment) for term in terms)
+        case Any(terms):
+            return any(_truth(term, environment) for term in terms)
+        case Comparison():
+            return _compare(tree, environment)
+
+
+def _ask(call: Call, environment: Environment) -> object:
+    name = call.argument or ""
+    match call.function:
+        case Function.OUTCOME:
+            return environment.outcome(name)
+        case Function.OUTPUT:
+            return environment.output(name)
+        case Function.EXISTS:
+            return environment.exists(name)
+        case Function.CONTEXT:
+            return environment.context(name)
+        case Function.VISITS:
+            return environment.visits(name)
+        case Function.FINDINGS:
+            return environment.findings(call.argument)
+        case Function.VERDICT:
+            return environment.verdict()
+
+
+def _compare(node: Comparison, environment: Environment) -> bool:
+    left, right = _value(node.left, environment), _value(node.right, environment)
+    if not node.operator.orders:
+        return (_kind(left) == _kind(right) and left == right) is (node.operator is Operator.EQUAL)
+    if left is None or right is None:
+        return False
+    if _kind(left) != _kind(right) or _kind(left) not in ("a number", "text"):
+        raise EvaluationError(node.span, f"{node.operator} cannot compare {_kind(left)} with {_kind(right)}: {node}")
+    return _ORDER[node.operator](left, right)
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int | float):
+        return "a number"
+    return "text" if isinstance(value, str) else "a list or an object"

@@ -1,0 +1,60 @@
+"""The one way from a text to a workflow: parse, lower, and the rules that need nothing but the file."""
+
+from dataclasses import dataclass
+
+from pipeline.language.kdl import MAX_DEPTH, TooDeep, parse
+from pipeline.language.lower import Lowering
+from pipeline.language.model import Workflow
+from pipeline.language.rules import care, conditions, reading, routing, stages
+from pipeline.language.rules.rule import Seen
+from pipeline.language.source import Source, Span
+
+MAX_BYTES = 1024 * 1024
+
+RULES = (
+    stages.duplicate_stage,
+    stages.prompt_source,
+    stages.empty_command,
+    stages.too_few_options,
+    stages.unknown_option,
+    stages.unknown_profile,
+    stages.path_outside,
+    stages.repeated_name,
+    routing.unknown_stage,
+    routing.no_catch_all,
+    routing.mixed_routing,
+    routing.branch_rules,
+    conditions.unknown_stage_in_condition,
+    conditions.type_mismatch,
+    conditions.impossible_value,
+    care.unread_review,
+    care.dead_route,
+    care.piped_exit_code,
+    care.timeout_without_default,
+)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A file as far as it could be understood, and what was seen to be wrong with it so far."""
+
+    source: Source
+    workflow: Workflow | None
+    seen: tuple[Seen, ...]
+
+
+def load(source: Source) -> Draft:
+    """Read a text; what is wrong with it is part of the draft, never an exception."""
+    try:
+        parsed = parse(source)
+    except TooDeep as deep:
+        span = Span(deep.offset, deep.offset + 1)
+        return Draft(source, None, tuple(reading.too_large(span, "blocks are nested too deep", f"{MAX_DEPTH} levels")))
+    if parsed.problem:
+        return Draft(source, None, tuple(reading.syntax_error(parsed.problem)))
+    lowering = Lowering(source)
+    workflow = lowering.document(parsed.nodes)
+    seen = lowering.seen
+    if workflow is not None:
+        seen += (found for rule in RULES for found in rule(workflow))
+    return Draft(source, workflow, tuple(seen))

@@ -1,0 +1,378 @@
+"""What a workflow file says, as frozen values. The models are also the grammar: `lower` reads what each field takes."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from enum import StrEnum
+from functools import cached_property
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic_core import PydanticCustomError
+
+from pipeline.language.durations import format_duration, parse_duration
+from pipeline.language.expressions import Expression, ExpressionError, parse_expression
+from pipeline.language.source import NOWHERE, Place
+
+VERSION = 2
+
+
+class StageKind(StrEnum):
+    """What runs a stage."""
+
+    LLM = "llm"  # an agent with a prompt
+    TOOL = "tool"  # a shell command
+    HUMAN = "human"  # a person who chooses
+    DECISION = "decision"  # conditions alone
+    PARALLEL = "parallel"  # several stages at once
+    WORKSPACE_CREATE = "workspace.create"  # a git worktree for the run
+    WORKSPACE_MERGE = "workspace.merge"  # its branch brought back
+    WORKSPACE_CLEANUP = "workspace.cleanup"  # worktree and branch removed
+    EXIT = "exit"  # the end
+
+
+class Access(StrEnum):
+    """What an agent may do to the files it works on."""
+
+    CODING = "coding"  # read, write and run commands
+    READ_ONLY = "read-only"  # read
+    NONE = "none"  # nothing: it only answers
+
+
+class Effects(StrEnum):
+    """What a tool stage may have changed when it is interrupted."""
+
+    WORKSPACE = "workspace"  # files of the workspace: restored, then run again
+    NONE = "none"  # nothing: run again
+    EXTERNAL = "external"  # the world: never repeated without asking
+
+
+class FindingsFormat(StrEnum):
+    """How a tool stage's output tells what it found."""
+
+    TEXT = "text"  # one report of plain text
+    SARIF = "sarif"
+    JUNIT = "junit"
+    RDJSON = "rdjson"
+    REVIEW = "review"  # the JSON of a review agent
+
+
+class Backoff(StrEnum):
+    """How the wait between attempts grows."""
+
+    NONE = "none"  # no wait
+    FIXED = "fixed"  # always `delay`
+    EXPONENTIAL = "exponential"  # doubled each time, up to `max_delay`
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, timedelta):
+        return value
+    if not isinstance(value, str):
+        raise PydanticCustomError("duration", "a duration needs its unit and quotes, such as \"30s\" or \"10m\"")
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise PydanticCustomError("duration", "{why}", {"why": str(error)}) from None
+
+
+def _positive_duration(value: object) -> object:
+    duration = _duration(value)
+    if not duration:
+        raise PydanticCustomError("duration", "a limit of no time at all lets nothing run")
+    return duration
+
+
+def _condition(value: object) -> object:
+    if isinstance(value, Expression):
+        return value
+    if not isinstance(value, str):
+        raise PydanticCustomError("string_type", "a condition is text")
+    try:
+        return parse_expression(value)
+    except ExpressionError as error:
+        about = {"why": error.message, "start": error.span.start, "end": error.span.end, "help": error.help}
+        raise PydanticCustomError("expression", "{why}", about) from None
+
+
+def _auto_status(value: object) -> object:
+    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+
+
+def _comma_separated(value: object) -> object:
+    return tuple(part for item in value.split(",") if (part := item.strip())) if isinstance(value, str) else value
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration), PlainSerializer(format_duration)]
+TimeLimit = Annotated[timedelta, BeforeValidator(_positive_duration), PlainSerializer(format_duration)]
+Condition = Annotated[Expression, BeforeValidator(_condition), PlainSerializer(lambda expression: expression.text)]
+Flag = Annotated[bool, BeforeValidator(_auto_status)]
+Keys = Annotated[tuple[str, ...], BeforeValidator(_comma_separated)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+
+
+class Element(BaseModel):
+    """One node of a file, with its place in it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True)
+
+    positional: ClassVar[tuple[str, ...]] = ()  # the fields written as arguments
+    blocks: ClassVar[Mapping[str, str]] = {}  # child nodes that are elements themselves, and the fields they fill
+
+    at: Place = Field(default=NOWHERE, exclude=True, repr=False)
+
+    @classmethod
+    def attributes(cls) -> tuple[str, ...]:
+        """The names an author may give as `name=value`."""
+        return _attributes(cls)
+
+
+_ATTRIBUTES: dict[type[Element], tuple[str, ...]] = {}
+
+
+def _attributes(model: type[Element]) -> tuple[str, ...]:
+    if model not in _ATTRIBUTES:
+        hidden = {"at", "meta", *model.positional, *model.blocks.values()}
+        fields = model.model_fields.items()
+        _ATTRIBUTES[model] = tuple(field.alias or name for name, field in fields if name not in hidden)
+    return _ATTRIBUTES[model]
+
+
+class Retry(Element):
+    """How often a visit is tried, and how long it waits in between."""
+
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = 1
+    backoff: Annotated[Backoff, Field(strict=False)] = Backoff.NONE
+    delay: Duration = timedelta(seconds=1)
+    max_delay: Duration = timedelta(minutes=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_delay_is_kept(cls, values: Any) -> Any:
+        """A delay written without a backoff means a fixed one: nothing written is without effect."""
+        if isinstance(values, dict) and "delay" in values and "backoff" not in values:
+            return {**values, "backoff": Backoff.FIXED}
+        return values
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        written = self.model_fields_set
+        if self.backoff is Backoff.NONE and written & {"delay", "max_delay"}:
+            raise PydanticCustomError("retry", 'a delay has no effect with backoff "none"')
+        if {"delay", "max_delay"} <= written and self.delay > self.max_delay:
+            raise PydanticCustomError("retry", '"delay" is longer than "max_delay"')
+        return self
+
+
+class Option(Element):
+    """A choice a person has, and where it leads."""
+
+    positional = ("key",)
+
+    key: str
+    label: str
+    to: str
+    approves: bool = False
+
+
+class Route(Element):
+    """A way out of a decision."""
+
+    when: Condition
+    to: str
+    priority: int = 0
+
+
+class Branch(Element):
+    """A stage that a parallel stage runs."""
+
+    positional = ("stage",)
+
+    stage: str
+
+
+class Transition(Element):
+    """A way from one stage to the next."""
+
+    source: str = Field(alias="from")
+    to: str
+    when: Condition | None = None
+    priority: int = 0
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
+
+
+class BaseStage(Element):
+    """What every stage has."""
+
+    positional = ("id",)
+    blocks = MappingProxyType({"retry": "retry"})
+
+    id: str
+    retry: Retry = Retry()
+    meta: Mapping[str, Any] = Field(default_factory=dict)
+
+
+class LlmStage(BaseStage):
+    """An agent is given a prompt. With `auto_status` it is a review stage: its answer decides its outcome."""
+
+    kind: Literal[StageKind.LLM] = StageKind.LLM
+    prompt: str | None = None
+    prompt_file: Keys = ()
+    model: str | None = None
+    provider: str | None = None
+    model_profile: str | None = None
+    reasoning_effort: str | None = None
+    backend: str | None = None
+    access: Annotated[Access, Field(strict=False)] = Access.CODING
+    auto_status: Flag = False
+    goal_gate: bool = False
+    response_key_base: str | None = None
+    lens: str | None = None
+    timeout: TimeLimit | None = None
+    retry_target: str | None = None
+
+
+class ToolStage(BaseStage):
+    """A shell command is run; its exit code decides the outcome."""
+
+    kind: Literal[StageKind.TOOL] = StageKind.TOOL
+    command: str
+    cwd: str | None = None
+    timeout: TimeLimit = timedelta(minutes=5)
+    findings: Annotated[FindingsFormat, Field(strict=False)] = FindingsFormat.TEXT
+    effects: Annotated[Effects, Field(strict=False)] = Effects.WORKSPACE
+    goal_gate: bool = False
+    retry_target: str | None = None
+
+
+class HumanStage(BaseStage):
+    """A person chooses between options."""
+
+    blocks = MappingProxyType({**BaseStage.blocks, "option": "options"})
+
+    kind: Literal[StageKind.HUMAN] = StageKind.HUMAN
+    prompt: str
+    options: tuple[Option, ...] = ()
+    require_feedback_on: Keys = ()
+    details_from: Keys = ()
+    re_review: bool = True
+    timeout: TimeLimit | None = None
+    default: str | None = None
+
+
+class DecisionStage(BaseStage):
+    """Conditions choose the way."""
+
+    blocks = MappingProxyType({**BaseStage.blocks, "route": "routes"})
+
+    kind: Literal[StageKind.DECISION] = StageKind.DECISION
+    routes: tuple[Route, ...] = ()
+
+
+class ParallelStage(BaseStage):
+    """Several stages run at once, each on the context as it was at the fan-out."""
+
+    blocks = MappingProxyType({**BaseStage.blocks, "branch": "branches"})
+
+    kind: Literal[StageKind.PARALLEL] = StageKind.PARALLEL
+    branches: tuple[Branch, ...] = ()
+    max_parallel: Count | None = None
+    join: Literal["all", "any"] | Count = "all"
+
+
+class WorkspaceStage(BaseStage):
+    """The run's git worktree is made, merged or removed."""
+
+    kind: Literal[StageKind.WORKSPACE_CREATE, StageKind.WORKSPACE_MERGE, StageKind.WORKSPACE_CLEANUP]
+    workspace_name: str | None = None
+
+
+class ExitStage(BaseStage):
+    """The run ends here, once every goal gate is satisfied."""
+
+    kind: Literal[StageKind.EXIT] = StageKind.EXIT
+
+
+Stage = LlmStage | ToolStage | HumanStage | DecisionStage | ParallelStage | WorkspaceStage | ExitStage
+
+STAGE_MODELS: Mapping[StageKind, type[BaseStage]] = MappingProxyType(
+    {
+        StageKind.LLM: LlmStage,
+        StageKind.TOOL: ToolStage,
+        StageKind.HUMAN: HumanStage,
+        StageKind.DECISION: DecisionStage,
+        StageKind.PARALLEL: ParallelStage,
+        StageKind.WORKSPACE_CREATE: WorkspaceStage,
+        StageKind.WORKSPACE_MERGE: WorkspaceStage,
+        StageKind.WORKSPACE_CLEANUP: WorkspaceStage,
+        StageKind.EXIT: ExitStage,
+    }
+)
+
+
+class Settings(Element):
+    """The bounds of a run; reaching one pauses it."""
+
+    max_visits: Count = 20
+    max_stages: Count = 1000
+    max_duration: TimeLimit | None = None
+    max_cost_usd: Annotated[float, Field(gt=0, strict=False)] | None = None
+    summary_budget: Annotated[int, Field(ge=1000, le=10_000_000)] = 24_000
+
+
+class Profile(Element):
+    """A named choice of model."""
+
+    positional = ("name",)
+
+    name: str
+    model: str
+    provider: str | None = None
+    reasoning_effort: str | None = None
+
+
+class Models(Element):
+    """The models a workflow chooses from."""
+
+    blocks = MappingProxyType({"profile": "profiles"})
+
+    default: str | None = None
+    profiles: tuple[Profile, ...] = ()
+
+    def profile(self, name: str) -> Profile | None:
+        """A profile by its name."""
+        return next((profile for profile in self.profiles if profile.name == name), None)
+
+
+class Workflow(Element):
+    """A whole file."""
+
+    positional = ("name",)
+    blocks = MappingProxyType(
+        {"settings": "settings", "models": "models", "stage": "stages", "transition": "transitions"}
+    )
+
+    name: str
+    version: Literal[2]
+    description: str = ""
+    goal: str = ""
+    start: str
+    settings: Settings = Settings()
+    models: Models = Models()
+    stages: tuple[Annotated[Stage, Field(discriminator="kind")], ...] = ()
+    transitions: tuple[Transition, ...] = ()
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Stage]:
+        """The stages by their ids; of two with one id, the first."""
+        return MappingProxyType({stage.id: stage for stage in reversed(self.stages)})
+
+    def stage(self, stage_id: str) -> Stage:
+        """A stage by its id."""
+        return self.by_id[stage_id]
+
+
+def is_review(stage: BaseStage) -> bool:
+    """Whether a stage's answer decides its outcome."""
+    return isinstance(stage, LlmStage) and stage.auto_status

@@ -1,0 +1,198 @@
+"""Warnings about what runs as written and is hardly ever meant."""
+
+import re
+import shlex
+from collections.abc import Iterator
+
+from pipeline.language.diagnostics import Problem
+from pipeline.language.expressions.syntax import UNREADABLE, Call, Function
+from pipeline.language.expressions.types import constant
+from pipeline.language.model import DecisionStage, HumanStage, ParallelStage, Route, ToolStage, Workflow, is_review
+from pipeline.language.rules.conditions import conditions
+from pipeline.language.rules.rule import warning
+
+_ONLY_PASS_ON = frozenset({"tee", "cat", "head", "tail", "less", "more", "sed", "awk", "sort", "uniq", "tr", "cut", "ts"})
+_ONE_PIPE = re.compile(r"(?<!\|)\|&?(?!\|)")
+
+
+@warning("AWF102")
+def unread_review(workflow: Workflow) -> Iterator[Problem]:
+    """A review stage whose result no decision reads.
+
+    ## Why is this bad?
+    The review costs its time and money, says that the change is broken, and the run goes on as if it had not.
+
+    ## Example
+    ```kdl
+    stage "review" kind="llm" prompt="Review the change" auto_status=true
+    transition from="review" to="done"
+    ```
+
+    ## Use instead
+    ```kdl
+    stage "review" kind="llm" prompt="Review the change" auto_status=true
+    stage "gate" kind="decision" {
+      route when="findings() > 0" to="fix"
+      route when="true" to="done"
+    }
+    stage "fix" kind="llm" prompt="Fix what the review found"
+    transition from="review" to="gate"
+    transition from="fix" to="review"
+    settings { max_visits 5; }
+    ```
+    """
+    reviews = [stage for stage in workflow.stages if is_review(stage)]
+    if not reviews:
+        return
+    read = _stages_read(workflow)
+    for stage in reviews:
+        if None not in read and stage.id not in read:
+            message = f'no condition reads what the review "{stage.id}" says'
+            help = 'route by findings(), verdict() or outcome("' + stage.id + '")'
+            yield Problem(stage.at.span, message, help, stage.id)
+
+
+def _stages_read(workflow: Workflow) -> set[str | None]:
+    """The stages whose result some condition or person is shown; None stands for all of them."""
+    calls = [call for use in conditions(workflow) for call in use.expression.calls()]
+    read = {_asked(call) for call in calls if call.function not in (Function.CONTEXT, Function.VISITS)}
+    for stage in workflow.stages:
+        if isinstance(stage, HumanStage):
+            read.update(key.partition(".")[0] for key in stage.details_from)
+        elif isinstance(stage, ParallelStage) and stage.id in read:
+            read.update(branch.stage for branch in stage.branches)
+    return read
+
+
+def _asked(call: Call) -> str | None:
+    return call.argument.partition(".")[0] if call.argument is not None else None
+
+
+@warning("AWF104")
+def dead_route(workflow: Workflow) -> Iterator[Problem]:
+    """A condition that never changes anything: its way is never taken, or every way leads to the same stage.
+
+    ## Why is this bad?
+    The file looks as if it decided something. Usually a priority or a copied line is wrong.
+
+    ## Example
+    ```kdl
+    stage "gate" kind="decision" {
+      route when="findings() > 0" to="fix"
+      route when="true" to="done" priority=10
+    }
+    stage "fix" kind="tool" command="make fix"
+    transition from="fix" to="gate"
+    settings { max_visits 5; }
+    ```
+
+    ## Use instead
+    ```kdl
+    stage "gate" kind="decision" {
+      route when="findings() > 0" to="fix"
+      route when="true" to="done"
+    }
+    stage "fix" kind="tool" command="make fix"
+    transition from="fix" to="gate"
+    settings { max_visits 5; }
+    ```
+    """
+    for use in conditions(workflow):
+        value = None if use.expression.always else constant(use.expression.tree)
+        if value is not None:
+            message = f"this condition is always {str(value).lower()}: {use.expression}"
+            yield Problem(use.span, message, None, use.stage)
+    for stage in workflow.stages:
+        if isinstance(stage, DecisionStage):
+            yield from _shadowed(stage)
+
+
+def _shadowed(stage: DecisionStage) -> Iterator[Problem]:
+    if len(stage.routes) > 1 and len({route.to for route in stage.routes}) == 1:
+        message = f'every route of stage "{stage.id}" leads to "{stage.routes[0].to}"'
+        yield Problem(stage.at.span, message, "let a route lead elsewhere, or use a transition", stage.id)
+        return
+    taken: dict[str, Route] = {}
+    readable = [route for route in stage.routes if route.when is not UNREADABLE]
+    for route in sorted(readable, key=lambda route: (-route.priority, route.when.always)):
+        for condition, earlier in taken.items():
+            if condition in ("true", str(route.when)):
+                message = f'this route is never taken: the one to "{earlier.to}" always comes first'
+                yield Problem(route.at.span, message, "look at the priorities and conditions", stage.id)
+                break
+        taken.setdefault(str(route.when), route)
+
+
+@warning("AWF105")
+def piped_exit_code(workflow: Workflow) -> Iterator[Problem]:
+    """A tool stage pipes its output into a program that always succeeds, and so loses the real exit code.
+
+    ## Why is this bad?
+    The shell reports the last program of a pipe. `make check | tee log` succeeds when every check fails. The whole output
+    is kept in any case: `awf logs` shows it.
+
+    ## Example
+    ```kdl
+    stage "check" kind="tool" command="make check | tee check.log"
+    transition from="check" to="done"
+    ```
+
+    ## Use instead
+    ```kdl
+    stage "check" kind="tool" command="make check > check.log"
+    transition from="check" to="done"
+    ```
+    """
+    for stage in workflow.stages:
+        if isinstance(stage, ToolStage) and (program := _swallower(stage.command)):
+            message = f'stage "{stage.id}" reports the exit code of "{program}", not of the command before it'
+            help = "leave the pipe out: the whole output is kept in any case"
+            yield Problem(stage.at.of("command"), message, help, stage.id)
+
+
+def _swallower(command: str) -> str | None:
+    """The program at the end of a pipe that succeeds whatever it is given, or None."""
+    if not _ONE_PIPE.search(command) or "pipefail" in command:
+        return None
+    words = shlex.shlex(command, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    try:
+        parsed = list(words)
+    except ValueError:
+        return None  # an unclosed quote: the shell will say so
+    ends = [after for pipe, after in zip(parsed, parsed[1:], strict=False) if pipe in ("|", "|&")]
+    return ends[-1] if ends and ends[-1] in _ONLY_PASS_ON else None
+
+
+@warning("AWF107")
+def timeout_without_default(workflow: Workflow) -> Iterator[Problem]:
+    """A human stage has a timeout and no default option.
+
+    ## Why is this bad?
+    When nobody answers in time the stage fails. If that is what you want, say where it leads with a default option.
+
+    ## Example
+    ```kdl
+    stage "ask" kind="human" prompt="Release?" timeout="2d" {
+      option "yes" label="Release" to="done"
+      option "no" label="Build it again" to="build"
+    }
+    stage "build" kind="tool" command="make"
+    transition from="build" to="done"
+    ```
+
+    ## Use instead
+    ```kdl
+    stage "ask" kind="human" prompt="Release?" timeout="2d" {
+      option "yes" label="Release" to="done"
+      option "no" label="Build it again" to="build"
+      default "no"
+    }
+    stage "build" kind="tool" command="make"
+    transition from="build" to="done"
+    ```
+    """
+    for stage in workflow.stages:
+        if isinstance(stage, HumanStage) and stage.timeout is not None and stage.default is None:
+            message = f'stage "{stage.id}" has a timeout and no default option: it fails when nobody answers'
+            yield Problem(stage.at.of("timeout"), message, 'add: default "key"', stage.id)
