@@ -6,6 +6,7 @@ never change places: an item keeps its place in its row, at a distance at least.
 
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 
 import networkx as nx
 
@@ -107,29 +108,34 @@ class _Settling:
 
     def _settle(self, order: list[int]) -> None:
         moving = [c for c in order if c in self.pulls]
+        aside = [c for c in order if c not in self.pulls and not self.right[c]]
+        self.x |= dict.fromkeys(aside, inf)  # joined with nothing: they make room first, and follow at the end
         moves = sum(len(self.pulls[c]) for c in moving) or 1
         for _ in range(max(3, min(_ROUNDS, _WORK // moves))):
-            before = dict(self.x)
+            before = [self.x[c] for c in moving]
             for c in (*reversed(moving), *moving):
                 self._move(c)
-            if all(abs(self.x[c] - before[c]) < 1 for c in moving):
+            if all(abs(self.x[c] - x) < 1 for c, x in zip(moving, before, strict=True)):
                 break
+        for c in aside:
+            self.x[c] = max((self.x[other] + least for other, least in self.left[c]), default=0.0)
 
     def _move(self, c: int) -> None:
         pulls = self.pulls[c]
         wanted = sum(self.x[other] for other in pulls) / len(pulls)
-        least = max((self.x[other] + gap for other, gap in self.left[c]), default=wanted)
-        most = min((self.x[other] - gap for other, gap in self.right[c]), default=wanted)
+        least = max((self.x[other] + gap for other, gap in self.left[c]), default=-inf)
+        most = min((self.x[other] - gap for other, gap in self.right[c]), default=inf)
         self.x[c] = max(least, min(most, wanted))
 
 
 def _pulls(column: Sequence[int], chains: Iterable[Sequence[int]]) -> dict[int, list[int]]:
-    """The other columns that each column is joined with, once for every line."""
+    """The other columns that each column is joined with; where a line arrives counts more, so that it bends but once."""
     pulls: dict[int, list[int]] = {}
     for chain in chains:
         for upper, lower in zip(chain, chain[1:], strict=False):
             one, other = column[upper], column[lower]
             if one != other:
-                pulls.setdefault(one, []).append(other)
-                pulls.setdefault(other, []).append(one)
+                times = 1 + 2 * (lower == chain[-1])
+                pulls.setdefault(one, []).extend([other] * times)
+                pulls.setdefault(other, []).extend([one] * times)
     return pulls

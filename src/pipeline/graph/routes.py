@@ -1,17 +1,16 @@
-"""The lines themselves: where each leaves its box, which places it passes, and where it ends."""
+"""The lines themselves: the points each passes from the box it leaves to the box it enters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pipeline.graph.channels import Strip, strip_between
 from pipeline.graph.geometry import Box, Link, Point, Route, around
 from pipeline.graph.lanes import RIGHT, Lane
+from pipeline.graph.ports import Ports, Stops
 from pipeline.graph.rows import LOOP, Rows
 from pipeline.graph.strips import Strips
 
-_PORT = 14.0  # between two lines at one side of a box
-_SPREAD = 0.32  # how far from the middle of a box lines may meet it, as a part of its width
-
-Ports = Mapping[int, float]
+_APART = 14.0  # between two lines at one side of a box
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,154 +20,114 @@ class Ground:
     rows: Rows
     links: Sequence[Link]
     x: Sequence[float]
-    strips: Strips
+    stops: Stops
     lanes: Sequence[Lane]
+    ports: Ports
+    strips: Strips
 
     def box(self, item: int) -> Box:
         """The rectangle of a box or label."""
-        row = self.rows.items[item].row
-        middle = (self.strips.top[row] + self.strips.bottom[row]) / 2
-        return around(Point(self.x[item], middle), self.rows.items[item].size)
+        return around(Point(self.x[item], self.middle(self.row(item))), self.rows.items[item].size)
 
-    def stops(self, link: int) -> list[int]:
-        """The items a line really bends at: a row without height is no obstacle."""
-        first, *passed, last = self.rows.chains[link]
-        return [first, *(item for item in passed if self._high(self.rows.items[item].row)), last]
+    def row(self, item: int) -> int:
+        """The row an item stands in."""
+        return self.rows.items[item].row
 
-    def _high(self, row: int) -> bool:
-        return self.strips.bottom[row] > self.strips.top[row]
+    def middle(self, row: int) -> float:
+        """The y in the middle of a row."""
+        return (self.strips.top[row] + self.strips.bottom[row]) / 2
 
 
 def routes(ground: Ground) -> tuple[Route, ...]:
     """A route for every link, in their order."""
-    stops = {link: ground.stops(link) for link in ground.rows.chains}
-    below = _ports_below(ground, stops)
-    above = _ports_above(ground, stops, below)
-    found = {link: _onward(ground, link, stops[link], below[link], above[link]) for link in stops}
-    found |= _around(ground, below, above)
-    found |= _loops(ground)
+    sides = _side_ports(ground)
+    found = {link: _onward(ground, link) for link in ground.stops}
+    found |= {lane.link: _around(ground, lane, sides) for lane in ground.lanes}
+    found |= dict(_loops(ground))
     return tuple(found[index] for index in range(len(ground.links)))
 
 
-def _ports_below(ground: Ground, stops: Mapping[int, Sequence[int]]) -> Ports:
-    wanted = [(chain[0], ground.x[chain[1]], link) for link, chain in stops.items()]
-    wanted += [(lane.source, lane.x, lane.link) for lane in ground.lanes if not lane.source_open]
-    return _spread(ground, wanted)
-
-
-def _ports_above(ground: Ground, stops: Mapping[int, Sequence[int]], below: Ports) -> Ports:
-    wanted = []
-    for link, chain in stops.items():
-        direct = len(chain) == 2  # noqa: PLR2004 - nothing between its two ends
-        wanted.append((chain[-1], below[link] if direct else ground.x[chain[-2]], link))
-    wanted += [(lane.target, lane.x, lane.link) for lane in ground.lanes if not lane.target_open]
-    return _spread(ground, wanted)
-
-
-def _spread(ground: Ground, wanted: Sequence[tuple[int, float, int]]) -> Ports:
-    """Where lines meet the upper or lower side of their boxes: near where they come from, and not all in one place."""
-    by_box: dict[int, list[tuple[float, int]]] = {}
-    for item, x, link in wanted:
-        by_box.setdefault(item, []).append((x, link))
-    ports: dict[int, float] = {}
-    for item, lines in by_box.items():
-        reach = ground.rows.items[item].size.width * _SPREAD
-        lines.sort()
-        places = _apart([x for x, _ in lines], ground.x[item] - reach, ground.x[item] + reach)
-        ports |= {link: place for (_, link), place in zip(lines, places, strict=True)}
-    return ports
-
-
-def _apart(wanted: Sequence[float], least: float, most: float) -> list[float]:
-    gap = min(_PORT, (most - least) / max(1, len(wanted) - 1))
-    places: list[float] = []
-    for x in wanted:
-        places.append(max(x, places[-1] + gap if places else least))
-    for index in reversed(range(len(places))):
-        places[index] = min(places[index], most)
-        most = places[index] - gap
-    return places
-
-
-def _onward(ground: Ground, link: int, stops: Sequence[int], out: float, into: float) -> Route:
-    top, bottom = ground.strips.top, ground.strips.bottom
-    first, *passed, last = ((item, ground.rows.items[item].row) for item in stops)
-    points = [Point(out, ground.box(first[0]).bottom), Point(out, bottom[first[1]])]
-    for item, row in passed:
-        points += (Point(ground.x[item], top[row]), Point(ground.x[item], bottom[row]))
-    points += (Point(into, top[last[1]]), Point(into, ground.box(last[0]).y))
+def _onward(ground: Ground, link: int) -> Route:
+    stops = ground.stops[link]
+    points = [Point(ground.ports.leaving[link], ground.box(stops[0]).bottom)]
+    for upper, lower in zip(stops, stops[1:], strict=False):
+        x = ground.x[lower] if lower != stops[-1] else ground.ports.entering[link]
+        points += _step(ground, link, points[-1].x, x, (ground.row(upper), ground.row(lower)))
+    points.append(Point(points[-1].x, ground.box(stops[-1]).y))
     label = ground.box(ground.rows.chains[link][1]) if ground.links[link].label.width else None
     return Route(_simple(points), label, back=False)
 
 
-def _around(ground: Ground, below: Ports, above: Ports) -> dict[int, Route]:
-    sides = _side_ports(ground)
-    found = {}
-    for lane in ground.lanes:
-        start, end = ground.box(lane.source), ground.box(lane.target)
-        leaving = _side(start, lane, sides[lane.link, lane.source]) if lane.source_open else _strip(
-            Point(below[lane.link], start.bottom), lane.x, ground.strips.leaving[lane.link]
-        )
-        entering = _side(end, lane, sides[lane.link, lane.target]) if lane.target_open else _strip(
-            Point(above[lane.link], end.y), lane.x, ground.strips.entering[lane.link]
-        )
-        points = (*leaving, *reversed(entering))
-        back = ground.rows.items[lane.source].row > ground.rows.items[lane.target].row
-        found[lane.link] = Route(_simple(points), _lane_label(ground, lane), back)
-    return found
+def _step(ground: Ground, link: int, start: float, end: float, rows: tuple[int, int]) -> Iterator[Point]:
+    """From the lower edge of a row to the upper edge of one below, by the line's track if it has one."""
+    track = ground.strips.track.get((strip_between(*rows), link))
+    yield Point(start, ground.strips.bottom[rows[0]])
+    if track is not None:
+        yield from (Point(start, track), Point(end, track))
+    yield Point(end, ground.strips.top[rows[1]])
 
 
-def _side(box: Box, lane: Lane, y: float) -> tuple[Point, ...]:
+def _around(ground: Ground, lane: Lane, sides: Mapping[tuple[int, int], float]) -> Route:
+    first, last = ground.box(lane.source), ground.box(lane.target)
+    if lane.source_open:
+        leaving = _aside(first, lane, sides[lane.link, lane.source])
+    else:
+        track = ground.strips.track[Strip(ground.row(lane.source), below=True), lane.link]
+        leaving = _across(Point(ground.ports.leaving[lane.link], first.bottom), lane.x, track)
+    if lane.target_open:
+        entering = _aside(last, lane, sides[lane.link, lane.target])
+    else:
+        track = ground.strips.track[Strip(ground.row(lane.target), below=False), lane.link]
+        entering = _across(Point(ground.ports.entering[lane.link], last.y), lane.x, track)
+    back = ground.row(lane.source) > ground.row(lane.target)
+    return Route(_simple((*leaving, *reversed(entering))), _lane_label(ground, lane), back)
+
+
+def _aside(box: Box, lane: Lane, y: float) -> tuple[Point, ...]:
     return Point(box.right if lane.side == RIGHT else box.x, y), Point(lane.x, y)
 
 
-def _strip(port: Point, lane: float, track: float) -> tuple[Point, ...]:
+def _across(port: Point, lane: float, track: float) -> tuple[Point, ...]:
     return port, Point(port.x, track), Point(lane, track)
 
 
 def _lane_label(ground: Ground, lane: Lane) -> Box | None:
     size = ground.links[lane.link].label
-    middle = (ground.strips.top[lane.label_row] + ground.strips.bottom[lane.label_row]) / 2
-    return around(Point(lane.x, middle), size) if size.width else None
+    return around(Point(lane.x, ground.middle(lane.label_row)), size) if size.width else None
 
 
 def _side_ports(ground: Ground) -> dict[tuple[int, int], float]:
     """The y at which lanes meet the sides of boxes, in an order in which they do not cross each other."""
     met: dict[tuple[int, int], list[tuple[bool, float, int]]] = {}
     for lane in ground.lanes:
-        for item, other, opened in (
-            (lane.source, lane.target, lane.source_open),
-            (lane.target, lane.source, lane.target_open),
-        ):
-            down = ground.rows.items[other].row > ground.rows.items[item].row
+        ends = (lane.source, lane.target, lane.source_open), (lane.target, lane.source, lane.target_open)
+        for item, other, opened in ends:
+            down = ground.row(other) > ground.row(item)
             outward = lane.x * lane.side
             if opened:
                 met.setdefault((item, lane.side), []).append((down, -outward if down else outward, lane.link))
     return {(link, item): y for (item, _), ends in met.items() for link, y in _stacked(ground.box(item), ends)}
 
 
-def _stacked(box: Box, ends: list[tuple[bool, float, int]]) -> list[tuple[int, float]]:
-    step = min(_PORT, box.height / 2 / len(ends))
+def _stacked(box: Box, ends: list[tuple[bool, float, int]]) -> Iterator[tuple[int, float]]:
+    step = min(_APART, box.height / 2 / len(ends))
     first = box.centre.y - step * (len(ends) - 1) / 2
-    return [(link, first + step * index) for index, (_, _, link) in enumerate(sorted(ends))]
+    return ((link, first + step * index) for index, (_, _, link) in enumerate(sorted(ends)))
 
 
-def _loops(ground: Ground) -> dict[int, Route]:
+def _loops(ground: Ground) -> Iterator[tuple[int, Route]]:
     """Lines from a box to itself, at its right side, each outside of the one before."""
-    found: dict[int, Route] = {}
     reach: dict[str, float] = {}
     for index, link in enumerate(ground.links):
         if link.source == link.target:
-            box = ground.box(ground.rows.box[link.source])
             out = reach.get(link.source, 0.0)
-            found[index] = _loop(box, out, link)
+            yield index, _loop(ground.box(ground.rows.box[link.source]), out, link)
             reach[link.source] = out + LOOP + link.label.width
-    return found
 
 
 def _loop(box: Box, out: float, link: Link) -> Route:
     x, middle = box.right + out + LOOP * 2 / 3, box.centre.y
-    away = min(box.height / 2 - 4, 9 + out / LOOP)
+    away = min(box.height / 2 - 4, 10 + out / LOOP)
     upper, lower = middle - away, middle + away
     points = (Point(box.right, lower), Point(x, lower), Point(x, upper), Point(box.right, upper))
     label = Box(x + 4, middle - link.label.height / 2, *link.label) if link.label.width else None

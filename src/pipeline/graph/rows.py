@@ -88,7 +88,12 @@ def _chain(index: int, links: Sequence[Link], flow: Flow, items: list[Item], box
     link = links[index]
     first, last = 2 * flow.layer[link.source] + 1, 2 * flow.layer[link.target]
     label = _add(items, _passing(first, link.label))
-    return (box[link.source], label, *(_add(items, _passing(row, NOTHING)) for row in range(first + 1, last)), box[link.target])
+    return (
+        box[link.source],
+        label,
+        *(_add(items, _passing(row, NOTHING)) for row in range(first + 1, last)),
+        box[link.target],
+    )
 
 
 def _passing(row: int, label: Size) -> Item:
@@ -99,12 +104,13 @@ def _passing(row: int, label: Size) -> Item:
 def _from_the_start(
     flow: Flow, links: Sequence[Link], box: Mapping[str, int], chains: Mapping[int, tuple[int, ...]]
 ) -> list[int]:
-    """All items as a walk along the flow meets them: the first guess of the order in the rows."""
+    """All items as a walk meets them that follows the spine first: the first guess of the order in the rows."""
     leaving: dict[str, list[int]] = {}
-    for index in chains:
+    main = set(flow.spine)
+    for index in sorted(chains, key=lambda i: not {links[i].source, links[i].target} <= main):
         leaving.setdefault(links[index].source, []).append(index)
     met = []
-    for name in flow.order:
+    for name in (*flow.spine, *(name for name in flow.order if name not in main)):
         met.append(box[name])
         for index in leaving.get(name, ()):
             met += chains[index][1:-1]

@@ -1,65 +1,66 @@
-"""How high the rows are and how far apart: above and below each row of boxes lies a strip where lines may run across."""
+"""How high the rows are and how far apart: between them lie strips, with tracks for what runs across."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pipeline.graph.channels import Strip, Tracks
 from pipeline.graph.geometry import Link
 from pipeline.graph.lanes import Lane
 from pipeline.graph.rows import Rows
 
-_BELOW, _ABOVE = 16.0, 24.0  # room to bend under a row of boxes, and for the arrowhead above one
-_TRACK = 10.0
-
-Tracks = Mapping[int, Sequence[int]]
+_TRACK = 7.0
+_FIRST, _AFTER = 11.0, 8.0  # before the first track of a strip, and after the last
+_ARROW = 9.0  # more room above a row of boxes
 
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """The y of every row, and of the tracks on which lanes leave or enter a row that hides their box."""
+    """The y of every row, and of every track that a line has in a strip."""
 
     top: Sequence[float]
     bottom: Sequence[float]
-    leaving: Mapping[int, float]  # by link
-    entering: Mapping[int, float]
+    track: Mapping[tuple[Strip, int], float]
     end: float
 
 
-def strips(rows: Rows, order: Sequence[Sequence[int]], lanes: Sequence[Lane], links: Sequence[Link]) -> Strips:
-    """Stack the rows, with a track for each lane that needs one."""
-    under = _tracks((rows.items[lane.source].row, lane.link) for lane in lanes if not lane.source_open)
-    over = _tracks((rows.items[lane.target].row, lane.link) for lane in lanes if not lane.target_open)
-    top, bottom, end = _stacked(_heights(rows, order, lanes, links), under, over)
-    leaving = {link: bottom[row] + _TRACK * at for row, tracks in under.items() for at, link in enumerate(tracks, 1)}
-    entering = {link: top[row] - _ABOVE + 8 - _TRACK * at for row, on in over.items() for at, link in enumerate(on)}
-    return Strips(top, bottom, leaving, entering, end)
-
-
-def _tracks(needed: Iterable[tuple[int, int]]) -> Tracks:
-    tracks: dict[int, list[int]] = {}
-    for row, link in needed:
-        tracks.setdefault(row, []).append(link)
-    return tracks
-
-
-def _heights(
-    rows: Rows, order: Sequence[Sequence[int]], lanes: Sequence[Lane], links: Sequence[Link]
-) -> Sequence[float]:
-    heights = [max((rows.items[item].size.height for item in row), default=0.0) for row in order]
+def heights(rows: Rows, order: Sequence[Sequence[int]], lanes: Sequence[Lane], links: Sequence[Link]) -> list[float]:
+    """The height of every row; a row between boxes that holds no label has none."""
+    found = [max((rows.items[item].size.height for item in row), default=0.0) for row in order]
     labels = [(lane.label_row, links[lane.link].label.height) for lane in lanes]
     labels += [(rows.items[rows.box[ln.source]].row, ln.label.height) for ln in links if ln.source == ln.target]
     for row, height in labels:
-        heights[row] = max(heights[row], height)
-    return heights
+        found[row] = max(found[row], height)
+    return found
 
 
-def _stacked(heights: Sequence[float], under: Tracks, over: Tracks) -> tuple[list[float], list[float], float]:
-    top, bottom, y = [], [], 0.0
-    for number, height in enumerate(heights):
-        boxes = number % 2 == 0
-        y += (_ABOVE if number else 0) + _TRACK * len(over.get(number, ())) if boxes else 0
+def stacked(row_heights: Sequence[float], tracks: Tracks) -> Strips:
+    """Put the rows below each other, with as much space between them as their tracks need."""
+    top: list[float] = []
+    bottom: list[float] = []
+    strip_top: dict[Strip, float] = {}
+    y, last = 0.0, len(row_heights) - 1
+    for row, height in enumerate(row_heights):
+        above, below = Strip(row, below=False), Strip(row, below=True)
+        strip_top[above] = y
+        y += _height(above, tracks, needed=row > 0)
         top.append(y)
         y += height
         bottom.append(y)
-        last = number == len(heights) - 1
-        y += (0 if last else _BELOW) + _TRACK * len(under.get(number, ())) if boxes else 0
-    return top, bottom, y
+        strip_top[below] = y
+        y += _height(below, tracks, needed=row < last)
+    return Strips(top, bottom, _track_places(tracks, strip_top), y)
+
+
+def _height(strip: Strip, tracks: Tracks, *, needed: bool) -> float:
+    used = max(tracks.get(strip, {}).values(), default=0)
+    if strip.row % 2 or not (needed or strip in tracks):
+        return 0
+    return _FIRST + used * _TRACK + _AFTER + (0 if strip.below else _ARROW)
+
+
+def _track_places(tracks: Tracks, strip_top: Mapping[Strip, float]) -> Mapping[tuple[Strip, int], float]:
+    return {
+        (strip, link): strip_top[strip] + _FIRST + _TRACK * track
+        for strip, lines in tracks.items()
+        for link, track in lines.items()
+    }

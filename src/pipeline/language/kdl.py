@@ -19,7 +19,7 @@ MAX_DEPTH = 64
 MAX_DIGITS = 300
 
 # Whole strings and line comments, so that brackets inside them do not count; a lone opening is an unclosed string.
-_MARKS = re.compile(r'r(#*)".*?"\1|"(?:[^"\\]|\\.)*"|(?P<unclosed>r?#*")|//[^\n]*|/\*|[{}]', re.DOTALL)
+_MARKS = re.compile(r'r(#*)".*?"\1|"(?:[^"\\]|\\.)*"|(?P<unclosed>"|r#*")|//[^\n]*|/\*|[{}]', re.DOTALL)
 _COMMENT_MARKS = re.compile(r"/\*|\*/")
 _BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _RADIX = re.compile(r"[+-]?0[xob]")

@@ -228,11 +228,14 @@ class _Attributes:
 
     def recover(self, error: ValidationError) -> Any:
         """Report what the model refused and go on without it."""
-        for field, details in _by_field(error).items():
+        refused = _by_field(error)
+        for field, details in refused.items():
             if field not in self.model.blocks.values():  # what a block holds was reported when it was built
                 self.report(field, details)
                 self.values.pop(field, None)
-        required = (field.alias or name for name, field in self.model.model_fields.items() if field.is_required())
+        required = [field.alias or name for name, field in self.model.model_fields.items() if field.is_required()]
+        if "" in refused:  # the values are right one by one and wrong together
+            self.values = {name: self.values[name] for name in (*required, "at") if name in self.values}
         values = {**{name: _STAND_INS.get(name, "") for name in required}, **_sealed(self.values)}
         try:
             return self.model(**values)

@@ -100,7 +100,9 @@ def _auto_status(value: object) -> object:
 
 
 def _comma_separated(value: object) -> object:
-    return tuple(part for item in value.split(",") if (part := item.strip())) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return tuple(part for item in value.split(",") if (part := item.strip()))
+    return tuple(value) if isinstance(value, list) else value
 
 
 Duration = Annotated[timedelta, BeforeValidator(_duration), PlainSerializer(format_duration)]
@@ -144,22 +146,22 @@ class Retry(Element):
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 1
     backoff: Annotated[Backoff, Field(strict=False)] = Backoff.NONE
     delay: Duration = timedelta(seconds=1)
-    max_delay: Duration = timedelta(minutes=1)
+    max_delay: Duration = timedelta(hours=1)
 
     @model_validator(mode="before")
     @classmethod
     def _a_delay_is_kept(cls, values: Any) -> Any:
         """A delay written without a backoff means a fixed one: nothing written is without effect."""
-        if isinstance(values, dict) and "delay" in values and "backoff" not in values:
+        if isinstance(values, dict) and "backoff" not in values and {"delay", "max_delay"} & values.keys():
             return {**values, "backoff": Backoff.FIXED}
         return values
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        written = self.model_fields_set
-        if self.backoff is Backoff.NONE and written & {"delay", "max_delay"}:
+        defaults = timedelta(seconds=1), timedelta(hours=1)
+        if self.backoff is Backoff.NONE and (self.delay, self.max_delay) != defaults:
             raise PydanticCustomError("retry", 'a delay has no effect with backoff "none"')
-        if {"delay", "max_delay"} <= written and self.delay > self.max_delay:
+        if self.delay > self.max_delay:
             raise PydanticCustomError("retry", '"delay" is longer than "max_delay"')
         return self
 

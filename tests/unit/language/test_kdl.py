@@ -183,6 +183,9 @@ def test_brackets_in_texts_and_comments_are_no_depth() -> None:
 def test_many_unclosed_raw_texts_take_no_time_to_speak_of() -> None:
     """A text made to be slow for patterns is refused at its first mistake."""
     assert parse(Source("test", 'r##"' * 100_000)).problem is not None
+    assert parse(Source("test", '"\\' * 200_000)).problem is not None
+    assert parse(Source("test", "a/" * 200_000)).problem is not None
+    assert parse(Source("test", "#" * 400_000)).problem is None
 
 
 @given(st.text(max_size=80) | st.text('ab1 {}"\\/*-;=#r()\n\t', max_size=80))

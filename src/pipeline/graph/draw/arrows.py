@@ -16,9 +16,15 @@ _LABELS = 3  # ways that share a line and are named on it
 def words(line: Line) -> list[str]:
     """What a line's label says, row by row."""
     shown = line.labels[:_LABELS]
-    rows = [row for label in shown for row in lines(label, _FONT, _WIDEST, 2)]
+    rows = [row for label in shown for row in lines(label, _FONT, _measure(label), 2)]
     more = len(line.labels) - len(shown)
     return [*rows, f"and {more} more"] if more else rows
+
+
+def _measure(label: str) -> float:
+    """How wide to set a label, so that two rows are about equally long."""
+    half = text_width(label[:100], _FONT) * 0.56
+    return _WIDEST if half * 2 > _WIDEST * 2 or half * 1.8 <= _WIDEST else half
 
 
 def label_size(line: Line) -> Size:

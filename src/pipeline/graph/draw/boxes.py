@@ -12,7 +12,8 @@ from pipeline.graph.geometry import Box, Point, Size
 START = Size(16, 16)
 
 _NAME, _ABOUT = 14.0, 11.0  # font sizes
-_HEIGHT, _INNER_HEIGHT, _HEADER = 50.0, 46.0, 40.0
+_BOLD = 1.07  # how much wider bold letters are
+_HEIGHT, _EXIT_HEIGHT, _INNER_HEIGHT, _HEADER = 50.0, 42.0, 46.0, 40.0
 _LEAST, _MOST = 132.0, 250.0  # how wide a box may be
 _BESIDE = 16 + ICON + 9 + 18  # what stands left and right of the text
 _PADDING, _GAP = 14.0, 12.0  # inside a container
@@ -29,14 +30,14 @@ def sizes(nodes: Sequence[Node]) -> Mapping[str, Size]:
 def _size(node: Node, width: float) -> Size:
     if node.inner:
         return _container(node)
-    return Size(width if node.family != "exit" else _wanted(node), _HEIGHT)
+    return Size(width, _HEIGHT) if node.family != "exit" else Size(_wanted(node), _EXIT_HEIGHT)
 
 
 def _wanted(node: Node) -> float:
-    name = text_width(clean(node.id)[:100], _NAME)
+    name = text_width(clean(node.id)[:100], _NAME) * _BOLD
     about = text_width(node.about, _ABOUT)
-    least = _LEAST if node.family != "exit" else 0
-    return max(least, min(_MOST, _BESIDE + max(name, about)))
+    wanted = min(_MOST, _BESIDE + max(name, about))
+    return wanted + 8 if node.family == "exit" else max(_LEAST, wanted)
 
 
 def _container(node: Node) -> Size:
@@ -70,11 +71,14 @@ def _places(node: Node, box: Box) -> Iterator[tuple[Node, Box]]:
 
 def _words(node: Node, box: Box) -> str:
     """The sign at the left, the name and what kind of stage it is beside it."""
-    sign = Point(box.x + 16, box.centre.y - ICON / 2)
+    sign = Point(box.x + (20 if node.family == "decision" else 16), box.centre.y - ICON / 2)
     x, room = sign.x + ICON + 9, box.width - _BESIDE + 8
-    name = text(fit(clean(node.id), _NAME, room), Point(x, box.centre.y - 3), "name")
-    about = text(fit(node.about, _ABOUT, room), Point(x, box.centre.y + 13), "about")
-    return icon(_sign(node), sign) + name + about
+    name = fit(clean(node.id), _NAME * _BOLD, room)
+    if name == node.about:
+        return icon(_sign(node), sign) + text(name, Point(x, box.centre.y + 5), "name")
+    y = box.centre.y + (2 if node.family == "workspace" else 0)  # below the rim of its shape
+    about = text(fit(node.about, _ABOUT, room), Point(x, y + 13), "about")
+    return icon(_sign(node), sign) + text(name, Point(x, y - 3), "name") + about
 
 
 def _header(node: Node, box: Box) -> str:

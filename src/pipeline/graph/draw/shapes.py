@@ -10,7 +10,7 @@ ICON = 16.0  # the side of the square a sign is drawn in
 
 def number(value: float) -> str:
     """A coordinate, to a tenth."""
-    return f"{value:.1f}".removesuffix(".0").replace("-0", "0") if abs(value) < 0.05 else f"{value:.1f}".removesuffix(".0")
+    return f"{value + 0.0:.1f}".removesuffix(".0").replace("-0", "0", abs(value) < 0.05)
 
 
 def outline(family: str, box: Box) -> str:
@@ -62,8 +62,8 @@ def _points(places: Sequence[tuple[float, float]]) -> str:
 
 
 def _cylinder(box: Box) -> str:
-    x, right, top, bottom = (number(v) for v in (box.x, box.right, box.y + 5, box.bottom - 5))
-    arc = f"A{number(box.width / 2)} 5 0 0"
+    x, right, top, bottom = (number(v) for v in (box.x, box.right, box.y + 4, box.bottom - 4))
+    arc = f"A{number(box.width / 2)} 4 0 0"
     body = f"M{x} {top}{arc} 1 {right} {top}V{bottom}{arc} 1 {x} {bottom}Z"
     return f'<path class="shape" d="{body}"/><path class="trim" d="M{x} {top}{arc} 0 {right} {top}"/>'
 

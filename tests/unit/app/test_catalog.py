@@ -1,0 +1,85 @@
+"""Where workflows are found."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.app.catalog import Catalog
+from pipeline.errors import AwfError
+
+WORKFLOW = 'workflow "W" {\n  version 2\n  start "end"\n  stage "end" kind="exit"\n}\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A repository with a directory inside it."""
+    (tmp_path / "repo/.git").mkdir(parents=True)
+    (tmp_path / "repo/sub").mkdir()
+    return tmp_path / "repo"
+
+
+def catalog(cwd: Path) -> Catalog:
+    base = cwd
+    while base.name != "repo":
+        base = base.parent
+    return Catalog(cwd, base.parent / "home", base.parent / "shipped")
+
+
+def put(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(WORKFLOW)
+    return path
+
+
+def test_a_name_is_looked_up_in_order(project: Path) -> None:
+    """Here, .awf here, the repository's root, .awf there, the home, the package: the first found wins."""
+    shelves = [
+        project / "sub/workflows",
+        project / "sub/.awf/workflows",
+        project / "workflows",
+        project / ".awf/workflows",
+        project.parent / "home/.config/awf/workflows",
+        project.parent / "shipped",
+    ]
+    for directory in reversed(shelves):
+        expected = put(directory / "w.awf.kdl")
+        assert catalog(project / "sub").find("w").path == expected
+    found = [entry.path.parent for _, entry in catalog(project / "sub").entries()]
+    assert found == shelves
+
+
+def test_a_path_is_taken_as_it_is(project: Path) -> None:
+    """A path wins over the shelves, also when nothing is there yet."""
+    path = put(project / "sub/mine.awf.kdl")
+    assert catalog(project).find("sub/mine.awf.kdl").path == path
+    assert catalog(project).find("missing.awf.kdl").path == project / "missing.awf.kdl"
+
+
+def test_a_directory_means_every_workflow_in_it(project: Path) -> None:
+    """Its files are found below it too, but not in what tools leave behind."""
+    put(project / "flows/b.awf.kdl")
+    put(project / "flows/deep/a.awf.kdl")
+    put(project / "flows/node_modules/c.awf.kdl")
+    assert [entry.name for entry in catalog(project).expand("flows")] == ["b", "a"]
+
+
+def test_an_unknown_name_is_answered_with_the_nearest(project: Path) -> None:
+    """The error says what was looked for and what was probably meant."""
+    put(project / "workflows/quick-dev.awf.kdl")
+    with pytest.raises(AwfError, match='there is no workflow "quikdev"') as caught:
+        catalog(project).find("quikdev")
+    assert caught.value.help == 'did you mean "quick-dev"?'
+
+
+def test_an_empty_directory_is_an_error(project: Path) -> None:
+    """Checking nothing must not look like success."""
+    with pytest.raises(AwfError, match="holds no workflow"):
+        catalog(project).expand("sub")
+
+
+def test_prompts_are_looked_for_in_the_repository_then_beside_the_workflow(project: Path) -> None:
+    """A shipped workflow's prompts are its own, whatever repository it is installed below."""
+    local = put(project / "workflows/w.awf.kdl")
+    assert catalog(project).find("w").prompt_roots == (project, local.parent)
+    shipped = put(project.parent / "shipped/s.awf.kdl")
+    assert catalog(project).find("s").prompt_roots == (shipped.parent,)

@@ -1,0 +1,307 @@
+"""What a file says becomes the model, defaults included; workflows compare by what they say."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.language.choice import ModelChoice, choose_model
+from pipeline.language.load import load
+from pipeline.language.model import (
+    Access,
+    Backoff,
+    DecisionStage,
+    Effects,
+    ExitStage,
+    FindingsFormat,
+    HumanStage,
+    LlmStage,
+    Models,
+    ParallelStage,
+    Profile,
+    Retry,
+    StageKind,
+    ToolStage,
+    Workflow,
+    WorkspaceStage,
+    is_review,
+)
+from pipeline.language.source import decode
+
+EVERYTHING = """workflow "Everything" {
+  version 2
+  description "Every kind and attribute"
+  goal "a goal"
+  start "plan"
+  settings {
+    max_visits 12
+    max_stages 400
+    max_duration "4h"
+    max_cost_usd 25
+    summary_budget 9000
+  }
+  models {
+    default "fast"
+    profile "fast" model="m1" provider="p1"
+    profile "heavy" model="m2" provider="p2" reasoning_effort="high"
+  }
+  stage "plan" kind="llm" prompt="Plan $goal" model="m" provider="p" model_profile="heavy" reasoning_effort="low" \\
+    backend="claude" access="none" goal_gate=true response_key_base="base" lens="qa" timeout="90s" retry_target="plan" {
+    retry max_attempts=3 backoff="exponential" delay="500ms" max_delay="30s"
+    meta { owner "me"; tags "a" "b"; nested deep=1 { more true; }; nothing; }
+  }
+  stage "review" kind="llm" prompt_file="a.md, b.md" auto_status="true"
+  stage "check" kind="tool" command="make" cwd="src" timeout="1h30m" findings="sarif" effects="external" goal_gate=true retry_target="plan"
+  stage "ask" kind="human" prompt="Good?" re_review=false timeout="2d" {
+    option "yes" label="Yes" to="many" approves=true
+    option "no" label="No" to="plan"
+    require_feedback_on "no"
+    require_feedback_on "yes"
+    details_from "plan.response, check.response"
+    default "no"
+  }
+  stage "many" kind="parallel" max_parallel=2 join=1 { branch "b1"; branch "b2"; }
+  stage "b1" kind="tool" command="one"
+  stage "b2" kind="tool" command="two"
+  stage "way" kind="decision" {
+    route when="findings() > 0" to="plan" priority=5
+    route when="true" to="ws"
+  }
+  stage "ws" kind="workspace.create" workspace_name="w"
+  stage "back" kind="workspace.merge"
+  stage "tidy" kind="workspace.cleanup"
+  stage "end" kind="exit"
+  transition from="plan" to="review"
+  transition from="review" to="check" when="outcome(\\"review\\") == \\"success\\"" priority=2
+  transition from="review" to="plan"
+  transition from="check" to="ask"
+  transition from="many" to="way"
+  transition from="ws" to="back"
+  transition from="back" to="tidy"
+  transition from="tidy" to="end"
+}
+"""
+
+
+def workflow(text: str) -> Workflow:
+    draft = load(decode("test", text.encode()))
+    assert [problem.message for _, problem in draft.seen] == []
+    assert draft.workflow is not None
+    return draft.workflow
+
+
+def small(stage: str) -> Workflow:
+    return workflow(f'workflow "W" {{\nversion 2\nstart "s"\n{stage}\nstage "end" kind="exit"\n}}')
+
+
+def test_every_attribute_reaches_the_model() -> None:
+    """Nothing that may be written is dropped on the way."""
+    said = workflow(EVERYTHING)
+    assert (said.name, said.description, said.goal, said.start) == ("Everything", "Every kind and attribute", "a goal", "plan")
+    assert said.settings.model_dump() == {
+        "max_visits": 12,
+        "max_stages": 400,
+        "max_duration": "4h",
+        "max_cost_usd": 25.0,
+        "summary_budget": 9000,
+    }
+    assert said.models.default == "fast"
+    assert said.models.profile("heavy") == Profile(name="heavy", model="m2", provider="p2", reasoning_effort="high")
+    plan, review, check, ask, many, _, _, way, ws, back, tidy, end = said.stages
+    assert plan == LlmStage(
+        id="plan",
+        prompt="Plan $goal",
+        model="m",
+        provider="p",
+        model_profile="heavy",
+        reasoning_effort="low",
+        backend="claude",
+        access=Access.NONE,
+        goal_gate=True,
+        response_key_base="base",
+        lens="qa",
+        timeout=timedelta(seconds=90),
+        retry_target="plan",
+        retry=Retry(
+            max_attempts=3,
+            backoff=Backoff.EXPONENTIAL,
+            delay=timedelta(milliseconds=500),
+            max_delay=timedelta(seconds=30),
+        ),
+        meta={"owner": "me", "tags": ["a", "b"], "nested": {"deep": 1, "more": True}, "nothing": None},
+    )
+    assert review == LlmStage(id="review", prompt_file=("a.md", "b.md"), auto_status=True)
+    assert check == ToolStage(
+        id="check",
+        command="make",
+        cwd="src",
+        timeout=timedelta(minutes=90),
+        findings=FindingsFormat.SARIF,
+        effects=Effects.EXTERNAL,
+        goal_gate=True,
+        retry_target="plan",
+    )
+    assert isinstance(ask, HumanStage)
+    assert (ask.require_feedback_on, ask.details_from, ask.default, ask.re_review) == (
+        ("no", "yes"),
+        ("plan.response", "check.response"),
+        "no",
+        False,
+    )
+    assert [(option.key, option.label, option.to, option.approves) for option in ask.options] == [
+        ("yes", "Yes", "many", True),
+        ("no", "No", "plan", False),
+    ]
+    assert isinstance(many, ParallelStage)
+    assert ([branch.stage for branch in many.branches], many.max_parallel, many.join) == (["b1", "b2"], 2, 1)
+    assert isinstance(way, DecisionStage)
+    assert [(str(route.when), route.to, route.priority) for route in way.routes] == [
+        ("findings() > 0", "plan", 5),
+        ("true", "ws", 0),
+    ]
+    assert ws == WorkspaceStage(id="ws", kind=StageKind.WORKSPACE_CREATE, workspace_name="w")
+    assert [stage.kind for stage in (back, tidy)] == [StageKind.WORKSPACE_MERGE, StageKind.WORKSPACE_CLEANUP]
+    assert end == ExitStage(id="end")
+    assert [(t.source, t.to, t.priority, str(t.when or "")) for t in said.transitions][1] == (
+        "review",
+        "check",
+        2,
+        'outcome("review") == "success"',
+    )
+
+
+def test_what_is_not_written_has_its_default() -> None:
+    """Five minutes for a tool, coding access for an agent, one attempt, twenty visits, a thousand stages."""
+    said = small('stage "s" kind="tool" command="x"\ntransition from="s" to="end"')
+    assert (said.settings.max_visits, said.settings.max_stages, said.settings.summary_budget) == (20, 1000, 24000)
+    assert (said.settings.max_duration, said.settings.max_cost_usd) == (None, None)
+    tool = said.stage("s")
+    assert isinstance(tool, ToolStage)
+    assert (tool.timeout, tool.findings, tool.effects) == (
+        timedelta(minutes=5),
+        FindingsFormat.TEXT,
+        Effects.WORKSPACE,
+    )
+    assert tool.retry == Retry(max_attempts=1, backoff=Backoff.NONE)
+    assert LlmStage(id="a", prompt="x").access is Access.CODING
+    assert HumanStage(id="a", prompt="x").re_review
+    assert ParallelStage(id="a").join == "all"
+
+
+@pytest.mark.parametrize(
+    ("written", "review"),
+    [("auto_status=true", True), ('auto_status="true"', True), ("auto_status=false", False), ("", False)],
+)
+def test_a_review_stage_says_so(written: str, review: bool) -> None:  # noqa: FBT001 - a table's column
+    """004-10: a stage is a review when `auto_status` is true or "true", and not otherwise."""
+    said = small(f'stage "s" kind="llm" prompt="x" {written}\ntransition from="s" to="end" when="findings() == 0"')
+    assert is_review(said.stage("s")) is review
+
+
+def test_a_delay_without_a_backoff_is_kept() -> None:
+    """Nothing that is written is without effect: a bare delay means a fixed one."""
+    said = small('stage "s" kind="tool" command="x" {\nretry max_attempts=2 delay="5s"\n}\ntransition from="s" to="end"')
+    assert said.stage("s").retry == Retry(max_attempts=2, backoff=Backoff.FIXED, delay=timedelta(seconds=5))
+
+
+def test_places_do_not_make_workflows_differ() -> None:
+    """The same words with other blanks are the same workflow."""
+    spread = EVERYTHING.replace("\n  stage", "\n\n\n     stage")
+    assert workflow(spread) == workflow(EVERYTHING)
+
+
+def test_a_workflow_survives_json() -> None:
+    """Dumped and read again it is the same, conditions and durations included."""
+    said = workflow(EVERYTHING)
+    assert Workflow.model_validate_json(said.model_dump_json()) == said
+
+
+def test_stages_know_the_place_of_each_attribute() -> None:
+    """Every attribute that is written has its span in the file."""
+    source = decode("test", EVERYTHING.encode())
+    said = workflow(EVERYTHING)
+    place = said.stage("check").at
+    assert {name: source.text[slice(*span)] for name, span in place.attributes.items() if name != "id"} == {
+        "kind": '"tool"',
+        "command": '"make"',
+        "cwd": '"src"',
+        "timeout": '"1h30m"',
+        "findings": '"sarif"',
+        "effects": '"external"',
+        "goal_gate": "true",
+        "retry_target": '"plan"',
+    }
+    assert source.text[slice(*place.span)] == 'stage "check"'
+
+
+MODELS = Models(
+    default="fast",
+    profiles=(
+        Profile(name="fast", model="m-fast", provider="p-fast"),
+        Profile(name="heavy", model="m-heavy", provider="p-heavy", reasoning_effort="high"),
+    ),
+)
+RUN = ModelChoice("m-run", "p-run", "low")
+
+
+@pytest.mark.parametrize(
+    ("stage", "models", "chosen"),
+    [
+        ({"model": "m", "provider": "p", "reasoning_effort": "e"}, MODELS, ModelChoice("m", "p", "e")),
+        ({"model_profile": "heavy"}, MODELS, ModelChoice("m-heavy", "p-heavy", "high")),
+        ({"model_profile": "heavy", "reasoning_effort": "e"}, MODELS, ModelChoice("m-heavy", "p-heavy", "e")),
+        ({"model": "m", "model_profile": "heavy"}, MODELS, ModelChoice("m", None, "high")),
+        ({}, MODELS, ModelChoice("m-fast", "p-fast", "low")),
+        ({}, Models(default="m-bare"), ModelChoice("m-bare", None, "low")),
+        ({}, Models(), RUN),
+        ({"provider": "p"}, Models(), ModelChoice("m-run", "p", "low")),
+    ],
+)
+def test_a_model_is_chosen_level_by_level(stage: dict[str, str], models: Models, chosen: ModelChoice) -> None:
+    """Stage, profile, the workflow's default, the run's default; a provider never comes from below its model."""
+    assert choose_model(LlmStage(id="s", prompt="x", **stage), models, RUN) == chosen
+
+
+names = st.from_regex(r"[a-z_][a-z0-9_-]{0,8}", fullmatch=True)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1, max_size=20).filter(str.strip)
+
+
+def kdl(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> tuple[str, list[LlmStage | ToolStage], str]:
+    """A workflow as text, and what it should mean: a chain of stages that ends."""
+    ids = draw(st.lists(names.filter(lambda name: name != "end"), min_size=1, max_size=6, unique=True))
+    stages: list[LlmStage | ToolStage] = []
+    for name in ids:
+        if draw(st.booleans()):
+            stages.append(LlmStage(id=name, prompt=draw(texts), access=draw(st.sampled_from(Access))))
+        else:
+            timeout = timedelta(milliseconds=draw(st.integers(1, 10**9)))
+            stages.append(ToolStage(id=name, command=draw(texts), timeout=timeout, effects=draw(st.sampled_from(Effects))))
+    goal = draw(texts)
+    lines = [f'workflow "W" {{\nversion 2\ngoal {kdl(goal)}\nstart "{ids[0]}"']
+    for stage in stages:
+        written = stage.model_dump(exclude_defaults=True, exclude={"id", "kind"})
+        attributes = " ".join(f"{name}={kdl(value)}" for name, value in written.items())
+        lines.append(f'stage "{stage.id}" kind="{stage.kind}" {attributes}')
+    following = [*ids[1:], "end"]
+    lines += [f'transition from="{a}" to="{b}"' for a, b in zip(ids, following, strict=True)]
+    lines += ['stage "end" kind="exit"', "}"]
+    return "\n".join(lines), stages, goal
+
+
+@given(chains())
+@settings(max_examples=60)
+def test_a_valid_workflow_means_what_it_says(made: tuple[str, list[LlmStage | ToolStage], str]) -> None:
+    """Generated workflows come back from their text, and from JSON, as they were."""
+    text, stages, goal = made
+    said = load(decode("test", text.encode())).workflow
+    assert said is not None
+    assert list(said.stages[:-1]) == stages
+    assert said.goal == goal
+    assert Workflow.model_validate_json(said.model_dump_json()) == said

@@ -1,0 +1,236 @@
+"""Every rule has a page, an example that breaks it and one that does not; and the rules see what they should."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from pipeline.app.check import Report, check_draft, every_rule
+from pipeline.language.diagnostics import Severity
+from pipeline.language.load import load
+from pipeline.language.rules.rule import Rule
+from pipeline.language.source import decode
+
+RULES = every_rule()
+# Rules about files as such: what breaks them is no text of a workflow.
+ABOUT_FILES = {"AWF001", "AWF003"}
+_BLOCK = re.compile(r"^## (?P<title>.+)\n(?P<body>(?:.*\n?)*?)(?=^## |\Z)", re.MULTILINE)
+_FENCE = re.compile(r"```(?P<language>\w+)\n(?P<text>.*?)```", re.DOTALL)
+
+
+def examine(text: str, prompt_exists: Callable[[str], bool] = lambda path: path == "prompts/plan.md") -> Report:
+    return check_draft(load(decode("example.awf.kdl", text.encode())), prompt_exists)
+
+
+def codes(text: str) -> list[str]:
+    return [diagnostic.code for diagnostic in examine(text).diagnostics]
+
+
+def whole(example: str) -> str:
+    """An example as a file: what a page leaves out for brevity is put round it."""
+    if example.startswith("workflow"):
+        return example
+    first = re.search(r'stage "([^"]*)"', example)
+    assert first is not None
+    exit_stage = "" if 'kind="exit"' in example else 'stage "done" kind="exit"\n'
+    return f'workflow "Example" {{\nversion 2\nstart "{first[1]}"\n{example}{exit_stage}}}\n'
+
+
+def sections(rule: Rule[...]) -> dict[str, str]:
+    return {found["title"]: found["body"].strip() for found in _BLOCK.finditer(rule.page)}
+
+
+def fenced(text: str) -> str:
+    found = _FENCE.search(text)
+    assert found is not None
+    return found["text"]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_a_rule_has_a_page(rule: Rule[...]) -> None:
+    """What it is in one line, why it is bad, an example, and what to use instead."""
+    assert rule.page.partition("\n")[0].endswith(".")
+    assert list(sections(rule)) == ["Why is this bad?", "Example", "Use instead"]
+    assert all(sections(rule).values())
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.code not in ABOUT_FILES], ids=lambda rule: rule.code)
+def test_a_rules_examples_do_what_its_page_says(rule: Rule[...]) -> None:
+    """The example breaks this rule, the corrected one breaks none."""
+    assert rule.code in codes(whole(fenced(sections(rule)["Example"])))
+    assert codes(whole(fenced(sections(rule)["Use instead"]))) == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_a_rules_code_tells_its_severity(rule: Rule[...]) -> None:
+    """Errors are numbered from AWF001, warnings from AWF101."""
+    assert (int(rule.code[3:]) > 100) is (rule.severity is Severity.WARNING)
+
+
+def test_codes_and_names_are_given_once() -> None:
+    """No two rules share a code or a name, and the numbers have no gap."""
+    assert len({rule.name for rule in RULES}) == len(RULES)
+    numbers = [int(rule.code[3:]) for rule in RULES]
+    errors = [number for number in numbers if number < 100]
+    warnings = [number for number in numbers if number > 100]
+    assert errors == list(range(1, len(errors) + 1))
+    assert warnings == list(range(101, 101 + len(warnings)))
+
+
+def test_all_problems_of_a_file_are_told_at_once_in_order() -> None:
+    """Independent mistakes on many lines come out together, sorted by position."""
+    text = """workflow "Many" {
+  version 3
+  start "biuld"
+  settings { max_visits 2.5; }
+  stage "build" kind="tool" command="" timeout=5
+  stage "review" kind="llm" prompt="Look" auto_staus=true
+  stage "ask" kind="human" prompt="Go?" { option "y" label="Yes" to="nowhere"; }
+  stage "lost" kind="shell"
+  stage "done" kind="exit"
+  transition from="build" to="review" when="outcome(\\"build\\") = 1"
+  transition from="review" to="ask"
+  transition from="build" to="done"
+}
+"""
+    found = [(d.line, d.code) for d in examine(text).diagnostics]
+    assert found == [
+        (2, "AWF005"),
+        (3, "AWF020"),
+        (4, "AWF011"),
+        (5, "AWF022"),
+        (5, "AWF015"),
+        (6, "AWF036"),
+        (6, "AWF007"),
+        (7, "AWF023"),
+        (7, "AWF036"),
+        (7, "AWF020"),
+        (8, "AWF034"),
+        (8, "AWF013"),
+        (10, "AWF017"),
+    ]
+
+
+def body(lines: str, *, settings: str = "settings { max_visits 5; }") -> str:
+    return whole(f"{settings}\n{lines}\n")
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [
+        ('stage "a" kind="llm" prompt="x" prompt_file="prompts/plan.md"\ntransition from="a" to="done"', "AWF021"),
+        ('stage "a" kind="llm" prompt="  "\ntransition from="a" to="done"', "AWF021"),
+        ('stage "a" kind="llm" prompt_file=" , "\ntransition from="a" to="done"', "AWF021"),
+        ('stage "a" kind="llm" prompt_file="/etc/passwd"\ntransition from="a" to="done"', "AWF021"),
+        ('stage "a" kind="llm" prompt_file="prompts/../../x.md"\ntransition from="a" to="done"', "AWF021"),
+        ('stage "a" kind="tool" command="x" cwd="/tmp"\ntransition from="a" to="done"', "AWF032"),
+        ('stage "a" kind="tool" command="x" timeout="0s"\ntransition from="a" to="done"', "AWF015"),
+        ('stage "a" kind="tool" command="x" { retry max_attempts=2 delay="5s" max_delay="1s"; }', "AWF016"),
+        ('stage "a" kind="tool" command="x" { retry max_attempts=2 backoff="none" delay="5s"; }', "AWF016"),
+        ('stage "a" kind="tool" command="x" { retry backoff="linear"; }', "AWF016"),
+        ('stage "a" kind="tool" command="x"\ntransition from="a" to="done"\ntransition from="done" to="a"', "AWF026"),
+        ('stage "a" kind="llm" prompt="x" auto_status="yes"\ntransition from="a" to="done"', "AWF010"),
+        ('stage "a" kind="tool" command="x" retry_target="b"\ntransition from="a" to="done"', "AWF020"),
+        ('stage "a" kind="parallel" { branch "b"; branch "b"; }\nstage "b" kind="tool" command="x"', "AWF027"),
+        ('stage "a" kind="parallel" { branch "done"; branch "b"; }\nstage "b" kind="tool" command="x"', "AWF027"),
+        ('stage "a" kind="parallel" join=3 { branch "b"; branch "c"; }', "AWF027"),
+        ('stage "a" kind="tool" command="x" meta=1\ntransition from="a" to="done"', "AWF007"),
+        ('stage "a" kind="tool" command="x"\ntransition from="a" to="done" priority="high"', "AWF010"),
+        ('stage "a" kind="tool" command=5\ntransition from="a" to="done"', "AWF010"),
+        ('stage "a" kind="tool" command="x"\nstage kind="tool" command="x"', "AWF009"),
+        ('stage "a.b" kind="tool" command="x"\ntransition from="a.b" to="done"', "AWF014"),
+        ('stage "a" kind="tool" command="x"\ntransition from="a" to="done" when="output(\\"b.c\\") == 1"', "AWF029"),
+        ('stage "a" kind="tool" command="make | tee log"\ntransition from="a" to="done"', "AWF105"),
+        ('stage "a" kind="tool" command="make 2>&1 | tail -5"\ntransition from="a" to="done"', "AWF105"),
+        ('stage "a" kind="tool" command="x"\ntransition from="a" to="done" when="visits(\\"a\\") == \\"1\\""', "AWF104"),
+    ],
+)
+def test_a_rule_sees_its_other_forms(lines: str, code: str) -> None:
+    """Beside the example of its page a rule covers these."""
+    assert code in codes(body(lines))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'stage "a" kind="llm" prompt="x" auto_status="true"\nstage "g" kind="decision" {\n'
+        'route when="outcome(\\"a\\") == \\"success\\"" to="done"\nroute when="true" to="a"\n}\n'
+        'transition from="a" to="g"',
+        'stage "a" kind="tool" command="grep -q x f || true"\ntransition from="a" to="done"',
+        'stage "a" kind="tool" command="echo \'a | tee b\'"\ntransition from="a" to="done"',
+        'stage "a" kind="tool" command="set -o pipefail; make | tee log"\ntransition from="a" to="done"',
+        'stage "a" kind="tool" command="make | grep -q done"\ntransition from="a" to="done"',
+        'stage "a" kind="tool" command="x" { retry max_attempts=2 delay="5s"; meta { owner "me"; tags 1 2; }; }\n'
+        'transition from="a" to="done"',
+        'stage "a" kind="llm" response_key_base="plan" { prompt "Long prompts may be children"; }\n'
+        'transition from="a" to="done" when="output(\\"plan.response\\") == \\"x\\""',
+        'stage "a" kind="human" prompt="Go?" default="n" timeout="1d" require_feedback_on="n" {\n'
+        'option "y" label="Yes" to="done"\noption "n" label="No" to="a"\n}',
+        'stage "a" kind="parallel" join=1 max_parallel=1 {\nbranch "b"\nbranch "c"\n}\n'
+        'stage "b" kind="tool" command="x"\nstage "c" kind="tool" command="y"\ntransition from="a" to="done"',
+    ],
+)
+def test_what_is_right_is_left_alone(lines: str) -> None:
+    """These look like the examples of some rule and break none."""
+    assert codes(body(lines)) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "warned"),
+    [
+        ('transition from="a" to="b"\ntransition from="b" to="done" when="visits(\\"a\\") > 3"\n', False),
+        ('transition from="a" to="b"\ntransition from="b" to="done" when="findings() == 0"\n', True),
+    ],
+)
+def test_a_loop_is_bounded_by_counting_visits(lines: str, warned: bool) -> None:  # noqa: FBT001 - a table's column
+    """A condition that counts visits bounds a loop as a setting does."""
+    stages = 'stage "a" kind="tool" command="x"\nstage "b" kind="tool" command="y"\n'
+    text = whole(stages + lines + 'transition from="b" to="a"\n')
+    assert ("AWF101" in codes(text)) is warned
+
+
+def test_a_loop_through_a_person_is_bounded_by_them() -> None:
+    """A person who keeps asking for changes is no runaway loop."""
+    text = whole(
+        'stage "a" kind="llm" prompt="x"\nstage "ask" kind="human" prompt="Good?" {\n'
+        'option "y" label="Yes" to="done"\noption "n" label="No" to="a"\n}\ntransition from="a" to="ask"\n'
+    )
+    assert codes(text) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "suggested"),
+    [
+        ('start "biuld"', 'did you mean "build"?'),
+        ('stage "x" kind="tol" command="x"', 'did you mean "tool"?'),
+        ('stage "x" kind="tool" comand="x"', 'did you mean "command"?'),
+        ('transition from="build" to="don"', 'did you mean "done"?'),
+        ('transition from="build" to="done" when="outcome(\\"biuld\\") == \\"success\\""', 'did you mean "build"?'),
+        ('settngs { max_visits 3; }', 'did you mean "settings"?'),
+        ('settings { max_visit 3; }', 'did you mean "max_visits"?'),
+        ('transition from="build" to="done" when="outcome(\\"build\\") == \\"sucess\\""', 'did you mean "success"?'),
+    ],
+)
+def test_a_typing_error_is_answered_with_the_nearest_name(written: str, suggested: str) -> None:
+    """Whatever is misspelt, the name that was meant is suggested."""
+    start = "" if written.startswith("start") else 'start "build"\n'
+    text = f'workflow "W" {{\nversion 2\n{start}{written}\nstage "build" kind="tool" command="x"\n'
+    report = examine(text + 'stage "done" kind="exit"\ntransition from="build" to="done"\n}\n')
+    assert suggested in [diagnostic.help for diagnostic in report.diagnostics]
+
+
+def test_a_problem_inside_a_condition_is_at_its_own_column() -> None:
+    """Escaped quotes before it are counted."""
+    text = whole(
+        'stage "a" kind="tool" command="x"\n'
+        'transition from="a" to="done" when="outcome(\\"a\\") == \\"success\\" && visits(\\"zzz\\") > 1"\n'
+    )
+    (found,) = examine(text).diagnostics
+    line = text.splitlines()[found.line - 1]
+    assert line[found.column - 1 : found.column - 1 + found.width] == 'visits(\\"zzz\\")'
+
+
+def test_more_stages_than_any_workflow_has_are_refused() -> None:
+    """Ten thousand stages are the limit."""
+    stages = "\n".join(f'stage "s{index}" kind="exit"' for index in range(10_001))
+    assert codes(f'workflow "W" {{\nversion 2\nstart "s0"\n{stages}\n}}') == ["AWF003"]
