@@ -10,6 +10,7 @@ import click
 from pipeline import __version__
 from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError, ExitCode
+from pipeline.language.names import did_you_mean
 
 # What each command is for; its module in this package has its name and holds a click command called `command`.
 COMMANDS = {
@@ -23,17 +24,16 @@ COMMANDS = {
 class LazyGroup(click.Group):
     """Lists its commands without importing them, so that `awf --help` is quick."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return sorted(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"pipeline.cli.{cmd_name}").command
-        assert isinstance(command, click.Command)
+        command: click.Command = importlib.import_module(f"pipeline.cli.{cmd_name}").command
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
         with formatter.section("Commands"):
             formatter.write_dl(sorted(COMMANDS.items()))
 
@@ -43,8 +43,6 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from pipeline.language.names import did_you_mean
-
             hint = did_you_mean(args[0], COMMANDS)
             raise click.UsageError(f"{error.message.rstrip('.')}; {hint}" if hint else error.message, ctx) from None
 

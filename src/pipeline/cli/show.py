@@ -39,8 +39,8 @@ def command(workflow: str, form: str, output: Path | None) -> None:
 
 def drawer(form: str) -> Callable[[Workflow], str]:
     """The function that draws in a format."""
-    draw = getattr(import_module(f"pipeline.graph.draw.{form}"), f"draw_{form}")
-    return draw  # type: ignore[no-any-return]  # getattr is Any
+    draw: Callable[[Workflow], str] = getattr(import_module(f"pipeline.graph.draw.{form}"), f"draw_{form}")
+    return draw
 
 
 def _write(output: Path, drawing: str) -> None:

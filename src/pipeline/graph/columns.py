@@ -6,6 +6,7 @@ never change places: an item keeps its place in its row, at a distance at least.
 
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import inf
 
 import networkx as nx
@@ -63,7 +64,7 @@ def _claims(rows: Rows) -> Iterator[Pair]:
     spine = [rows.chains[index] for index in sorted(rows.spine) if index in rows.chains]
     inside = [chain[1:-1] for chain in rows.chains.values()]
     for chain in (*spine, *inside):
-        yield from zip(chain, chain[1:], strict=False)
+        yield from pairwise(chain)
     out, into = _degrees(rows)
     for chain in rows.chains.values():
         if out[chain[0]] == 1:
@@ -85,7 +86,7 @@ def _distances(rows: Rows, order: Sequence[Sequence[int]], column: Sequence[int]
     apart: nx.DiGraph[int] = nx.DiGraph()
     apart.add_nodes_from(column)
     for row in order:
-        for left, right in zip(row, row[1:], strict=False):
+        for left, right in pairwise(row):
             ends = column[left], column[right]
             least = rows.items[left].right + rows.items[right].left
             if not apart.has_edge(*ends) or apart.edges[ends]["least"] < least:
@@ -129,10 +130,10 @@ class _Settling:
 
 
 def _pulls(column: Sequence[int], chains: Iterable[Sequence[int]]) -> dict[int, list[int]]:
-    """The other columns that each column is joined with; where a line arrives counts more, so that it bends but once."""
+    """The columns each column is joined with; where a line arrives counts more, so that it bends but once."""
     pulls: dict[int, list[int]] = {}
     for chain in chains:
-        for upper, lower in zip(chain, chain[1:], strict=False):
+        for upper, lower in pairwise(chain):
             one, other = column[upper], column[lower]
             if one != other:
                 times = 1 + 2 * (lower == chain[-1])

@@ -1,8 +1,8 @@
 """A layered layout in the manner of Sugiyama: boxes from top to bottom, lines that cross no box, labels with room.
 
 Boxes stand in rows by how far they are from the start; labels have rows of their own in between. A line onward passes
-through every row between its ends in a place of its own; a line back goes around in a lane at the side. What runs across
-does so in the strips between the rows, where nothing stands.
+through every row between its ends in a place of its own; a line back goes around in a lane at the side. What runs
+across does so in the strips between the rows, where nothing stands.
 """
 
 from collections.abc import Mapping, Sequence

@@ -26,7 +26,7 @@ def ports(rows: Rows, x: Sequence[float], stops: Stops, lanes: Sequence[Lane]) -
     leaving = [(chain[0], x[chain[1]], link) for link, chain in stops.items()]
     leaving += [(lane.source, lane.x, lane.link) for lane in lanes if not lane.source_open]
     left = _spread(rows, x, leaving)
-    entering = [(chain[-1], x[chain[-2]] if len(chain) > 2 else left[link], link) for link, chain in stops.items()]  # noqa: PLR2004 - a line with nothing between its ends aims at where it left
+    entering = [(last, x[passed[-1]] if passed else left[link], link) for link, (_, *passed, last) in stops.items()]
     entering += [(lane.target, lane.x, lane.link) for lane in lanes if not lane.target_open]
     return Ports(left, _spread(rows, x, entering))
 

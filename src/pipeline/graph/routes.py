@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pipeline.graph.channels import Strip, strip_between
 from pipeline.graph.geometry import Box, Link, Point, Route, around
@@ -50,7 +51,7 @@ def routes(ground: Ground) -> tuple[Route, ...]:
 def _onward(ground: Ground, link: int) -> Route:
     stops = ground.stops[link]
     points = [Point(ground.ports.leaving[link], ground.box(stops[0]).bottom)]
-    for upper, lower in zip(stops, stops[1:], strict=False):
+    for upper, lower in pairwise(stops):
         x = ground.x[lower] if lower != stops[-1] else ground.ports.entering[link]
         points += _step(ground, link, points[-1].x, x, (ground.row(upper), ground.row(lower)))
     points.append(Point(points[-1].x, ground.box(stops[-1]).y))

@@ -1,7 +1,8 @@
-"""The rows of a layered picture: boxes in the even rows, labels in the odd ones, and long lines passing through both."""
+"""The rows of a layered picture: boxes in the even rows, labels in the odd ones, lines passing through both."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pipeline.graph.flow import Flow
 from pipeline.graph.geometry import NOTHING, Link, Size
@@ -68,7 +69,7 @@ def _box(size: Size, layer: int, loops: float) -> Item:
 
 
 def _divided(links: Sequence[Link], flow: Flow) -> tuple[list[int], tuple[int, ...]]:
-    """The links that pass through the rows, and those that go around: ways back, and the longest if it gets too many."""
+    """The links that pass through the rows, and those that go around: ways back, and the longest of too many."""
     onward = [i for i, link in enumerate(links) if not flow.leads_back(link.source, link.target)]
     room, passing = MAX_PASSING, []
     for index in sorted(onward, key=lambda i: _span(links[i], flow)):
@@ -118,7 +119,7 @@ def _from_the_start(
 
 
 def _spine(links: Sequence[Link], flow: Flow) -> frozenset[int]:
-    steps = {step: -1 for step in zip(flow.spine, flow.spine[1:], strict=False)}
+    steps = dict.fromkeys(pairwise(flow.spine), -1)
     for index, link in reversed(list(enumerate(links))):
         if (link.source, link.target) in steps:
             steps[link.source, link.target] = index

@@ -82,7 +82,7 @@ def no_exit(graph: Graph) -> Iterator[Problem]:
 
 @error("AWF036")
 def dead_end(graph: Graph) -> Iterator[Problem]:
-    """A stage from which no exit can be reached.
+    r"""A stage from which no exit can be reached.
 
     ## Why is this bad?
     A run that comes here cannot end well: it fails for want of a way, or goes round until a limit stops it.
@@ -91,7 +91,7 @@ def dead_end(graph: Graph) -> Iterator[Problem]:
     ```kdl
     stage "build" kind="tool" command="make"
     stage "tidy" kind="tool" command="make tidy"
-    transition from="build" to="tidy" when="visits(\\"build\\") > 1"
+    transition from="build" to="tidy" when="visits(\"build\") > 1"
     transition from="build" to="done"
     ```
 
@@ -99,7 +99,7 @@ def dead_end(graph: Graph) -> Iterator[Problem]:
     ```kdl
     stage "build" kind="tool" command="make"
     stage "tidy" kind="tool" command="make tidy"
-    transition from="build" to="tidy" when="visits(\\"build\\") > 1"
+    transition from="build" to="tidy" when="visits(\"build\") > 1"
     transition from="build" to="done"
     transition from="tidy" to="done"
     ```
@@ -116,7 +116,7 @@ def dead_end(graph: Graph) -> Iterator[Problem]:
 
 @warning("AWF101")
 def unbounded_loop(graph: Graph) -> Iterator[Problem]:
-    """A loop with no bound but the default.
+    r"""A loop with no bound but the default.
 
     ## Why is this bad?
     A fix loop that does not converge runs until the default limit of 20 visits stops it. Say how many rounds you are
@@ -126,7 +126,7 @@ def unbounded_loop(graph: Graph) -> Iterator[Problem]:
     ```kdl
     stage "check" kind="tool" command="make check"
     stage "fix" kind="llm" prompt="Fix what the check found"
-    transition from="check" to="done" when="outcome(\\"check\\") == \\"success\\""
+    transition from="check" to="done" when="outcome(\"check\") == \"success\""
     transition from="check" to="fix"
     transition from="fix" to="check"
     ```
@@ -136,7 +136,7 @@ def unbounded_loop(graph: Graph) -> Iterator[Problem]:
     settings { max_visits 5; }
     stage "check" kind="tool" command="make check"
     stage "fix" kind="llm" prompt="Fix what the check found"
-    transition from="check" to="done" when="outcome(\\"check\\") == \\"success\\""
+    transition from="check" to="done" when="outcome(\"check\") == \"success\""
     transition from="check" to="fix"
     transition from="fix" to="check"
     ```
@@ -191,7 +191,7 @@ def gate_without_return(graph: Graph) -> Iterator[Problem]:
 
 @warning("AWF106")
 def fix_without_findings(graph: Graph) -> Iterator[Problem]:
-    """A stage that fixes findings, and no stage before it finds any.
+    r"""A stage that fixes findings, and no stage before it finds any.
 
     ## Why is this bad?
     The agent is told to fix what was found and is shown nothing. It will find something to change.
@@ -210,7 +210,7 @@ def fix_without_findings(graph: Graph) -> Iterator[Problem]:
     stage "check" kind="tool" command="make check"
     stage "fix" kind="llm" prompt="Fix all outstanding findings"
     transition from="implement" to="check"
-    transition from="check" to="done" when="outcome(\\"check\\") == \\"success\\""
+    transition from="check" to="done" when="outcome(\"check\") == \"success\""
     transition from="check" to="fix"
     transition from="fix" to="done"
     ```
@@ -225,7 +225,7 @@ def fix_without_findings(graph: Graph) -> Iterator[Problem]:
 
 @warning("AWF108")
 def bypassed_gate(graph: Graph) -> Iterator[Problem]:
-    """A way to the exit leads around a goal gate.
+    r"""A way to the exit leads around a goal gate.
 
     ## Why is this bad?
     A goal gate that never ran is not satisfied, so a run that takes this way fails at the exit, or is sent back.
@@ -234,7 +234,7 @@ def bypassed_gate(graph: Graph) -> Iterator[Problem]:
     ```kdl
     settings { max_visits 5; }
     stage "gate" kind="decision" {
-      route when="exists(\\"check.response\\")" to="check"
+      route when="exists(\"check.response\")" to="check"
       route when="true" to="done"
     }
     stage "check" kind="tool" command="make check" goal_gate=true retry_target="check"

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right, insort
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from pipeline.graph.rows import Rows
 
@@ -32,7 +33,7 @@ def neighbours(rows: Rows) -> tuple[Neighbours, Neighbours]:
     above: dict[int, list[int]] = {}
     below: dict[int, list[int]] = {}
     for chain in rows.chains.values():
-        for upper, lower in zip(chain, chain[1:], strict=False):
+        for upper, lower in pairwise(chain):
             above.setdefault(lower, []).append(upper)
             below.setdefault(upper, []).append(lower)
     return above, below
@@ -40,7 +41,7 @@ def neighbours(rows: Rows) -> tuple[Neighbours, Neighbours]:
 
 def crossings(order: Sequence[Sequence[int]], below: Neighbours) -> int:
     """How many pairs of lines cross between the rows."""
-    return sum(_between(upper, lower, below) for upper, lower in zip(order, order[1:], strict=False))
+    return sum(_between(upper, lower, below) for upper, lower in pairwise(order))
 
 
 def _between(upper: Sequence[int], lower: Sequence[int], below: Neighbours) -> int:
@@ -67,7 +68,7 @@ def _sweep(order: Order, above: Neighbours, below: Neighbours, *, down: bool) ->
     at: dict[int, float] = {}
     for row in order if down else reversed(order):
         here = _places(row)
-        swept.append(sorted(row, key=lambda item: _mean(item, towards, at, here)))  # noqa: B023 - sorted at once
+        swept.append(sorted(row, key=lambda item: _mean(item, towards, at, here)))
         at = _places(swept[-1])
     return swept if down else swept[::-1]
 

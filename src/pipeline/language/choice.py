@@ -1,4 +1,4 @@
-"""Which model a stage gets: its own attributes, its profile, the workflow's default, the run's default, in that order."""
+"""Which model a stage gets: by its own attributes, its profile, the workflow's default, the run's default."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,10 @@ class ModelChoice:
     reasoning_effort: str | None = None
 
 
-def choose_model(stage: LlmStage, models: Models, run_default: ModelChoice = ModelChoice()) -> ModelChoice:
+UNCHOSEN = ModelChoice()
+
+
+def choose_model(stage: LlmStage, models: Models, run_default: ModelChoice = UNCHOSEN) -> ModelChoice:
     """Take each attribute from the first level that has it.
 
     A provider belongs to a model: below the level that names the model none is looked for.
@@ -34,12 +37,12 @@ def choose_model(stage: LlmStage, models: Models, run_default: ModelChoice = Mod
 def _default(models: Models) -> ModelChoice:
     """`models.default` names a profile, or is a model itself."""
     if models.default is None:
-        return ModelChoice()
+        return UNCHOSEN
     profile = models.profile(models.default)
     return _of_profile(profile) if profile else ModelChoice(models.default)
 
 
 def _of_profile(profile: Profile | None) -> ModelChoice:
     if profile is None:
-        return ModelChoice()
+        return UNCHOSEN
     return ModelChoice(profile.model, profile.provider, profile.reasoning_effort)

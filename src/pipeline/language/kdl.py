@@ -1,15 +1,21 @@
 """The only door to `kdl-py`: text in, nodes with spans or syntax problems out; nothing else escapes.
 
-What `kdl-py` 1.2.0 does that shapes this module: a value's converter is told where the value ends and a node's where the
-node starts; numbers pass through floats, so they are read again from their text; a repeated property silently
+What `kdl-py` 1.2.0 does that shapes this module: a value's converter is told where the value ends and a node's where
+the node starts; numbers pass through floats, so they are read again from their text; a repeated property silently
 replaces the earlier one; deep nesting exhausts the stack, so depth is checked first.
 """
 
 import re
 from dataclasses import dataclass, field
 from math import isinf
+from typing import Any
 
-import kdl
+from kdl.errors import ParseError, ParseFragment
+from kdl.parsefuncs import parse as kdl_parse
+from kdl.parsing import ParseConfig
+from kdl.types import Node as KdlNode
+from kdl.types import Numberish
+from kdl.types import Value as KdlValue
 
 from pipeline.language.diagnostics import Problem
 from pipeline.language.nodes import Duplicate, Node, Plain, Value, key_before
@@ -53,10 +59,10 @@ def parse(source: Source) -> Parsed:
 
 def _parse(source: Source, text: str) -> Parsed:
     reader = _Reader(text, has_escapes="\\u{" in text)
-    config = kdl.ParseConfig(valueConverters={...: reader.value}, nodeConverters={...: reader.node})
+    config = ParseConfig(valueConverters={...: reader.value}, nodeConverters={...: reader.node})
     try:
-        document = kdl.parse(text, config)
-    except kdl.ParseError as error:
+        document = kdl_parse(text, config)
+    except ParseError as error:
         return Parsed((), _explain(source, error))
     except _Rejected as rejected:
         return Parsed((), rejected.problem)
@@ -132,9 +138,9 @@ class _Reader:
     pending: list[Value] = field(default_factory=list)
     last_end: int = 0
 
-    def value(self, value: kdl.Value, fragment: kdl.ParseFragment) -> Value:
+    def value(self, value: KdlValue, fragment: ParseFragment) -> Value:
         written = fragment.fragment
-        end = self.last_end = fragment._i
+        end = self.last_end = fragment._i  # noqa: SLF001 - the only place where kdl-py tells it
         span = Span(end - len(written), end)
         if value.tag is not None:
             raise _Rejected(span, f"the type annotation ({value.tag}) has no meaning here", "leave it out")
@@ -142,24 +148,24 @@ class _Reader:
         self.pending.append(ours)
         return ours
 
-    def plain(self, value: kdl.Value, written: str, span: Span) -> Plain:
-        if isinstance(value, kdl.Numberish):
+    def plain(self, value: KdlValue, written: str, span: Span) -> Plain:
+        if isinstance(value, Numberish):
             return _number(written, span)
-        text = value.value
+        text: str | bool | None = value.value
         if self.has_escapes and isinstance(text, str) and (bad := _SURROGATE_OR_NUL.search(text)):
             raise _Rejected(span, f"text may not hold the character U+{ord(bad[0]):04X}", "leave it out")
-        return text  # type: ignore[no-any-return]  # kdl-py's own attribute is Any
+        return text
 
-    def node(self, node: kdl.Node, fragment: kdl.ParseFragment) -> Node:
-        start = fragment._i
+    def node(self, node: KdlNode, fragment: ParseFragment) -> Node:
+        start = fragment._i  # noqa: SLF001 - the only place where kdl-py tells it
         span = Span(start, start + len(fragment.fragment))
         if node.tag is not None:
             raise _Rejected(span, f"the type annotation ({node.tag}) has no meaning here", "leave it out")
         duplicates = tuple(self._replaced(node, span))
-        children = tuple(node.nodes or ())  # kdl-py gives None for a block behind a slashdash
-        return Node(node.name, span, tuple(node.args), dict(node.props), children, duplicates)
+        children: Any = node.nodes or ()  # ours, built before it; None for a block behind a slashdash
+        return Node(node.name, span, tuple(node.args), dict(node.props), tuple(children), duplicates)
 
-    def _replaced(self, node: kdl.Node, span: Span) -> list[Duplicate]:
+    def _replaced(self, node: KdlNode, span: Span) -> list[Duplicate]:
         """Properties of this node that kdl-py dropped for a later one of the same name.
 
         Every value seen since the node began is its own or was dropped with a commented-out child; the kept ones
@@ -205,7 +211,7 @@ def _number(written: str, span: Span) -> int | float:
 
 
 # kdl-py's words for what authors get wrong most often, in ours.
-_KINDER = {
+_KINDER: dict[str, tuple[str, str | None]] = {
     "Expected value after prop=.": (
         "a value is missing after the equals sign",
         'text needs double quotes: name="value"',
@@ -217,7 +223,7 @@ _KINDER = {
     ),
     "Hit EOF while searching for end of child list": ("this block is never closed", "end it with }"),
     "Hit EOF while inside a multiline comment": ("this comment is never closed", "end it with */"),
-    "KDL strings use double-quotes.": ("text needs double quotes", 'write "value" instead of \'value\''),
+    "KDL strings use double-quotes.": ("text needs double quotes", "write \"value\" instead of 'value'"),
     "KDL keywords are lower-case.": ("true, false and null are written in lower case", None),
     "Junk after node, before terminator.": (
         "this does not belong to the line before it",
@@ -237,9 +243,11 @@ _ESCAPED_LINE_BREAK = (
 )
 
 
-def _explain(source: Source, error: kdl.ParseError) -> Problem:
+def _explain(source: Source, error: ParseError) -> Problem:
     at = source.offset(Position(error.line, error.col))
     words = re.sub(r"\A\d+:\d+ parse error:\s*", "", error.msg)
+    message: str
+    help: str | None
     if words == "Invalid character escape" and source.text[at + 1 : at + 2] == "\n":
         message, help = _ESCAPED_LINE_BREAK
     elif words == "Junk after node, before terminator." and source.text[at : at + 1] == "}":

@@ -23,7 +23,7 @@ from pipeline.language.model import (
     Transition,
     Workflow,
 )
-from pipeline.language.nodes import Node, Plain, Value, key_before
+from pipeline.language.nodes import Node, Value, key_before
 from pipeline.language.rules import reading, structure, values
 from pipeline.language.rules.rule import Seen
 from pipeline.language.rules.structure import probable_kind
@@ -88,8 +88,8 @@ class Lowering:
 
     def element(self, model: type[E], node: Node, owner: str, stage: str | None) -> E:
         """One element from its node."""
-        reader = _Attributes(self, model, node, owner, stage)
-        return reader.build()
+        built: E = _Attributes(self, model, node, owner, stage).build()
+        return built
 
     def stage(self, node: Node) -> BaseStage:
         """One stage; a kind that does not exist is replaced by the one that was probably meant."""
@@ -97,7 +97,9 @@ class Lowering:
         stage = name if isinstance(name, str) else ""
         if node.args and stage:
             self.seen += structure.bad_name(node.args[0].span, "the stage id", stage)
-        written = node.props.get("kind") or next((c.args[0] for c in node.children if c.name == "kind" and c.args), None)
+        written = node.props.get("kind") or next(
+            (c.args[0] for c in node.children if c.name == "kind" and c.args), None
+        )
         kind = _kind(written)
         if kind is None:
             span = written.span if written else _span(node)
@@ -105,7 +107,8 @@ class Lowering:
             kind = probable_kind(written.value if written else None)
         model = STAGE_MODELS[kind] if kind else _UnknownStage
         owner = f'stage "{stage}"' if stage else "a stage without a name"
-        return _Attributes(self, model, node, owner, stage, kind).build()
+        built: BaseStage = _Attributes(self, model, node, owner, stage, kind).build()
+        return built
 
 
 class _UnknownStage(BaseStage):

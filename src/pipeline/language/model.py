@@ -69,7 +69,7 @@ def _duration(value: object) -> object:
     if isinstance(value, timedelta):
         return value
     if not isinstance(value, str):
-        raise PydanticCustomError("duration", "a duration needs its unit and quotes, such as \"30s\" or \"10m\"")
+        raise PydanticCustomError("duration", 'a duration needs its unit and quotes, such as "30s" or "10m"')
     try:
         return parse_duration(value)
     except ValueError as error:

@@ -33,10 +33,15 @@ class Node(NamedTuple):
     duplicates: tuple[Duplicate, ...] = ()
 
 
+def shortened(text: str, length: int = 40) -> str:
+    """A text short enough for a message."""
+    return text if len(text) <= length else text[: length - 3] + "..."
+
+
 def describe(value: Plain) -> str:
     """What a value is, in the words of a message: `text "abc"`, `the number 2.5`, `true`."""
     if isinstance(value, str):
-        return f'the text "{value if len(value) <= 40 else value[:37] + "..."}"'
+        return f'the text "{shortened(value)}"'
     if value is None or isinstance(value, bool):
         return str(value).lower().replace("none", "null")
     return f"the number {value}"

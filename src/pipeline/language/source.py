@@ -54,7 +54,7 @@ NOWHERE = Place()
 
 @dataclass(frozen=True)
 class Source:
-    """A named text. Line breaks are `\\n` alone: whoever reads the bytes sees to that (`decode`)."""
+    """A named text. Its line breaks are line feeds alone: whoever reads the bytes sees to that (`decode`)."""
 
     name: str
     text: str
@@ -85,7 +85,7 @@ class Source:
 
 
 def decode(name: str, data: bytes) -> Source:
-    """A source from a file's bytes: UTF-8, a byte order mark dropped, every line break a `\\n`.
+    """A source from a file's bytes: UTF-8, a byte order mark dropped, every line break a line feed.
 
     Raises UnicodeDecodeError: only the caller knows what the bytes were meant to be.
     """

@@ -29,7 +29,9 @@ def test_every_unit_means_itself(text: str, milliseconds: int) -> None:
     assert parse_duration(text) == timedelta(milliseconds=milliseconds)
 
 
-@pytest.mark.parametrize("text", ["", "5", "m", "5 m", "-5s", "1.5h", "5x", "30s1h", "1m1m", "5M", "٣s", "9" * 30 + "d"])
+@pytest.mark.parametrize(
+    "text", ["", "5", "m", "5 m", "-5s", "1.5h", "5x", "30s1h", "1m1m", "5M", "٣s", "9" * 30 + "d"]
+)
 def test_anything_else_is_refused_with_an_example(text: str) -> None:
     """A number without a unit, a unit twice or out of order, and what is no duration at all."""
     with pytest.raises(ValueError, match=r"such as|at most"):

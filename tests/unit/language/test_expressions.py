@@ -98,7 +98,7 @@ WORLD = World(
         ("1 == 1.0", True),
         ("-1 < 0", True),
         ('"abc" < "abd"', True),
-        ("false && context(\"list\") < 1", False),
+        ('false && context("list") < 1', False),
     ],
 )
 def test_a_condition_holds_or_not(text: str, holds: bool) -> None:  # noqa: FBT001 - a table's column
@@ -266,7 +266,7 @@ def test_printing_and_reading_again_gives_the_same_tree(tree: Tree) -> None:
     assert parse_expression(str(once)).tree == tree
 
 
-@given(st.text(max_size=60) | st.text("()!&|=<>\"\\ truefals019.-outcome", max_size=60))
+@given(st.text(max_size=60) | st.text('()!&|=<>"\\ truefals019.-outcome', max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """No text escapes as anything but an expression or an ExpressionError inside the text."""
     try:

@@ -35,7 +35,9 @@ SEED = r"""workflow "Quick" {
   transition from="both" to="gate"
 }
 """
-WORDS = sorted({*SEED.split(), '""', "0", "-1", "1e400", "null", "true", "2.5", "{", "}", ";", '"', "\\", "/-", "//", "\n", "="})
+WORDS = sorted(
+    {*SEED.split(), '""', "0", "-1", "1e400", "null", "true", "2.5", "{", "}", ";", '"', "\\", "/-", "//", "\n", "="}
+)
 
 
 @st.composite

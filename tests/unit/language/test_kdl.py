@@ -91,7 +91,7 @@ def test_what_authors_use_of_kdl_works(text: str) -> None:
         "a { b 1; c 2 }",
         "a { b 1; c 2; }",
         "a { b 1 { d 3 }; c 2 }",
-        'a { b 1; c 2 /* } */ }',
+        "a { b 1; c 2 /* } */ }",
         'a { b 1; c 2 "}" }',
         "a { /* nothing before */ b 1; c 2 }",
         "a {\n b 1; c 2 }",

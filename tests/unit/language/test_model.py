@@ -52,7 +52,8 @@ EVERYTHING = """workflow "Everything" {
     meta { owner "me"; tags "a" "b"; nested deep=1 { more true; }; nothing; }
   }
   stage "review" kind="llm" prompt_file="a.md, b.md" auto_status="true"
-  stage "check" kind="tool" command="make" cwd="src" timeout="1h30m" findings="sarif" effects="external" goal_gate=true retry_target="plan"
+  stage "check" kind="tool" command="make" cwd="src" timeout="1h30m" findings="sarif" effects="external" \\
+    goal_gate=true retry_target="plan"
   stage "ask" kind="human" prompt="Good?" re_review=false timeout="2d" {
     option "yes" label="Yes" to="many" approves=true
     option "no" label="No" to="plan"
@@ -98,7 +99,12 @@ def small(stage: str) -> Workflow:
 def test_every_attribute_reaches_the_model() -> None:
     """Nothing that may be written is dropped on the way."""
     said = workflow(EVERYTHING)
-    assert (said.name, said.description, said.goal, said.start) == ("Everything", "Every kind and attribute", "a goal", "plan")
+    assert (said.name, said.description, said.goal, said.start) == (
+        "Everything",
+        "Every kind and attribute",
+        "a goal",
+        "plan",
+    )
     assert said.settings.model_dump() == {
         "max_visits": 12,
         "max_stages": 400,
@@ -201,7 +207,9 @@ def test_a_review_stage_says_so(written: str, review: bool) -> None:  # noqa: FB
 
 def test_a_delay_without_a_backoff_is_kept() -> None:
     """Nothing that is written is without effect: a bare delay means a fixed one."""
-    said = small('stage "s" kind="tool" command="x" {\nretry max_attempts=2 delay="5s"\n}\ntransition from="s" to="end"')
+    said = small(
+        'stage "s" kind="tool" command="x" {\nretry max_attempts=2 delay="5s"\n}\ntransition from="s" to="end"'
+    )
     assert said.stage("s").retry == Retry(max_attempts=2, backoff=Backoff.FIXED, delay=timedelta(seconds=5))
 
 
@@ -260,11 +268,13 @@ RUN = ModelChoice("m-run", "p-run", "low")
 )
 def test_a_model_is_chosen_level_by_level(stage: dict[str, str], models: Models, chosen: ModelChoice) -> None:
     """Stage, profile, the workflow's default, the run's default; a provider never comes from below its model."""
-    assert choose_model(LlmStage(id="s", prompt="x", **stage), models, RUN) == chosen
+    assert choose_model(LlmStage.model_validate({"id": "s", "prompt": "x", **stage}), models, RUN) == chosen
 
 
 names = st.from_regex(r"[a-z_][a-z0-9_-]{0,8}", fullmatch=True)
-texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1, max_size=20).filter(str.strip)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1, max_size=20).filter(
+    str.strip
+)
 
 
 def kdl(text: str) -> str:
@@ -282,7 +292,9 @@ def chains(draw: st.DrawFn) -> tuple[str, list[LlmStage | ToolStage], str]:
             stages.append(LlmStage(id=name, prompt=draw(texts), access=draw(st.sampled_from(Access))))
         else:
             timeout = timedelta(milliseconds=draw(st.integers(1, 10**9)))
-            stages.append(ToolStage(id=name, command=draw(texts), timeout=timeout, effects=draw(st.sampled_from(Effects))))
+            stages.append(
+                ToolStage(id=name, command=draw(texts), timeout=timeout, effects=draw(st.sampled_from(Effects)))
+            )
     goal = draw(texts)
     lines = [f'workflow "W" {{\nversion 2\ngoal {kdl(goal)}\nstart "{ids[0]}"']
     for stage in stages:

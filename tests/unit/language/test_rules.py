@@ -142,7 +142,10 @@ def body(lines: str, *, settings: str = "settings { max_visits 5; }") -> str:
         ('stage "a" kind="tool" command="x"\ntransition from="a" to="done" when="output(\\"b.c\\") == 1"', "AWF029"),
         ('stage "a" kind="tool" command="make | tee log"\ntransition from="a" to="done"', "AWF105"),
         ('stage "a" kind="tool" command="make 2>&1 | tail -5"\ntransition from="a" to="done"', "AWF105"),
-        ('stage "a" kind="tool" command="x"\ntransition from="a" to="done" when="visits(\\"a\\") == \\"1\\""', "AWF104"),
+        (
+            'stage "a" kind="tool" command="x"\ntransition from="a" to="done" when="visits(\\"a\\") == \\"1\\""',
+            "AWF104",
+        ),
     ],
 )
 def test_a_rule_sees_its_other_forms(lines: str, code: str) -> None:
@@ -206,8 +209,8 @@ def test_a_loop_through_a_person_is_bounded_by_them() -> None:
         ('stage "x" kind="tool" comand="x"', 'did you mean "command"?'),
         ('transition from="build" to="don"', 'did you mean "done"?'),
         ('transition from="build" to="done" when="outcome(\\"biuld\\") == \\"success\\""', 'did you mean "build"?'),
-        ('settngs { max_visits 3; }', 'did you mean "settings"?'),
-        ('settings { max_visit 3; }', 'did you mean "max_visits"?'),
+        ("settngs { max_visits 3; }", 'did you mean "settings"?'),
+        ("settings { max_visit 3; }", 'did you mean "max_visits"?'),
         ('transition from="build" to="done" when="outcome(\\"build\\") == \\"sucess\\""', 'did you mean "success"?'),
     ],
 )

@@ -10,7 +10,7 @@ ICON = 16.0  # the side of the square a sign is drawn in
 
 def number(value: float) -> str:
     """A coordinate, to a tenth."""
-    return f"{value + 0.0:.1f}".removesuffix(".0").replace("-0", "0", abs(value) < 0.05)
+    return f"{round(value, 1) + 0.0:.1f}".removesuffix(".0")  # adding 0.0 makes a negative zero positive
 
 
 def outline(family: str, box: Box) -> str:

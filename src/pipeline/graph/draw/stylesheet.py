@@ -1,4 +1,4 @@
-"""The colours and fonts of the picture. Every rule names the picture's class, so that none leaks into a page around it."""
+"""The colours and fonts of the picture. Every rule names the picture's class: none leaks into a page around it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 

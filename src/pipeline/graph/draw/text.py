@@ -42,7 +42,7 @@ class _Sheet:
         self.drawn, self.width, self.ways = drawn, width, drawn.ways
         names = [columns(clean(node.id)) + 4 * (node.id in drawn.holder) for node in drawn.every]
         labels = [columns(_said(line)) for line in drawn.lines]
-        self.second = 4 + min(_LONGEST, width // 2, max(max(names), *labels, 0) + 1)
+        self.second = 4 + min(_LONGEST, width // 2, max(*names, *labels, 0) + 1)
 
     def rows(self) -> Iterator[str]:
         """Stage by stage; a lone way to the stage below is a line down to it."""

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from types import UnionType
 
 from pipeline.language.edges import Edge, Role
 from pipeline.language.expressions.syntax import All, Any, Call, Comparison, Function, Literal, Not, Operator, Tree
@@ -82,9 +83,9 @@ def condition(tree: Tree, source: str) -> str:
     return _value(tree, source)
 
 
-def _term(tree: Tree, source: str, grouped: object) -> str:
+def _term(tree: Tree, source: str, grouped: type | UnionType) -> str:
     words = condition(tree, source)
-    return f"({words})" if isinstance(tree, grouped) else words  # type: ignore[arg-type]
+    return f"({words})" if isinstance(tree, grouped) else words
 
 
 def _compared(operator: Operator, left: Tree, right: Tree, source: str) -> str:

@@ -205,7 +205,7 @@ def _number(token: Token) -> Scalar:
 
 def _hint(token: Token) -> str | None:
     if token.text in ("and", "or", "not"):
-        return f'write "{ {"and": "&&", "or": "||", "not": "!"}[token.text]}"'
+        return f'write "{ {"and": "&&", "or": "||", "not": "!"}[token.text] }"'
     if token.text in ("null", "none", "nil"):
         return 'ask with exists("stage.key")'
     return f'if it is text, quote it: \\"{token.text}\\"' if token.kind == "name" else None

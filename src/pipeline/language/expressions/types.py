@@ -110,8 +110,8 @@ def constant(tree: Tree) -> bool | None:
         case Literal(value):
             return value if isinstance(value, bool) else None
         case Not(operand):
-            value = constant(operand)
-            return None if value is None else not value
+            inner = constant(operand)
+            return None if inner is None else not inner
         case All(terms):
             return _folded(terms, absorbing=False)
         case Any(terms):

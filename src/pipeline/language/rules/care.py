@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 
 from pipeline.language.diagnostics import Problem
 from pipeline.language.expressions.syntax import UNREADABLE, Call, Function
@@ -11,7 +12,9 @@ from pipeline.language.model import DecisionStage, HumanStage, ParallelStage, Ro
 from pipeline.language.rules.conditions import conditions
 from pipeline.language.rules.rule import warning
 
-_ONLY_PASS_ON = frozenset({"tee", "cat", "head", "tail", "less", "more", "sed", "awk", "sort", "uniq", "tr", "cut", "ts"})
+_ONLY_PASS_ON = frozenset(
+    {"tee", "cat", "head", "tail", "less", "more", "sed", "awk", "sort", "uniq", "tr", "cut", "ts"}
+)
 _ONE_PIPE = re.compile(r"(?<!\|)\|&?(?!\|)")
 
 
@@ -128,8 +131,8 @@ def piped_exit_code(workflow: Workflow) -> Iterator[Problem]:
     """A tool stage pipes its output into a program that always succeeds, and so loses the real exit code.
 
     ## Why is this bad?
-    The shell reports the last program of a pipe. `make check | tee log` succeeds when every check fails. The whole output
-    is kept in any case: `awf logs` shows it.
+    The shell reports the last program of a pipe. `make check | tee log` succeeds when every check fails. The whole
+    output is kept in any case: `awf logs` shows it.
 
     ## Example
     ```kdl
@@ -160,7 +163,7 @@ def _swallower(command: str) -> str | None:
         parsed = list(words)
     except ValueError:
         return None  # an unclosed quote: the shell will say so
-    ends = [after for pipe, after in zip(parsed, parsed[1:], strict=False) if pipe in ("|", "|&")]
+    ends = [after for pipe, after in pairwise(parsed) if pipe in ("|", "|&")]
     return ends[-1] if ends and ends[-1] in _ONLY_PASS_ON else None
 
 

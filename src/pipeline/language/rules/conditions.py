@@ -37,7 +37,7 @@ def conditions(workflow: Workflow) -> Iterator[Use]:
 
 @error("AWF029")
 def unknown_stage_in_condition(workflow: Workflow) -> Iterator[Problem]:
-    """A condition asks about a stage that does not exist.
+    r"""A condition asks about a stage that does not exist.
 
     ## Why is this bad?
     The outcome of a stage that never runs is always `not_run`, so the condition could never change.
@@ -46,7 +46,7 @@ def unknown_stage_in_condition(workflow: Workflow) -> Iterator[Problem]:
     ```kdl
     stage "build" kind="tool" command="make"
     stage "tidy" kind="tool" command="make tidy"
-    transition from="build" to="tidy" when="outcome(\\"biuld\\") == \\"success\\""
+    transition from="build" to="tidy" when="outcome(\"biuld\") == \"success\""
     transition from="build" to="done"
     transition from="tidy" to="done"
     ```
@@ -55,7 +55,7 @@ def unknown_stage_in_condition(workflow: Workflow) -> Iterator[Problem]:
     ```kdl
     stage "build" kind="tool" command="make"
     stage "tidy" kind="tool" command="make tidy"
-    transition from="build" to="tidy" when="outcome(\\"build\\") == \\"success\\""
+    transition from="build" to="tidy" when="outcome(\"build\") == \"success\""
     transition from="build" to="done"
     transition from="tidy" to="done"
     ```
@@ -77,7 +77,7 @@ def unknown_stage_in_condition(workflow: Workflow) -> Iterator[Problem]:
 
 @error("AWF030")
 def type_mismatch(workflow: Workflow) -> Iterator[Problem]:
-    """A condition compares or joins values whose types can never fit.
+    r"""A condition compares or joins values whose types can never fit.
 
     ## Why is this bad?
     `<` between a text and a number has no answer, and a number is neither true nor false.
@@ -86,7 +86,7 @@ def type_mismatch(workflow: Workflow) -> Iterator[Problem]:
     ```kdl
     stage "build" kind="tool" command="make"
     stage "tidy" kind="tool" command="make tidy"
-    transition from="build" to="tidy" when="visits(\\"build\\") < \\"3\\""
+    transition from="build" to="tidy" when="visits(\"build\") < \"3\""
     transition from="build" to="done"
     transition from="tidy" to="done"
     ```
@@ -95,7 +95,7 @@ def type_mismatch(workflow: Workflow) -> Iterator[Problem]:
     ```kdl
     stage "build" kind="tool" command="make"
     stage "tidy" kind="tool" command="make tidy"
-    transition from="build" to="tidy" when="visits(\\"build\\") < 3"
+    transition from="build" to="tidy" when="visits(\"build\") < 3"
     transition from="build" to="done"
     transition from="tidy" to="done"
     ```
@@ -107,7 +107,7 @@ def type_mismatch(workflow: Workflow) -> Iterator[Problem]:
 
 @error("AWF031")
 def impossible_value(workflow: Workflow) -> Iterator[Problem]:
-    """A condition compares an outcome or a verdict with a word that it never is.
+    r"""A condition compares an outcome or a verdict with a word that it never is.
 
     ## Why is this bad?
     `outcome("build") != "sucess"` is always true: a typing error that sends every run the same way.
@@ -116,7 +116,7 @@ def impossible_value(workflow: Workflow) -> Iterator[Problem]:
     ```kdl
     stage "build" kind="tool" command="make"
     stage "tidy" kind="tool" command="make tidy"
-    transition from="build" to="tidy" when="outcome(\\"build\\") != \\"sucess\\""
+    transition from="build" to="tidy" when="outcome(\"build\") != \"sucess\""
     transition from="build" to="done"
     transition from="tidy" to="done"
     ```
@@ -125,7 +125,7 @@ def impossible_value(workflow: Workflow) -> Iterator[Problem]:
     ```kdl
     stage "build" kind="tool" command="make"
     stage "tidy" kind="tool" command="make tidy"
-    transition from="build" to="tidy" when="outcome(\\"build\\") != \\"success\\""
+    transition from="build" to="tidy" when="outcome(\"build\") != \"success\""
     transition from="build" to="done"
     transition from="tidy" to="done"
     ```

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from pipeline.language.diagnostics import Problem
+from pipeline.language.model import VERSION
 from pipeline.language.nodes import Node, Value, describe
 from pipeline.language.rules.rule import error
 from pipeline.language.source import START, Span
@@ -139,5 +140,5 @@ def unsupported_version(span: Span, version: Value | None) -> Iterator[Problem]:
     """
     if version is None:
         yield Problem(span, "the workflow does not say its version", "add: version 2")
-    elif version.value != 2 or isinstance(version.value, bool | float):
+    elif version.value != VERSION or isinstance(version.value, bool | float):
         yield Problem(version.span, f"{describe(version.value)} is not a version of the language", "write: version 2")

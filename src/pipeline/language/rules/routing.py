@@ -134,8 +134,8 @@ def mixed_routing(workflow: Workflow) -> Iterator[Problem]:
 def branch_rules(workflow: Workflow) -> Iterator[Problem]:
     """A parallel stage's branches are not what they must be.
 
-    There are two or more of them; each is an `llm` or `tool` stage named only there, with no transitions of its own; and
-    no more have to succeed than there are.
+    There are two or more of them; each is an `llm` or `tool` stage named only there, with no transitions of its own;
+    and no more have to succeed than there are.
 
     ## Why is this bad?
     A branch starts and ends inside its parallel stage. A way into or out of it from elsewhere would leave the others
@@ -198,11 +198,12 @@ def _ways_into(workflow: Workflow, owners: dict[str, str]) -> Iterator[Problem]:
         if edge.role is Role.BRANCH:
             continue
         if edge.target in owners:
-            message = f'"{edge.target}" is a branch of "{owners[edge.target]}" and cannot be led to from "{edge.source}"'
+            message = (
+                f'"{edge.target}" is a branch of "{owners[edge.target]}" and cannot be led to from "{edge.source}"'
+            )
             help = f'lead to "{owners[edge.target]}"'
             yield Problem(edge.at.of(edge.attribute), message, help, edge.target)
         if edge.source in owners:
             message = f'"{edge.source}" is a branch of "{owners[edge.source]}" and has no ways of its own'
             help = f'let "{owners[edge.source]}" lead on'
             yield Problem(edge.at.of("from"), message, help, edge.source)
-

@@ -286,4 +286,3 @@ def _points_outside(path: str) -> str | None:
     if path.startswith("~"):
         return "starts in a home directory"
     return "climbs out with .." if ".." in PurePosixPath(path).parts else None
-

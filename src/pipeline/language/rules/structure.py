@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pipeline.language.diagnostics import Problem
 from pipeline.language.model import STAGE_MODELS, StageKind
 from pipeline.language.names import did_you_mean, nearest
-from pipeline.language.nodes import Node, Plain, describe
+from pipeline.language.nodes import Node, Plain, describe, shortened
 from pipeline.language.rules.rule import error
 from pipeline.language.source import Span
 
@@ -39,10 +39,8 @@ def unknown_node(node: Node, parent: str, known: Iterable[str]) -> Iterator[Prob
 
 
 @error("AWF007")
-def unknown_property(
-    span: Span, name: str, owner: str, known: Iterable[str], stage: str | None
-) -> Iterator[Problem]:
-    """A node has a property that has no meaning there.
+def unknown_property(span: Span, name: str, owner: str, known: Iterable[str], stage: str | None) -> Iterator[Problem]:
+    r"""A node has a property that has no meaning there.
 
     ## Why is this bad?
     A misspelt `auto_status` would turn a review into a rubber stamp, in silence. So every property must be known.
@@ -57,7 +55,7 @@ def unknown_property(
     ```kdl
     stage "review" kind="llm" prompt="Review the change" auto_status=true
     stage "gate" kind="decision" {
-      route when="outcome(\\"review\\") == \\"success\\"" to="done"
+      route when="outcome(\"review\") == \"success\"" to="done"
       route when="true" to="fix"
     }
     stage "fix" kind="llm" prompt="Fix what the review found"
@@ -166,9 +164,7 @@ def not_an_integer(span: Span, what: str, value: Plain, stage: str | None) -> It
 
 
 @error("AWF012")
-def unknown_choice(
-    span: Span, what: str, value: Plain, known: Iterable[str], stage: str | None
-) -> Iterator[Problem]:
+def unknown_choice(span: Span, what: str, value: Plain, known: Iterable[str], stage: str | None) -> Iterator[Problem]:
     """A value is none of those that are allowed.
 
     ## Why is this bad?
@@ -241,9 +237,8 @@ def bad_name(span: Span, what: str, name: str) -> Iterator[Problem]:
     ```
     """
     if not NAME.fullmatch(name):
-        shown = name if len(name) <= 40 else name[:37] + "..."
         help = 'use 1 to 64 letters, digits, "_" and "-", a letter or "_" first'
-        yield Problem(span, f'{what} "{shown}" is not a plain name', help)
+        yield Problem(span, f'{what} "{shortened(name)}" is not a plain name', help)
 
 
 @error("AWF038")

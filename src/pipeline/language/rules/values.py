@@ -59,10 +59,8 @@ def bad_retry(span: Span, why: str, stage: str | None) -> Iterator[Problem]:
 
 
 @error("AWF017")
-def malformed_expression(
-    span: Span, inside: Span, why: str, help: str | None, stage: str | None
-) -> Iterator[Problem]:
-    """A condition cannot be read.
+def malformed_expression(span: Span, inside: Span, why: str, help: str | None, stage: str | None) -> Iterator[Problem]:
+    r"""A condition cannot be read.
 
     A condition is built of `==` `!=` `<` `<=` `>` `>=` `&&` `||` `!`, parentheses, texts, numbers, `true`, `false` and
     the functions `outcome`, `output`, `exists`, `context`, `visits`, `findings` and `verdict`.
@@ -73,7 +71,7 @@ def malformed_expression(
     ## Example
     ```kdl
     stage "gate" kind="decision" {
-      route when="findings() > 0 and visits(\\"fix\\") < 3" to="fix"
+      route when="findings() > 0 and visits(\"fix\") < 3" to="fix"
       route when="true" to="done"
     }
     stage "fix" kind="tool" command="make fix"
@@ -83,7 +81,7 @@ def malformed_expression(
     ## Use instead
     ```kdl
     stage "gate" kind="decision" {
-      route when="findings() > 0 && visits(\\"fix\\") < 3" to="fix"
+      route when="findings() > 0 && visits(\"fix\") < 3" to="fix"
       route when="true" to="done"
     }
     stage "fix" kind="tool" command="make fix"
