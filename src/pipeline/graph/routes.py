@@ -8,7 +8,7 @@ from pipeline.graph.channels import Strip, strip_between
 from pipeline.graph.geometry import Box, Link, Point, Route, around
 from pipeline.graph.lanes import RIGHT, Lane
 from pipeline.graph.ports import Ports, Stops
-from pipeline.graph.rows import LOOP, Rows
+from pipeline.graph.rows import LOOP, LOOP_STEP, Rows, loops
 from pipeline.graph.strips import Strips
 
 _APART = 14.0  # between two lines at one side of a box
@@ -117,22 +117,21 @@ def _stacked(box: Box, ends: list[tuple[bool, float, int]]) -> Iterator[tuple[in
 
 
 def _loops(ground: Ground) -> Iterator[tuple[int, Route]]:
-    """Lines from a box to itself, at its right side, each outside of the one before."""
-    reach: dict[str, float] = {}
-    for index, link in enumerate(ground.links):
-        if link.source == link.target:
-            out = reach.get(link.source, 0.0)
-            yield index, _loop(ground.box(ground.rows.box[link.source]), out, link)
-            reach[link.source] = out + LOOP + link.label.width
+    """Lines from a box to itself, at its right side, each around the one before; their labels are outside of all."""
+    for name, own in loops(ground.links).items():
+        box = ground.box(ground.rows.box[name])
+        labels = [ground.links[index].label for index in own]
+        x = box.right + LOOP + LOOP_STEP * (len(own) - 1) + 4
+        y = box.centre.y - sum(label.height for label in labels) / 2
+        for place, (index, label) in enumerate(zip(own, labels, strict=True), 1):
+            points = _loop(box, box.right + LOOP + LOOP_STEP * (place - 1), place / (len(own) + 1))
+            yield index, Route(points, Box(x, y, *label) if label.width else None, back=True)
+            y += label.height
 
 
-def _loop(box: Box, out: float, link: Link) -> Route:
-    x, middle = box.right + out + LOOP * 2 / 3, box.centre.y
-    away = min(box.height / 2 - 4, 10 + out / LOOP)
-    upper, lower = middle - away, middle + away
-    points = (Point(box.right, lower), Point(x, lower), Point(x, upper), Point(box.right, upper))
-    label = Box(x + 4, middle - link.label.height / 2, *link.label) if link.label.width else None
-    return Route(points, label, back=True)
+def _loop(box: Box, x: float, part: float) -> tuple[Point, ...]:
+    upper, lower = (box.centre.y + sign * part * box.height / 2 for sign in (-1, 1))
+    return Point(box.right, lower), Point(x, lower), Point(x, upper), Point(box.right, upper)
 
 
 def _simple(points: Sequence[Point]) -> tuple[Point, ...]:

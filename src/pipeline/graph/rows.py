@@ -8,7 +8,7 @@ from pipeline.graph.flow import Flow
 from pipeline.graph.geometry import NOTHING, Link, Size
 
 MAX_PASSING = 40_000  # items; lines beyond it go around the side, where their length costs nothing
-LOOP = 24  # how far a line from a box to itself stands out
+LOOP, LOOP_STEP = 14.0, 10.0  # how far a line from a box to itself stands out, and the next one beyond it
 
 _BOX_MARGIN, _LABEL_MARGIN, _LINE_MARGIN = 20.0, 9.0, 11.0
 
@@ -38,8 +38,8 @@ class Rows:
 def rows(boxes: Mapping[str, Size], links: Sequence[Link], flow: Flow) -> Rows:
     """Put boxes into the rows of their layers, and lines into the rows between."""
     items: list[Item] = []
-    loops = _loops(links)
-    box = {name: _add(items, _box(boxes[name], flow.layer[name], loops.get(name, 0))) for name in flow.order}
+    reach = {name: _reach([links[index].label for index in own]) for name, own in loops(links).items()}
+    box = {name: _add(items, _box(boxes[name], flow.layer[name], reach.get(name, 0.0))) for name in flow.order}
     passing, around = _divided(links, flow)
     chains = {index: _chain(index, links, flow, items, box) for index in passing}
     height = 2 * max(flow.layer.values()) + 1
@@ -54,18 +54,23 @@ def _add(items: list[Item], item: Item) -> int:
     return len(items) - 1
 
 
-def _loops(links: Sequence[Link]) -> dict[str, float]:
-    """How far the lines from a box to itself reach out of it, all together."""
-    reach: dict[str, float] = {}
-    for link in links:
+def loops(links: Sequence[Link]) -> dict[str, list[int]]:
+    """The links from each box to itself."""
+    found: dict[str, list[int]] = {}
+    for index, link in enumerate(links):
         if link.source == link.target:
-            reach[link.source] = reach.get(link.source, 0) + LOOP + link.label.width
-    return reach
+            found.setdefault(link.source, []).append(index)
+    return found
 
 
-def _box(size: Size, layer: int, loops: float) -> Item:
+def _reach(looping: Sequence[Size]) -> float:
+    """How far lines from a box to itself stand out of it, side by side, with their labels outside of them all."""
+    return LOOP + LOOP_STEP * len(looping) + max(label.width for label in looping) if looping else 0.0
+
+
+def _box(size: Size, layer: int, reach: float) -> Item:
     half = size.width / 2 + _BOX_MARGIN
-    return Item(2 * layer, half, half + loops, size)
+    return Item(2 * layer, half, half + reach, size)
 
 
 def _divided(links: Sequence[Link], flow: Flow) -> tuple[list[int], tuple[int, ...]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pipeline.graph.channels import Strip, Tracks
 from pipeline.graph.geometry import Link
 from pipeline.graph.lanes import Lane
-from pipeline.graph.rows import Rows
+from pipeline.graph.rows import Rows, loops
 
 _TRACK = 7.0
 _FIRST, _AFTER = 11.0, 8.0  # before the first track of a strip, and after the last
@@ -27,7 +27,8 @@ def heights(rows: Rows, order: Sequence[Sequence[int]], lanes: Sequence[Lane], l
     """The height of every row; a row between boxes that holds no label has none."""
     found = [max((rows.items[item].size.height for item in row), default=0.0) for row in order]
     labels = [(lane.label_row, links[lane.link].label.height) for lane in lanes]
-    labels += [(rows.items[rows.box[ln.source]].row, ln.label.height) for ln in links if ln.source == ln.target]
+    for name, own in loops(links).items():
+        labels.append((rows.items[rows.box[name]].row, sum(links[index].label.height for index in own)))
     for row, height in labels:
         found[row] = max(found[row], height)
     return found

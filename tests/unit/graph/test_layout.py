@@ -2,7 +2,6 @@
 
 import random
 from itertools import combinations, pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +14,8 @@ from pipeline.graph.layout import layout
 SIZE = Size(140, 50)
 LABEL = Size(70, 18)
 
+Graph = tuple[dict[str, Size], list[Link]]
+
 
 def boxes(count: int) -> dict[str, Size]:
     return {f"s{index}": SIZE for index in range(count)}
@@ -25,7 +26,7 @@ def chain(count: int) -> list[Link]:
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> tuple[dict[str, Size], list[Link]]:
+def graphs(draw: st.DrawFn) -> Graph:
     """Small graphs with loops, self-loops, parallel lines, unreachable and lonely boxes, with and without labels."""
     count = draw(st.integers(1, 12))
     sizes = st.builds(Size, st.integers(16, 400), st.integers(16, 150))
@@ -57,7 +58,7 @@ def crossed(placed: Layout, links: list[Link]) -> list[tuple[Link, str]]:
 
 @given(graphs())
 @settings(deadline=None)
-def test_no_two_boxes_overlap(graph):
+def test_no_two_boxes_overlap(graph: Graph) -> None:
     """Boxes keep their distance."""
     placed = layout(*graph, "s0")
     assert placed.boxes.keys() == graph[0].keys()
@@ -66,24 +67,26 @@ def test_no_two_boxes_overlap(graph):
 
 @given(graphs())
 @settings(deadline=None)
-def test_no_line_runs_through_a_box(graph):
+def test_no_line_runs_through_a_box(graph: Graph) -> None:
     """Lines, bends and lanes stay out of every box."""
     assert not crossed(layout(*graph, "s0"), graph[1])
 
 
 @given(graphs())
 @settings(deadline=None)
-def test_labels_overlap_neither_boxes_nor_each_other(graph):
+def test_labels_overlap_neither_boxes_nor_each_other(graph: Graph) -> None:
     """Every label has its own room."""
     placed = layout(*graph, "s0")
     labels = [route.label for route in placed.routes if route.label]
     assert len(labels) == sum(link.label != NOTHING for link in graph[1])
-    assert not [pair for pair in combinations([*labels, *placed.boxes.values()], 2) if pair[0].overlaps(shrunk(pair[1]))]
+    assert not [
+        pair for pair in combinations([*labels, *placed.boxes.values()], 2) if pair[0].overlaps(shrunk(pair[1]))
+    ]
 
 
 @given(graphs())
 @settings(deadline=None)
-def test_no_line_runs_through_a_foreign_label(graph):
+def test_no_line_runs_through_a_foreign_label(graph: Graph) -> None:
     """A label is crossed by its own line alone."""
     routes = layout(*graph, "s0").routes
     through = [
@@ -97,7 +100,7 @@ def test_no_line_runs_through_a_foreign_label(graph):
 
 @given(graphs())
 @settings(deadline=None)
-def test_everything_is_inside_of_the_picture(graph):
+def test_everything_is_inside_of_the_picture(graph: Graph) -> None:
     """The size covers boxes, labels and lines."""
     placed = layout(*graph, "s0")
     drawn = [*placed.boxes.values(), *(r.label for r in placed.routes if r.label), *sum(map(pieces, placed.routes), [])]
@@ -108,7 +111,7 @@ def test_everything_is_inside_of_the_picture(graph):
 
 @given(graphs())
 @settings(deadline=None)
-def test_lines_onward_go_down(graph):
+def test_lines_onward_go_down(graph: Graph) -> None:
     """A line that does not lead back leaves its box below and enters the next from above."""
     sizes, links = graph
     placed = layout(sizes, links, "s0")
@@ -120,7 +123,7 @@ def test_lines_onward_go_down(graph):
 
 @given(graphs())
 @settings(deadline=None)
-def test_lines_run_from_box_to_box(graph):
+def test_lines_run_from_box_to_box(graph: Graph) -> None:
     """A line begins at the edge of its first box and ends at the edge of its last."""
     placed = layout(*graph, "s0")
     for link, route in zip(graph[1], placed.routes, strict=True):
@@ -133,14 +136,14 @@ def test_lines_run_from_box_to_box(graph):
 
 @given(graphs())
 @settings(deadline=None, max_examples=30)
-def test_the_same_graph_has_the_same_layout(graph):
+def test_the_same_graph_has_the_same_layout(graph: Graph) -> None:
     """Nothing depends on chance."""
     assert layout(*graph, "s0") == layout(*graph, "s0")
 
 
 @given(graphs())
 @settings(deadline=None)
-def test_every_link_leads_on_or_back(graph):
+def test_every_link_leads_on_or_back(graph: Graph) -> None:
     """The flow's layers rise along every link that does not lead back."""
     sizes, links = graph
     found = flow(sizes, [(link.source, link.target) for link in links], "s0")
@@ -149,21 +152,21 @@ def test_every_link_leads_on_or_back(graph):
         assert found.leads_back(link.source, link.target) or found.layer[link.source] < found.layer[link.target]
 
 
-def test_a_chain_stands_in_one_column():
+def test_a_chain_stands_in_one_column() -> None:
     """Where nothing branches the picture is straight."""
     placed = layout(boxes(6), chain(6), "s0")
     assert len({box.centre.x for box in placed.boxes.values()}) == 1
     assert all(len(route.points) == 2 for route in placed.routes)
 
 
-def test_the_longest_way_to_an_end_is_straight():
+def test_the_longest_way_to_an_end_is_straight() -> None:
     """The main way keeps its column; what hangs beside it makes room."""
     links = [*chain(5), Link("s1", "s5", LABEL), Link("s5", "s1"), Link("s2", "s5", LABEL)]
     placed = layout(boxes(6), links, "s0")
     assert len({placed.boxes[f"s{index}"].centre.x for index in range(5)}) == 1
 
 
-def test_a_way_back_goes_around_the_side():
+def test_a_way_back_goes_around_the_side() -> None:
     """A loop leaves and enters at the sides of its boxes, outside of all that lies between."""
     placed = layout(boxes(4), [*chain(4), Link("s3", "s0")], "s0")
     lane = placed.routes[-1]
@@ -171,14 +174,16 @@ def test_a_way_back_goes_around_the_side():
     assert max(point.x for point in lane.points) > max(box.right for box in placed.boxes.values())
 
 
-@pytest.mark.parametrize("extra", [[], [(0, index) for index in range(2, 3000)], [(index, 0) for index in range(2, 3000)]])
-def test_a_long_chain_is_laid_out(extra):
+@pytest.mark.parametrize(
+    "extra", [[], [(0, index) for index in range(2, 3000)], [(index, 0) for index in range(2, 3000)]]
+)
+def test_a_long_chain_is_laid_out(extra: list[tuple[int, int]]) -> None:
     """Thousands of boxes need neither a deep stack nor much time, even with as many long lines."""
     links = [*chain(3000), *(Link(f"s{one}", f"s{other}") for one, other in extra)]
     assert len(layout(boxes(3000), links, "s0").routes) == len(links)
 
 
-def test_a_random_graph_is_laid_out():
+def test_a_random_graph_is_laid_out() -> None:
     """Two hundred boxes with many loops are no trouble."""
     chance = random.Random(7)
     links = [Link(f"s{chance.randrange(200)}", f"s{chance.randrange(200)}", LABEL) for _ in range(500)]

@@ -1,0 +1,1 @@
+"""The engine: a state machine without I/O, and the one loop that carries out what it decides."""

@@ -1,0 +1,112 @@
+"""The port behind which agents run: a request, a result, and what a backend must be able to do.
+
+A backend reports what happened. Whether that is a pass or a failure of the stage is judged by the `llm` handler.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal, Protocol
+
+from pipeline.engine.outcome import Usage
+from pipeline.language.model import Access
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much an agent may take; None is no limit."""
+
+    timeout: float | None = None  # seconds in all
+    idle: float | None = None  # seconds without any output
+    output_bytes: int = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an agent is asked to do."""
+
+    stage: str
+    visit: int
+    attempt: int
+    review: bool
+    prompt: str
+    cwd: Path
+    artifacts: Path  # a directory of this attempt, there already
+    model: str | None = None
+    provider: str | None = None
+    reasoning_effort: str | None = None
+    access: Access = Access.CODING
+    limits: Limits = Limits()
+    env: Mapping[str, str] = field(default_factory=dict)  # filtered already
+
+
+class AgentStatus(StrEnum):
+    """How an agent's run ended."""
+
+    OK = "ok"
+    ERROR = "error"
+    TIMEOUT = "timeout"  # more than its time in all
+    IDLE = "idle"  # silent for too long
+    CANCELLED = "cancelled"
+
+
+class ErrorKind(StrEnum):
+    """Why an agent's run failed."""
+
+    AUTH = "auth"
+    RATE_LIMIT = "rate_limit"
+    SERVER = "server"
+    INVALID = "invalid"
+    CONFIG = "config"
+    DENIED = "denied"
+    EMPTY = "empty"
+    PROTOCOL = "protocol"
+    KILLED = "killed"
+    SPAWN = "spawn"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentError:
+    """A failed run in words, and when it may be tried again."""
+
+    kind: ErrorKind
+    message: str
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a request. `outcome` is set only by a backend that is told the whole outcome (scripted)."""
+
+    status: AgentStatus
+    text: str = ""
+    error: AgentError | None = None
+    usage: Usage | None = None
+    session: str | None = None
+    exit_code: int | None = None
+    argv: tuple[str, ...] = ()
+    version: str = ""
+    denied: tuple[str, ...] = ()
+    outcome: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEvent:
+    """Something an agent did while it ran."""
+
+    kind: Literal["started", "text", "tool_start", "tool_end", "usage", "retry", "warning"]
+    text: str = ""
+    usage: Usage | None = None
+
+
+Emit = Callable[[AgentEvent], None]
+
+
+class Backend(Protocol):
+    """Runs an agent. Cancelling the task that awaits `run` must stop every process it started."""
+
+    name: str
+
+    async def run(self, request: Request, emit: Emit) -> Result: ...

@@ -1,0 +1,139 @@
+"""The run's key-value store and its four operations. A context is never changed: an operation gives a new one.
+
+The journal keeps the operations, so what a stage costs is what it changed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+Json = Any  # None, bool, int, float, str, list and dict of these; never changed in place
+
+
+class Key:
+    """The well-known keys."""
+
+    GOAL = "graph.goal"
+    NAME = "graph.name"
+    OUTCOME = "outcome"
+    LAST_STAGE = "last_stage"
+    LAST_RESPONSE = "last_response"
+    TOOL_OUTPUT = "tool.output"
+    HUMAN_SELECTED = "human.gate.selected"
+    HUMAN_LABEL = "human.gate.label"
+    HUMAN_FEEDBACK = "human.gate.feedback"
+    WORKSPACE_PATH = "workspace.path"
+    WORKSPACE_BRANCH = "workspace.branch"
+    WORKSPACE_COMMIT = "workspace.commit"
+    FINDINGS = "review.findings"
+
+
+def status_key(stage: str) -> str:
+    """Where a stage's last status is kept."""
+    return f"{stage}.status"
+
+
+def response_key(base: str) -> str:
+    """Where a stage's answer is kept, cut to what a summary can show."""
+    return f"{base}.response"
+
+
+def full_response_key(base: str) -> str:
+    """Where a stage's whole answer is kept."""
+    return f"{base}._full_response"
+
+
+def is_private(key: str) -> bool:
+    """Whether a key is kept out of the context summary: one of its parts begins with an underscore."""
+    return any(part.startswith("_") for part in key.split("."))
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Give a key a value."""
+
+    name: ClassVar[str] = "set"
+    key: str
+    value: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Take a key away, if it is there."""
+
+    name: ClassVar[str] = "delete"
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Add a value to the end of a list, which is made when absent."""
+
+    name: ClassVar[str] = "append"
+    key: str
+    value: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Remove from a list the entries that have all of these fields."""
+
+    name: ClassVar[str] = "discard"
+    key: str
+    value: Mapping[str, Json]
+
+
+Operation = Set | Delete | Append | Discard
+OPERATIONS: dict[str, type[Operation]] = {kind.name: kind for kind in (Set, Delete, Append, Discard)}
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A snapshot of the store."""
+
+    values: Mapping[str, Json]
+
+    def get(self, key: str, default: Json = None) -> Json:
+        """A value, or the default when the key is absent."""
+        return self.values.get(key, default)
+
+    def list_at(self, key: str) -> list[Json]:
+        """The list at a key; empty when there is none."""
+        value = self.values.get(key)
+        return value if isinstance(value, list) else []
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values)
+
+    def apply(self, operations: Iterable[Operation]) -> "Context":
+        """The context after some operations, in their order."""
+        values = dict(self.values)
+        for operation in operations:
+            _apply(values, operation)
+        return Context(values)
+
+
+EMPTY = Context({})
+
+
+def _apply(values: dict[str, Json], operation: Operation) -> None:
+    key = operation.key
+    match operation:
+        case Set(_, value):
+            values[key] = value
+        case Delete():
+            values.pop(key, None)
+        case Append(_, value):
+            present = values.get(key)
+            values[key] = [*present, value] if isinstance(present, list) else [value]
+        case Discard(_, fields):
+            present = values.get(key)
+            if isinstance(present, list):
+                values[key] = [entry for entry in present if not _matches(entry, fields)]
+
+
+def _matches(entry: Json, fields: Mapping[str, Json]) -> bool:
+    return isinstance(entry, dict) and all(name in entry and entry[name] == value for name, value in fields.items())

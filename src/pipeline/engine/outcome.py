@@ -1,0 +1,88 @@
+"""What a visit returned: its status, where that status came from, and everything worth keeping."""
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Status(StrEnum):
+    """How a visit ended."""
+
+    SUCCESS = "success"
+    FAIL = "fail"
+    PARTIAL_SUCCESS = "partial_success"  # it did something, and something is left
+    RETRY = "retry"  # it did nothing of use, and may when it is tried again
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+
+    @property
+    def passes(self) -> bool:
+        """Whether a goal gate is satisfied by it."""
+        return self in (Status.SUCCESS, Status.PARTIAL_SUCCESS)
+
+
+class Source(StrEnum):
+    """Where a status came from."""
+
+    EXIT_CODE = "exit_code"  # a process
+    STRUCTURED = "structured"  # findings in a form that code can read
+    MARKER = "marker"  # a [STATUS: ...] line of a review
+    HUMAN = "human"  # a person chose
+    OVERRIDE = "override"  # a person was bypassed on request
+    DEFAULT = "default"  # nothing said otherwise
+
+
+class FailureClass(StrEnum):
+    """What kind of thing went wrong, when it is not what a review found."""
+
+    EXIT_NONZERO = "exit_nonzero"
+    TIMEOUT = "timeout"
+    SIGNAL = "signal"
+    SPAWN_ERROR = "spawn_error"
+    PROTOCOL = "protocol"  # a review that gave no status
+    AGENT = "agent"  # an agent that crashed, was refused, or never answered
+    CONFLICT = "conflict"  # a branch that does not merge
+    INTERNAL = "internal"  # a handler that raised
+
+
+class Failure(BaseModel):
+    """The particulars of a failure."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: FailureClass
+    digest: str = ""  # one line: the first failing test, "3 failed", the first error
+    exit_code: int | None = None
+    stdout_tail: str = ""
+    stderr_tail: str = ""
+
+
+class Usage(BaseModel):
+    """What an agent consumed in one visit; None is unknown, not nothing."""
+
+    model_config = ConfigDict(frozen=True)
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class Outcome(BaseModel):
+    """The result of a visit."""
+
+    model_config = ConfigDict(frozen=True)
+
+    status: Status
+    source: Source = Source.DEFAULT
+    reason: str = ""
+    response: str = ""
+    failure: Failure | None = None
+    usage: Usage | None = None
+    updates: dict[str, Any] = Field(default_factory=dict)  # context keys the stage sets
+    preferred_label: str = ""  # [PREFERRED_LABEL: ...]
+    preferred_next: str = ""  # [NEXT: ...]
+    duration: float = 0.0  # seconds
+    logs: dict[str, str] = Field(default_factory=dict)  # what was written where, below the store
+    backend: str = ""  # which agent answered, for llm stages
+    notes: tuple[str, ...] = ()  # what else a person should know, such as a contradiction

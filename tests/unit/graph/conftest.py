@@ -1,0 +1,91 @@
+"""The workflows that the drawing tests draw."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from pipeline.language.load import load
+from pipeline.language.model import Branch, ExitStage, HumanStage, LlmStage, Option, ParallelStage, Transition, Workflow
+from pipeline.language.source import decode
+
+WORKFLOWS = Path(__file__).parents[3] / "workflows"
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "]]>",
+    "end",
+    "\"quoted\" 'text'",
+    "two\nlines\tand a tab",
+    "`code` ${x} #quot; &amp; \\N \\",
+    "\N{RIGHT-TO-LEFT OVERRIDE}evil \N{HEBREW LETTER ALEF}",
+    "\x00\x1b[31m\ufffe",
+    "1. list",
+    "%%{init: {}}%%",
+    "x" * 10_000,
+)
+
+
+@pytest.fixture(params=["implement-plan", "planning", "quick-dev"])
+def shipped(request: pytest.FixtureRequest) -> Workflow:
+    """Each workflow that comes with the package."""
+    path = WORKFLOWS / f"{request.param}.awf.kdl"
+    workflow = load(decode(request.param, path.read_bytes())).workflow
+    assert workflow is not None
+    return workflow
+
+
+@pytest.fixture(scope="session")
+def made_of() -> Callable[[Iterable[str]], Workflow]:
+    """Makes a workflow whose name, description, ids, labels and conditions are the given texts."""
+
+    def make(texts: Iterable[str]) -> Workflow:
+        ids = list(dict.fromkeys(texts))
+        options = tuple(Option(key=str(index), label=text, to=text) for index, text in enumerate(ids))
+        stages = [*(LlmStage(id=text, prompt="x") for text in ids), HumanStage(id="ask", prompt="?", options=options)]
+        quoted = ids[-1].replace("\\", "\\\\").replace('"', '\\"')
+        when = f'context("{quoted}") == "{quoted}"'
+        ways = [Transition.model_validate({"from": text, "to": "ask", "when": when}) for text in ids]
+        return Workflow(
+            name=ids[0], description=ids[-1], version=2, start=ids[0], stages=tuple(stages), transitions=tuple(ways)
+        )
+
+    return make
+
+
+@pytest.fixture
+def hostile(made_of: Callable[[Iterable[str]], Workflow]) -> Workflow:
+    """A workflow that tries to get out of its picture."""
+    return made_of(HOSTILE)
+
+
+@pytest.fixture
+def chain() -> Workflow:
+    """Five thousand stages in a row."""
+    stages = tuple(LlmStage(id=f"s{index}", prompt="x") for index in range(5000))
+    ways = tuple(Transition(source=f"s{index}", to=f"s{index + 1}") for index in range(4999))
+    return Workflow(name="Chain", version=2, start="s0", stages=stages, transitions=ways)
+
+
+@pytest.fixture
+def crooked() -> Workflow:
+    """A workflow with errors: a lonely stage, a missing one, branches that other stages lead to, a loop of one."""
+    branches = tuple(Branch(stage=name) for name in ("a", "b", "fan", "gone"))
+    return Workflow(
+        name="Crooked",
+        version=2,
+        start="fan",
+        stages=(
+            ParallelStage(id="fan", branches=branches),
+            ParallelStage(id="second", branches=(branches[0], branches[2]), join="any", max_parallel=1),
+            LlmStage(id="a", prompt="x", retry_target="a"),
+            LlmStage(id="b", prompt="x", auto_status=True, goal_gate=True),
+            LlmStage(id="lonely", prompt="x"),
+            ExitStage(id="exit"),
+        ),
+        transitions=(
+            Transition(source="fan", to="fan"),
+            Transition(source="fan", to="b"),
+            Transition(source="b", to="nowhere", priority=3),
+            Transition(source="a", to="exit"),
+        ),
+    )
