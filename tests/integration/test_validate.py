@@ -285,3 +285,8 @@ def test_output_cut_short_is_no_error(tmp_path: Path) -> None:
     script = f"{COMMAND} explain | head -1"
     pipe = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (pipe.stdout.startswith("AWF001"), pipe.stderr) == (True, "")
+
+
+def test_the_picture_in_the_readme_is_the_one_that_is_drawn(awf: Awf) -> None:
+    """`docs/quick-dev.svg` is what `awf show` draws of the shipped workflow."""
+    assert awf("show", "quick-dev", "--format", "svg").stdout == (ROOT / "docs/quick-dev.svg").read_text()

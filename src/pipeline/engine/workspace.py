@@ -40,7 +40,7 @@ class Workspaces(Protocol):
         """Commit whatever changed; the same workspace when nothing did."""
 
     async def restore(self, workspace: Workspace, keep_as: str) -> str | None:
-        """Put the files back to `workspace.commit`; what was torn is kept under the ref `keep_as`, which is returned."""
+        """Put the files back to `workspace.commit`; what was torn is kept under a ref, which is returned."""
 
     async def merge(self, repository: Path, workspace: Workspace, subject: str) -> Merge:
         """Merge the branch into the branch checked out in `repository`; on conflict leave that checkout untouched."""

@@ -120,7 +120,8 @@ def unbounded_loop(graph: Graph) -> Iterator[Problem]:
 
     ## Why is this bad?
     A fix loop that does not converge runs until the default limit of 20 visits stops it. Say how many rounds you are
-    willing to pay for: in `settings`, or with `visits(...)` in a condition. A loop that a person is part of is bounded by them.
+    willing to pay for: in `settings`, or with `visits(...)` in a condition. A loop that a person is part of is bounded
+    by them.
 
     ## Example
     ```kdl
@@ -164,7 +165,8 @@ def gate_without_return(graph: Graph) -> Iterator[Problem]:
     """A goal gate with no way back.
 
     ## Why is this bad?
-    When the gate is not satisfied at the exit, the run has no way to try again: all the work before it ends in a failure.
+    When the gate is not satisfied at the exit, the run has no way to try again: all the work before it ends in a
+    failure.
 
     ## Example
     ```kdl
@@ -183,10 +185,10 @@ def gate_without_return(graph: Graph) -> Iterator[Problem]:
     """
     looping = set(chain.from_iterable(graph.loops))
     for stage in graph.workflow.stages:
-        if isinstance(stage, LlmStage | ToolStage) and stage.goal_gate and stage.retry_target is None:
-            if looping.isdisjoint(_where(graph, stage.id)):
-                message = f'the goal gate "{stage.id}" has no way back: a run that misses it fails'
-                yield Problem(stage.at.of("goal_gate"), message, 'add: retry_target="stage"', stage.id)
+        lonely = isinstance(stage, LlmStage | ToolStage) and stage.goal_gate and stage.retry_target is None
+        if lonely and looping.isdisjoint(_where(graph, stage.id)):
+            message = f'the goal gate "{stage.id}" has no way back: a run that misses it fails'
+            yield Problem(stage.at.of("goal_gate"), message, 'add: retry_target="stage"', stage.id)
 
 
 @warning("AWF106")

@@ -29,6 +29,7 @@ class Edge(NamedTuple):
     when: Expression | None = None
     priority: int = 0
     label: str = ""
+    key: str = ""  # of an option
 
     @property
     def attribute(self) -> str:
@@ -52,7 +53,7 @@ def _declared_by(stage: BaseStage) -> Iterator[Edge]:
                 yield Edge(stage.id, route.to, Role.ROUTE, route.at, _condition(route.when), route.priority)
         case HumanStage():
             for option in stage.options:
-                yield Edge(stage.id, option.to, Role.OPTION, option.at, label=option.label)
+                yield Edge(stage.id, option.to, Role.OPTION, option.at, label=option.label, key=option.key)
         case ParallelStage():
             for branch in stage.branches:
                 yield Edge(stage.id, branch.stage, Role.BRANCH, branch.at)

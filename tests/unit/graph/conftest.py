@@ -6,7 +6,17 @@ from pathlib import Path
 import pytest
 
 from pipeline.language.load import load
-from pipeline.language.model import Branch, ExitStage, HumanStage, LlmStage, Option, ParallelStage, Transition, Workflow
+from pipeline.language.model import (
+    Branch,
+    ExitStage,
+    HumanStage,
+    LlmStage,
+    Option,
+    ParallelStage,
+    Stage,
+    Transition,
+    Workflow,
+)
 from pipeline.language.source import decode
 
 WORKFLOWS = Path(__file__).parents[3] / "workflows"
@@ -41,7 +51,10 @@ def made_of() -> Callable[[Iterable[str]], Workflow]:
     def make(texts: Iterable[str]) -> Workflow:
         ids = list(dict.fromkeys(texts))
         options = tuple(Option(key=str(index), label=text, to=text) for index, text in enumerate(ids))
-        stages = [*(LlmStage(id=text, prompt="x") for text in ids), HumanStage(id="ask", prompt="?", options=options)]
+        stages: list[Stage] = [
+            *(LlmStage(id=text, prompt="x") for text in ids),
+            HumanStage(id="ask", prompt="?", options=options),
+        ]
         quoted = ids[-1].replace("\\", "\\\\").replace('"', '\\"')
         when = f'context("{quoted}") == "{quoted}"'
         ways = [Transition.model_validate({"from": text, "to": "ask", "when": when}) for text in ids]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.graph.draw.letters import fit, lines, text_width
 from pipeline.graph.draw.svg import draw_svg
-from pipeline.graph.geometry import Box
+from pipeline.graph.layout.geometry import Box
 from pipeline.language.edges import Role, edges
 from pipeline.language.model import Workflow
 

@@ -6,7 +6,7 @@ from pipeline.graph.draw.markup import escape, note, text
 from pipeline.graph.draw.paths import head, path
 from pipeline.graph.draw.shapes import rectangle
 from pipeline.graph.draw.wording import clean
-from pipeline.graph.geometry import NOTHING, Box, Point, Route, Size
+from pipeline.graph.layout.geometry import NOTHING, Box, Point, Route, Size
 
 _FONT, _LEADING = 11.5, 15.0
 _WIDEST = 170.0

@@ -3,16 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.graph.draw.chart import Node
-from pipeline.graph.draw.letters import fit, text_width
+from pipeline.graph.draw.letters import BOLD, fit, text_width
 from pipeline.graph.draw.markup import escape, note, text
 from pipeline.graph.draw.shapes import ICON, icon, number, outline
 from pipeline.graph.draw.wording import clean
-from pipeline.graph.geometry import Box, Point, Size
+from pipeline.graph.layout.geometry import Box, Point, Size
 
 START = Size(16, 16)
 
 _NAME, _ABOUT = 14.0, 11.0  # font sizes
-_BOLD = 1.07  # how much wider bold letters are
 _HEIGHT, _EXIT_HEIGHT, _INNER_HEIGHT, _HEADER = 50.0, 42.0, 46.0, 40.0
 _LEAST, _MOST = 132.0, 250.0  # how wide a box may be
 _BESIDE = 16 + ICON + 9 + 18  # what stands left and right of the text
@@ -34,7 +33,7 @@ def _size(node: Node, width: float) -> Size:
 
 
 def _wanted(node: Node) -> float:
-    name = text_width(clean(node.id)[:100], _NAME) * _BOLD
+    name = text_width(clean(node.id)[:100], _NAME) * BOLD
     about = text_width(node.about, _ABOUT)
     wanted = min(_MOST, _BESIDE + max(name, about))
     return wanted + 8 if node.family == "exit" else max(_LEAST, wanted)
@@ -73,7 +72,7 @@ def _words(node: Node, box: Box) -> str:
     """The sign at the left, the name and what kind of stage it is beside it."""
     sign = Point(box.x + (20 if node.family == "decision" else 16), box.centre.y - ICON / 2)
     x, room = sign.x + ICON + 9, box.width - _BESIDE + 8
-    name = fit(clean(node.id), _NAME * _BOLD, room)
+    name = fit(clean(node.id), _NAME * BOLD, room)
     if name == node.about:
         return icon(_sign(node), sign) + text(name, Point(x, box.centre.y + 5), "name")
     y = box.centre.y + (2 if node.family == "workspace" else 0)  # below the rim of its shape

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pipeline.graph.draw.wording import clean, way
-from pipeline.graph.flow import Flow, flow
+from pipeline.graph.layout.flow import Flow, flow
 from pipeline.language.edges import Edge, Role, edges
 from pipeline.language.model import ParallelStage, Stage, Workflow, is_review
 

@@ -3,6 +3,8 @@
 import unicodedata
 from collections.abc import Iterable, Iterator
 
+BOLD = 1.07  # how much wider bold letters are
+
 _NARROW = frozenset("iljtfrI.,:;!|'`()[]{}·/ -")
 _WIDE = frozenset("mwMW@%—…")
 _CAPITAL, _SMALL = 0.7, 0.58  # in parts of the font's size

@@ -5,7 +5,7 @@ import re
 
 from pipeline.graph.draw.shapes import number
 from pipeline.graph.draw.wording import clean, shorten
-from pipeline.graph.geometry import Point
+from pipeline.graph.layout.geometry import Point
 
 MAX_NOTE = 300  # characters of what shows when the pointer rests on something
 

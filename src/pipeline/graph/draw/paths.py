@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pipeline.graph.draw.shapes import number
-from pipeline.graph.geometry import Point
+from pipeline.graph.layout.geometry import Point
 
 _RADIUS = 12.0
 _HEAD, _HALF = 9.0, 4.2  # length and half the breadth of an arrowhead

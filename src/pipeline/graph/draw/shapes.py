@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from pipeline.graph.geometry import Box, Point
+from pipeline.graph.layout.geometry import Box, Point
 
 ICON = 16.0  # the side of the square a sign is drawn in
 

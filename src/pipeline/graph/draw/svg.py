@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from pipeline.graph.draw.arrows import draw_entry, draw_line, label_size
 from pipeline.graph.draw.boxes import START, draw_node, draw_start, sizes
 from pipeline.graph.draw.chart import Chart, chart
-from pipeline.graph.draw.letters import lines
+from pipeline.graph.draw.letters import BOLD, fit, lines
 from pipeline.graph.draw.markup import escape, text
 from pipeline.graph.draw.shapes import number, rectangle
 from pipeline.graph.draw.stylesheet import stylesheet
 from pipeline.graph.draw.wording import shorten
-from pipeline.graph.geometry import Box, Layout, Link, Point
-from pipeline.graph.layout import layout
+from pipeline.graph.layout.geometry import Box, Layout, Link, Point
+from pipeline.graph.layout.layered import layout
 from pipeline.language.model import Workflow
 
 _MARGIN = 28.0
@@ -57,7 +57,7 @@ def _described(drawn: Chart) -> str:
 
 def _heading(drawn: Chart, width: float) -> Iterator[str]:
     y = _MARGIN + _TITLE * 0.6
-    yield text(lines(drawn.name or " ", _TITLE, width, 1)[0], Point(_MARGIN, y), "title") + "\n"
+    yield text(fit(drawn.name, _TITLE * BOLD, width), Point(_MARGIN, y), "title") + "\n"
     for index, row in enumerate(lines(drawn.description, _DESCRIPTION, width, 3), 1):
         yield text(row, Point(_MARGIN, y + 4 + index * _LEADING), "description") + "\n"
 

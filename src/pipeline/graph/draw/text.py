@@ -75,14 +75,15 @@ class _Sheet:
 
     def _ways(self, ways: Sequence[Line], indent: int) -> Iterator[str]:
         for line in ways:
-            yield self._way(line, self.width - indent, last=line is ways[-1])
+            yield self._way(line, indent, last=line is ways[-1])
 
-    def _way(self, line: Line, width: int, *, last: bool) -> str:
+    def _way(self, line: Line, indent: int, *, last: bool) -> str:
         stroke = "┄" if line.dashed else "─"
-        label = shorten(_said(line), self.second - 7)
+        second = self.second - indent
+        label = shorten(_said(line), second - 7)
         lead = f"{'╰' if last else '├'}{stroke}{f' {label} ' if label else stroke * 2}"
-        arrow = f"{stroke * (self.second - 2 - columns(lead))}{'↩' if line.back else '→'} "
-        return shorten(f"{lead}{arrow}{clean(line.target)}", width)
+        arrow = f"{stroke * (second - 2 - columns(lead))}{'↩' if line.back else '→'} "
+        return shorten(f"{lead}{arrow}{clean(line.target)}", self.width - indent)
 
 
 def _said(line: Line) -> str:

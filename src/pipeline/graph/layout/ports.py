@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline.graph.lanes import Lane
-from pipeline.graph.rows import Rows
+from pipeline.graph.layout.lanes import Lane
+from pipeline.graph.layout.rows import Rows
 
 _APART = 14.0
 _SPREAD = 0.36  # how far from the middle of a box lines may meet it, as a part of its width

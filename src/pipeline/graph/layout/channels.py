@@ -7,9 +7,9 @@ higher, so that they do not cross.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pipeline.graph.lanes import Lane
-from pipeline.graph.ports import Ports, Stops
-from pipeline.graph.rows import Rows
+from pipeline.graph.layout.lanes import Lane
+from pipeline.graph.layout.ports import Ports, Stops
+from pipeline.graph.layout.rows import Rows
 
 BENT = 22.0  # a smaller step aside is one soft bend that needs no track
 

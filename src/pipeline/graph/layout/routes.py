@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pipeline.graph.channels import Strip, strip_between
-from pipeline.graph.geometry import Box, Link, Point, Route, around
-from pipeline.graph.lanes import RIGHT, Lane
-from pipeline.graph.ports import Ports, Stops
-from pipeline.graph.rows import LOOP, LOOP_STEP, Rows, loops
-from pipeline.graph.strips import Strips
+from pipeline.graph.layout.channels import Strip, strip_between
+from pipeline.graph.layout.geometry import Box, Link, Point, Route, around
+from pipeline.graph.layout.lanes import RIGHT, Lane
+from pipeline.graph.layout.ports import Ports, Stops
+from pipeline.graph.layout.rows import LOOP, LOOP_STEP, Rows, loops
+from pipeline.graph.layout.strips import Strips
 
 _APART = 14.0  # between two lines at one side of a box
 

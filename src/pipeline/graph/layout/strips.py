@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline.graph.channels import Strip, Tracks
-from pipeline.graph.geometry import Link
-from pipeline.graph.lanes import Lane
-from pipeline.graph.rows import Rows, loops
+from pipeline.graph.layout.channels import Strip, Tracks
+from pipeline.graph.layout.geometry import Link
+from pipeline.graph.layout.lanes import Lane
+from pipeline.graph.layout.rows import Rows, loops
 
 _TRACK = 7.0
 _FIRST, _AFTER = 11.0, 8.0  # before the first track of a strip, and after the last

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pipeline.graph.flow import Flow
-from pipeline.graph.geometry import NOTHING, Link, Size
+from pipeline.graph.layout.flow import Flow
+from pipeline.graph.layout.geometry import NOTHING, Link, Size
 
 MAX_PASSING = 40_000  # items; lines beyond it go around the side, where their length costs nothing
 LOOP, LOOP_STEP = 14.0, 10.0  # how far a line from a box to itself stands out, and the next one beyond it

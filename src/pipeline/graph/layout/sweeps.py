@@ -4,7 +4,7 @@ from bisect import bisect_right, insort
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from pipeline.graph.rows import Rows
+from pipeline.graph.layout.rows import Rows
 
 _SWEEPS = 12
 _WORK = 1_500_000  # lines looked at in all sweeps together

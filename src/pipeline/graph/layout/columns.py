@@ -11,9 +11,10 @@ from math import inf
 
 import networkx as nx
 
-from pipeline.graph.rows import Rows
+from pipeline.graph.layout.rows import Rows
 
 _ROUNDS = 60
+_ARRIVING = 6  # how much more the end of a line counts than its beginning
 _WORK = 2_000_000  # moves in all rounds together
 
 Pair = tuple[int, int]
@@ -130,13 +131,12 @@ class _Settling:
 
 
 def _pulls(column: Sequence[int], chains: Iterable[Sequence[int]]) -> dict[int, list[int]]:
-    """The columns each column is joined with; where a line arrives counts more, so that it bends but once."""
+    """The columns each column is joined with; a line is drawn to where it arrives, so that it bends but once."""
     pulls: dict[int, list[int]] = {}
     for chain in chains:
         for upper, lower in pairwise(chain):
             one, other = column[upper], column[lower]
             if one != other:
-                times = 1 + 2 * (lower == chain[-1])
-                pulls.setdefault(one, []).extend([other] * times)
-                pulls.setdefault(other, []).extend([one] * times)
+                pulls.setdefault(one, []).extend([other] * (_ARRIVING if lower == chain[-1] else 1))
+                pulls.setdefault(other, []).append(one)
     return pulls

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.graph.geometry import Link
-from pipeline.graph.rows import Rows
+from pipeline.graph.layout.geometry import Link
+from pipeline.graph.layout.rows import Rows
 
 LEFT, RIGHT = -1, 1
 

@@ -1,0 +1,66 @@
+"""What the driver needs from the outside: a journal, a clock, chance, ears and people."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipeline.engine.records import AnyRecord
+from pipeline.errors import AwfError, ExitCode
+
+
+class JournalError(AwfError):
+    """The journal cannot be read or written. Nothing that was recorded is changed by it."""
+
+    exit_code = ExitCode.RUN_FAILED
+
+
+class UnknownRun(AwfError):
+    """There is no run of this name."""
+
+
+class RunIsOwned(AwfError):
+    """Another process is at this run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record with its number in its run, from 1."""
+
+    seq: int
+    record: AnyRecord
+
+
+class Journal(Protocol):
+    """The durable history of runs. Records are only ever added, each in one commit."""
+
+    def create(self, run_id: str, record: AnyRecord) -> None:
+        """Begin a run with its first record. Raises JournalError when there is one of that name."""
+
+    def append(self, run_id: str, record: AnyRecord, *, durable: bool = True) -> int:
+        """Add a record and give its number. `durable` survives a power failure, the rest only a killed process."""
+
+    def entries(self, run_id: str, after: int = 0) -> Iterator[Entry]:
+        """The records of a run, in order, from the one after `after`."""
+
+    def last(self, run_id: str) -> Entry:
+        """The newest record of a run."""
+
+    def runs(self) -> Sequence[str]:
+        """The ids of all runs, the oldest first."""
+
+    def own(self, run_id: str) -> AbstractContextManager[None]:
+        """Be the one process at a run while the context lasts; raises RunIsOwned naming the owner."""
+
+    def close(self) -> None:
+        """Let go of the store."""
+
+
+class Clock(Protocol):
+    """The time, and waiting for it."""
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+
+    async def sleep_until(self, moment: float) -> None:
+        """Wait until then; at once when it is past."""

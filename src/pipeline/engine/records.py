@@ -1,0 +1,187 @@
+"""What happened in a run, one record each, in order. State is a fold over them; nothing else is kept.
+
+Whatever a clock, a random number or the world said stands in a record, so that the fold always gives the same state.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipeline.engine.context import OPERATIONS, Operation
+from pipeline.engine.outcome import Outcome, Status
+
+
+class Record(BaseModel):
+    """One entry of the journal. `at` is the time it was written, in seconds since 1970."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    at: float
+
+
+class RunCreated(Record):
+    """A run begins: everything it needs to be taken up again, whatever becomes of the files."""
+
+    kind: Literal["run_created"] = "run_created"
+    run_id: str
+    file: str  # what the workflow's file is called in messages
+    source: str
+    prompts: dict[str, str] = Field(default_factory=dict)  # the prompt files' texts, by their paths
+    goal: str = ""
+    cwd: str
+    version: str  # of the program
+
+
+class VisitStarted(Record):
+    """A stage is about to run; without a record of its end it was interrupted."""
+
+    kind: Literal["visit_started"] = "visit_started"
+    stage: str
+    visit: int
+    attempt: int
+
+
+class AttemptFailed(Record):
+    """A try failed and another follows after a wait."""
+
+    kind: Literal["attempt_failed"] = "attempt_failed"
+    stage: str
+    visit: int
+    attempt: int
+    outcome: Outcome
+    delay: float
+
+
+class BranchCompleted(Record):
+    """One branch of a parallel stage is done; it will not run again in this visit."""
+
+    kind: Literal["branch_completed"] = "branch_completed"
+    stage: str  # the parallel stage
+    visit: int
+    branch: str
+    branch_visit: int
+    outcome: Outcome
+
+
+class Chosen(BaseModel):
+    """The way that was taken, and why."""
+
+    model_config = ConfigDict(frozen=True)
+
+    target: str | None  # None when the run ends here
+    role: str = ""  # transition, route, option, retry_target, goal_gate, re_review
+    when: str = ""
+    reason: str
+
+
+class BranchResult(BaseModel):
+    """What a branch of a parallel stage came to."""
+
+    model_config = ConfigDict(frozen=True)
+
+    stage: str
+    visit: int
+    outcome: Outcome
+
+
+class Checkout(BaseModel):
+    """The run's own worktree at this point."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    branch: str
+    base: str
+    commit: str
+
+
+class VisitCompleted(Record):
+    """A stage is done: outcome, operations, workspace and the way on, committed together. The checkpoint."""
+
+    kind: Literal["visit_completed"] = "visit_completed"
+    stage: str
+    visit: int
+    attempt: int
+    outcome: Outcome
+    operations: tuple[tuple[str, str, Any], ...]
+    chosen: Chosen
+    ends: Status | None = None  # success or fail, when the run ends with this visit
+    branches: tuple[BranchResult, ...] = ()
+    option: str = ""  # of a human stage
+    workspace: Checkout | None = None
+
+
+class RunWaiting(Record):
+    """A person is asked and is not there; nothing is held open."""
+
+    kind: Literal["run_waiting"] = "run_waiting"
+    stage: str
+    visit: int
+
+
+class RunPaused(Record):
+    """A limit is reached, or somebody has to look before an interrupted stage is repeated."""
+
+    kind: Literal["run_paused"] = "run_paused"
+    limit: str
+    stage: str
+    count: float
+    allowed: float
+    reason: str
+
+
+class RunCancelled(Record):
+    """Somebody stopped the run; the interrupted stage runs again when it is resumed."""
+
+    kind: Literal["run_cancelled"] = "run_cancelled"
+    stage: str
+    visit: int
+    reason: str = ""
+
+
+class RunResumed(Record):
+    """A process takes the run up again."""
+
+    kind: Literal["run_resumed"] = "run_resumed"
+    raised: dict[str, float] = Field(default_factory=dict)  # settings, at their new values
+    repeat: bool = False  # whether an interrupted stage with effects outside may run again
+    torn: str = ""  # the git ref that keeps what an interrupted stage left
+
+
+class WorkflowAdopted(Record):
+    """The run goes on with a changed workflow."""
+
+    kind: Literal["workflow_adopted"] = "workflow_adopted"
+    file: str
+    source: str
+    prompts: dict[str, str] = Field(default_factory=dict)
+
+
+AnyRecord = Annotated[
+    RunCreated
+    | VisitStarted
+    | AttemptFailed
+    | BranchCompleted
+    | VisitCompleted
+    | RunWaiting
+    | RunPaused
+    | RunCancelled
+    | RunResumed
+    | WorkflowAdopted,
+    Field(discriminator="kind"),
+]
+
+
+def packed(operations: tuple[Operation, ...]) -> tuple[tuple[str, str, Any], ...]:
+    """Operations as a record holds them."""
+    return tuple((operation.name, operation.key, getattr(operation, "value", None)) for operation in operations)
+
+
+def unpacked(operations: tuple[tuple[str, str, Any], ...]) -> tuple[Operation, ...]:
+    """The operations of a record."""
+    return tuple(_operation(*operation) for operation in operations)
+
+
+def _operation(name: str, key: str, value: Any) -> Operation:
+    kind = OPERATIONS[name]
+    return kind(key) if name == "delete" else kind(key, value)  # type: ignore[call-arg]  # each but delete has a value

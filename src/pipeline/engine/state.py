@@ -1,0 +1,78 @@
+"""Where a run stands: a frozen value, made only by folding records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pipeline.engine.context import EMPTY, Context
+from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.records import Checkout
+from pipeline.engine.ways import Ways
+from pipeline.language.model import Settings, Stage, Workflow
+
+
+class RunStatus(StrEnum):
+    """How a run is doing."""
+
+    RUNNING = "running"  # or interrupted: nobody may be at it
+    WAITING = "waiting"  # for a person
+    PAUSED = "paused"  # at a limit
+    CANCELLED = "cancelled"
+    SUCCESS = "success"
+    FAIL = "fail"
+
+    @property
+    def final(self) -> bool:
+        """Whether the run is over for good."""
+        return self in (RunStatus.SUCCESS, RunStatus.FAIL)
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Which stage is next, and which visit of it."""
+
+    stage: str
+    visit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the visit at the cursor has come."""
+
+    started: Mapping[str, int] = field(default_factory=dict)  # attempts begun, by stage; branches count their own
+    failed: Mapping[str, int] = field(default_factory=dict)  # of these, how many failed and were retried
+    branches: Mapping[str, Outcome] = field(default_factory=dict)  # of a parallel stage, those that are done
+    retry_at: float | None = None  # when the next attempt is due
+    torn: bool = False  # an attempt was begun and never ended, in a process that is gone
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A run between two records."""
+
+    run_id: str
+    workflow: Workflow
+    ways: Ways
+    prompts: Mapping[str, str]
+    goal: str
+    cwd: str
+    cursor: Cursor
+    settings: Settings
+    status: RunStatus = RunStatus.RUNNING
+    reason: str = ""
+    context: Context = EMPTY
+    outcomes: Mapping[str, Status] = field(default_factory=dict)  # of each stage's last visit
+    visits: Mapping[str, int] = field(default_factory=dict)  # completed
+    stages_run: int = 0
+    seconds: float = 0.0  # spent running, not waiting
+    cost_usd: float = 0.0
+    tokens: int = 0
+    owed: frozenset[str] = frozenset()  # human gates that must be passed again
+    repeat: bool = False  # whether the torn attempt may be repeated
+    workspace: Checkout | None = None
+    progress: Progress = Progress()
+
+    @property
+    def stage(self) -> Stage:
+        """The stage at the cursor."""
+        return self.workflow.stage(self.cursor.stage)
