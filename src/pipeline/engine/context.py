@@ -24,6 +24,7 @@ class Key:
     HUMAN_FEEDBACK = "human.gate.feedback"
     WORKSPACE_PATH = "workspace.path"
     WORKSPACE_BRANCH = "workspace.branch"
+    WORKSPACE_BASE = "workspace.base"
     WORKSPACE_COMMIT = "workspace.commit"
     FINDINGS = "review.findings"
 

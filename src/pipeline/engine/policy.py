@@ -98,4 +98,3 @@ def gate_in_the_way(workflow: Workflow, owed: frozenset[str], target: str) -> st
         if isinstance(gate, HumanStage) and target in {option.to for option in approving_options(gate)}:
             return name
     return None
-

@@ -61,6 +61,7 @@ class BranchCompleted(Record):
     branch: str
     branch_visit: int
     outcome: Outcome
+    commit: str = ""  # the workspace as this branch left it
 
 
 class Chosen(BaseModel):
@@ -84,17 +85,6 @@ class BranchResult(BaseModel):
     outcome: Outcome
 
 
-class Checkout(BaseModel):
-    """The run's own worktree at this point."""
-
-    model_config = ConfigDict(frozen=True)
-
-    path: str
-    branch: str
-    base: str
-    commit: str
-
-
 class VisitCompleted(Record):
     """A stage is done: outcome, operations, workspace and the way on, committed together. The checkpoint."""
 
@@ -108,7 +98,6 @@ class VisitCompleted(Record):
     ends: Status | None = None  # success or fail, when the run ends with this visit
     branches: tuple[BranchResult, ...] = ()
     option: str = ""  # of a human stage
-    workspace: Checkout | None = None
 
 
 class RunWaiting(Record):

@@ -99,4 +99,3 @@ def _why(edge: Edge, open_ways: int) -> str:
         return f"{base}, and no other way is open"
     priority = f" (priority {edge.priority})" if edge.priority else ""
     return f"{base}, and it comes first of {open_ways} open ways{priority}"
-

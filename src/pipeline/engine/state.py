@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
-from pipeline.engine.context import EMPTY, Context
+from pipeline.engine.context import EMPTY, Context, Key
 from pipeline.engine.outcome import Outcome, Status
-from pipeline.engine.records import Checkout
 from pipeline.engine.ways import Ways
+from pipeline.engine.workspace import Workspace
 from pipeline.language.model import Settings, Stage, Workflow
+
+_WORKSPACE = (Key.WORKSPACE_PATH, Key.WORKSPACE_BRANCH, Key.WORKSPACE_BASE, Key.WORKSPACE_COMMIT)
 
 
 class RunStatus(StrEnum):
@@ -43,6 +46,7 @@ class Progress:
     failed: Mapping[str, int] = field(default_factory=dict)  # of these, how many failed and were retried
     branches: Mapping[str, Outcome] = field(default_factory=dict)  # of a parallel stage, those that are done
     retry_at: float | None = None  # when the next attempt is due
+    commit: str = ""  # the workspace as the last finished branch left it
     torn: bool = False  # an attempt was begun and never ended, in a process that is gone
 
 
@@ -69,10 +73,17 @@ class State:
     tokens: int = 0
     owed: frozenset[str] = frozenset()  # human gates that must be passed again
     repeat: bool = False  # whether the torn attempt may be repeated
-    workspace: Checkout | None = None
     progress: Progress = Progress()
 
     @property
     def stage(self) -> Stage:
         """The stage at the cursor."""
         return self.workflow.stage(self.cursor.stage)
+
+    @property
+    def workspace(self) -> Workspace | None:
+        """The run's own worktree, with the last commit on record."""
+        path, branch, base, commit = (self.context.get(key) for key in _WORKSPACE)
+        if not path:
+            return None
+        return Workspace(Path(path), branch, base, self.progress.commit or commit)

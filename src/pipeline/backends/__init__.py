@@ -1,0 +1,1 @@
+"""What runs outside the engine: local programs, and the agents that answer `llm` stages."""

@@ -1,0 +1,72 @@
+"""Which variables a program gets: those on a list, never the whole environment of the person at the keyboard."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+
+_ALLOWED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_*", "TERM", "TMPDIR", "TZ", "XDG_*"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+    *("GIT_SSL_CAINFO", "PIP_CERT", "CARGO_HTTP_CAINFO", "NIX_SSL_CERT_FILE"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+)
+_SECRET = (
+    *("*_API_KEY", "*_SECRET", "*_SECRET_*", "*_TOKEN", "*_PASSWORD", "*_CREDENTIAL*", "AWS_*", "AZURE_*", "TWINE_*"),
+    *("DATABASE_URL", "SSH_AUTH_SOCK", "CLAUDE_CODE_MESSAGING_*"),
+)
+_REDIRECTING = ("*_BASE_URL",)  # in a tool it would turn the user's own test suite to another host
+_OUTER_AGENT = ("CLAUDECODE", "CLAUDE_CODE_*", "AI_AGENT", "OPENCODE", "GEMINI_CLI", "CODEX_*SANDBOX*")
+_NEVER = (*_SECRET, *_REDIRECTING, *_OUTER_AGENT)
+
+_GEMINI = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL")
+_AWS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")
+_GOOGLE_CLOUD = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
+
+PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {  # a key goes with the address it is meant for
+        "anthropic": (
+            *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+            "ANTHROPIC_BASE_URL",
+        ),
+        "openai": ("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL"),
+        "gemini": _GEMINI,
+        "google": _GEMINI,
+        "vertex": _GOOGLE_CLOUD,
+        "openrouter": ("OPENROUTER_API_KEY",),
+        "bedrock": (*_AWS, "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"),
+        "azure": ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"),
+    }
+)
+
+
+def child_environment(base: Mapping[str, str], *, extra_names: Collection[str] = ()) -> dict[str, str]:
+    """The variables a tool gets: what every program needs, and what is named.
+
+    A secret needs its whole name: a pattern such as `XDG_*`, ours or a given one, does not let it through.
+    """
+    named = frozenset(extra_names)
+    patterns = (*_ALLOWED, *named)
+    return {name: value for name, value in base.items() if name in named or _may_pass(name, patterns)}
+
+
+def agent_environment(
+    base: Mapping[str, str], provider: str | None, extra_names: Collection[str] = ()
+) -> dict[str, str]:
+    """The variables an agent gets: those of a tool, and the keys of its own provider."""
+    return child_environment(base, extra_names=(*extra_names, *_keys(provider)))
+
+
+def _keys(provider: str | None) -> tuple[str, ...]:
+    if not provider:
+        return ()
+    name = re.sub(r"\W", "_", provider, flags=re.ASCII).upper()
+    return PROVIDER_KEYS.get(provider.lower(), (f"{name}_API_KEY", f"{name}_BASE_URL"))
+
+
+def _may_pass(name: str, patterns: Iterable[str]) -> bool:
+    return _matches(name, patterns) and not _matches(name.upper(), _NEVER)
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,66 @@
+"""An agent whose answers stand in a file: for tests, demos and dry runs of a new workflow."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from pipeline.backends.script import Reply, Script, load_script, parse_script
+from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, Emit, ErrorKind, Limits, Request, Result
+
+__all__ = ["Reply", "Script", "ScriptedBackend", "load_script", "parse_script"]
+
+
+class ScriptedBackend:
+    """Answers by stage and visit from a script; a stage with no entry completes, and passes when it is a review."""
+
+    name = "scripted"
+
+    def __init__(self, script: Script | Mapping[str, object]) -> None:
+        self._script = script if isinstance(script, Script) else parse_script(script)
+
+    async def run(self, request: Request, emit: Emit) -> Result:
+        """Wait, write and answer as the script says."""
+        emit(AgentEvent("started"))
+        reply = self._script.reply(request.stage, request.visit)
+        if ended := await _wait(reply.delay, request.limits):
+            return Result(ended)
+        if refused := _write(reply.files, request.cwd):
+            return Result(AgentStatus.ERROR, error=refused)
+        result = _answer(reply, request)
+        if result.text:
+            emit(AgentEvent("text", result.text))
+        return result
+
+
+async def _wait(delay: float, limits: Limits) -> AgentStatus | None:
+    """Wait as a slow and silent agent would: its limits hold."""
+    ends = [(limits.timeout, AgentStatus.TIMEOUT), (limits.idle, AgentStatus.IDLE)]
+    reached = [(limit, status) for limit, status in ends if limit is not None and limit <= delay and delay > 0]
+    seconds, status = min(reached, default=(delay, None))
+    await asyncio.sleep(seconds)
+    return status
+
+
+def _write(files: Mapping[str, str], cwd: Path) -> AgentError | None:
+    targets = {name: (cwd / name).resolve() for name in files}
+    for name, target in targets.items():
+        if not target.is_relative_to(cwd.resolve()):  # by a symbolic link: the script itself was checked
+            return AgentError(ErrorKind.DENIED, f'the script may not write "{name}": it is outside of {cwd}')
+    try:
+        for name, target in targets.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(files[name], encoding="utf-8", newline="")
+    except OSError as error:
+        return AgentError(ErrorKind.CONFIG, f"the script's file could not be written: {error}")
+    return None
+
+
+def _answer(reply: Reply, request: Request) -> Result:
+    if reply.error:
+        return Result(AgentStatus.ERROR, error=AgentError(reply.error, reply.message))
+    text = _default(request) if reply.text is None else reply.text
+    return Result(AgentStatus.OK, text, usage=reply.usage, outcome=reply.outcome)
+
+
+def _default(request: Request) -> str:
+    return f"Completed: {request.stage}" + ("\n[STATUS: success]" if request.review else "")

@@ -1,0 +1,190 @@
+"""What a record makes of a state. Resuming a run is folding its records and asking the machine again."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from pipeline.engine.context import EMPTY, Key, Operation, Set
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.policy import approving_options
+from pipeline.engine.records import (
+    AnyRecord,
+    AttemptFailed,
+    BranchCompleted,
+    BranchResult,
+    RunCancelled,
+    RunCreated,
+    RunPaused,
+    RunResumed,
+    RunWaiting,
+    VisitCompleted,
+    VisitStarted,
+    WorkflowAdopted,
+    unpacked,
+)
+from pipeline.engine.state import Cursor, Progress, RunStatus, State
+from pipeline.engine.ways import ways_of
+from pipeline.errors import AwfError
+from pipeline.language.load import load
+from pipeline.language.model import HumanStage, Settings, Workflow
+from pipeline.language.source import Source
+
+
+def begin(record: RunCreated) -> State:
+    """The state of a run that has just been created."""
+    workflow = read_workflow(record.file, record.source)
+    goal = record.goal or workflow.goal
+    context = EMPTY.apply([Set(Key.GOAL, goal), Set(Key.NAME, workflow.name)])
+    return State(
+        run_id=record.run_id,
+        workflow=workflow,
+        ways=ways_of(workflow),
+        prompts=record.prompts,
+        goal=goal,
+        cwd=record.cwd,
+        cursor=Cursor(workflow.start, 1),
+        settings=workflow.settings,
+        context=context,
+    )
+
+
+def read_workflow(file: str, source: str) -> Workflow:
+    """The workflow of a recorded source; it was checked when it was recorded."""
+    draft = load(Source(file, source))
+    if draft.workflow is None:
+        raise AwfError(f'the recorded workflow "{file}" cannot be read: {draft.seen[0][1].message}')
+    return draft.workflow
+
+
+def replay(records: Iterable[AnyRecord]) -> State:
+    """The state after all records of a run."""
+    remaining = iter(records)
+    first = next(remaining, None)
+    if not isinstance(first, RunCreated):
+        raise AwfError("the journal of this run does not begin with its creation")
+    state = begin(first)
+    for record in remaining:
+        state = apply(state, record)
+    return state
+
+
+def apply(state: State, record: AnyRecord) -> State:
+    """The state after one more record."""
+    match record:
+        case VisitStarted():
+            return replace(state, progress=_counted(state.progress, record.stage))
+        case AttemptFailed():
+            return _spend(_tried_again(state, record), [record.outcome])
+        case BranchCompleted():
+            done = {**state.progress.branches, record.branch: record.outcome}
+            commit = record.commit or state.progress.commit
+            return replace(state, progress=replace(state.progress, branches=done, commit=commit))
+        case VisitCompleted():
+            return _completed(state, record)
+        case RunWaiting():
+            return replace(state, status=RunStatus.WAITING, reason=f'stage "{record.stage}" waits for a person')
+        case RunPaused():
+            return replace(state, status=RunStatus.PAUSED, reason=record.reason)
+        case RunCancelled():
+            return replace(state, status=RunStatus.CANCELLED, reason=record.reason or "cancelled")
+        case RunResumed():
+            return _resumed(state, record)
+        case WorkflowAdopted():
+            return _adopted(state, record)
+        case RunCreated():
+            raise AwfError(f"the journal of run {state.run_id} creates it twice")
+
+
+def _counted(progress: Progress, stage: str) -> Progress:
+    started = {**progress.started, stage: progress.started.get(stage, 0) + 1}
+    return replace(progress, started=started, retry_at=None, torn=False)
+
+
+def _tried_again(state: State, record: AttemptFailed) -> State:
+    failed = {**state.progress.failed, record.stage: state.progress.failed.get(record.stage, 0) + 1}
+    due = record.at + record.delay if record.stage == state.cursor.stage else None
+    return replace(state, progress=replace(state.progress, failed=failed, retry_at=due))
+
+
+def absorb(
+    state: State, outcome: Outcome, operations: tuple[Operation, ...], branches: Sequence[BranchResult]
+) -> State:
+    """What a completed visit changes, before the way on is known."""
+    outcomes, visits = dict(state.outcomes), dict(state.visits)
+    for branch in branches:
+        outcomes[branch.stage] = branch.outcome.status
+        visits[branch.stage] = branch.visit
+    outcomes[state.cursor.stage] = outcome.status
+    visits[state.cursor.stage] = state.cursor.visit
+    return replace(state, context=state.context.apply(operations), outcomes=outcomes, visits=visits)
+
+
+def _completed(state: State, record: VisitCompleted) -> State:
+    after = absorb(state, record.outcome, unpacked(record.operations), record.branches)
+    after = _spend(after, [record.outcome, *(branch.outcome for branch in record.branches)])
+    ended = record.ends is not None
+    target = record.chosen.target or record.stage
+    return replace(
+        after,
+        status=RunStatus(record.ends) if record.ends else RunStatus.RUNNING,
+        reason=record.chosen.reason if ended else "",
+        cursor=state.cursor if ended else Cursor(target, after.visits.get(target, 0) + 1),
+        stages_run=state.stages_run + 1 + len(record.branches),
+        owed=owed_after(state, record.stage, record.option),
+        repeat=False,
+        progress=Progress(),
+    )
+
+
+def _spend(state: State, outcomes: Sequence[Outcome]) -> State:
+    """Count time, tokens and money. The first outcome's time covers the others', which ran inside it."""
+    human = isinstance(state.stage, HumanStage)
+    used = [outcome.usage for outcome in outcomes if outcome.usage is not None]
+    return replace(
+        state,
+        seconds=state.seconds + (0.0 if human else outcomes[0].duration),
+        cost_usd=state.cost_usd + sum(usage.cost_usd or 0.0 for usage in used),
+        tokens=state.tokens + sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in used),
+    )
+
+
+def _resumed(state: State, record: RunResumed) -> State:
+    if state.status.final:
+        raise AwfError(f"run {state.run_id} is over ({state.status})")
+    progress = state.progress
+    torn = any(count > progress.failed.get(name, 0) for name, count in progress.started.items())
+    return replace(
+        state,
+        status=RunStatus.RUNNING,
+        reason="",
+        repeat=record.repeat,
+        settings=_raised(state.settings, record.raised),
+        progress=replace(progress, torn=torn),
+    )
+
+
+def _raised(settings: Settings, raised: Mapping[str, float]) -> Settings:
+    values: dict[str, object] = dict(raised)
+    for name in ("max_visits", "max_stages", "summary_budget"):
+        if name in values:
+            values[name] = int(raised[name])
+    if "max_duration" in raised:
+        values["max_duration"] = timedelta(seconds=raised["max_duration"])
+    return settings.model_copy(update=values)
+
+
+def _adopted(state: State, record: WorkflowAdopted) -> State:
+    workflow = read_workflow(record.file, record.source)
+    if state.cursor.stage not in workflow.by_id:
+        raise AwfError(f'the new workflow has no stage "{state.cursor.stage}", where the run stands')
+    return replace(state, workflow=workflow, ways=ways_of(workflow), prompts=record.prompts, settings=workflow.settings)
+
+
+def owed_after(state: State, stage: str, option: str) -> frozenset[str]:
+    """The human gates to be passed again, after a choice at one of them."""
+    gate = state.workflow.by_id.get(stage)
+    if not isinstance(gate, HumanStage) or not option:
+        return state.owed
+    if option in {approving.key for approving in approving_options(gate)}:
+        return state.owed - {stage}
+    return state.owed | {stage} if gate.re_review else state.owed

@@ -1,0 +1,60 @@
+"""The port behind which stage kinds run: a job in, an outcome out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pipeline.engine.context import Context
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.state import State
+from pipeline.engine.workspace import Workspace
+from pipeline.language.model import BaseStage
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One attempt at one visit of one stage, and all it may look at."""
+
+    stage: BaseStage
+    visit: int
+    attempt: int
+    state: State
+    store: Path  # logs are named relative to it
+    artifacts: Path  # a directory of this attempt's own, there already
+    tell: Callable[[dict[str, Any]], None]  # progress, for whoever watches
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.state.run_id
+
+    @property
+    def context(self) -> Context:
+        """The context as the stage sees it."""
+        return self.state.context
+
+    @property
+    def workspace(self) -> Workspace | None:
+        """The run's own worktree, when it has one."""
+        return self.state.workspace
+
+    @property
+    def directory(self) -> Path:
+        """Where the stage works: the worktree, or the directory the run was started in."""
+        return self.workspace.path if self.workspace else Path(self.state.cwd)
+
+    def named(self, path: Path) -> str:
+        """A path as records name it: relative to the store."""
+        return str(path.relative_to(self.store)) if path.is_relative_to(self.store) else str(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A person is needed and is not there."""
+
+
+class Handler(Protocol):
+    """Runs the stages of one kind. Cancelling the task that awaits `run` must stop all it started."""
+
+    async def run(self, job: Job) -> Outcome | Waiting: ...

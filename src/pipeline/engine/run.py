@@ -1,0 +1,272 @@
+"""The local driver: carries out what the machine decides, and records what came of it. The one effectful loop."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from pipeline.engine.bookkeeping import stage_operations
+from pipeline.engine.context import Key, Operation, Set
+from pipeline.engine.events import EventKind
+from pipeline.engine.fold import apply
+from pipeline.engine.handler import Handler, Job, Waiting
+from pipeline.engine.machine import Ask, FanOut, Pause, Stop, Visit, complete, crashed, decide, join_branches
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.policy import decide_retry
+from pipeline.engine.ports import Clock, Journal
+from pipeline.engine.records import (
+    AnyRecord,
+    AttemptFailed,
+    BranchCompleted,
+    BranchResult,
+    RunCancelled,
+    RunPaused,
+    RunWaiting,
+    VisitCompleted,
+    VisitStarted,
+)
+from pipeline.engine.state import State
+from pipeline.engine.workspace import Workspaces
+from pipeline.language.model import BaseStage, Effects, LlmStage, ParallelStage, StageKind, ToolStage, is_review
+
+
+class Plugins(Protocol):
+    """What plugins add to a run. None of these ever raises."""
+
+    def operations(
+        self, stage: BaseStage, visit: int, outcome: Outcome, state: State, at: float
+    ) -> tuple[Operation, ...]:
+        """Context operations for a stage that is done."""
+
+    def tell(self, kind: EventKind, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
+        """Let everybody who listens know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """All that the driver needs from outside."""
+
+    journal: Journal
+    handlers: Mapping[StageKind, Handler]
+    plugins: Plugins
+    clock: Clock
+    chance: Callable[[], float]  # a random number in [0, 1)
+    workspaces: Workspaces
+    store: Path
+
+
+class Driver:
+    """Drives one run from where it stands until it stops."""
+
+    def __init__(self, state: State, services: Services) -> None:
+        self.state = state
+        self.services = services
+        self._committing = asyncio.Lock()  # git allows one commit at a time
+
+    async def drive(self) -> State:
+        """Carry out commands until there is nothing to do; a cancelled task leaves a cancelled run."""
+        try:
+            while not isinstance(command := decide(self.state), Stop):
+                await self._carry_out(command)
+        except asyncio.CancelledError:
+            cursor = self.state.cursor
+            self._record(RunCancelled(at=self._now(), stage=cursor.stage, visit=cursor.visit))
+        return self.state
+
+    async def _carry_out(self, command: Visit | Ask | FanOut | Pause) -> None:
+        match command:
+            case Visit():
+                await self._visit(command)
+            case Ask():
+                await self._ask(command)
+            case FanOut():
+                await self._fan_out(command)
+            case Pause():
+                self._pause(command)
+
+    async def _visit(self, command: Visit) -> None:
+        stage = self.state.stage
+        outcome = await self._attempts(stage, command)
+        operations = [*self._operations(stage, command.visit, outcome, self.state)]
+        operations += await self._saved(stage, command)
+        self._finish(complete(self.state, outcome, operations, self._now()))
+
+    async def _ask(self, command: Ask) -> None:
+        stage = self.state.stage
+        self._tell(EventKind.HUMAN_ASKED, command.stage, command.visit)
+        outcome = await self._handle(self._job(stage, command.visit, 1))
+        if isinstance(outcome, Waiting):
+            self._record(RunWaiting(at=self._now(), stage=command.stage, visit=command.visit))
+            return
+        option = str(outcome.updates.get(Key.HUMAN_SELECTED, ""))
+        self._tell(EventKind.HUMAN_ANSWERED, command.stage, command.visit, option=option)
+        operations = self._operations(stage, command.visit, outcome, self.state)
+        self._finish(complete(self.state, outcome, operations, self._now(), option=option))
+
+    async def _fan_out(self, command: FanOut) -> None:
+        began = self._now()
+        stage = command.parallel
+        self._record(VisitStarted(at=began, stage=stage.id, visit=command.visit, attempt=1), durable=False)
+        self._tell(EventKind.STAGE_STARTED, stage.id, command.visit, branches=[b.stage for b in command.branches])
+        await self._branches(stage, command)
+        results = [self._result(branch.stage) for branch in stage.branches]
+        outcome = join_branches(stage, results, self._now() - began)
+        operations = await self._joined(stage, command, results, outcome)
+        self._finish(complete(self.state, outcome, operations, self._now(), branches=results))
+
+    async def _branches(self, stage: ParallelStage, command: FanOut) -> None:
+        """Run what is not done, so many at a time. One branch's trouble is its own."""
+        places = asyncio.Semaphore(stage.max_parallel or len(stage.branches))
+        before = self.state
+
+        async def run(visit: Visit) -> None:
+            async with places:
+                branch = self.state.workflow.stage(visit.stage)
+                outcome = await self._attempts(branch, visit, before)
+                await self._branch_done(command, visit, outcome)
+
+        tasks = [asyncio.create_task(run(visit)) for visit in command.branches]
+        try:
+            await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+
+    async def _branch_done(self, command: FanOut, visit: Visit, outcome: Outcome) -> None:
+        saved = await self._saved(self.state.workflow.stage(visit.stage), visit)
+        commit = next((str(op.value) for op in saved if isinstance(op, Set)), "")
+        self._record(
+            BranchCompleted(
+                at=self._now(),
+                stage=command.parallel.id,
+                visit=command.visit,
+                branch=visit.stage,
+                branch_visit=visit.visit,
+                outcome=outcome,
+                commit=commit,
+            )
+        )
+        self._tell_done(visit.stage, visit.visit, outcome)
+
+    def _result(self, branch: str) -> BranchResult:
+        visit = self.state.visits.get(branch, 0) + 1
+        return BranchResult(stage=branch, visit=visit, outcome=self.state.progress.branches[branch])
+
+    async def _joined(
+        self, stage: ParallelStage, command: FanOut, results: Sequence[BranchResult], outcome: Outcome
+    ) -> list[Operation]:
+        """What the branches left, in the order of the file, then what the stage itself leaves."""
+        operations: list[Operation] = []
+        seen = self.state
+        for result in results:
+            branch = self.state.workflow.stage(result.stage)
+            added = self._operations(branch, result.visit, result.outcome, seen)
+            seen = replace(seen, context=seen.context.apply(added))
+            operations += added
+        operations += self._operations(stage, command.visit, outcome, seen)
+        if self.state.progress.commit:
+            operations.append(Set(Key.WORKSPACE_COMMIT, self.state.progress.commit))
+        return operations
+
+    async def _attempts(self, stage: BaseStage, visit: Visit, before: State | None = None) -> Outcome:
+        """Run a stage until an attempt is final. A branch sees the state as it was `before` the fan-out."""
+        attempt, failures, due = visit.attempt, self.state.progress.failed.get(stage.id, 0), visit.not_before
+        while True:
+            if due is not None:
+                await self.services.clock.sleep_until(due)
+            self._started(stage, visit.visit, attempt)
+            outcome = await self._handle(self._job(stage, visit.visit, attempt, before))
+            if isinstance(outcome, Waiting):
+                outcome = crashed(TypeError(f"only a human stage may wait, and {stage.id} is none"))
+            decision = decide_retry(stage.retry, failures, outcome, self.services.chance(), review=is_review(stage))
+            if not decision.again:
+                return outcome
+            due = self._failed_once(stage, visit.visit, attempt, outcome, decision.delay)
+            attempt, failures = attempt + 1, failures + 1
+
+    def _started(self, stage: BaseStage, visit: int, attempt: int) -> None:
+        outside = isinstance(stage, ToolStage) and stage.effects is Effects.EXTERNAL
+        self._record(VisitStarted(at=self._now(), stage=stage.id, visit=visit, attempt=attempt), durable=outside)
+        self._tell(EventKind.STAGE_STARTED, stage.id, visit, attempt=attempt)
+
+    def _failed_once(self, stage: BaseStage, visit: int, attempt: int, outcome: Outcome, delay: float) -> float:
+        at = self._now()
+        self._record(AttemptFailed(at=at, stage=stage.id, visit=visit, attempt=attempt, outcome=outcome, delay=delay))
+        self._tell(EventKind.STAGE_RETRYING, stage.id, visit, attempt=attempt, reason=outcome.reason, delay=delay)
+        return at + delay
+
+    async def _handle(self, job: Job) -> Outcome | Waiting:
+        """Run the handler; one that raises has failed its stage."""
+        began = self._now()
+        try:
+            result = await self.services.handlers[StageKind(job.stage.kind)].run(job)  # type: ignore[attr-defined]
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises, it is the stage that failed
+            result = crashed(error)
+        if isinstance(result, Outcome) and not result.duration:
+            return result.model_copy(update={"duration": round(self._now() - began, 6)})
+        return result
+
+    def _job(self, stage: BaseStage, visit: int, attempt: int, before: State | None = None) -> Job:
+        state = before or self.state
+        artifacts = self.services.store / "runs" / state.run_id / stage.id / str(visit) / str(attempt)
+        artifacts.mkdir(parents=True, exist_ok=True)
+
+        def tell(data: dict[str, Any]) -> None:
+            self._tell(EventKind.STAGE_OUTPUT, stage.id, visit, **data)
+
+        return Job(stage, visit, attempt, state, self.services.store, artifacts, tell)
+
+    def _operations(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
+        own = stage_operations(stage, outcome)
+        after = replace(state, context=state.context.apply(own))
+        return (*own, *self.services.plugins.operations(stage, visit, outcome, after, self._now()))
+
+    async def _saved(self, stage: BaseStage, visit: Visit) -> Iterable[Operation]:
+        """Commit what a stage changed in the workspace; the commit becomes part of the checkpoint."""
+        workspace = self.state.workspace
+        if workspace is None or not isinstance(stage, LlmStage | ToolStage):
+            return ()
+        trailers = {"Awf-Run": self.state.run_id, "Awf-Stage": stage.id, "Awf-Visit": str(visit.visit)}
+        async with self._committing:
+            saved = await self.services.workspaces.commit(workspace, f"awf: {stage.id} #{visit.visit}", trailers)
+        return () if saved.commit == workspace.commit else (Set(Key.WORKSPACE_COMMIT, saved.commit),)
+
+    def _pause(self, command: Pause) -> None:
+        self._record(
+            RunPaused(
+                at=self._now(),
+                limit=command.limit,
+                stage=command.stage,
+                count=command.count,
+                allowed=command.allowed,
+                reason=command.reason,
+            )
+        )
+
+    def _finish(self, record: VisitCompleted) -> None:
+        before = self.state.context.list_at(Key.FINDINGS)
+        self._record(record)
+        self._tell(EventKind.CHECKPOINT_SAVED, record.stage, record.visit)
+        self._tell_done(record.stage, record.visit, record.outcome, to=record.chosen.target, why=record.chosen.reason)
+        after = self.state.context.list_at(Key.FINDINGS)
+        if before != after:
+            self._tell(EventKind.FINDINGS_CHANGED, record.stage, record.visit, outstanding=len(after))
+
+    def _tell_done(self, stage: str, visit: int, outcome: Outcome, **data: Any) -> None:
+        kind = EventKind.STAGE_COMPLETED if outcome.status.passes else EventKind.STAGE_FAILED
+        usage = outcome.usage.model_dump(exclude_none=True) if outcome.usage else {}
+        told = {"status": outcome.status, "source": outcome.source, "reason": outcome.reason, "usage": usage}
+        self._tell(kind, stage, visit, duration=outcome.duration, **told, **data)
+
+    def _record(self, record: AnyRecord, *, durable: bool = True) -> None:
+        self.services.journal.append(self.state.run_id, record, durable=durable)
+        self.state = apply(self.state, record)
+
+    def _tell(self, kind: EventKind, stage: str = "", visit: int = 0, **data: Any) -> None:
+        self.services.plugins.tell(kind, self.state, stage, visit, **data)
+
+    def _now(self) -> float:
+        return self.services.clock.now()

@@ -1,0 +1,1 @@
+"""How others take part in a run: the hooks, and the manager that calls them safely."""

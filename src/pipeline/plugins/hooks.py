@@ -1,0 +1,55 @@
+"""The contract: every hook a plugin may implement. A plugin is a module or an object with functions of these names,
+
+each marked with `hookimpl`, taking any of the arguments named here. Registration checks names and arguments.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pluggy
+
+from pipeline.engine.agent import Backend
+from pipeline.engine.context import Context, Operation
+from pipeline.engine.events import Event
+from pipeline.engine.handler import Handler
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.state import State
+from pipeline.language.model import BaseStage, StageKind
+from pipeline.language.rules.rule import Rule
+
+PROJECT = "awf"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def after_stage(
+    stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
+) -> Iterable[Operation]:
+    """Context operations for a stage that is done; committed with it. `context` holds what the stage itself left."""
+
+
+@hookspec
+def summary_sections(stage: BaseStage, visit: int, context: Context, state: State) -> Iterable[str]:
+    """Sections of the text about the run that an agent is given before its prompt."""
+
+
+@hookspec
+def stage_handlers() -> Mapping[StageKind, Handler]:
+    """Handlers that take the place of the built-in ones."""
+
+
+@hookspec
+def agent_backends() -> Iterable[Backend]:
+    """More backends, chosen by their names."""
+
+
+@hookspec
+def workflow_rules() -> Iterable[Rule[Any]]:
+    """More rules for workflows. Each is called with the workflow."""
+
+
+@hookspec
+def on_event(event: Event) -> None:
+    """Something happened in a run."""

@@ -1,0 +1,104 @@
+"""Calls plugins one by one, so that one that raises is told of once and stops nothing."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pluggy
+
+from pipeline.engine.context import Append, Delete, Discard, Operation, Set
+from pipeline.engine.events import Event, EventKind, Listener
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.state import State
+from pipeline.errors import AwfError
+from pipeline.language.model import BaseStage
+from pipeline.plugins import hooks
+
+ENTRY_POINTS = "awf.plugins"
+
+
+class PluginError(AwfError):
+    """A plugin does not keep to the contract."""
+
+
+class PluginManager:
+    """The plugins of a program and the listeners of a run."""
+
+    def __init__(self, now: Callable[[], float], listeners: tuple[Listener, ...] = ()) -> None:
+        self._plugins = pluggy.PluginManager(hooks.PROJECT)
+        self._plugins.add_hookspecs(hooks)
+        self._now = now
+        self._listeners = listeners
+        self._told: set[tuple[str, str]] = set()
+        self._seq = 0
+
+    def register(self, plugin: object, name: str) -> None:
+        """Take a plugin in, or say which of its hooks is wrong and how."""
+        known = {hook for hook in vars(hooks) if hasattr(getattr(hooks, hook), "awf_spec")}
+        for attribute in dir(plugin):
+            marked = getattr(getattr(plugin, attribute, None), "awf_impl", None)
+            if marked is not None and attribute not in known:
+                listing = ", ".join(sorted(known))
+                raise PluginError(f'plugin "{name}" has a hook "{attribute}", which does not exist', help=listing)
+        try:
+            self._plugins.register(plugin, name)
+        except (pluggy.PluginValidationError, ValueError) as error:
+            raise PluginError(f'plugin "{name}" cannot be used: {" ".join(str(error).split())}') from None
+
+    def load_installed(self) -> None:
+        """Take in the plugins that installed packages offer."""
+        try:
+            self._plugins.load_setuptools_entrypoints(ENTRY_POINTS)
+        except Exception as error:  # a package may raise anything while it is imported
+            raise PluginError(f"an installed plugin cannot be loaded: {type(error).__name__}: {error}") from error
+
+    def operations(
+        self, stage: BaseStage, visit: int, outcome: Outcome, state: State, at: float
+    ) -> tuple[Operation, ...]:
+        """What plugins add to the context for a stage that is done."""
+        given = {"stage": stage, "visit": visit, "outcome": outcome, "context": state.context, "state": state, "at": at}
+        gathered: list[Operation] = []
+        for name, added in self._call("after_stage", state, given):
+            wrong = [operation for operation in added if not isinstance(operation, Set | Delete | Append | Discard)]
+            if wrong:
+                self._complain(name, "after_stage", state, TypeError(f"{wrong[0]!r} is no context operation"))
+            else:
+                gathered += added
+        return tuple(gathered)
+
+    def sections(self, stage: BaseStage, visit: int, state: State) -> tuple[str, ...]:
+        """What plugins tell an agent about the run."""
+        given = {"stage": stage, "visit": visit, "context": state.context, "state": state}
+        return tuple(section for _, found in self._call("summary_sections", state, given) for section in found)
+
+    def tell(self, kind: EventKind, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
+        """Let listeners and plugins know what happened."""
+        self._seq += 1
+        event = Event(kind, state.run_id, self._seq, self._now(), stage, visit, data)
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception as error:  # noqa: BLE001 - a listener never stops a run
+                self._complain(getattr(listener, "__qualname__", repr(listener)), "listener", state, error)
+        for _ in self._call("on_event", state, {"event": event}):
+            pass
+
+    def _call(self, hook: str, state: State, given: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+        """The results of one hook, plugin by plugin in the order of registration."""
+        caller = getattr(self._plugins.hook, hook)
+        for implementation in caller.get_hookimpls():
+            arguments = [given[name] for name in implementation.argnames]
+            try:
+                found = implementation.function(*arguments)
+                result = list(found) if found is not None else []
+            except Exception as error:  # noqa: BLE001 - a plugin never stops a run
+                self._complain(implementation.plugin_name, hook, state, error)
+            else:
+                yield implementation.plugin_name, result
+
+    def _complain(self, name: str, hook: str, state: State, error: Exception) -> None:
+        """Tell once for each plugin and hook; the listeners that still listen get to know."""
+        if (name, hook) in self._told:
+            return
+        self._told.add((name, hook))
+        words = f"{type(error).__name__}: {error}"
+        self.tell(EventKind.PLUGIN_FAILED, state, plugin=name, hook=hook, error=words)
