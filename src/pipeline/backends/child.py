@@ -25,7 +25,7 @@ class Child:
         self._program = program
         self._loop = asyncio.get_running_loop()
         self._began = self._ended = self._last_output = self._loop.time()
-        self._sinks = {program.stdout: out, program.stderr: err}
+        self._sinks = [(pipe, sinks) for pipe, sinks in ((program.stdout, out), (program.stderr, err)) if pipe]
         self._reading: set[IO[bytes]] = set()
         self._pidfd: int | None = None
         self._changed = asyncio.Event()
@@ -39,21 +39,20 @@ class Child:
 
     def watch(self) -> None:
         """Begin to read what it writes and to notice that it exits."""
-        for pipe, sinks in self._sinks.items():
-            if pipe:
-                os.set_blocking(pipe.fileno(), False)
-                self._reading.add(pipe)
-                self._loop.add_reader(pipe.fileno(), self._read, pipe, sinks)
+        for pipe, sinks in self._sinks:
+            os.set_blocking(pipe.fileno(), False)
+            self._reading.add(pipe)
+            self._loop.add_reader(pipe.fileno(), self._read, pipe, sinks)
         try:
             self._pidfd = os.pidfd_open(self.pid)
             self._loop.add_reader(self._pidfd, self._exit)
         except (AttributeError, OSError):
             self._poll()
 
-    async def over(self, timeout: float | None, idle: float | None) -> Ending:
-        """Wait until it exits or has taken too long; raises what its output could not be taken in for."""
+    async def over(self, in_all: float | None, idle: float | None) -> Ending:
+        """Wait until it exits, runs longer than `in_all` or is silent for `idle`; raises what a sink raised."""
         while not self.exited and not self._failure:
-            limit, ending = self._limit(timeout, idle)
+            limit, ending = self._limit(in_all, idle)
             if limit is not None and self._loop.time() >= limit:
                 self._ended = self._loop.time()
                 return ending
@@ -74,18 +73,17 @@ class Child:
         """Let go of it: no more is read, and its exit code (or minus its signal) is taken."""
         for pipe in tuple(self._reading):
             self._hang_up(pipe)
-        for pipe in self._sinks:
-            if pipe:
-                pipe.close()
+        for pipe, _ in self._sinks:
+            pipe.close()
         self._forget_exit()
         with suppress(TimeoutExpired):
             self._program.wait(timeout=_LAST_WORDS)
         return self._program.returncode
 
-    def _limit(self, timeout: float | None, idle: float | None) -> tuple[float | None, Ending]:
-        in_all = [(self._began + timeout, Ending.TIMEOUT)] if timeout is not None else []
-        silent = [(self._last_output + idle, Ending.IDLE)] if idle is not None else []
-        return min([*in_all, *silent], default=(None, Ending.EXITED))
+    def _limit(self, in_all: float | None, idle: float | None) -> tuple[float | None, Ending]:
+        limits = [(self._began, in_all, Ending.TIMEOUT), (self._last_output, idle, Ending.IDLE)]
+        ends = [(since + seconds, ending) for since, seconds, ending in limits if seconds is not None]
+        return min(ends, default=(None, Ending.EXITED))
 
     def _read(self, pipe: IO[bytes], sinks: Sequence[Sink]) -> None:
         try:

@@ -1,13 +1,13 @@
 """The `git` command: started without a shell, deaf to hooks and prompts, and ended when its caller is cancelled.
 
-Nothing a person has configured may change what a command does here, save who they are and what they ignore.
+What a person has configured changes nothing here, save who they are and what they ignore.
 """
 
 import asyncio
 import os
 import re
 import signal
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ _SETTINGS = {
     "color.ui": "false",
     "commit.gpgSign": "false",
     "core.fsmonitor": "false",
-    "core.fsync": "committed",  # a checkpoint that the journal names is on the disk before the journal says so
+    "core.fsync": "committed",  # a checkpoint is on the disk before the journal names it
     "core.fsyncMethod": "batch",
     "core.hooksPath": "/dev/null",
     "core.quotePath": "false",
@@ -38,11 +38,13 @@ _SETTINGS = {
 }
 _OPTIONS = tuple(part for key, value in _SETTINGS.items() for part in ("-c", f"{key}={value}"))
 
-# A hook, an alias or a debugging session that started us may have set these for a repository of its own.
+# A hook or an alias that started us may have set these for a repository of its own.
 _FOREIGN = frozenset(
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_CEILING_DIRECTORIES GIT_COMMON_DIR GIT_DIR GIT_EXTERNAL_DIFF GIT_GLOB_PATHSPECS "
-    "GIT_GRAFT_FILE GIT_ICASE_PATHSPECS GIT_IMPLICIT_WORK_TREE GIT_INDEX_FILE GIT_LITERAL_PATHSPECS GIT_NAMESPACE "
-    "GIT_NOGLOB_PATHSPECS GIT_OBJECT_DIRECTORY GIT_PREFIX GIT_QUARANTINE_PATH GIT_SHALLOW_FILE GIT_WORK_TREE".split()
+    """
+    GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_CEILING_DIRECTORIES GIT_COMMON_DIR GIT_DIR GIT_EXTERNAL_DIFF GIT_GLOB_PATHSPECS
+    GIT_GRAFT_FILE GIT_ICASE_PATHSPECS GIT_IMPLICIT_WORK_TREE GIT_INDEX_FILE GIT_LITERAL_PATHSPECS GIT_NAMESPACE
+    GIT_NOGLOB_PATHSPECS GIT_OBJECT_DIRECTORY GIT_PREFIX GIT_QUARANTINE_PATH GIT_SHALLOW_FILE GIT_WORK_TREE
+    """.split()
 )
 _QUIET = {"GIT_EDITOR": ":", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
@@ -60,14 +62,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """The git command in one directory. Each process inherits the leases in `held`, and so keeps them while it lives."""
+    """The git command in one directory. Its processes inherit the leases in `held`: those end only when git has."""
 
     directory: Path
     env: Mapping[str, str]
     held: tuple[int, ...] = ()
 
     def within(self, worktree: Path) -> "Git":
-        """The command in a worktree; it does not go up to the checkout around it when that has lost its `.git`."""
+        """The command in a worktree; one without its `.git` is an error, not the checkout that lies around it."""
         return replace(self, directory=worktree).using({"GIT_CEILING_DIRECTORIES": str(worktree.parent)})
 
     def using(self, variables: Mapping[str, str]) -> "Git":
@@ -75,22 +77,18 @@ class Git:
         return replace(self, env={**self.env, **variables})
 
     async def run(self, *arguments: str, stdin: str = "") -> str:
-        """What git answered; a WorkspaceError with what it said when it failed."""
+        """What git answered, without the last newline; a WorkspaceError with what it said when it failed."""
         reply = await self.ask(*arguments, stdin=stdin)
         if reply.code:
             raise refused(arguments[0], reply)
-        return reply.out
-
-    async def line(self, *arguments: str, stdin: str = "") -> str:
-        """An answer of one line."""
-        return (await self.run(*arguments, stdin=stdin)).removesuffix("\n")
+        return reply.out.removesuffix("\n")
 
     async def names(self, *arguments: str) -> list[str]:
-        """An answer that is a list of names, each ended by a NUL."""
+        """An answer that is a list, each item ended by a NUL."""
         return [name for name in (await self.run(*arguments)).split("\0") if name]
 
-    async def succeeds(self, *arguments: str) -> bool:
-        """Whether the answer is yes."""
+    async def agrees(self, *arguments: str) -> bool:
+        """Whether a command that is a question succeeds."""
         return (await self.ask(*arguments)).code == 0
 
     async def commit_at(self, revision: str) -> str | None:
@@ -99,7 +97,7 @@ class Git:
         return None if reply.code else reply.out.strip()
 
     async def ask(self, *arguments: str, stdin: str = "") -> Reply:
-        """Run git to its end, whatever that is; cancelled, end it first."""
+        """Run git to its end, whatever that is; when cancelled, end it first."""
         process = await self._start(arguments)
         try:
             out, err = await process.communicate(stdin.encode("utf-8", "replace"))
@@ -109,17 +107,61 @@ class Git:
         return Reply(process.returncode or 0, os.fsdecode(out), err.decode("utf-8", "replace"))
 
     async def _start(self, arguments: tuple[str, ...]) -> Process:
-        env = {key: value for key, value in self.env.items() if key not in _FOREIGN or self._set_here(key)}
         command = ("git", "-C", str(self.directory), *_OPTIONS, *arguments)
+        streams = {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE}
         try:
             return await asyncio.create_subprocess_exec(
-                *command,
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=PIPE,
-                env=env | _QUIET,
-                pass_fds=self.held,
-                start_new_session=True,
+                *command, **streams, env=self.env, pass_fds=self.held, start_new_session=True
             )
         except FileNotFoundError as error:
-            raise WorkspaceError("the git command is not there", help="install git 2.31 or later") from error
+            raise WorkspaceError("there is no git command", help="install git, version 2.31 or later") from error
+
+
+def git_in(directory: Path, environment: Mapping[str, str], held: tuple[int, ...] = ()) -> Git:
+    """The git command in a directory, with what is safe of an environment."""
+    kept = {key: value for key, value in environment.items() if key not in _FOREIGN}
+    return Git(directory, {**kept, **_QUIET}, held)
+
+
+def refused(verb: str, reply: Reply) -> WorkspaceError:
+    """The error for a command that failed, in git's own words."""
+    said = reply.err.strip() or reply.out.strip()
+    ended = f"was killed by signal {-reply.code}" if reply.code < 0 else f"ended with code {reply.code}"
+    return WorkspaceError(f"git {verb} failed: {said.removeprefix('fatal: ').removeprefix('error: ') or ended}")
+
+
+async def unbroken(work: Coroutine[Any, Any, _T]) -> _T:
+    """Await something to its end even when cancelled, and only then be cancelled."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+
+
+async def signed(git: Git) -> Git:
+    """The command with an author, awf, and a committer: the person if git knows them, else awf."""
+    known = await git.agrees("-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT")
+    author = {"GIT_AUTHOR_NAME": NAME, "GIT_AUTHOR_EMAIL": EMAIL}
+    committer = {} if known else {"GIT_COMMITTER_NAME": NAME, "GIT_COMMITTER_EMAIL": EMAIL}
+    return git.using(author | committer)
+
+
+def message(subject: str, trailers: Iterable[tuple[str, str]] = ()) -> str:
+    """A commit message: one line, and below it the trailers."""
+    lines = [f"{re.sub('[^A-Za-z0-9-]+', '-', key)}: {_one_line(value)}\n" for key, value in trailers]
+    return f"{_one_line(subject) or NAME}\n" + ("\n" if lines else "") + "".join(lines)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace("\0", " ").split())
+
+
+async def _stop(process: Process) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _GRACE)
+            return

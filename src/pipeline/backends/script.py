@@ -1,7 +1,7 @@
 """The file that a scripted backend answers from: read once, so that a mistake in it is found before anything runs."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from types import MappingProxyType
@@ -143,14 +143,10 @@ def _usage(where: str, value: Mapping[str, Any]) -> Usage | None:
         _wrong(where, f'"usage" is an object, not {_kind(usage)}')
     _only(where, usage, tuple(Usage.model_fields))
     for key, number in usage.items():
-        _check_number(where, key, number, float if key == "cost_usd" else int)
+        whole = key != "cost_usd"
+        if isinstance(number, bool) or not isinstance(number, int if whole else int | float) or number < 0:
+            _wrong(where, f'"{key}" is a {"whole " if whole else ""}number from 0 up, not {json.dumps(number)}')
     return Usage(**usage)
-
-
-def _check_number(where: str, key: str, number: object, kind: Callable[..., Any]) -> None:
-    fits = isinstance(number, int | float) if kind is float else isinstance(number, int)
-    if not fits or isinstance(number, bool) or number < 0:  # type: ignore[operator]
-        _wrong(where, f'"{key}" is {"a number" if kind is float else "a whole number"} from 0 up, not {number!r}')
 
 
 def _text(where: str, value: Mapping[str, Any], key: str) -> str:

@@ -42,16 +42,15 @@ async def _wait(delay: float, limits: Limits) -> AgentStatus | None:
 
 
 def _write(files: Mapping[str, str], cwd: Path) -> AgentError | None:
-    targets = {name: (cwd / name).resolve() for name in files}
-    for name, target in targets.items():
-        if not target.is_relative_to(cwd.resolve()):  # by a symbolic link: the script itself was checked
-            return AgentError(ErrorKind.DENIED, f'the script may not write "{name}": it is outside of {cwd}')
     try:
-        for name, target in targets.items():
+        targets = {(cwd / name).resolve(): text for name, text in files.items()}
+        if outside := [target for target in targets if not target.is_relative_to(cwd.resolve())]:  # by a symbolic link
+            return AgentError(ErrorKind.DENIED, f'the script may not write "{outside[0]}": it is outside of "{cwd}"')
+        for target, text in targets.items():
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(files[name], encoding="utf-8", newline="")
-    except OSError as error:
-        return AgentError(ErrorKind.CONFIG, f"the script's file could not be written: {error}")
+            target.write_text(text, encoding="utf-8", newline="")
+    except (OSError, ValueError, RuntimeError) as error:  # resolve() calls a loop of links a RuntimeError
+        return AgentError(ErrorKind.CONFIG, f"the script's files cannot be written: {error}")
     return None
 
 

@@ -35,7 +35,7 @@ class Process:
 
 def processes() -> Iterator[Process]:
     """Every process of this machine."""
-    pids = [int(entry) for entry in os.listdir(_PROC) if entry.isdecimal()] if _PROC.is_dir() else []
+    pids = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal()] if _PROC.is_dir() else []
     for pid in pids:
         if process := _process(pid):
             yield process

@@ -82,7 +82,7 @@ def apply(state: State, record: AnyRecord) -> State:
         case VisitCompleted():
             return _completed(state, record)
         case RunWaiting():
-            return replace(state, status=RunStatus.WAITING, reason=f'stage "{record.stage}" waits for a person')
+            return _waiting(state, record)
         case RunPaused():
             return replace(state, status=RunStatus.PAUSED, reason=record.reason)
         case RunCancelled():
@@ -93,6 +93,12 @@ def apply(state: State, record: AnyRecord) -> State:
             return _adopted(state, record)
         case RunCreated():
             raise AwfError(f"the journal of run {state.run_id} creates it twice")
+
+
+def _waiting(state: State, record: RunWaiting) -> State:
+    asked_at = record.at if state.progress.asked_at is None else state.progress.asked_at
+    reason = f'stage "{record.stage}" waits for a person'
+    return replace(state, status=RunStatus.WAITING, reason=reason, progress=replace(state.progress, asked_at=asked_at))
 
 
 def _counted(progress: Progress, stage: str) -> Progress:

@@ -46,6 +46,7 @@ class Progress:
     failed: Mapping[str, int] = field(default_factory=dict)  # of these, how many failed and were retried
     branches: Mapping[str, Outcome] = field(default_factory=dict)  # of a parallel stage, those that are done
     retry_at: float | None = None  # when the next attempt is due
+    asked_at: float | None = None  # when a person was first asked and was not there
     commit: str = ""  # the workspace as the last finished branch left it
     torn: bool = False  # an attempt was begun and never ended, in a process that is gone
 

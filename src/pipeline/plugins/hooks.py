@@ -1,6 +1,7 @@
-"""The contract: every hook a plugin may implement. A plugin is a module or an object with functions of these names,
+"""The contract: every hook that a plugin may implement.
 
-each marked with `hookimpl`, taking any of the arguments named here. Registration checks names and arguments.
+A plugin is a module or an object with functions of these names, each marked with `hookimpl` and taking any of the
+arguments named here. Registration checks names and arguments.
 """
 
 from collections.abc import Iterable, Mapping

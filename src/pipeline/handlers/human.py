@@ -1,0 +1,104 @@
+"""Human stages: a person chooses one of the options, or the run waits. Nothing typed is ever guessed at."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipeline.engine.context import Key
+from pipeline.engine.handler import Job, Waiting
+from pipeline.engine.outcome import Outcome, Source, Status
+from pipeline.engine.policy import approving_options
+from pipeline.handlers.variables import context_text, expand_prompt
+from pipeline.language.model import HumanStage, Option
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is asked, and what they may answer."""
+
+    run_id: str
+    stage: str
+    visit: int
+    text: str
+    options: tuple[Option, ...]
+    approving: tuple[Option, ...]
+    details: tuple[tuple[str, str], ...]  # context values that help to decide
+    needs_feedback: frozenset[str]  # the keys of options that need a reason
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A choice, and whose it was."""
+
+    option: str
+    feedback: str = ""
+    source: Source = Source.HUMAN
+
+
+class People(Protocol):
+    """Whoever can be asked. None means that nobody is there now."""
+
+    async def ask(self, question: Question) -> Reply | None: ...
+
+
+class HumanHandler:
+    """Asks, and waits when nobody is there; after the stage's timeout its default is taken."""
+
+    def __init__(self, people: People, now: Callable[[], float]) -> None:
+        self._people = people
+        self._now = now
+
+    async def run(self, job: Job) -> Outcome | Waiting:
+        stage = job.stage
+        assert isinstance(stage, HumanStage)  # noqa: S101 - the registry sees to it
+        left = self._time_left(job, stage)
+        try:
+            async with asyncio.timeout(left):
+                reply = await self._people.ask(_question(job, stage))
+        except TimeoutError:
+            return _timed_out(stage)
+        if reply is None:
+            return Waiting() if left is None or left > 0 else _timed_out(stage)
+        return chosen(stage, reply)
+
+    def _time_left(self, job: Job, stage: HumanStage) -> float | None:
+        if stage.timeout is None:
+            return None
+        asked = job.state.progress.asked_at
+        return stage.timeout.total_seconds() - (self._now() - asked if asked is not None else 0.0)
+
+
+def chosen(stage: HumanStage, reply: Reply) -> Outcome:
+    """The outcome of a choice; one that does not exist, or lacks its feedback, fails the stage."""
+    option = next((option for option in stage.options if option.key == reply.option), None)
+    if option is None:
+        keys = ", ".join(option.key for option in stage.options)
+        return Outcome(status=Status.FAIL, reason=f'"{reply.option}" is none of the options {keys}')
+    if option.key in stage.require_feedback_on and not reply.feedback.strip():
+        return Outcome(status=Status.FAIL, reason=f'the option "{option.key}" needs feedback, and none was given')
+    updates = {
+        Key.HUMAN_SELECTED: option.key,
+        Key.HUMAN_LABEL: option.label,
+        Key.HUMAN_FEEDBACK: reply.feedback,
+    }
+    return Outcome(status=Status.SUCCESS, source=reply.source, response=reply.feedback, updates=updates)
+
+
+def _timed_out(stage: HumanStage) -> Outcome:
+    if stage.default is None:
+        return Outcome(status=Status.FAIL, reason="nobody answered in time, and the stage has no default option")
+    return chosen(stage, Reply(stage.default, "nobody answered in time", Source.DEFAULT))
+
+
+def _question(job: Job, stage: HumanStage) -> Question:
+    return Question(
+        run_id=job.run_id,
+        stage=stage.id,
+        visit=job.visit,
+        text=expand_prompt(stage.prompt, job.state.goal, job.context),
+        options=stage.options,
+        approving=approving_options(stage),
+        details=tuple((key, context_text(job.context, key)) for key in stage.details_from if key in job.context),
+        needs_feedback=frozenset(stage.require_feedback_on),
+    )

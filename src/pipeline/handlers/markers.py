@@ -1,0 +1,77 @@
+"""What an agent says about itself: `[STATUS: ...]` and its relatives, read from the text outside code and quotes."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pipeline.engine.outcome import Status
+
+_CLAIMABLE = {status.value: status for status in (Status.SUCCESS, Status.FAIL, Status.PARTIAL_SUCCESS, Status.RETRY)}
+_FENCE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})")
+_INLINE_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
+_STATUS = re.compile(r"\[\s*STATUS\s*:\s*(?P<status>[A-Za-z_ -]+?)\s*\]", re.IGNORECASE)
+_OPENING = re.compile(r"\[\s*(?P<name>FAILURE_REASON|PREFERRED_LABEL|NEXT)\s*:", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What an answer claims. `status` is None when it claims none."""
+
+    status: Status | None = None
+    reason: str = ""
+    preferred_label: str = ""
+    preferred_next: str = ""
+
+
+def read_claims(answer: str) -> Claims:
+    """The last marker of each kind wins; what stands in code or quotes is no marker."""
+    text = "\n".join(_spoken(answer))
+    statuses = [_CLAIMABLE.get(_word(found["status"])) for found in _STATUS.finditer(text)]
+    named = {name.upper(): value for name, value in _bracketed(text)}
+    return Claims(
+        statuses[-1] if statuses else None,
+        named.get("FAILURE_REASON", ""),
+        named.get("PREFERRED_LABEL", ""),
+        named.get("NEXT", ""),
+    )
+
+
+def _word(status: str) -> str:
+    return re.sub(r"[ -]+", "_", status.strip().lower())
+
+
+def _spoken(answer: str) -> Iterator[str]:
+    """The lines that are the agent's own words: no fenced code, no quotation, no inline code."""
+    fence = ""
+    for line in answer.splitlines():
+        found = _FENCE.match(line)
+        if fence:
+            if found and found["fence"].startswith(fence) and not line.strip().strip(fence[0]):
+                fence = ""
+        elif found:
+            fence = found["fence"]
+        elif not line.lstrip().startswith(">"):
+            yield _INLINE_CODE.sub("", line)
+
+
+def _bracketed(text: str) -> Iterator[tuple[str, str]]:
+    """Markers with a free text, which may run over lines and hold brackets of its own."""
+    for found in _OPENING.finditer(text):
+        value = _until_closed(text, found.end())
+        if value is not None:
+            yield found["name"], " ".join(value.split())
+
+
+def _until_closed(text: str, start: int) -> str | None:
+    """The text up to the bracket that closes the marker; up to the end of the line when nothing closes it."""
+    depth = 1
+    for at in range(start, len(text)):
+        if text[at] == "[":
+            if _OPENING.match(text, at) or _STATUS.match(text, at):
+                break  # the next marker begins, so this one was never closed
+            depth += 1
+        elif text[at] == "]":
+            depth -= 1
+            if depth == 0:
+                return text[start:at]
+    return text[start:].partition("\n")[0].strip() or None

@@ -1,0 +1,116 @@
+"""Tool stages: a shell command in a process group of its own; its exit code is the outcome."""
+
+import json
+from collections.abc import Callable, Collection, Mapping
+
+from pipeline.engine.context import Key
+from pipeline.engine.handler import Job
+from pipeline.engine.outcome import Failure, FailureClass, Outcome, Source, Status
+from pipeline.engine.process import Command, Ending, Finished, Processes
+from pipeline.handlers.digest import digest
+from pipeline.handlers.variables import ShellCommand, context_text, shell_command
+from pipeline.language.model import ToolStage
+
+LARGEST_VALUE = 100_000  # bytes that fit into an environment variable with room to spare
+
+Environment = Callable[[Collection[str]], Mapping[str, str]]
+
+
+class ToolHandler:
+    """Runs commands. `environment` gives the clean environment, with the names a command asks for."""
+
+    def __init__(self, processes: Processes, environment: Environment) -> None:
+        self._processes = processes
+        self._environment = environment
+
+    async def run(self, job: Job) -> Outcome:
+        stage = job.stage
+        assert isinstance(stage, ToolStage)  # noqa: S101 - the registry sees to it
+        command = shell_command(stage.command)
+        if too_large := _too_large(job, command):
+            return too_large
+        directory = (job.directory / (stage.cwd or "")).resolve()
+        if not directory.is_relative_to(job.directory.resolve()):
+            return _failed(FailureClass.SPAWN_ERROR, f'the directory "{stage.cwd}" lies outside the workspace')
+        finished = await self._processes.run(
+            Command(
+                argv=("/bin/sh", "-c", command.text),
+                cwd=directory,
+                env=self._variables(job, command),
+                artifacts=job.artifacts,
+                timeout=stage.timeout.total_seconds(),
+            ),
+            on_line=lambda line: job.tell({"text": line.decode(errors="replace")}),
+        )
+        return tool_outcome(job, finished)
+
+    def _variables(self, job: Job, command: ShellCommand) -> dict[str, str]:
+        findings = job.artifacts / "findings.json"
+        findings.write_text(json.dumps(job.context.list_at(Key.FINDINGS), ensure_ascii=False, indent=1), "utf-8")
+        return {
+            **self._environment(command.mentions),
+            "AWF_GOAL": job.state.goal,
+            "AWF_RUN_ID": job.run_id,
+            "AWF_STAGE": job.stage.id,
+            "AWF_VISIT": str(job.visit),
+            "AWF_FINDINGS": str(findings),
+            **{name: _no_nul(context_text(job.context, key)) for name, key in command.keys.items()},
+        }
+
+
+def tool_outcome(job: Job, finished: Finished) -> Outcome:
+    """What the end of a command means."""
+    logs = {"stdout": job.named(finished.stdout), "stderr": job.named(finished.stderr)}
+    response = "\n".join(tail for tail in (finished.stdout_tail, finished.stderr_tail) if tail)
+    common = {
+        "response": response,
+        "duration": finished.duration,
+        "logs": logs,
+        "updates": {Key.TOOL_OUTPUT: response},
+        "source": Source.EXIT_CODE,
+    }
+    if finished.ending is Ending.EXITED and finished.exit_code == 0:
+        return Outcome(status=Status.SUCCESS, **common)
+    kind, words = _what_happened(finished)
+    line = digest(finished.stdout_tail, finished.stderr_tail, words) if kind is FailureClass.EXIT_NONZERO else words
+    failure = Failure(
+        kind=kind,
+        digest=line,
+        exit_code=finished.exit_code,
+        stdout_tail=finished.stdout_tail,
+        stderr_tail=finished.stderr_tail,
+    )
+    return Outcome(status=Status.FAIL, reason=line, failure=failure, **common)
+
+
+def _what_happened(finished: Finished) -> tuple[FailureClass, str]:
+    match finished.ending:
+        case Ending.EXITED:
+            return FailureClass.EXIT_NONZERO, f"exit code {finished.exit_code}"
+        case Ending.TIMEOUT | Ending.IDLE:
+            return FailureClass.TIMEOUT, f"stopped after {finished.duration:.1f} s without an end"
+        case Ending.SIGNAL:
+            return FailureClass.SIGNAL, f"killed by {finished.message}"
+        case Ending.SPAWN_ERROR:
+            return FailureClass.SPAWN_ERROR, finished.message
+
+
+def _too_large(job: Job, command: ShellCommand) -> Outcome | None:
+    """A value no environment holds fails the stage, with the file that has it."""
+    for key in command.keys.values():
+        value = context_text(job.context, key)
+        if len(value.encode(errors="replace")) > LARGEST_VALUE:
+            path = job.artifacts / "value.txt"
+            path.write_text(value, "utf-8", errors="replace")
+            words = f'the context value "{key}" is too long for a command; it stands in {path}'
+            return _failed(FailureClass.SPAWN_ERROR, words)
+    return None
+
+
+def _failed(kind: FailureClass, words: str) -> Outcome:
+    return Outcome(status=Status.FAIL, source=Source.EXIT_CODE, reason=words, failure=Failure(kind=kind, digest=words))
+
+
+def _no_nul(text: str) -> str:
+    """Environment variables cannot hold NUL."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")

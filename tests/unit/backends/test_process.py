@@ -1,0 +1,257 @@
+"""Programs run for real: what is kept of them, and that nothing of them stays."""
+
+import asyncio
+import os
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from pipeline.backends.sweep import MARKER
+from pipeline.engine.process import Command, Ending
+
+from .conftest import PATH, Bench, alive
+
+# A grandchild in a session of its own that ignores TERM; the shell says "ready" once it is there.
+STUBBORN = """
+setsid /bin/sh -c 'trap "" TERM; echo $$ > pid.new; mv pid.new pid; exec sleep 1000' &
+until [ -s pid ]; do sleep 0.01; done
+echo ready
+"""
+# The same without the marker: only its descent gives it away.
+NAMELESS = """
+env -i PATH="$PATH" setsid /bin/sh -c 'echo $$ > pid.new; mv pid.new pid; exec sleep 1000' &
+until [ -s pid ]; do sleep 0.01; done
+echo ready
+"""
+
+
+def test_what_a_program_writes_is_kept(bench: Bench) -> None:
+    """Both streams are in their files, their ends in memory, and the exit code is told."""
+    finished = bench.run(bench.shell("echo out; echo err >&2; exit 3"))
+    assert (finished.ending, finished.exit_code, finished.message) == (Ending.EXITED, 3, "")
+    assert (finished.stdout_tail, finished.stderr_tail) == ("out", "err")
+    assert (bench.artifacts / "stdout.log").read_bytes() == b"out\n"
+    assert finished.stderr.read_bytes() == b"err\n"
+    assert not finished.truncated
+    assert 0 < finished.duration < 30
+
+
+def test_a_grandchild_is_gone_after_a_normal_exit(bench: Bench) -> None:
+    """A program that ends by itself leaves nothing running either."""
+    finished = bench.run(bench.shell(STUBBORN))
+    assert (finished.ending, finished.exit_code) == (Ending.EXITED, 0)
+    assert not alive(bench.pid())
+
+
+@pytest.mark.parametrize("script", [STUBBORN, NAMELESS])
+def test_a_grandchild_is_gone_after_a_timeout(bench: Bench, script: str) -> None:
+    """Time that is up ends the whole tree, with its own session, without TERM and without the marker."""
+    finished = bench.run(bench.shell(f"{script}\nwait", timeout=3.0))
+    assert (finished.ending, finished.exit_code) == (Ending.TIMEOUT, None)
+    assert finished.stdout_tail == "ready"
+    assert not alive(bench.pid())
+
+
+def test_a_grandchild_is_gone_when_cancellation_is_raised(bench: Bench) -> None:
+    """A cancelled task ends only when its processes have."""
+
+    async def cancel() -> None:
+        ready = asyncio.Event()
+        task = asyncio.create_task(bench.processes.run(bench.shell(f"{STUBBORN}\nwait"), lambda _: ready.set()))
+        await ready.wait()
+        assert alive(bench.pid())
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not alive(bench.pid())
+
+    asyncio.run(cancel())
+
+
+def test_a_second_cancellation_changes_nothing(bench: Bench) -> None:
+    """Impatience during the grace leaves no process behind."""
+    script = f"trap 'echo term' TERM\n{STUBBORN}\nwhile :; do sleep 0.05; done"
+
+    async def cancel_twice() -> None:
+        said: asyncio.Queue[bytes] = asyncio.Queue()
+        task = asyncio.create_task(bench.processes.run(bench.shell(script), said.put_nowait))
+        for expected in (b"ready", b"term"):
+            assert await said.get() == expected
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not alive(bench.pid())
+
+    asyncio.run(cancel_twice())
+
+
+def test_a_program_may_tidy_up_when_it_is_stopped(bench: Bench) -> None:
+    """TERM comes first, and what is said on it is kept."""
+    finished = bench.run(bench.shell("trap 'echo bye; exit 0' TERM; echo hi; while :; do sleep 0.01; done", timeout=1))
+    assert finished.ending is Ending.TIMEOUT
+    assert finished.stdout_tail == "hi\nbye"
+
+
+def test_an_orphan_does_not_keep_the_reader(bench: Bench) -> None:
+    """A background process that holds the pipe open is not waited for."""
+    finished = bench.run(bench.shell("sleep 1000 & echo $! > pid; echo done"))
+    assert (finished.ending, finished.stdout_tail) == (Ending.EXITED, "done")
+    assert not alive(bench.pid())
+
+
+def test_output_has_a_limit(bench: Bench) -> None:
+    """Of 70 MB the first 64 MiB are kept, the file says so, and memory stays flat."""
+    tracemalloc.start()
+    try:
+        finished = bench.run(bench.command("head", "-c", "70000000", "/dev/zero"), lambda _: None)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    kept = 64 * 1024 * 1024
+    note = f"\n[{70_000_000 - kept} more bytes were not kept: the limit is {kept}]\n".encode()
+    assert finished.truncated
+    assert finished.stdout.stat().st_size == kept + len(note)
+    with finished.stdout.open("rb") as file:
+        file.seek(kept)
+        assert file.read() == note
+    assert peak < 16 * 1024 * 1024  # the line being read may have 8 MiB
+
+
+def test_binary_output_is_kept_byte_by_byte(bench: Bench) -> None:
+    """Bytes that are no text arrive unchanged on disk and replaced in the tail."""
+    finished = bench.run(bench.shell(r"printf '\377\000\342\200x'"))
+    assert finished.stdout.read_bytes() == b"\xff\x00\xe2\x80x"
+    assert finished.stdout_tail == "\N{REPLACEMENT CHARACTER}\0\N{REPLACEMENT CHARACTER}x"
+
+
+def test_a_line_that_is_too_long_is_skipped(bench: Bench) -> None:
+    """A line of 10 MB is marked, and the next one is read as usual."""
+    lines: list[bytes] = []
+    bench.run(bench.shell("head -c 10000000 /dev/zero; echo; echo after"), lines.append)
+    assert lines == [b"[a line of 10000000 bytes was skipped]", b"after"]
+
+
+def test_only_a_line_feed_ends_a_line(bench: Bench) -> None:
+    """Other line breaks of Unicode are part of a line; the last line needs no line feed."""
+    text = "a\N{LINE SEPARATOR}b\x85c\x0bd\r\n\nlast"
+    lines: list[bytes] = []
+    bench.run(bench.command("cat", stdin=text), lines.append)
+    assert [line.decode() for line in lines] == ["a\N{LINE SEPARATOR}b\x85c\x0bd\r", "", "last"]
+
+
+def test_a_line_may_be_longer_than_a_pipe(bench: Bench) -> None:
+    """A line of 400 kB comes in one piece."""
+    lines: list[bytes] = []
+    bench.run(bench.command("cat", stdin="x" * 400_000 + "\n"), lines.append)
+    assert lines == [b"x" * 400_000]
+
+
+def test_closed_output_is_not_the_end(bench: Bench) -> None:
+    """A program that closes its output is waited for."""
+    finished = bench.run(bench.shell("exec >&- 2>&-; sleep 0.3; exit 4"))
+    assert (finished.ending, finished.exit_code) == (Ending.EXITED, 4)
+
+
+def test_silence_has_a_limit(bench: Bench) -> None:
+    """A program that says nothing for too long is stopped."""
+    finished = bench.run(bench.shell("echo x; sleep 1000", idle=0.3))
+    assert (finished.ending, finished.exit_code, finished.stdout_tail) == (Ending.IDLE, None, "x")
+
+
+def test_slow_output_is_not_silence(bench: Bench) -> None:
+    """A program that goes on saying something, be it on either stream, may run longer than the limit of silence."""
+    script = "for i in 1 2 3 4 5 6 7 8; do sleep 0.25; echo $i; sleep 0.25; echo $i >&2; done"
+    finished = bench.run(bench.shell(script, idle=2.5))
+    assert (finished.ending, finished.exit_code) == (Ending.EXITED, 0)
+    assert finished.duration > 2.5
+
+
+def test_a_long_standard_input_arrives_whole(bench: Bench) -> None:
+    """Five megabytes are read by a program that reads them and harm none that does not."""
+    assert bench.run(bench.command("wc", "-c", stdin="é" * 2_500_000)).stdout_tail.strip() == "5000000"
+    assert bench.run(bench.command("true", stdin="x" * 5_000_000)).exit_code == 0
+    assert [path.name for path in sorted(bench.artifacts.iterdir())] == ["stderr.log", "stdout.log"]
+
+
+def test_no_standard_input_is_no_file(bench: Bench) -> None:
+    """A program finds /dev/null, not an empty file that a search might take for its subject."""
+    assert bench.run(bench.shell("readlink /proc/self/fd/0")).stdout_tail == "/dev/null"
+
+
+def test_the_environment_is_what_was_given(bench: Bench) -> None:
+    """Nothing of our own reaches a program, but for the marker with the label."""
+    finished = bench.run(bench.command("/usr/bin/env", env={"A": "1", "B": "x y"}))
+    *given, marker = sorted(finished.stdout_tail.split("\n"), key=lambda line: line.startswith(MARKER))
+    assert given == ["A=1", "B=x y"]
+    assert marker.startswith(f"{MARKER}={bench.label}:")
+    assert len(marker) > len(f"{MARKER}={bench.label}:") + 16
+
+
+def test_a_program_leads_a_session(bench: Bench) -> None:
+    """Signals meant for us do not reach it."""
+    finished = bench.run(bench.shell("echo $$; ps -o sid= -p $$ || cut -d' ' -f6 /proc/$$/stat"))
+    pid, session = finished.stdout_tail.split()
+    assert pid == session != str(os.getsid(0))
+
+
+def test_a_signal_from_elsewhere_is_named(bench: Bench) -> None:
+    """A program that somebody else killed did not exit."""
+    finished = bench.run(bench.shell("echo x; kill -9 $$"))
+    assert (finished.ending, finished.exit_code, finished.message) == (Ending.SIGNAL, None, "SIGKILL")
+    assert finished.stdout_tail == "x"
+
+
+def unstartable(bench: Bench) -> dict[str, tuple[Command, str]]:
+    """Commands that cannot be run, and what is said of them."""
+    script = bench.cwd / "script"
+    script.write_text("#!/bin/sh\n")
+    gone = bench.cwd / "gone"
+    return {
+        "missing": (bench.command("no-such-program"), '"no-such-program" was not found'),
+        "not executable": (bench.command(str(script)), "may not be executed"),
+        "no directory": (bench.command("true", cwd=gone), f'in "{gone}": there is no such directory'),
+        "a file for a directory": (bench.command("true", cwd=script), f'in "{script}": Not a directory'),
+        "too long": (bench.command("true", "x" * 200_000), "too long"),
+        "a NUL": (bench.command("true", "a\0b"), "embedded null byte"),
+        "a lone surrogate": (bench.command("true", "\ud800"), "surrogates not allowed"),
+        "a name with =": (bench.command("true", env={"PATH": PATH, "A=B": ""}), "environment variable name"),
+        "nothing": (bench.command(), "the command is empty"),
+    }
+
+
+@pytest.mark.parametrize("case", unstartable(Bench(Path(__file__).parent, "")) if False else range(9))
+def test_what_cannot_be_started_is_an_ending(bench: Bench, case: int) -> None:
+    """A bad command is told in a sentence, never raised."""
+    command, said = list(unstartable(bench).values())[case]
+    finished = bench.run(command)
+    assert finished.ending is Ending.SPAWN_ERROR
+    assert finished.exit_code is None
+    assert said in finished.message
+    assert finished.stdout.read_bytes() == b""
+
+
+def test_a_listener_that_raises_stops_the_program(bench: Bench) -> None:
+    """The error is raised once the tree is gone."""
+
+    def listen(line: bytes) -> None:
+        raise LookupError(line)
+
+    with pytest.raises(LookupError):
+        bench.run(bench.shell(f"{STUBBORN}\nwait"), listen)
+    assert not alive(bench.pid())
+
+
+def test_many_programs_run_at_once(bench: Bench, tmp_path: Path) -> None:
+    """The end of one program is not the end of another."""
+
+    async def run_all() -> list[int | None]:
+        commands = []
+        for number in range(20):
+            artifacts = tmp_path / str(number)
+            artifacts.mkdir()
+            commands.append(bench.shell(f"sleep 0.{number % 5}; exit {number}", artifacts=artifacts))
+        finished = await asyncio.gather(*map(bench.processes.run, commands))
+        return [each.exit_code for each in finished]
+
+    assert asyncio.run(run_all()) == list(range(20))
