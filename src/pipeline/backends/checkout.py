@@ -39,21 +39,30 @@ class Checkout:
 
 async def common_directory(repository: Git) -> Path:
     """Where a repository and all its worktrees keep objects and branches."""
-    return Path(await repository.run("rev-parse", "--path-format=absolute", "--git-common-dir")).resolve()
+    return resolved(await repository.run("rev-parse", "--path-format=absolute", "--git-common-dir"))
+
+
+def resolved(name: str) -> Path:
+    """A path that git told, without symbolic links."""
+    return Path(name).resolve()
 
 
 async def find(repository: Git, path: Path) -> Checkout | None:
     """The worktree at a path, if it belongs to the repository and was made to the end."""
-    link = path / ".git"
-    if path.is_symlink() or link.is_symlink() or not link.is_file():
+    if not _is_linked(path):
         return None
     git = repository.within(path)
     reply = await git.ask("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir")
     if reply.code:
         return None
-    top, common, private = (Path(line).resolve() for line in reply.out.splitlines())
-    whole = top == path and common == await common_directory(repository) and _is_whole(private, link)
+    top, common, private = (resolved(line) for line in reply.out.splitlines())
+    whole = top == path and common == await common_directory(repository) and _is_whole(private, path / ".git")
     return Checkout(git, private) if whole else None
+
+
+def _is_linked(path: Path) -> bool:
+    link = path / ".git"
+    return not path.is_symlink() and not link.is_symlink() and link.is_file()
 
 
 def _is_whole(private: Path, link: Path) -> bool:
@@ -120,7 +129,7 @@ def _strayed(checkout: Checkout, branch: str, found: str) -> WorkspaceError:
 
 
 async def snapshot(repository: Git, path: Path, base: str, scratch: Path) -> str:
-    """The tree of all files in a directory, also when git no longer knows it as a worktree; its index stays as it is."""
+    """The tree of all files in a directory, which git need not know as a worktree any more; no index is changed."""
     common = await common_directory(repository)
     places = {"GIT_DIR": common, "GIT_WORK_TREE": path, "GIT_INDEX_FILE": scratch / "index"}
     git = repository.within(path).using({key: str(value) for key, value in places.items()})

@@ -40,11 +40,12 @@ _OPTIONS = tuple(part for key, value in _SETTINGS.items() for part in ("-c", f"{
 
 # A hook or an alias that started us may have set these for a repository of its own.
 _FOREIGN = frozenset(
-    """
-    GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_CEILING_DIRECTORIES GIT_COMMON_DIR GIT_DIR GIT_EXTERNAL_DIFF GIT_GLOB_PATHSPECS
-    GIT_GRAFT_FILE GIT_ICASE_PATHSPECS GIT_IMPLICIT_WORK_TREE GIT_INDEX_FILE GIT_LITERAL_PATHSPECS GIT_NAMESPACE
-    GIT_NOGLOB_PATHSPECS GIT_OBJECT_DIRECTORY GIT_PREFIX GIT_QUARANTINE_PATH GIT_SHALLOW_FILE GIT_WORK_TREE
-    """.split()
+    {
+        *("GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"),
+        *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH", "GIT_NAMESPACE"),
+        *("GIT_SHALLOW_FILE", "GIT_GRAFT_FILE", "GIT_CEILING_DIRECTORIES", "GIT_EXTERNAL_DIFF"),
+        *("GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS"),
+    }
 )
 _QUIET = {"GIT_EDITOR": ":", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
@@ -108,19 +109,24 @@ class Git:
 
     async def _start(self, arguments: tuple[str, ...]) -> Process:
         command = ("git", "-C", str(self.directory), *_OPTIONS, *arguments)
-        streams = {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE}
         try:
             return await asyncio.create_subprocess_exec(
-                *command, **streams, env=self.env, pass_fds=self.held, start_new_session=True
+                *command,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                env=self.env,
+                pass_fds=self.held,
+                start_new_session=True,
             )
         except FileNotFoundError as error:
             raise WorkspaceError("there is no git command", help="install git, version 2.31 or later") from error
 
 
-def git_in(directory: Path, environment: Mapping[str, str], held: tuple[int, ...] = ()) -> Git:
+def git_in(directory: Path, environment: Mapping[str, str]) -> Git:
     """The git command in a directory, with what is safe of an environment."""
     kept = {key: value for key, value in environment.items() if key not in _FOREIGN}
-    return Git(directory, {**kept, **_QUIET}, held)
+    return Git(directory, {**kept, **_QUIET})
 
 
 def refused(verb: str, reply: Reply) -> WorkspaceError:

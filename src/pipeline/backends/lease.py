@@ -25,7 +25,7 @@ async def lease(path: Path, patience: float = PATIENCE) -> AsyncIterator[int]:
 
 async def _hold(path: Path, patience: float) -> int:
     while True:
-        descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = _opened(path)
         try:
             await _wait(descriptor, path, patience)
         except BaseException:
@@ -34,6 +34,10 @@ async def _hold(path: Path, patience: float) -> int:
         if _is_still(path, descriptor):
             return descriptor
         os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
 
 
 async def _wait(descriptor: int, path: Path, patience: float) -> None:
@@ -58,6 +62,6 @@ def _locked(descriptor: int) -> bool:
 def _is_still(path: Path, descriptor: int) -> bool:
     # Whoever held it before may have removed the file: then the next one to come locks another file of that name.
     try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:
         return False

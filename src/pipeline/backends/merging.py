@@ -4,17 +4,18 @@ from pathlib import Path
 
 from pipeline.backends.checkout import record
 from pipeline.backends.git import USAGE, Git, refused, unbroken
+from pipeline.backends.place import scratch
 from pipeline.engine.workspace import Merge, WorkspaceError
 
 _CONFLICT = 1
 
 
-async def merge(git: Git, tip: str, subject: str, scratch: Path) -> Merge:
+async def merge(git: Git, tip: str, subject: str, path: Path) -> Merge:
     """Merge a commit into the branch that is checked out, with a merge commit; done before, there is nothing to do."""
     head = await _checked_out(git)
     if await git.agrees("merge-base", "--is-ancestor", tip, head):
         return Merge(head)
-    tree, conflicts = await _merged_tree(git, head, tip, scratch)
+    tree, conflicts = await _merged_tree(git, head, tip, path)
     if conflicts:
         return Merge(None, conflicts)
     commit = await record(git, tree, (head, tip), subject)
@@ -33,19 +34,19 @@ async def _checked_out(git: Git) -> str:
     return head
 
 
-async def _merged_tree(git: Git, head: str, tip: str, scratch: Path) -> tuple[str, tuple[str, ...]]:
+async def _merged_tree(git: Git, head: str, tip: str, path: Path) -> tuple[str, tuple[str, ...]]:
     reply = await git.ask("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", head, tip)
     if reply.code == USAGE:
-        return await _merged_aside(git, head, tip, scratch)
+        with scratch(path) as directory:
+            return await _merged_aside(git, head, tip, directory / "merge")
     if reply.code not in {0, _CONFLICT}:
         raise refused("merge-tree", reply)
     tree, *files = reply.out.split("\0")
     return tree.strip(), tuple(dict.fromkeys(filter(None, files)))
 
 
-async def _merged_aside(git: Git, head: str, tip: str, scratch: Path) -> tuple[str, tuple[str, ...]]:
+async def _merged_aside(git: Git, head: str, tip: str, place: Path) -> tuple[str, tuple[str, ...]]:
     # Before version 2.38 git can merge only in a worktree: so in one that is nobody's.
-    place = scratch / "merge"
     await git.run("worktree", "add", "--force", "--detach", str(place), head)
     try:
         return await _merged_in(git.within(place), tip)
@@ -64,7 +65,7 @@ async def _merged_in(git: Git, tip: str) -> tuple[str, tuple[str, ...]]:
 
 
 async def _move_forward(git: Git, commit: str) -> None:
-    reply = await git.ask("merge", "--ff-only", "--quiet", "--no-stat", "--no-overwrite-ignore", commit)
+    reply = await git.ask("merge", "--ff-only", "--no-squash", "--quiet", "--no-overwrite-ignore", commit)
     if not reply.code:
         return
     files = [line.strip() for line in reply.err.splitlines() if line.startswith("\t")]

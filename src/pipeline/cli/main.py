@@ -15,6 +15,8 @@ from pipeline.language.names import did_you_mean
 # What each command is for; its module in this package has its name and holds a click command called `command`.
 COMMANDS = {
     "explain": "Print what a rule checks, why, and how to mend it.",
+    "resume": "Take a run up again where its journal ends.",
+    "run": "Run a workflow.",
     "show": "Draw a workflow.",
     "validate": "Check workflows and say everything that is wrong with them.",
     "workflows": "List the workflows that are found by name.",

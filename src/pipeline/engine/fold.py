@@ -41,6 +41,7 @@ def begin(record: RunCreated) -> State:
         ways=ways_of(workflow),
         prompts=record.prompts,
         goal=goal,
+        options=record.options,
         cwd=record.cwd,
         cursor=Cursor(workflow.start, 1),
         settings=workflow.settings,

@@ -28,6 +28,7 @@ class RunCreated(Record):
     source: str
     prompts: dict[str, str] = Field(default_factory=dict)  # the prompt files' texts, by their paths
     goal: str = ""
+    options: dict[str, Any] = Field(default_factory=dict)  # how it was started: backend, script, answers
     cwd: str
     version: str  # of the program
 

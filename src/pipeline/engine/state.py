@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from pipeline.engine.context import EMPTY, Context, Key
 from pipeline.engine.outcome import Outcome, Status
@@ -60,6 +61,7 @@ class State:
     ways: Ways
     prompts: Mapping[str, str]
     goal: str
+    options: Mapping[str, Any]
     cwd: str
     cursor: Cursor
     settings: Settings

@@ -5,12 +5,15 @@ from typing import Any
 
 import pluggy
 
+from pipeline.engine.agent import Backend
 from pipeline.engine.context import Append, Delete, Discard, Operation, Set
 from pipeline.engine.events import Event, EventKind, Listener
+from pipeline.engine.handler import Handler
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.state import State
 from pipeline.errors import AwfError
-from pipeline.language.model import BaseStage
+from pipeline.language.model import BaseStage, StageKind
+from pipeline.language.rules.rule import Rule
 from pipeline.plugins import hooks
 
 ENTRY_POINTS = "awf.plugins"
@@ -69,6 +72,21 @@ class PluginManager:
         """What plugins tell an agent about the run."""
         given = {"stage": stage, "visit": visit, "context": state.context, "state": state}
         return tuple(section for _, found in self._call("summary_sections", state, given) for section in found)
+
+    def handlers(self) -> dict[StageKind, Handler]:
+        """The handlers plugins bring, a later plugin's before an earlier one's."""
+        gathered: dict[StageKind, Handler] = {}
+        for found in self._plugins.hook.stage_handlers():
+            gathered = {**found, **gathered}
+        return gathered
+
+    def backends(self) -> dict[str, Backend]:
+        """The backends plugins bring, by name."""
+        return {backend.name: backend for found in self._plugins.hook.agent_backends() for backend in found}
+
+    def rules(self) -> tuple[Rule[Any], ...]:
+        """The rules plugins bring."""
+        return tuple(rule for found in self._plugins.hook.workflow_rules() for rule in found)
 
     def tell(self, kind: EventKind, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
         """Let listeners and plugins know what happened."""

@@ -1,0 +1,68 @@
+"""Who answers for a person when none sits at the terminal: a file of answers, or a word given in advance."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.engine.outcome import Source
+from pipeline.errors import AwfError
+from pipeline.handlers.human import People, Question, Reply
+
+
+class Answers:
+    """Answers by stage and visit: an option's key, or an object with `option` and `feedback`."""
+
+    def __init__(self, answers: Mapping[str, Sequence[Any]]) -> None:
+        self._answers = answers
+
+    async def ask(self, question: Question) -> Reply | None:
+        given = self._answers.get(question.stage, ())
+        if question.visit > len(given):
+            return None
+        answer = given[question.visit - 1]
+        if isinstance(answer, str):
+            return Reply(answer)
+        return Reply(answer["option"], answer.get("feedback", ""))
+
+
+class AutoApprove:
+    """Takes the approving option, and says that nobody was asked."""
+
+    async def ask(self, question: Question) -> Reply | None:
+        return Reply(question.approving[0].key, "approved in advance", Source.OVERRIDE)
+
+
+class FirstOf:
+    """Asks one after the other until somebody answers."""
+
+    def __init__(self, people: Sequence[People]) -> None:
+        self._people = people
+
+    async def ask(self, question: Question) -> Reply | None:
+        for person in self._people:
+            reply = await person.ask(question)
+            if reply is not None:
+                return reply
+        return None
+
+
+def read_answers(text: str) -> dict[str, list[Any]]:
+    """The answers of a file, or an error that says what is wrong with them."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise AwfError(f"the answers are not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise AwfError('the answers are no object; write {"stage": ["option"]}')
+    return {stage: _checked(stage, given) for stage, given in data.items()}
+
+
+def _checked(stage: str, given: Any) -> list[Any]:
+    answers = given if isinstance(given, list) else [given]
+    for number, answer in enumerate(answers, 1):
+        whole = isinstance(answer, dict) and isinstance(answer.get("option"), str)
+        if not isinstance(answer, str) and not (whole and set(answer) <= {"option", "feedback"}):
+            raise AwfError(
+                f'answer {number} for "{stage}" is neither an option\'s key nor an object with "option" and "feedback"'
+            )
+    return answers

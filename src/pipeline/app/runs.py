@@ -1,0 +1,219 @@
+"""Runs from outside: start one, take one up again, look at one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline import __version__
+from pipeline.app.catalog import Entry
+from pipeline.app.check import Report
+from pipeline.app.wiring import Surroundings, services
+from pipeline.backends.sweep import kill_labelled
+from pipeline.engine.context import Key
+from pipeline.engine.events import EventKind
+from pipeline.engine.fold import apply, begin, replay
+from pipeline.engine.ports import Journal
+from pipeline.engine.records import RunCreated, RunResumed, VisitCompleted, WorkflowAdopted
+from pipeline.engine.run import Driver, Services
+from pipeline.engine.state import RunStatus, State
+from pipeline.errors import AwfError, ExitCode
+from pipeline.language.durations import parse_duration
+from pipeline.language.model import LlmStage, Workflow
+
+LONGEST_GOAL = 100_000  # bytes: a goal is handed to commands in an environment variable
+_EXIT_CODES = {
+    RunStatus.SUCCESS: ExitCode.SUCCESS,
+    RunStatus.FAIL: ExitCode.RUN_FAILED,
+    RunStatus.PAUSED: ExitCode.PAUSED,
+    RunStatus.WAITING: ExitCode.PAUSED,
+    RunStatus.CANCELLED: ExitCode.CANCELLED,
+    RunStatus.RUNNING: ExitCode.RUN_FAILED,
+}
+_ENDINGS = {
+    RunStatus.SUCCESS: EventKind.RUN_COMPLETED,
+    RunStatus.FAIL: EventKind.RUN_FAILED,
+    RunStatus.PAUSED: EventKind.RUN_PAUSED,
+    RunStatus.WAITING: EventKind.RUN_PAUSED,
+    RunStatus.CANCELLED: EventKind.RUN_CANCELLED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run stands when nobody drives it any more."""
+
+    run_id: str
+    status: RunStatus
+    path: tuple[str, ...]  # the stages in the order they completed
+    outstanding: int
+    reason: str
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the shell is told."""
+        return _EXIT_CODES[self.status]
+
+    def as_event(self) -> dict[str, Any]:
+        """The result as the last line of `--json`."""
+        return {
+            "event": "run_completed",
+            "run_id": self.run_id,
+            "status": self.status,
+            "path": list(self.path),
+            "outstanding": self.outstanding,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """How a run is to be taken up again."""
+
+    raised: Mapping[str, str]  # settings, as `12`, `+10` or a duration
+    repeat: bool = False
+    adopt: tuple[Entry, Report] | None = None
+
+
+def creation(
+    entry: Entry, report: Report, run_id: str, goal: str, options: Mapping[str, Any], cwd: Path, at: float
+) -> RunCreated:
+    """The first record of a run, with the text of everything it will need."""
+    if report.workflow is None:
+        raise AwfError(f'"{report.source.name}" has errors and cannot be run')
+    if len(goal.encode(errors="replace")) > LONGEST_GOAL:
+        raise AwfError("the goal is too long", help="put it into a file and name the file in the goal")
+    if "\0" in goal:
+        raise AwfError("the goal holds a NUL character")
+    return RunCreated(
+        at=at,
+        run_id=run_id,
+        file=report.source.name,
+        source=report.source.text,
+        prompts=prompt_texts(entry, report.workflow),
+        goal=goal,
+        options=dict(options),
+        cwd=str(cwd),
+        version=__version__,
+    )
+
+
+def prompt_texts(entry: Entry, workflow: Workflow) -> dict[str, str]:
+    """The texts of a workflow's prompt files."""
+    paths = {path for stage in workflow.stages if isinstance(stage, LlmStage) for path in stage.prompt_file}
+    return {path: _read_prompt(entry, path) for path in sorted(paths)}
+
+
+def _read_prompt(entry: Entry, path: str) -> str:
+    found = next(root / path for root in entry.prompt_roots if (root / path).is_file())
+    try:
+        return found.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise AwfError(f'the prompt file "{found}" cannot be read: {error}') from None
+
+
+async def start(record: RunCreated, journal: Journal, around: Surroundings) -> RunResult:
+    """Begin a run and drive it until it stops."""
+    with journal.own(record.run_id):
+        state = begin(record)
+        journal.create(record.run_id, record)
+        return await _drive(state, services(state, journal, around), EventKind.RUN_STARTED)
+
+
+async def resume(run_id: str, how: Resume, journal: Journal, around: Surroundings) -> RunResult:
+    """Take a run up where its journal ends and drive it until it stops."""
+    with journal.own(run_id):
+        state = load_state(journal, run_id)
+        if state.status.final:
+            raise AwfError(f"run {run_id} is over ({state.status}): {state.reason}")
+        kill_labelled(run_id)  # whatever a killed process left running would work beside its repetition
+        made = services(state, journal, around)
+        state = _adopted(state, how, made)
+        record = RunResumed(
+            at=made.clock.now(),
+            raised=raised_settings(state, how.raised),
+            repeat=how.repeat,
+            torn=await _restored(state, made),
+        )
+        journal.append(run_id, record)
+        return await _drive(apply(state, record), made, EventKind.RUN_RESUMED)
+
+
+async def _restored(state: State, made: Services) -> str:
+    """Put the workspace back to its last checkpoint; the ref that keeps what was torn, if anything was."""
+    if state.workspace is None:
+        return ""
+    keep_as = f"{state.run_id}/{state.cursor.stage}-{state.cursor.visit}"
+    return await made.workspaces.restore(state.workspace, keep_as) or ""
+
+
+def _adopted(state: State, how: Resume, made: Services) -> State:
+    if how.adopt is None:
+        return state
+    entry, report = how.adopt
+    if report.workflow is None:
+        raise AwfError(f'"{report.source.name}" has errors and cannot be adopted')
+    record = WorkflowAdopted(
+        at=made.clock.now(),
+        file=report.source.name,
+        source=report.source.text,
+        prompts=prompt_texts(entry, report.workflow),
+    )
+    after = apply(state, record)  # refuses a workflow in which the run's place is gone, before it is recorded
+    made.journal.append(state.run_id, record)
+    return after
+
+
+async def _drive(state: State, made: Services, beginning: EventKind) -> RunResult:
+    cursor = state.cursor
+    made.plugins.tell(beginning, state, cursor.stage, cursor.visit, goal=state.goal, workflow=state.workflow.name)
+    state = await Driver(state, made).drive()
+    result = result_of(state, made.journal)
+    made.plugins.tell(_ENDINGS[state.status], state, state.cursor.stage, state.cursor.visit, **_told(result))
+    return result
+
+
+def _told(result: RunResult) -> dict[str, Any]:
+    return {"status": result.status, "reason": result.reason, "outstanding": result.outstanding}
+
+
+def load_state(journal: Journal, run_id: str) -> State:
+    """Where a run stands, from its records."""
+    return replay(entry.record for entry in journal.entries(run_id))
+
+
+def result_of(state: State, journal: Journal) -> RunResult:
+    """A run's result, with the path it took."""
+    outstanding = len(state.context.list_at(Key.FINDINGS))
+    return RunResult(state.run_id, state.status, path_of(journal, state.run_id), outstanding, state.reason)
+
+
+def path_of(journal: Journal, run_id: str) -> tuple[str, ...]:
+    """The stages of a run in the order they completed; branches in the order of the file, before their stage."""
+    path: list[str] = []
+    for entry in journal.entries(run_id):
+        if isinstance(entry.record, VisitCompleted):
+            path += [branch.stage for branch in entry.record.branches]
+            path.append(entry.record.stage)
+    return tuple(path)
+
+
+def raised_settings(state: State, raised: Mapping[str, str]) -> dict[str, float]:
+    """New values for limits, from `12`, `+10`, `2h` or `+30m`."""
+    return {name: _raised(state, name, value) for name, value in raised.items()}
+
+
+def _raised(state: State, name: str, value: str) -> float:
+    limits = ("max_visits", "max_stages", "max_duration", "max_cost_usd")
+    if name not in limits:
+        raise AwfError(f'"{name}" is no limit', help=f"the limits are {', '.join(limits)}")
+    digits = value.removeprefix("+")
+    try:
+        number = parse_duration(digits).total_seconds() if name == "max_duration" else float(digits)
+    except ValueError:
+        raise AwfError(f'"{value}" is no value for {name}', help=f"write --raise {name}=+10") from None
+    if not value.startswith("+"):
+        return number
+    present = getattr(state.settings, name)
+    base = present.total_seconds() if hasattr(present, "total_seconds") else present
+    return number + (base or 0)

@@ -1,0 +1,88 @@
+"""Puts a run together: the only place that knows every part."""
+
+import asyncio
+import random
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.app.backends import Backends
+from pipeline.app.people import Answers, AutoApprove, FirstOf
+from pipeline.backends.environment import agent_environment, child_environment
+from pipeline.backends.process import LocalProcesses
+from pipeline.backends.worktree import GitWorktrees
+from pipeline.engine.events import Listener
+from pipeline.engine.handler import Handler, Job
+from pipeline.engine.ports import Journal
+from pipeline.engine.run import Services
+from pipeline.engine.state import State
+from pipeline.handlers.decision import DecisionHandler
+from pipeline.handlers.exit import ExitHandler
+from pipeline.handlers.human import HumanHandler, People
+from pipeline.handlers.llm import LlmHandler
+from pipeline.handlers.tool import ToolHandler
+from pipeline.handlers.workspace import WorkspaceHandler
+from pipeline.language.model import StageKind
+from pipeline.plugins.manager import PluginManager
+
+
+class SystemClock:
+    """The time of this machine."""
+
+    def now(self) -> float:
+        return time.time()
+
+    async def sleep_until(self, moment: float) -> None:
+        await asyncio.sleep(max(0.0, moment - time.time()))
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a run stands on: the store, the environment, who listens, and who may be asked."""
+
+    store: Path
+    environ: Mapping[str, str]
+    listeners: tuple[Listener, ...] = ()
+    people: tuple[People, ...] = ()
+
+
+def services(state: State, journal: Journal, around: Surroundings) -> Services:
+    """Everything the driver of one run needs."""
+    clock = SystemClock()
+    plugins = PluginManager(clock.now, around.listeners)
+    plugins.load_installed()
+    processes = LocalProcesses(label=state.run_id)
+    worktrees = GitWorktrees(around.store / "worktrees", dict(around.environ))
+    backends = Backends(state.options, processes, plugins.backends())
+
+    def summary(job: Job) -> str:
+        return "\n\n".join(plugins.sections(job.stage, job.visit, job.state))
+
+    def tool_environment(names: Collection[str]) -> Mapping[str, str]:
+        return child_environment(around.environ, extra_names=names)
+
+    def for_agent(provider: str | None) -> Mapping[str, str]:
+        return agent_environment(around.environ, provider, ())
+
+    workspace = WorkspaceHandler(worktrees)
+    handlers: dict[StageKind, Handler] = {
+        StageKind.LLM: LlmHandler(backends.choose, summary, for_agent),
+        StageKind.TOOL: ToolHandler(processes, tool_environment),
+        StageKind.HUMAN: HumanHandler(FirstOf(_people(state, around.people)), clock.now),
+        StageKind.DECISION: DecisionHandler(),
+        StageKind.WORKSPACE_CREATE: workspace,
+        StageKind.WORKSPACE_MERGE: workspace,
+        StageKind.WORKSPACE_CLEANUP: workspace,
+        StageKind.EXIT: ExitHandler(),
+    }
+    handlers.update(plugins.handlers())
+    return Services(journal, handlers, plugins, clock, random.random, worktrees, around.store)
+
+
+def _people(state: State, present: Sequence[People]) -> list[People]:
+    """Who is asked, in this order: the answers the run was started with, a word in advance, whoever is there."""
+    people: list[People] = [Answers(state.options.get("answers") or {})]
+    if state.options.get("auto_approve"):
+        people.append(AutoApprove())
+    return [*people, *present]

@@ -1,0 +1,78 @@
+"""Running a run from the command line: signals, what is shown meanwhile, and how it ends."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipeline.app.runs import RunResult
+from pipeline.app.wiring import Surroundings
+from pipeline.cli.asking import TerminalPerson
+from pipeline.engine.events import Event, EventKind, Listener
+from pipeline.engine.ports import Journal
+from pipeline.handlers.human import People
+from pipeline.journal.sqlite import SqliteJournal
+from pipeline.observe.progress import PlainLines, screen
+
+Run = Callable[[Journal, Surroundings], Coroutine[Any, Any, RunResult]]
+
+
+def drive(run: Run, store: Path, *, as_json: bool) -> int:
+    """Drive a run to where it stops and tell how it ended."""
+    journal = SqliteJournal(store)
+    try:
+        if as_json:
+            result = asyncio.run(_until_stopped(run(journal, _around(store, (_print_event,), ()))))
+            click.echo(json.dumps(result.as_event()))
+        else:
+            result = _watched(run, journal, store)
+    finally:
+        journal.close()
+    return result.exit_code
+
+
+def _watched(run: Run, journal: Journal, store: Path) -> RunResult:
+    """With a live view on a terminal, plain lines elsewhere; a person at the terminal can be asked."""
+    with contextlib.ExitStack() as stack:
+        view = stack.enter_context(screen()) if sys.stderr.isatty() else PlainLines(sys.stderr)
+        people = (TerminalPerson(view.step_aside, view.come_back),) if sys.stdin.isatty() else ()
+        result = asyncio.run(_until_stopped(run(journal, _around(store, (view.listen,), people))))
+    click.echo(closing(result))
+    return result
+
+
+def _around(store: Path, listeners: tuple[Listener, ...], people: tuple[People, ...]) -> Surroundings:
+    return Surroundings(store=store, environ=dict(os.environ), listeners=listeners, people=people)
+
+
+async def _until_stopped(work: Coroutine[Any, Any, RunResult]) -> RunResult:
+    """Run until it stops by itself, or a signal stops it; a run that is stopping is not stopped again."""
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    return await task
+
+
+def _print_event(event: Event) -> None:
+    if event.event is not EventKind.RUN_COMPLETED:  # the result says it
+        click.echo(json.dumps(event.flat(), default=str))
+
+
+def closing(result: RunResult) -> str:
+    """The last lines a person reads: how it ended, and what to do next."""
+    words = f"run {result.run_id}: {result.status}"
+    if result.reason:
+        words += f" ({result.reason})"
+    if result.outstanding:
+        words += f"\n{result.outstanding} findings are outstanding: awf context {result.run_id} review.findings"
+    if not result.status.final:
+        words += f"\ngo on with: awf resume {result.run_id}"
+    return words

@@ -1,0 +1,14 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+
+import click
+
+store_option = click.option(
+    "--store",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(".awf"),
+    show_default=True,
+    help="Where runs live.",
+)
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -1,0 +1,59 @@
+"""A journal that lasts as long as its process, for tests and dry runs. It keeps what it would write, as bytes."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+
+from pipeline.engine.ports import Entry, JournalError, RunIsOwned, UnknownRun
+from pipeline.engine.records import AnyRecord
+from pipeline.journal.ids import check_run_id
+from pipeline.journal.records import decode, encode
+
+
+class MemoryJournal:
+    """Runs in memory."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, list[bytes]] = {}
+        self._owned: set[str] = set()
+
+    def create(self, run_id: str, record: AnyRecord) -> None:
+        check_run_id(run_id)
+        if run_id in self._runs:
+            raise JournalError(f"there is already a run {run_id}")
+        self._runs[run_id] = [encode(record)]
+
+    def append(self, run_id: str, record: AnyRecord, *, durable: bool = True) -> int:  # noqa: ARG002  # one kind here
+        bodies = self._bodies(run_id)
+        bodies.append(encode(record))
+        return len(bodies)
+
+    def entries(self, run_id: str, after: int = 0) -> Iterator[Entry]:
+        numbered = enumerate(self._bodies(run_id), start=1)
+        return (Entry(seq, decode(body, run_id, seq)) for seq, body in islice(numbered, after, None))
+
+    def last(self, run_id: str) -> Entry:
+        bodies = self._bodies(run_id)
+        return Entry(len(bodies), decode(bodies[-1], run_id, len(bodies)))
+
+    def runs(self) -> Sequence[str]:
+        return tuple(self._runs)
+
+    @contextmanager
+    def own(self, run_id: str) -> Iterator[None]:
+        check_run_id(run_id)
+        if run_id in self._owned:
+            raise RunIsOwned(f"run {run_id} is being run by this process; wait for it or stop it")
+        self._owned.add(run_id)
+        try:
+            yield
+        finally:
+            self._owned.discard(run_id)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _bodies(self, run_id: str) -> list[bytes]:
+        if run_id not in self._runs:
+            raise UnknownRun(f"there is no run {run_id}")
+        return self._runs[run_id]

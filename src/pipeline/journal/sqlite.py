@@ -1,0 +1,162 @@
+"""The journal in an SQLite database: an append is one commit of one row, and nothing is ever updated.
+
+A durable record is synchronised to the disk before `append` returns. The others are only handed to the system, which
+keeps them when the process is killed; the next durable commit synchronises them as well.
+"""
+
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from pipeline.engine.ports import Entry, JournalError, UnknownRun
+from pipeline.engine.records import AnyRecord
+from pipeline.journal.failures import told
+from pipeline.journal.ids import check_run_id
+from pipeline.journal.lock import owned
+from pipeline.journal.records import damaged, decode, encode
+from pipeline.journal.store import DATABASE, exists, identity, open_database, prepare
+
+_RUN_BITS = 32  # an id is the run's number, shifted by these, and the record's number
+_BATCH = 100  # records read at once, so that no read stays open while somebody uses them
+_SEQ = (1 << _RUN_BITS) - 1
+_NEWEST = "SELECT max(id) FROM records WHERE id > ? AND id < ?"
+_SELECT = "SELECT id, crc, CAST(body AS BLOB) FROM records WHERE id > ? AND id < ? ORDER BY id"
+
+
+class SqliteJournal:
+    """The runs of one store. The store is made when the first run is created; until then there are none."""
+
+    def __init__(self, directory: Path, *, now: Callable[[], float] = time.time) -> None:
+        self._directory = directory.absolute()
+        self._path = self._directory / DATABASE
+        self._now = now
+        self._database: sqlite3.Connection | None = None
+        self._identity: tuple[tuple[int, int], ...] = ()
+        self._numbers: dict[str, int] = {}  # of runs; they never change
+
+    def create(self, run_id: str, record: AnyRecord) -> None:
+        check_run_id(run_id)
+        body = encode(record)
+        with told(self._path):
+            prepare(self._directory)
+        with self._committing(durable=True) as database:
+            if self._found(run_id) is not None:
+                raise JournalError(f"there is already a run {run_id}")
+            number = database.execute("INSERT INTO runs (name) VALUES (?)", (run_id,)).lastrowid or 0
+            _insert(database, _id(number, 1), body)
+
+    def append(self, run_id: str, record: AnyRecord, *, durable: bool = True) -> int:
+        body = encode(record)
+        number = self._number(run_id)
+        with self._committing(durable=durable) as database:
+            newest: int | None = database.execute(_NEWEST, _ids(number)).fetchone()[0]
+            if newest is None:
+                raise damaged(run_id, 1, "it is missing")
+            _insert(database, newest + 1, body)
+        return newest + 1 & _SEQ
+
+    def entries(self, run_id: str, after: int = 0) -> Iterator[Entry]:
+        return self._entries(run_id, self._number(run_id), after)
+
+    def last(self, run_id: str) -> Entry:
+        number = self._number(run_id)
+        rows = self._rows(f"{_SELECT} DESC LIMIT 1", _ids(number))
+        if not rows:
+            raise damaged(run_id, 1, "it is missing")
+        return _entry(run_id, rows[0])
+
+    def runs(self) -> Sequence[str]:
+        return tuple(str(row[0]) for row in self._rows("SELECT name FROM runs ORDER BY number"))
+
+    def own(self, run_id: str) -> AbstractContextManager[None]:
+        check_run_id(run_id)
+        return owned(self._directory / "locks", run_id, self._now)
+
+    def close(self) -> None:
+        database, self._database = self._database, None
+        self._numbers.clear()
+        if database is not None:
+            with told(self._path):
+                database.close()
+
+    def _entries(self, run_id: str, number: int, after: int) -> Iterator[Entry]:
+        while rows := self._rows(f"{_SELECT} LIMIT {_BATCH}", _ids(number, after)):
+            for row in rows:
+                entry = _entry(run_id, row)
+                if entry.seq != after + 1:
+                    raise damaged(run_id, after + 1, "it is missing")
+                yield entry
+                after = entry.seq
+
+    def _number(self, run_id: str) -> int:
+        number = self._numbers.get(run_id)
+        if number is None:
+            number = self._found(run_id)
+        if number is None:
+            raise UnknownRun(f"there is no run {run_id} in {self._directory}")
+        self._numbers[run_id] = number
+        return number
+
+    def _found(self, run_id: str) -> int | None:
+        rows = self._rows("SELECT number FROM runs WHERE name = ?", (run_id,))
+        return int(rows[0][0]) if rows else None
+
+    def _rows(self, query: str, values: tuple[int | str, ...] = ()) -> list[tuple[Any, ...]]:
+        with told(self._path):
+            if self._database is None and not exists(self._path):
+                return []
+            return self._opened().execute(query, values).fetchall()
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._database is None:
+            self._database = open_database(self._path)
+            self._database.execute("SELECT count(*) FROM (SELECT 1 FROM runs LIMIT 1)")  # opens the log too
+            self._identity = identity(self._path)
+        return self._database
+
+    @contextmanager
+    def _committing(self, *, durable: bool) -> Iterator[sqlite3.Connection]:
+        with told(self._path):
+            database = self._opened()
+            self._check_identity()
+            # NORMAL, not OFF: it costs a commit nothing, and without it a power failure could take older records along.
+            database.execute("PRAGMA synchronous=FULL" if durable else "PRAGMA synchronous=NORMAL")
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                yield database
+                database.execute("COMMIT")
+            finally:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+
+    def _check_identity(self) -> None:
+        if identity(self._path) != self._identity:
+            raise JournalError(
+                f"{self._path} was removed or replaced while the run was at it, so nothing more was recorded",
+                help="put the store back where it was, and resume the run",
+            )
+
+
+def _id(number: int, seq: int) -> int:
+    return number << _RUN_BITS | seq
+
+
+def _ids(number: int, after: int = 0) -> tuple[int, int]:
+    """What the ids of a run's records lie between."""
+    return _id(number, after), _id(number + 1, 0)
+
+
+def _insert(database: sqlite3.Connection, id: int, body: bytes) -> None:
+    database.execute("INSERT INTO records VALUES (?, ?, CAST(? AS TEXT))", (id, zlib.crc32(body, id & _SEQ), body))
+
+
+def _entry(run_id: str, row: tuple[Any, ...]) -> Entry:
+    id, crc, body = row
+    seq = id & _SEQ
+    if zlib.crc32(body, seq) != crc:
+        raise damaged(run_id, seq, "its checksum does not match")
+    return Entry(seq, decode(body, run_id, seq))

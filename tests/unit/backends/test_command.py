@@ -1,0 +1,73 @@
+"""Any program as an agent."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pipeline.backends.command import CommandBackend
+from pipeline.engine.agent import AgentEvent, AgentStatus, ErrorKind, Limits, Request, Result
+
+from .conftest import PATH, Bench
+
+
+def ask(bench: Bench, *argv: str, events: list[AgentEvent] | None = None, **options: Any) -> Result:
+    """What a program answers to a request."""
+    defaults = {"stage": "build", "visit": 1, "attempt": 1, "review": False, "prompt": "Do it.\n"}
+    there = {"cwd": bench.cwd, "artifacts": bench.artifacts, "env": {"PATH": PATH}}
+    request = Request(**{**defaults, **there, **options})
+    heard: list[AgentEvent] = [] if events is None else events
+    return asyncio.run(CommandBackend(argv, bench.processes).run(request, heard.append))
+
+
+def test_the_answer_is_what_the_program_writes(bench: Bench) -> None:
+    """The prompt is on its standard input, the answer on its standard output, and each line is told."""
+    events: list[AgentEvent] = []
+    result = ask(bench, "cat", "-", events=events, prompt="one\ntwo\N{LINE SEPARATOR}three\n")
+    assert result == Result(AgentStatus.OK, "one\ntwo\N{LINE SEPARATOR}three\n", exit_code=0, argv=("cat", "-"))
+    said = ["one", "two\N{LINE SEPARATOR}three"]
+    assert events == [AgentEvent("started"), *(AgentEvent("text", line) for line in said)]
+
+
+def test_a_failure_has_the_program_s_last_words(bench: Bench) -> None:
+    """An exit code other than 0 is an error with the last line of the standard error."""
+    result = ask(bench, "sh", "-c", "echo half; echo why >&2; echo no key >&2; echo >&2; exit 7")
+    assert (result.status, result.exit_code, result.text) == (AgentStatus.ERROR, 7, "half\n")
+    assert result.error is not None
+    assert result.error.kind is ErrorKind.UNKNOWN
+    assert result.error.message == '"sh" exited with code 7: no key'
+
+
+def test_a_failure_without_a_word_is_told_too(bench: Bench) -> None:
+    """Silence on the standard error is said to be silence."""
+    result = ask(bench, "false")
+    assert result.error is not None
+    assert result.error.message == '"false" exited with code 1: it said nothing on its standard error'
+
+
+@pytest.mark.parametrize(
+    ("limits", "status"), [(Limits(timeout=0.2), AgentStatus.TIMEOUT), (Limits(idle=0.2), AgentStatus.IDLE)]
+)
+def test_a_limit_has_its_status(bench: Bench, limits: Limits, status: AgentStatus) -> None:
+    """Too long in all and too long silent are told apart."""
+    assert ask(bench, "sleep", "1000", limits=limits).status is status
+
+
+def test_a_program_that_is_not_there_is_an_error(bench: Bench) -> None:
+    """It could not be started, and that is said."""
+    result = ask(bench, "no-such-agent")
+    assert result.error is not None
+    assert (result.error.kind, result.status) == (ErrorKind.SPAWN, AgentStatus.ERROR)
+    assert '"no-such-agent" was not found' in result.error.message
+
+
+def test_a_program_that_was_killed_is_an_error(bench: Bench) -> None:
+    """A signal from elsewhere is named."""
+    result = ask(bench, "sh", "-c", "kill -9 $$")
+    assert result.error is not None
+    assert (result.error.kind, result.error.message) == (ErrorKind.KILLED, '"sh" was killed by SIGKILL')
+
+
+def test_a_long_answer_is_cut(bench: Bench) -> None:
+    """The text ends at the limit; the note about the rest is not part of it."""
+    assert ask(bench, "cat", prompt="0123456789", limits=Limits(output_bytes=4)).text == "0123"

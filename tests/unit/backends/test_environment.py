@@ -1,0 +1,71 @@
+"""Which variables reach a program."""
+
+import pytest
+
+from pipeline.backends.environment import PROVIDER_KEYS, agent_environment, child_environment
+
+SECRETS = (
+    "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN ANTHROPIC_OAUTH_TOKEN CLAUDE_CODE_OAUTH_TOKEN OPENAI_API_KEY CODEX_API_KEY "
+    "GEMINI_API_KEY GOOGLE_API_KEY GOOGLE_APPLICATION_CREDENTIALS OPENROUTER_API_KEY AWS_SECRET_ACCESS_KEY AWS_PROFILE "
+    "AZURE_OPENAI_API_KEY GH_TOKEN GITHUB_TOKEN GITLAB_TOKEN NPM_TOKEN PYPI_TOKEN TWINE_PASSWORD DATABASE_URL "
+    "SSH_AUTH_SOCK MY_SECRET MY_TOKEN MY_PASSWORD MY_CREDENTIALS XDG_TOKEN LC_PASSWORD XDG_api_key "
+    "CLAUDE_CODE_MESSAGING_SOCKET CLAUDE_CODE_MESSAGING_TOKEN ANTHROPIC_BASE_URL OPENAI_BASE_URL "
+    "CLAUDECODE CLAUDE_CODE_ENTRYPOINT AI_AGENT OPENCODE GEMINI_CLI CODEX_SANDBOX CODEX_SANDBOX_NETWORK_DISABLED"
+)
+NEEDED = (
+    "PATH HOME USER LOGNAME SHELL LANG LC_ALL LC_CTYPE TERM TMPDIR TZ XDG_CONFIG_HOME XDG_RUNTIME_DIR "
+    "SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS "
+    "HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy"
+)
+
+
+def base(names: str) -> dict[str, str]:
+    return {name: f"value of {name}" for name in names.split()}
+
+
+def test_what_every_program_needs_is_passed() -> None:
+    """Paths, locale, certificates and proxies reach a tool with their values."""
+    assert child_environment(base(NEEDED)) == base(NEEDED)
+
+
+def test_everything_else_is_kept_back() -> None:
+    """No secret, no address of a provider, no sign of an outer agent, and nothing unknown reaches a tool."""
+    assert child_environment(base(f"{SECRETS} EDITOR MY_SETTING AWF_PROCESS")) == {}
+
+
+@pytest.mark.parametrize("name", SECRETS.split())
+def test_a_named_variable_is_passed(name: str) -> None:
+    """Whoever names a variable in full gets it, a secret too."""
+    assert child_environment(base(SECRETS), extra_names=[name]) == base(name)
+
+
+def test_a_pattern_lets_no_secret_through() -> None:
+    """A pattern passes what it matches, except what must be named in full."""
+    given = base("MY_SETTING MY_TOKEN CLAUDE_CODE_ENTRYPOINT")
+    assert child_environment(given, extra_names=["MY_*", "CLAUDE_CODE_*"]) == base("MY_SETTING")
+
+
+def test_a_named_variable_that_is_not_set_is_left_out() -> None:
+    """A name does not make a value."""
+    assert child_environment({}, extra_names=["MY_TOKEN"]) == {}
+
+
+@pytest.mark.parametrize("provider", PROVIDER_KEYS)
+def test_an_agent_gets_the_keys_of_its_provider(provider: str) -> None:
+    """Its own provider's, and no other's."""
+    every_key = base(" ".join(key for keys in PROVIDER_KEYS.values() for key in keys))
+    own = PROVIDER_KEYS[provider]
+    assert agent_environment(every_key, provider) == base(" ".join(own))
+    assert agent_environment(every_key, provider.upper()).keys() == set(own)
+
+
+def test_a_provider_that_is_not_known_has_its_key_by_custom() -> None:
+    """NAME_API_KEY is what everybody calls it."""
+    given = base("MISTRAL_API_KEY FIRE_WORKS_API_KEY OPENAI_API_KEY")
+    assert agent_environment(given, "mistral") == base("MISTRAL_API_KEY")
+    assert agent_environment(given, "fire-works") == base("FIRE_WORKS_API_KEY")
+
+
+def test_no_provider_has_no_keys() -> None:
+    """An agent whose provider is not known gets what a tool gets, and what is named."""
+    assert agent_environment(base(f"{SECRETS} PATH"), None, ["MY_TOKEN"]) == base("PATH MY_TOKEN")

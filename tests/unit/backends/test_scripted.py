@@ -1,0 +1,174 @@
+"""The backend that answers from a file."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.backends.scripted import ScriptedBackend, load_script
+from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, ErrorKind, Limits, Request, Result
+from pipeline.engine.outcome import Usage
+from pipeline.errors import AwfError
+
+
+def ask(script: object, tmp_path: Path, **options: Any) -> Result:
+    """What a script answers to a request."""
+    defaults = {"stage": "build", "visit": 1, "attempt": 1, "review": False, "prompt": ""}
+    request = Request(**{**defaults, "cwd": tmp_path, "artifacts": tmp_path, **options})
+    return asyncio.run(ScriptedBackend(load_script(json.dumps(script))).run(request, lambda _: None))
+
+
+def test_replies_are_given_by_visit_and_the_last_repeats(tmp_path: Path) -> None:
+    """A list is one reply for each visit."""
+    answers = [ask({"build": ["one", "two"]}, tmp_path, visit=visit).text for visit in (1, 2, 3, 50)]
+    assert answers == ["one", "two", "two", "two"]
+
+
+def test_one_text_is_for_every_visit(tmp_path: Path) -> None:
+    """A plain text needs no list."""
+    assert [ask({"build": "always"}, tmp_path, visit=visit).text for visit in (1, 9)] == ["always", "always"]
+
+
+def test_a_stage_with_no_entry_completes(tmp_path: Path) -> None:
+    """It says so, and a review passes."""
+    assert ask({}, tmp_path) == Result(AgentStatus.OK, "Completed: build")
+    assert ask({}, tmp_path, review=True).text == "Completed: build\n[STATUS: success]"
+
+
+def test_an_empty_answer_is_an_answer(tmp_path: Path) -> None:
+    """An agent that says nothing can be played."""
+    assert ask({"build": ""}, tmp_path) == Result(AgentStatus.OK, "")
+
+
+def test_an_object_is_an_outcome(tmp_path: Path) -> None:
+    """It is handed on as it stands; its response and usage stand in the result too."""
+    outcome = {
+        "status": "fail",
+        "reason": "no tests",
+        "response": "Bad.",
+        "context_updates": {"build.risk": "high"},
+        "preferred_label": "again",
+        "next": "fix",
+        "usage": {"input_tokens": 10, "output_tokens": 2, "cost_usd": 0.5},
+    }
+    result = ask({"build": [outcome]}, tmp_path)
+    assert result.outcome == outcome
+    assert (result.status, result.text) == (AgentStatus.OK, "Bad.")
+    assert result.usage == Usage(input_tokens=10, output_tokens=2, cost_usd=0.5)
+
+
+def test_a_delay_comes_before_the_reply(tmp_path: Path) -> None:
+    """The wait can be cancelled, and a short one ends with the reply."""
+    assert ask({"build": {"delay": "1ms", "reply": "late"}}, tmp_path).text == "late"
+
+    async def cancel() -> None:
+        backend = ScriptedBackend({"build": {"delay": "1h", "reply": "never"}})
+        started = asyncio.Event()
+        request = Request("build", 1, 1, False, "", tmp_path, tmp_path)
+        task = asyncio.create_task(backend.run(request, lambda _: started.set()))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+
+
+@pytest.mark.parametrize(
+    ("limits", "status"), [(Limits(timeout=0.01), AgentStatus.TIMEOUT), (Limits(idle=0.01), AgentStatus.IDLE)]
+)
+def test_a_delay_can_be_too_long(tmp_path: Path, limits: Limits, status: AgentStatus) -> None:
+    """The limits of a stage hold for a scripted agent as for any other."""
+    assert ask({"build": {"delay": "1h", "reply": "never"}}, tmp_path, limits=limits) == Result(status)
+
+
+@pytest.mark.parametrize("kind", ErrorKind)
+def test_a_refusal_can_be_played(tmp_path: Path, kind: ErrorKind) -> None:
+    """An error fails as an agent would that was refused."""
+    result = ask({"build": {"error": kind, "message": "no"}}, tmp_path)
+    assert result == Result(AgentStatus.ERROR, error=AgentError(kind, "no"))
+
+
+def test_a_reply_can_write_files(tmp_path: Path) -> None:
+    """Files are there before the answer, in directories that are made for them."""
+    script = {"build": {"write": {"src/new.py": "x = 1\r\n", "README": "é"}, "delay": "1ms", "reply": "done"}}
+    assert ask(script, tmp_path).text == "done"
+    assert (tmp_path / "src/new.py").read_bytes() == b"x = 1\r\n"
+    assert (tmp_path / "README").read_text(encoding="utf-8") == "é"
+
+
+def test_writing_needs_no_reply(tmp_path: Path) -> None:
+    """What is not said is what a stage with no entry says."""
+    assert ask({"build": {"write": {"a": "b"}}}, tmp_path).text == "Completed: build"
+
+
+def test_a_link_does_not_lead_out(tmp_path: Path) -> None:
+    """A file that would land outside is refused, and none of the others is written."""
+    cwd = tmp_path / "cwd"
+    cwd.mkdir()
+    (cwd / "out").symlink_to(tmp_path)
+    result = ask({"build": {"write": {"fine": "x", "out/evil": "x"}}}, tmp_path, cwd=cwd)
+    assert result.error is not None
+    assert result.error.kind is ErrorKind.DENIED
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["cwd", "out"]
+
+
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    """A directory in its place, half a character, a loop of links: the script is at fault, nothing is raised."""
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    for files in ({"taken": "x"}, {"a": "\ud800"}, {"loop/b": "x"}):
+        result = ask({"build": {"write": files}}, tmp_path)
+        assert result.error is not None
+        assert result.error.kind is ErrorKind.CONFIG
+
+
+def test_what_happens_is_told(tmp_path: Path) -> None:
+    """A listener hears of the start and of the text."""
+    events: list[AgentEvent] = []
+    request = Request("build", 1, 1, False, "", tmp_path, tmp_path)
+    asyncio.run(ScriptedBackend({"build": "hello"}).run(request, events.append))
+    assert events == [AgentEvent("started"), AgentEvent("text", "hello")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "the script is not JSON"),
+        ("[" * 100_000, "the script is not JSON"),
+        ('{"a": NaN}', "NaN is not a JSON value"),
+        ('{"a": "x", "a": "y"}', '"a" is written twice'),
+        ("[]", "the script is a list, not an object"),
+        ('{"rev": []}', '"rev" is an empty list'),
+        ('{"rev": 3}', '"rev": a reply is text or an object, not a number'),
+        ('{"rev": ["fine", null]}', '"rev", visit 2: a reply is text or an object, not null'),
+        ('{"rev": [["x"]]}', '"rev", visit 1: a reply is text or an object, not a list'),
+        ('{"rev": {"delay": 2, "reply": "x"}}', '"rev": a delay is text with a unit, such as "2s", not a number'),
+        ('{"rev": {"delay": "2 sec", "reply": "x"}}', '"rev": the delay "2 sec" is not a duration'),
+        ('{"rev": {"delay": "2s", "reply": true}}', '"rev": a reply is text or an object, not a truth value'),
+        ('{"rev": {"delay": "2s", "status": "fail"}}', '"status" has no meaning here'),
+        ('{"rev": {"error": "tired"}}', '"tired" is no kind of error; there are auth, rate_limit'),
+        ('{"rev": {"error": "auth", "message": 1}}', '"message" is text, not a number'),
+        ('{"rev": {"write": ["x"]}}', '"write" is an object of paths and their texts'),
+        ('{"rev": {"write": {"../x": ""}}}', 'may not leave the directory of the stage, as "../x" would'),
+        ('{"rev": {"write": {"/x": ""}}}', 'as "/x" would'),
+        ('{"rev": {"write": {".": ""}}}', 'as "." would'),
+        ('{"rev": {}}', '"rev": an outcome has a "status", which is one of success, fail'),
+        ('{"rev": {"status": "passed"}}', 'an outcome has a "status"'),
+        ('{"rev": {"status": "fail", "resaon": "x"}}', '"resaon" has no meaning here; there are status, reason'),
+        ('{"rev": {"status": "fail", "reason": ["x"]}}', '"reason" is text, not a list'),
+        ('{"rev": {"status": "fail", "context_updates": []}}', '"context_updates" is an object, not a list'),
+        ('{"rev": {"status": "fail", "usage": 1}}', '"usage" is an object, not a number'),
+        ('{"rev": {"status": "fail", "usage": {"tokens": 1}}}', '"tokens" has no meaning here'),
+        ('{"rev": {"status": "fail", "usage": {"input_tokens": 1.5}}}', "whole number from 0 up, not 1.5"),
+        ('{"rev": {"status": "fail", "usage": {"cost_usd": -1}}}', '"cost_usd" is a number from 0 up, not -1'),
+        ('{"rev": {"status": "fail", "usage": {"input_tokens": true}}}', "whole number from 0 up, not true"),
+    ],
+)
+def test_a_wrong_script_is_refused(text: str, said: str) -> None:
+    """The stage and what is wrong with its reply are named before anything runs."""
+    with pytest.raises(AwfError) as refused:
+        load_script(text)
+    assert said in refused.value.message
