@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pipeline.backends.checkout import record
-from pipeline.backends.git import USAGE, Git, refused, unbroken
+from pipeline.backends.git import USAGE, Git, refused, signed, unbroken
 from pipeline.backends.place import scratch
 from pipeline.engine.workspace import Merge, WorkspaceError
 
@@ -49,7 +49,7 @@ async def _merged_aside(git: Git, head: str, tip: str, place: Path) -> tuple[str
     # Before version 2.38 git can merge only in a worktree: so in one that is nobody's.
     await git.run("worktree", "add", "--force", "--detach", str(place), head)
     try:
-        return await _merged_in(git.within(place), tip)
+        return await _merged_in(await signed(git.within(place)), tip)
     finally:
         await git.run("worktree", "remove", "--force", str(place))
 

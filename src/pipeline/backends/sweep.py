@@ -17,7 +17,7 @@ from pathlib import Path
 MARKER = "AWF_PROCESS"
 _ENTRY = f"{MARKER}=".encode()
 _PROC = Path("/proc")
-_PAUSE = 0.02  # seconds between two looks
+_PAUSE = 0.01  # seconds between two looks
 _PATIENCE = 10.0  # a process stuck in the kernel dies when the kernel lets it; nobody need wait for that
 
 
@@ -56,8 +56,8 @@ def stop(leader: int, token: str, grace: float) -> None:
     It blocks. The leader must not have been reaped, or its id might by now be another's.
     """
     hunt = _Hunt(lambda process: process.session == leader or marker(process.pid) == token)
-    pass  # who descends from whom is lost once the parents are gone
     if grace > 0:
+        hunt.alive()  # who descends from whom is lost once the parents are gone
         _signal_group(leader, signal.SIGTERM)
         _await_group(leader, grace)
     _signal_group(leader, signal.SIGKILL)

@@ -1,11 +1,12 @@
 """Records as bytes: one JSON object each, with the version of the format. Every past version stays readable.
 
 A long text that occurs more than once in a record, as an answer does in several context keys, is written once: the
-record then has a pool `texts`, and `{"$text": n}` stands for its n-th text.
+record then has `texts`, and `{"$text": n}` stands for the n-th of them. `places` lists where these references are, so
+that reading need not search for them, and a value that only looks like one is left alone.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,24 +16,20 @@ from pipeline.engine.ports import JournalError
 from pipeline.engine.records import AnyRecord
 
 VERSION = 1
+Path = tuple[str | int, ...]  # the way to a value, through keys and indices
+
 LONG = 200  # characters of a text that is worth a place in the pool
 
-_REFERENCE = "text"  # behind one `$`; a genuine key of that form gets one `$` more
-_CONTAINERS = (dict, list, tuple)
-_NUMBERS = (int, float)  # and bool
 _adapter: TypeAdapter[AnyRecord] = TypeAdapter(AnyRecord)
 
 
 def encode(record: AnyRecord) -> bytes:
     """A record as UTF-8 JSON; raises JournalError when it holds what JSON cannot say."""
+    texts: dict[str, list[Path]] = {}
     try:
-        data = record.model_dump(warnings="error")
-        texts = _repeated(data)
-        if not texts:
-            return _dumped({"v": VERSION, **data})
-        places = {text: place for place, text in enumerate(texts)}
-        return _dumped({"v": VERSION, "texts": texts, **_pooled(data, places)})
-    except (TypeError, ValueError, RecursionError, PydanticSerializationError) as error:
+        data = _plain(record.model_dump(), (), texts)
+        return _dumped({"v": VERSION, **_pooled(data, texts), **data})
+    except (TypeError, ValueError, RecursionError) as error:
         raise JournalError(f"a {record.kind} record cannot be written down: {error}") from error
 
 
@@ -46,12 +43,12 @@ def decode(body: bytes, run_id: str, seq: int) -> AnyRecord:
         raise damaged(run_id, seq, "it is not a JSON object")
     _check_version(data.pop("v", None), run_id, seq)
     try:
-        if (texts := data.pop("texts", None)) is not None:
-            data = _restored(data, texts)
+        if "texts" in data:
+            _restore(data, data.pop("texts"), data.pop("places"))
         return _adapter.validate_python(data)
     except ValidationError as error:
         raise damaged(run_id, seq, _first_problem(error)) from error
-    except (LookupError, TypeError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         raise damaged(run_id, seq, "it refers to a text that it does not have") from error
 
 
@@ -93,56 +90,43 @@ def _loaded(body: bytes) -> Any:
         return json.loads(body)
 
 
-def _repeated(data: dict[str, Any]) -> list[str]:
-    """The long texts that occur more than once, in order; raises TypeError for what is not JSON."""
-    times: dict[str, int] = {}
-    remaining: list[Any] = [data]
-    while remaining:
-        for value in _inner(remaining.pop()):
-            if isinstance(value, str):
-                if len(value) >= LONG:
-                    times[value] = times.get(value, 0) + 1
-            elif isinstance(value, _CONTAINERS):
-                remaining.append(value)
-            elif value is not None and not isinstance(value, _NUMBERS):
-                raise TypeError(f"{value!r:.80} is not a JSON value")
-    return [text for text, count in times.items() if count > 1]
-
-
-def _inner(container: Any) -> Iterable[Any]:
-    if not isinstance(container, dict):
-        return container  # type: ignore[no-any-return]  # a list or a tuple
-    for key in container:
-        if not isinstance(key, str):
-            raise TypeError(f"the key {key!r:.80} is not a text")
-    return container.values()
-
-
-def _pooled(value: Any, places: dict[str, int]) -> Any:
+def _plain(value: Any, path: Path, texts: dict[str, list[Path]]) -> Any:
+    """A copy in dicts and lists, noting where its long texts are; raises TypeError for what is not JSON."""
     if isinstance(value, str):
-        return {f"${_REFERENCE}": places[value]} if value in places else value
+        if len(value) >= LONG:
+            texts.setdefault(value, []).append(path)
+        return value
     if isinstance(value, dict):
-        return {_escaped(key, value): _pooled(inner, places) for key, inner in value.items()}
+        return {_checked(key): _plain(inner, (*path, key), texts) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_pooled(inner, places) for inner in value]
-    return value
+        return [_plain(inner, (*path, index), texts) for index, inner in enumerate(value)]
+    if value is None or isinstance(value, (int, float)):
+        return value
+    raise TypeError(f"{value!r:.80} is not a JSON value")
 
 
-def _escaped(key: str, owner: dict[str, Any]) -> str:
-    return f"${key}" if len(owner) == 1 and _is_reference(key) else key
+def _checked(key: object) -> str:
+    if isinstance(key, str):
+        return key
+    raise TypeError(f"the key {key!r:.80} is not a text")
 
 
-def _is_reference(key: str) -> bool:
-    return key.startswith("$") and key.lstrip("$") == _REFERENCE
+def _pooled(data: Any, texts: dict[str, list[Path]]) -> dict[str, Any]:
+    """Put references in the place of repeated texts, and give these with their places."""
+    repeated = [(text, paths) for text, paths in texts.items() if len(paths) > 1]
+    places = [(number, *path) for number, (_, paths) in enumerate(repeated) for path in paths]
+    for number, *path in places:
+        _put(data, path, {"$text": number})
+    return {"texts": [text for text, _ in repeated], "places": places} if repeated else {}
 
 
-def _restored(value: Any, texts: list[str]) -> Any:
-    if type(value) is list:
-        return [_restored(inner, texts) if type(inner) in _CONTAINERS else inner for inner in value]
-    if len(value) == 1:
-        ((key, inner),) = value.items()
-        if key == f"${_REFERENCE}":
-            return texts[inner]
-        if _is_reference(key):
-            return {key[1:]: _restored(inner, texts) if type(inner) in _CONTAINERS else inner}
-    return {key: _restored(inner, texts) if type(inner) in _CONTAINERS else inner for key, inner in value.items()}
+def _restore(data: Any, texts: list[str], places: list[list[Any]]) -> None:
+    for number, *path in places:
+        _put(data, path, texts[number])
+
+
+def _put(data: Any, path: Sequence[str | int], value: Any) -> None:
+    *above, last = path
+    for key in above:
+        data = data[key]
+    data[last] = value

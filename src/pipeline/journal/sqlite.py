@@ -18,7 +18,7 @@ from pipeline.journal.failures import told
 from pipeline.journal.ids import check_run_id
 from pipeline.journal.lock import owned
 from pipeline.journal.records import damaged, decode, encode
-from pipeline.journal.store import DATABASE, exists, identity, open_database, prepare
+from pipeline.journal.store import DATABASE, exists, identity, open_database, parts, prepare
 
 _RUN_BITS = 32  # an id is the run's number, shifted by these, and the record's number
 _BATCH = 100  # records read at once, so that no read stays open while somebody uses them
@@ -33,6 +33,7 @@ class SqliteJournal:
     def __init__(self, directory: Path, *, now: Callable[[], float] = time.time) -> None:
         self._directory = directory.absolute()
         self._path = self._directory / DATABASE
+        self._parts = parts(self._path)
         self._now = now
         self._database: sqlite3.Connection | None = None
         self._identity: tuple[tuple[int, int], ...] = ()
@@ -115,7 +116,7 @@ class SqliteJournal:
         if self._database is None:
             self._database = open_database(self._path)
             self._database.execute("SELECT count(*) FROM (SELECT 1 FROM runs LIMIT 1)")  # opens the log too
-            self._identity = identity(self._path)
+            self._identity = identity(self._parts)
         return self._database
 
     @contextmanager
@@ -134,7 +135,7 @@ class SqliteJournal:
                     database.execute("ROLLBACK")
 
     def _check_identity(self) -> None:
-        if identity(self._path) != self._identity:
+        if identity(self._parts) != self._identity:
             raise JournalError(
                 f"{self._path} was removed or replaced while the run was at it, so nothing more was recorded",
                 help="put the store back where it was, and resume the run",

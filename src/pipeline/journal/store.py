@@ -135,10 +135,15 @@ def _copied(path: Path) -> sqlite3.Connection:
         return database
 
 
-def identity(path: Path) -> tuple[tuple[int, int], ...]:
-    """Which files the names of a database and its log stand for; empty when one is missing."""
+def parts(path: Path) -> tuple[Path, ...]:
+    """The files of an open database: itself, its log, and the log's index."""
+    return path, Path(f"{path}-wal"), Path(f"{path}-shm")
+
+
+def identity(files: tuple[Path, ...]) -> tuple[tuple[int, int], ...]:
+    """Which files some names stand for; empty when one is missing."""
     try:
-        seen = [Path(f"{path}{suffix}").stat() for suffix in ("", "-wal", "-shm")]
+        seen = [file.stat() for file in files]
     except FileNotFoundError:
         return ()
     return tuple((status.st_dev, status.st_ino) for status in seen)

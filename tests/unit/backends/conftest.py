@@ -1,6 +1,8 @@
 """Real programs, and a look afterwards at whether anything of them is left."""
 
 import asyncio
+import os
+import signal
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -56,9 +58,14 @@ class Bench:
         """Run a command to its end."""
         return asyncio.run(self.processes.run(command, on_line))
 
-    def pid(self, name: str = "pid") -> int:
+    def pid(self) -> int:
         """The process id that a script wrote down."""
-        return int((self.cwd / name).read_text())
+        return int((self.cwd / "pid").read_text())
+
+    def left(self) -> set[int]:
+        """What still runs of all that was started."""
+        written = [self.pid()] if (self.cwd / "pid").exists() else []
+        return {*labelled(self.label), *filter(alive, written)}
 
 
 @pytest.fixture
@@ -68,6 +75,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.cwd.mkdir()
     made.artifacts.mkdir()
     yield made
-    left = labelled(made.label)
-    sweep.kill_labelled(made.label)
+    left = made.left()
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
     assert not left, "processes were left running"

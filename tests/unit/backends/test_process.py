@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.backends.process import LocalProcesses
 from pipeline.backends.sweep import MARKER
 from pipeline.engine.process import Command, Ending
 
@@ -73,10 +74,11 @@ def test_a_grandchild_is_gone_when_cancellation_is_raised(bench: Bench) -> None:
 def test_a_second_cancellation_changes_nothing(bench: Bench) -> None:
     """Impatience during the grace leaves no process behind."""
     script = f"trap 'echo term' TERM\n{STUBBORN}\nwhile :; do sleep 0.05; done"
+    processes = LocalProcesses(bench.label, grace=1.5)  # longer than anything else would wait
 
     async def cancel_twice() -> None:
         said: asyncio.Queue[bytes] = asyncio.Queue()
-        task = asyncio.create_task(bench.processes.run(bench.shell(script), said.put_nowait))
+        task = asyncio.create_task(processes.run(bench.shell(script), said.put_nowait))
         for expected in (b"ready", b"term"):
             assert await said.get() == expected
             task.cancel()

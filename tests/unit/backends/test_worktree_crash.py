@@ -1,0 +1,259 @@
+"""Worktrees when something dies in the middle: called again, the tree is right and no commit is lost."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.backends.lease import lease
+from pipeline.backends.worktree import GitWorktrees
+from pipeline.engine.workspace import Workspace, WorkspaceError
+
+STEPS = 3
+RUN = """
+import asyncio, os, sys
+from dataclasses import replace
+from pathlib import Path
+from pipeline.backends.worktree import GitWorktrees
+
+async def main(repo, journal):
+    trees = GitWorktrees(repo / ".awf/worktrees", os.environ)
+    workspace = await trees.create(repo, "r1")
+    done = journal.read_text().split()
+    for step in range(len(done), int(sys.argv[3])):
+        workspace = replace(workspace, commit=done[-1] if done else workspace.base)
+        await trees.restore(workspace, f"r1/{step}")
+        (workspace.path / f"{step}.txt").write_text(str(step))
+        workspace = await trees.commit(workspace, f"step {step}", {"Awf-Run": "r1"})
+        done.append(workspace.commit)
+        with journal.open("a") as file:
+            file.write(workspace.commit + "\\n")
+
+asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
+"""
+
+
+@dataclass(frozen=True)
+class World:
+    """A repository, and a git before the real one that does what a test wants at its n-th call."""
+
+    root: Path
+    env: dict[str, str]
+
+    @property
+    def repo(self) -> Path:
+        return self.root / "repo"
+
+    @property
+    def trees(self) -> GitWorktrees:
+        return GitWorktrees(self.repo / ".awf/worktrees", self.env)
+
+    def git(self, *arguments: str) -> str:
+        person = ("-c", "user.name=Pat", "-c", "user.email=pat@example.org")
+        command = ["git", "-C", str(self.repo), *person, *arguments]
+        return subprocess.run(command, env=self.env, check=True, capture_output=True, text=True).stdout.strip()
+
+    def intercepting(self, when: str, what: str) -> GitWorktrees:
+        """Worktrees whose git does something of its own, once, when a shell condition holds."""
+        return GitWorktrees(self.repo / ".awf/worktrees", self.intercepted(when, what))
+
+    def intercepted(self, when: str, what: str) -> dict[str, str]:
+        fake = self.root / "bin/git"
+        fake.parent.mkdir(exist_ok=True)
+        count = f'n=$(($(cat "{self.root}/calls") + 1)); echo $n > "{self.root}/calls"'
+        real = shutil.which("git", path=self.env["PATH"])
+        fake.write_text(f'#!/bin/sh\n{count}\nif {when}; then\n{what}\nfi\nexec {real} "$@"\n')
+        fake.chmod(0o755)
+        (self.root / "calls").write_text("0")
+        return self.env | {"PATH": f"{fake.parent}:{self.env['PATH']}"}
+
+    def run(self, env: dict[str, str]) -> int:
+        command = [sys.executable, "-c", RUN, str(self.repo), str(self.root / "journal"), str(STEPS)]
+        return subprocess.run(command, env=env, check=False, capture_output=True).returncode
+
+    def journal(self) -> list[str]:
+        return (self.root / "journal").read_text().split()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    (tmp_path / "home").mkdir()
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "GIT_CONFIG_NOSYSTEM": "1"}
+    world = World(tmp_path, env)
+    (tmp_path / "journal").touch()
+    subprocess.run(["git", "init", "-q", "-b", "main", world.repo], env=env, check=True)
+    (world.repo / ".gitignore").write_text(".awf/\n")
+    for number in range(20):
+        (world.repo / f"old-{number}").write_text("old")
+    world.git("add", "--all")
+    world.git("commit", "-qm", "first")
+    return world
+
+
+@pytest.mark.parametrize("then", ["", "exit 1", "kill -9 0"], ids=["git goes on", "git never ran", "git dies too"])
+@pytest.mark.parametrize("call", [5, 9, 13, 18, 24, 31, 37, 42, 45, 49, 54, 58])
+def test_a_run_that_is_killed_ends_as_one_that_is_not(world: World, call: int, then: str) -> None:
+    """Killed at any of its git commands and started again, it has each step once, and every commit it had noted."""
+    assert world.run(world.intercepted(f"[ $n = {call} ]", f"kill -9 $PPID\n{then}")) == -9
+    noted = world.journal()
+    assert world.run(world.env) == 0
+    assert world.journal()[: len(noted)] == noted
+    assert world.git("log", "--reverse", "--format=%H", "main..awf/r1").split() == world.journal()
+    assert world.git("log", "--reverse", "--format=%s", "main..awf/r1").splitlines() == [
+        f"step {step}" for step in range(STEPS)
+    ]
+    path = world.repo / ".awf/worktrees/r1"
+    assert sorted(file.name for file in path.glob("?.txt")) == [f"{step}.txt" for step in range(STEPS)]
+    assert world.git("-C", str(path), "status", "--porcelain") == ""
+    assert world.git("status", "--porcelain") == ""
+
+
+Call = Callable[[GitWorktrees, Path, Workspace], Coroutine[Any, Any, object]]
+CALLS: dict[str, Call] = {
+    "create": lambda trees, repo, _: trees.create(repo, "r2"),
+    "commit": lambda trees, _, workspace: trees.commit(workspace, "work", {}),
+    "restore": lambda trees, _, workspace: trees.restore(workspace, "r1/x"),
+}
+
+
+async def prepared(world: World) -> Workspace:
+    workspace = await world.trees.create(world.repo, "r1")
+    for number in range(20):
+        (workspace.path / f"old-{number}").write_text("new")
+    return workspace
+
+
+async def check(world: World, name: str, workspace: Workspace) -> None:
+    """Call again, and see that everything is as if the first call had not been disturbed."""
+    result = await CALLS[name](world.trees, world.repo, workspace)
+    branch = "r2" if name == "create" else "r1"
+    assert world.git("-C", str(workspace.path.with_name(branch)), "status", "--porcelain") == ""
+    expected = "new" if name == "commit" else "old"
+    assert world.git("show", f"awf/{branch}:old-7") == expected
+    assert (workspace.path.with_name(branch) / "old-7").read_text() == expected
+    if name == "restore":
+        assert {world.git("show", f"{result}:old-{number}") for number in range(20)} == {"new"} or has_behind(world)
+
+
+def has_behind(world: World) -> bool:
+    """Whether the whole torn state lies behind what an interrupted attempt kept after it."""
+    kept = world.git("rev-list", "refs/awf/torn/r1/x", "--not", "main").split()
+    return any(all(world.git("show", f"{one}:old-{n}") == "new" for n in range(20)) for one in kept)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_git_killed_within_a_file_is_repaired_by_the_same_call(world: World, name: str) -> None:
+    """A git that dies with its locks held and half its files done is an error that the next call makes good."""
+
+    async def scenario() -> None:
+        workspace = await prepared(world)
+        direction = "clean" if name == "commit" else "smudge"
+        bomb = world.root / "bomb.sh"
+        bomb.write_text(f'if [ "$1" = old-7 ] && rm "{world.root}/armed" 2>/dev/null; then kill -9 0; fi; exec cat\n')
+        world.git("config", f"filter.bomb.{direction}", f"sh {bomb} %f")
+        (world.repo / ".git/info").mkdir(exist_ok=True)
+        (world.repo / ".git/info/attributes").write_text("* filter=bomb\n")
+        (world.root / "armed").touch()
+        with pytest.raises(WorkspaceError, match="killed by signal 9"):
+            await CALLS[name](world.trees, world.repo, workspace)
+        assert not (world.root / "armed").exists()
+        await check(world, name, workspace)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("verb", ["rev-parse", "update-ref", "worktree", "add", "commit", "reset", "clean"])
+def test_a_cancelled_call_ends_git_and_can_be_made_again(world: World, name: str, verb: str) -> None:
+    """Whichever command it waits for is gone when the cancellation arrives."""
+
+    async def scenario() -> None:
+        workspace = await prepared(world)
+        os.mkfifo(world.root / "reached")
+        os.mkfifo(world.root / "never")
+        wait = f'echo $$ > "{world.root}/reached"; read x < "{world.root}/never"'
+        trees = world.intercepting(f'case " $* " in *" {verb} "*) ;; *) false;; esac', wait)
+        call = asyncio.create_task(CALLS[name](trees, world.repo, workspace))
+        reached = asyncio.create_task(asyncio.to_thread((world.root / "reached").read_text))
+        await asyncio.wait({call, reached}, return_when=asyncio.FIRST_COMPLETED)
+        if call.done():  # this call has no such command: let the reader go
+            (world.root / "reached").write_text("")
+            await reached
+            return
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(await reached), 0)
+        await check(world, name, workspace)
+
+    asyncio.run(scenario())
+
+
+def test_a_merge_that_has_begun_to_write_is_finished_before_it_is_cancelled(world: World) -> None:
+    """The person's checkout is never left with half of the files."""
+
+    async def scenario() -> None:
+        workspace = await world.trees.commit(await prepared(world), "work", {})
+        os.mkfifo(world.root / "reached")
+        os.mkfifo(world.root / "go")
+        wait = f'echo > "{world.root}/reached"; read x < "{world.root}/go"'
+        trees = world.intercepting('case " $* " in *" --ff-only "*) ;; *) false;; esac', wait)
+        call = asyncio.create_task(trees.merge(world.repo, workspace, "Merge"))
+        await asyncio.to_thread((world.root / "reached").read_text)
+        call.cancel()
+        await asyncio.to_thread((world.root / "go").write_text, "\n")
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert world.git("log", "-1", "--format=%s") == "Merge"
+        assert world.git("status", "--porcelain") == ""
+        assert (await world.trees.merge(world.repo, workspace, "Merge")).commit == world.git("rev-parse", "HEAD")
+
+    asyncio.run(scenario())
+
+
+def test_a_cleanup_that_is_cancelled_can_be_made_again(world: World) -> None:
+    """What is left of the worktree does not look like work that would be lost."""
+
+    async def scenario() -> None:
+        workspace = await world.trees.create(world.repo, "r1")
+        os.mkfifo(world.root / "reached")
+        os.mkfifo(world.root / "never")
+        wait = f'echo > "{world.root}/reached"; read x < "{world.root}/never"'
+        trees = world.intercepting('case " $* " in *" worktree remove "*) ;; *) false;; esac', wait)
+        call = asyncio.create_task(trees.cleanup(world.repo, workspace))
+        await asyncio.to_thread((world.root / "reached").read_text)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await world.trees.cleanup(world.repo, workspace)
+        assert world.git("branch", "--list", "awf/*") == ""
+        assert len(world.git("worktree", "list").splitlines()) == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_lease_lasts_as_long_as_a_child_that_inherited_it(tmp_path: Path) -> None:
+    """The next holder waits for the git of a process that is gone, and says so when it takes too long."""
+
+    async def scenario() -> None:
+        path = tmp_path / "lease"
+        async with lease(path) as held:
+            child = await asyncio.create_subprocess_exec("cat", stdin=asyncio.subprocess.PIPE, pass_fds=(held,))
+        with pytest.raises(WorkspaceError, match="still at work"):
+            async with lease(path, patience=0.0):
+                pass
+        await child.communicate(b"")
+        async with lease(path, patience=0.0):
+            path.unlink()
+        async with lease(path, patience=0.0):
+            assert path.exists()
+
+    asyncio.run(scenario())
