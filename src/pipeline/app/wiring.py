@@ -17,6 +17,7 @@ from pipeline.engine.handler import Handler, Job
 from pipeline.engine.ports import Journal
 from pipeline.engine.run import Services
 from pipeline.engine.state import State
+from pipeline.findings import accumulate
 from pipeline.handlers.decision import DecisionHandler
 from pipeline.handlers.exit import ExitHandler
 from pipeline.handlers.human import HumanHandler, People
@@ -51,6 +52,7 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
     """Everything the driver of one run needs."""
     clock = SystemClock()
     plugins = PluginManager(clock.now, around.listeners)
+    plugins.register(accumulate, "findings.accumulate")
     plugins.load_installed()
     processes = LocalProcesses(label=state.run_id)
     worktrees = GitWorktrees(around.store / "worktrees", dict(around.environ))

@@ -131,9 +131,10 @@ def git_in(directory: Path, environment: Mapping[str, str]) -> Git:
 
 def refused(verb: str, reply: Reply) -> WorkspaceError:
     """The error for a command that failed, in git's own words."""
-    said = reply.err.strip() or reply.out.strip()
-    ended = f"was killed by signal {-reply.code}" if reply.code < 0 else f"ended with code {reply.code}"
-    return WorkspaceError(f"git {verb} failed: {said.removeprefix('fatal: ').removeprefix('error: ') or ended}")
+    if reply.code < 0:
+        return WorkspaceError(f"git {verb} was killed by signal {-reply.code}", help="do the same again")
+    said = reply.err.strip() or reply.out.strip() or f"it ended with code {reply.code}"
+    return WorkspaceError(f"git {verb} failed: {said.removeprefix('fatal: ').removeprefix('error: ')}")
 
 
 async def unbroken(work: Coroutine[Any, Any, _T]) -> _T:

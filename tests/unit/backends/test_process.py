@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,19 @@ env -i PATH="$PATH" setsid /bin/sh -c 'echo $$ > pid.new; mv pid.new pid; exec s
 until [ -s pid ]; do sleep 0.01; done
 echo ready
 """
+# Without the marker and in a group of its own, but in the program's session.
+ANOTHER_GROUP = """
+import os
+from pathlib import Path
+reader, writer = os.pipe()
+if pid := os.fork():
+    Path("pid").write_text(str(pid))
+    os.close(writer)
+    os.read(reader, 1)  # ends when the other has become `sleep`
+else:
+    os.setpgid(0, 0)
+    os.execve("/bin/sleep", ["sleep", "1000"], {})
+"""
 
 
 def test_what_a_program_writes_is_kept(bench: Bench) -> None:
@@ -43,6 +57,12 @@ def test_a_grandchild_is_gone_after_a_normal_exit(bench: Bench) -> None:
     """A program that ends by itself leaves nothing running either."""
     finished = bench.run(bench.shell(STUBBORN))
     assert (finished.ending, finished.exit_code) == (Ending.EXITED, 0)
+    assert not alive(bench.pid())
+
+
+def test_a_member_of_the_session_is_gone_after_a_normal_exit(bench: Bench) -> None:
+    """Neither a group of its own nor an empty environment saves it."""
+    assert bench.run(bench.command(sys.executable, "-c", ANOTHER_GROUP)).exit_code == 0
     assert not alive(bench.pid())
 
 

@@ -24,7 +24,7 @@ class Machine:
     state: State
     records: list[AnyRecord]
     script: Script = field(default_factory=dict)
-    extra: Callable[[str, Outcome], Iterable[Operation]] = lambda stage, outcome: ()
+    contribute: Callable[[str, Outcome], Iterable[Operation]] = lambda *_: ()
     path: list[str] = field(default_factory=list)
 
     def run(self, steps: int = 500) -> "Machine":
@@ -73,7 +73,7 @@ class Machine:
         self.state = apply(self.state, record)
 
     def added(self, stage: str, outcome: Outcome) -> list[Operation]:
-        return [*stage_operations(self.state.workflow.stage(stage), outcome), *self.extra(stage, outcome)]
+        return [*stage_operations(self.state.workflow.stage(stage), outcome), *self.contribute(stage, outcome)]
 
     def answer(self, visit: Visit) -> Outcome:
         given = self.given(visit.stage, visit.visit)

@@ -1,11 +1,12 @@
 """The machine alone, fed with records: whole workflows without asyncio, clock or disk."""
 
 import pytest
+from tests.unit.engine.conftest import Make
 
 from pipeline.engine.context import Append, Discard
 from pipeline.engine.fold import apply
 from pipeline.engine.machine import Ask, FanOut, Pause, Stop, Visit, decide
-from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
+from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, Usage
 from pipeline.engine.records import (
     AttemptFailed,
     BranchCompleted,
@@ -18,7 +19,6 @@ from pipeline.engine.records import (
 )
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
-from tests.unit.engine.conftest import Make
 
 FAIL, SUCCESS = Status.FAIL, Status.SUCCESS
 CHAIN = """
@@ -213,7 +213,7 @@ def test_after_a_refusal_the_approval_is_asked_for_again(machine: Make) -> None:
     """What the approving option leads to is not reached around the gate: the run is led back to it."""
     run = machine(ASKING, ask=["other", "ok"]).run()
     assert run.path == ["a", "ask", "b", "ask", "merge", "end"]
-    redirected = [r for r in run.records if isinstance(r, VisitCompleted) and r.stage == "b"][0]
+    redirected = next(r for r in run.records if isinstance(r, VisitCompleted) and r.stage == "b")
     assert (redirected.chosen.role, redirected.chosen.target) == ("re_review", "ask")
 
 
@@ -246,7 +246,7 @@ def accumulate(stage: str, outcome: Outcome) -> list[Append | Discard]:
 def test_a_loop_goes_round_while_findings_are_outstanding(machine: Make) -> None:
     """`findings()` counts what is in `review.findings`."""
     run = machine(LOOP, a=[FAIL, FAIL, SUCCESS])
-    run.extra = accumulate
+    run.contribute = accumulate
     assert run.run().path == ["a", "gate", "fix"] * 2 + ["a", "gate", "end"]
     assert run.state.context.get("review.findings") == []
 
@@ -254,7 +254,7 @@ def test_a_loop_goes_round_while_findings_are_outstanding(machine: Make) -> None
 def test_reaching_a_limit_pauses_and_raising_it_goes_on(machine: Make) -> None:
     """max_visits: paused before the visit too many, with limit, stage and count; not killed."""
     run = machine("settings { max_visits 3; }" + LOOP, a=[FAIL])
-    run.extra = accumulate
+    run.contribute = accumulate
     run.run()
     assert run.path == ["a", "gate", "fix"] * 3
     assert (run.state.status, run.state.reason) == (RunStatus.PAUSED, "max_visits is reached: 3 of 3")
@@ -270,8 +270,6 @@ def test_reaching_a_limit_pauses_and_raising_it_goes_on(machine: Make) -> None:
 )
 def test_every_limit_pauses(machine: Make, setting: str, limit: str) -> None:
     """Stages, running time and money."""
-    from pipeline.engine.outcome import Usage
-
     costly = Outcome(status=SUCCESS, duration=3.0, usage=Usage(cost_usd=0.6))
     run = machine(f"settings {{ {setting}; }}" + CHAIN, a=[costly], b=[costly]).run()
     assert (run.path, run.state.status) == (["a", "b"], RunStatus.PAUSED)

@@ -1,0 +1,32 @@
+"""One line that says what went wrong."""
+
+import pytest
+
+from pipeline.handlers.digest import LONGEST, digest
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "line"),
+    [
+        (
+            "..F\nFAILED tests/test_a.py::test_x - assert 1 == 2\n1 failed, 2 passed",
+            "",
+            "FAILED tests/test_a.py::test_x - assert 1 == 2",
+        ),
+        ("=== 3 failed, 10 passed in 2s ===", "", "=== 3 failed, 10 passed in 2s ==="),
+        ("--- FAIL: TestThing (0.00s)", "", "--- FAIL: TestThing (0.00s)"),
+        ("compiling\n", "src/a.c:3: error: missing semicolon\n", "src/a.c:3: error: missing semicolon"),
+        ("ok\n", "make: *** [check] Error 1\n", "make: *** [check] Error 1"),
+        ("0 errors\nall quiet\n", "", "exit code 1: all quiet"),
+        ("", "", "exit code 1"),
+        ("\x1b[31mboom error\x1b[0m", "", "[31mboom error [0m"),
+    ],
+)
+def test_the_most_telling_line_is_taken(stdout: str, stderr: str, line: str) -> None:
+    """The first failing test, a count of failures, an error line, or how the command ended."""
+    assert digest(stdout, stderr, "exit code 1") == line
+
+
+def test_a_digest_is_one_short_line() -> None:
+    """However long the line it is taken from."""
+    assert len(digest("error " + "x" * 5000, "", "")) == LONGEST

@@ -1,0 +1,64 @@
+"""What an agent claims about itself."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.engine.outcome import Status
+from pipeline.handlers.markers import Claims, read_claims
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        ("Fine.\n[STATUS: success]", Status.SUCCESS),
+        ("[STATUS: fail]", Status.FAIL),
+        ("[status: Partial Success]", Status.PARTIAL_SUCCESS),
+        ("[STATUS:retry]", Status.RETRY),
+        ("[STATUS: fail]\nAfter another look:\n[STATUS: success]", Status.SUCCESS),
+        ("[STATUS: success]\nno, wait\n[STATUS: fail]", Status.FAIL),
+        ("It says [STATUS: success] in passing", Status.SUCCESS),
+        ("no marker at all", None),
+        ("[STATUS: maybe]", None),
+        ("[STATUS: success]\n[STATUS: banana]", None),
+        ("```\n[STATUS: success]\n```", None),
+        ("~~~text\n[STATUS: success]\n~~~\n[STATUS: fail]", Status.FAIL),
+        ("````\n```\n[STATUS: success]\n````\n", None),
+        ("> [STATUS: success]", None),
+        ("end with `[STATUS: success]` please", None),
+        ("[STATUS: fail]\n```\n[STATUS: success]\n```", Status.FAIL),
+        ("```\nnever closed\n[STATUS: success]", None),
+        ("", None),
+    ],
+)
+def test_the_last_marker_outside_code_and_quotes_counts(answer: str, status: Status | None) -> None:
+    """A marker that is only shown is no claim; an unknown word is no status."""
+    assert read_claims(answer).status is status
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("[FAILURE_REASON: no tests]", "no tests"),
+        ("[FAILURE_REASON: list[0] is [None] here]", "list[0] is [None] here"),
+        ("[FAILURE_REASON: over\n  two lines]", "over two lines"),
+        ("[FAILURE_REASON: one]\n[FAILURE_REASON: two]", "two"),
+        ("[FAILURE_REASON: never closed\n[STATUS: fail]", "never closed"),
+        ("[FAILURE_REASON: unbalanced [ here]\nrest", "unbalanced [ here]"),
+        ("```\n[FAILURE_REASON: shown]\n```", ""),
+    ],
+)
+def test_a_reason_may_hold_brackets_and_lines(answer: str, reason: str) -> None:
+    """It is not cut at the first closing bracket."""
+    assert read_claims(answer).reason == reason
+
+
+def test_the_way_on_may_be_suggested() -> None:
+    """[NEXT: ...] and [PREFERRED_LABEL: ...] are read the same way."""
+    assert read_claims("[NEXT: b] [PREFERRED_LABEL: Ship it]") == Claims(None, "", "Ship it", "b")
+
+
+@given(st.text(alphabet="[]STATUS: succesfail`>~\nFAILURE_REASON", max_size=200))
+def test_any_answer_can_be_read(answer: str) -> None:
+    """Nothing an agent prints raises."""
+    assert read_claims(answer).status in {None, *Status}

@@ -1,0 +1,146 @@
+"""What every journal does, whatever it keeps its records in."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.ports import Entry, Journal, JournalError, RunIsOwned, UnknownRun
+from pipeline.engine.records import AnyRecord, Chosen, RunCreated, VisitCompleted, VisitStarted
+from pipeline.errors import AwfError
+from pipeline.journal.memory import MemoryJournal
+from pipeline.journal.sqlite import SqliteJournal
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+    made: Journal = MemoryJournal() if request.param == "memory" else SqliteJournal(tmp_path / ".awf")
+    yield made
+    made.close()
+
+
+def created(run_id: str) -> AnyRecord:
+    return RunCreated(at=0, run_id=run_id, file="w.awf.kdl", source="", cwd="/", version="0")
+
+
+def started(visit: int) -> AnyRecord:
+    return VisitStarted(at=visit, stage="build", visit=visit, attempt=1)
+
+
+def test_records_come_back_in_order(journal: Journal) -> None:
+    """Numbers count from one, durable records and others alike."""
+    journal.create("a", created("a"))
+    numbers = [journal.append("a", started(visit), durable=visit % 2 == 0) for visit in range(2, 251)]
+    assert numbers == list(range(2, 251))
+    assert list(journal.entries("a")) == [Entry(1, created("a")), *(Entry(n, started(n)) for n in range(2, 251))]
+
+
+def test_reading_begins_after_a_record(journal: Journal) -> None:
+    """`after` leaves out what is known already, and may be at or beyond the end."""
+    journal.create("a", created("a"))
+    for visit in (2, 3):
+        journal.append("a", started(visit))
+    assert [entry.seq for entry in journal.entries("a", after=2)] == [3]
+    assert not list(journal.entries("a", after=3))
+    assert not list(journal.entries("a", after=9))
+
+
+def test_the_last_record(journal: Journal) -> None:
+    """`last` is the newest, from the first on."""
+    journal.create("a", created("a"))
+    assert journal.last("a") == Entry(1, created("a"))
+    journal.append("a", started(1))
+    assert journal.last("a") == Entry(2, started(1))
+
+
+def test_runs_do_not_mix(journal: Journal) -> None:
+    """Each run has its own numbers and records, and runs are listed from the oldest."""
+    names = ["b", "a", "C", "a.1"]
+    for name in names:
+        journal.create(name, created(name))
+    for visit in (2, 3):
+        for name in names:
+            assert journal.append(name, started(visit)) == visit
+    assert list(journal.runs()) == names
+    for name in names:
+        assert [entry.record for entry in journal.entries(name)] == [created(name), started(2), started(3)]
+
+
+def test_a_run_is_created_once(journal: Journal) -> None:
+    """A second creation is refused and changes nothing."""
+    journal.create("a", created("a"))
+    journal.append("a", started(1))
+    with pytest.raises(JournalError, match="already a run a"):
+        journal.create("a", created("a"))
+    assert [entry.seq for entry in journal.entries("a")] == [1, 2]
+    assert journal.append("a", started(2)) == 3
+
+
+def test_an_unknown_run_is_named(journal: Journal) -> None:
+    """Nothing can be read from or added to a run that was never created, in a new store or an old one."""
+    for _ in ("new", "old"):
+        for use in (journal.entries, journal.last, lambda name: journal.append(name, started(1))):
+            with pytest.raises(UnknownRun, match="no run nobody"):
+                use("nobody")
+        journal.create(f"run-{len(journal.runs())}", created("a"))
+
+
+def test_a_new_journal_has_no_runs(journal: Journal) -> None:
+    """There is nothing before the first creation."""
+    assert not journal.runs()
+
+
+@pytest.mark.parametrize("name", ["../a", "a/b", "", "a.lock"])
+def test_an_unsafe_name_is_refused(journal: Journal, name: str) -> None:
+    """Neither a run nor a lock is made under a name that leaves the store."""
+    with pytest.raises(AwfError, match="cannot be the name"):
+        journal.create(name, created(name))
+    with pytest.raises(AwfError, match="cannot be the name"), journal.own(name):
+        pass
+    assert not journal.runs()
+
+
+def test_what_cannot_be_written_is_not_recorded(journal: Journal) -> None:
+    """A value that is not JSON fails the append and leaves the run as it was."""
+    outcome = Outcome(status=Status.SUCCESS)
+    chosen = Chosen(target=None, reason="")
+    bad = VisitCompleted(
+        at=1, stage="s", visit=1, attempt=1, outcome=outcome, operations=(("set", "a", {1, 2}),), chosen=chosen
+    )
+    journal.create("a", created("a"))
+    with pytest.raises(JournalError, match="cannot be written down"):
+        journal.append("a", bad)
+    assert journal.append("a", started(1)) == 2
+
+
+def test_reading_and_appending_may_alternate(journal: Journal) -> None:
+    """A reader that is half way through neither blocks an append nor loses its place."""
+    journal.create("a", created("a"))
+    for visit in range(2, 301):
+        journal.append("a", started(visit), durable=False)
+    reading = journal.entries("a")
+    begun = [entry.seq for entry in islice(reading, 150)]
+    journal.append("a", started(301))
+    rest = [entry.seq for entry in reading]
+    assert (begun + rest)[:300] == list(range(1, 301))
+
+
+def test_a_run_has_one_owner(journal: Journal) -> None:
+    """A second owner is refused, even in the same process, until the first is done; other runs are free."""
+    with journal.own("a"):
+        with journal.own("b"), pytest.raises(RunIsOwned, match="run a is being run by"), journal.own("a"):
+            pass
+        with pytest.raises(RunIsOwned, match="wait for it or stop it"), journal.own("a"):
+            pass
+    with journal.own("a"):
+        pass
+
+
+def test_ownership_ends_with_an_error(journal: Journal) -> None:
+    """A run whose owner failed can be owned again."""
+    with pytest.raises(ZeroDivisionError), journal.own("a"):
+        raise ZeroDivisionError
+    with journal.own("a"):
+        pass
