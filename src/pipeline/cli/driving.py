@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,33 +19,40 @@ from pipeline.engine.events import Event, EventKind, Listener
 from pipeline.engine.ports import Journal
 from pipeline.handlers.human import People
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.observe.progress import PlainLines, screen
+from pipeline.observe.progress import screen
 
 Run = Callable[[Journal, Surroundings], Coroutine[Any, Any, RunResult]]
 
 
-def drive(run: Run, store: Path, *, as_json: bool) -> int:
-    """Drive a run to where it stops and tell how it ended."""
-    journal = SqliteJournal(store)
-    try:
+def drive(run: Run, store: Path, *, as_json: bool, log: Path | None = None) -> int:
+    """Drive a run to where it stops and tell how it ended; `log` takes its events as well."""
+    with contextlib.closing(SqliteJournal(store)) as journal, _logged(log) as listeners:
         if as_json:
-            result = asyncio.run(_until_stopped(run(journal, _around(store, (_print_event,), ()))))
+            result = asyncio.run(_until_stopped(run(journal, _around(store, (_print_event, *listeners), ()))))
             click.echo(json.dumps(result.as_event()))
         else:
-            result = _watched(run, journal, store)
-    finally:
-        journal.close()
+            result = _watched(run, journal, store, listeners)
     return result.exit_code
 
 
-def _watched(run: Run, journal: Journal, store: Path) -> RunResult:
+def _watched(run: Run, journal: Journal, store: Path, listeners: tuple[Listener, ...]) -> RunResult:
     """With a live view on a terminal, plain lines elsewhere; a person at the terminal can be asked."""
-    with contextlib.ExitStack() as stack:
-        view = stack.enter_context(screen()) if sys.stderr.isatty() else PlainLines(sys.stderr)
+    with screen(sys.stderr) as view:
         people = (TerminalPerson(view.step_aside, view.come_back),) if sys.stdin.isatty() else ()
-        result = asyncio.run(_until_stopped(run(journal, _around(store, (view.listen,), people))))
+        result = asyncio.run(_until_stopped(run(journal, _around(store, (view.listen, *listeners), people))))
     click.echo(closing(result))
     return result
+
+
+@contextlib.contextmanager
+def _logged(path: Path | None) -> Iterator[tuple[Listener, ...]]:
+    if path is None:
+        yield ()
+        return
+    from pipeline.observe.log import event_log  # noqa: PLC0415 - structlog takes a while, and few runs need it
+
+    with event_log(path) as listener:
+        yield (listener,)
 
 
 def _around(store: Path, listeners: tuple[Listener, ...], people: tuple[People, ...]) -> Surroundings:

@@ -12,3 +12,8 @@ store_option = click.option(
     help="Where runs live.",
 )
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+log_option = click.option(
+    "--log",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Add the run's events to a file, one JSON object a line.",
+)

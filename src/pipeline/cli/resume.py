@@ -8,7 +8,7 @@ from pipeline.app.check import check
 from pipeline.app.runs import Resume, resume
 from pipeline.cli.driving import drive
 from pipeline.cli.here import catalog
-from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.options import as_json_option, log_option, store_option
 from pipeline.errors import AwfError
 
 
@@ -18,8 +18,18 @@ from pipeline.errors import AwfError
 @click.option("--repeat", is_flag=True, help="Repeat an interrupted stage that may have acted outside the workspace.")
 @click.option("--adopt", metavar="FILE|NAME", help="Go on with a changed workflow.")
 @store_option
+@log_option
 @as_json_option
-def command(run: str, raised: tuple[str, ...], adopt: str | None, store: Path, *, repeat: bool, as_json: bool) -> int:
+def command(
+    run: str,
+    raised: tuple[str, ...],
+    adopt: str | None,
+    store: Path,
+    log: Path | None,
+    *,
+    repeat: bool,
+    as_json: bool,
+) -> int:
     """Take a run up again where its journal ends.
 
     No stage that was completed runs again; one that was interrupted does.
@@ -29,7 +39,7 @@ def command(run: str, raised: tuple[str, ...], adopt: str | None, store: Path, *
         entry = catalog().find(adopt)
         adopted = (entry, check(entry))
     how = Resume(raised=dict(map(_limit, raised)), repeat=repeat, adopt=adopted)
-    return drive(lambda journal, around: resume(run, how, journal, around), store, as_json=as_json)
+    return drive(lambda journal, around: resume(run, how, journal, around), store, as_json=as_json, log=log)
 
 
 def _limit(written: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from pipeline.backends.script import load_script
 from pipeline.cli import formats
 from pipeline.cli.driving import drive
 from pipeline.cli.here import catalog
-from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.options import as_json_option, log_option, store_option
 from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
 from pipeline.journal.ids import check_run_id, new_run_id
@@ -33,6 +33,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--answers", type=_FILE, help="Answers to human stages.")
 @click.option("--run-id", help="The run's name; made from the time by default.")
 @store_option
+@log_option
 @as_json_option
 def command(
     workflow: str,
@@ -43,6 +44,7 @@ def command(
     answers: Path | None,
     run_id: str | None,
     store: Path,
+    log: Path | None,
     *,
     auto_approve: bool,
     as_json: bool,
@@ -66,7 +68,7 @@ def command(
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     check_run_id(name)
     record = creation(entry, report, name, goal, options, Path.cwd(), time.time())
-    return drive(lambda journal, around: start(record, journal, around), store, as_json=as_json)
+    return drive(lambda journal, around: start(record, journal, around), store, as_json=as_json, log=log)
 
 
 def _script(path: Path | None) -> str | None:

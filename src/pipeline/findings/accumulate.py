@@ -1,7 +1,7 @@
 """`review.findings`: what each visit of a review or tool stage reported, kept until that stage passes.
 
-A report is appended when a stage fails or passes in part, and a stage's reports are cleared when it passes. A review that
-never took place reports nothing: what an agent could not say is not what it found.
+A report is appended when a stage fails or passes in part, and a stage's reports are cleared when it passes. A review
+that never took place reports nothing: what an agent could not say is not what it found.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,16 @@
-"""What a person sees while a run goes on: one line for each thing that happens, or a live view on a terminal."""
+"""What a person sees while a run goes on: one line for each thing that matters, or a live view on a terminal."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Protocol, TextIO
 
 from pipeline.engine.events import Event, EventKind
+from pipeline.observe.text import calm, counted, label, padded, span
 
-_SILENT = frozenset({EventKind.STAGE_OUTPUT, EventKind.CHECKPOINT_SAVED, EventKind.FINDINGS_CHANGED})
+_NAME = 20  # columns for a stage and its visit
+_LONGEST = 400  # characters of a line's last part
 
 
 class View(Protocol):
@@ -29,8 +33,8 @@ class PlainLines:
         self._stream = stream
 
     def listen(self, event: Event) -> None:
-        if event.event not in _SILENT:
-            self._stream.write(line(event) + "\n")
+        if written := line(event):
+            self._stream.write(written + "\n")
             self._stream.flush()
 
     def step_aside(self) -> None:
@@ -40,14 +44,58 @@ class PlainLines:
         """Lines do not get in the way."""
 
 
-def line(event: Event) -> str:
-    """An event in one line."""
-    return f"{event.event} {event.stage} {event.data.get('status', '')} {event.data.get('reason', '')}".rstrip()
-
-
 @contextmanager
-def screen() -> Iterator[View]:
-    """A live view."""
-    import sys
+def screen(stream: TextIO) -> Iterator[View]:
+    """The view that fits a stream: a live one on a terminal that can show it, plain lines elsewhere."""
+    if not stream.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
+        yield PlainLines(stream)
+        return
+    from pipeline.observe.live import LiveView  # noqa: PLC0415 - rich takes a while, and only a terminal needs it
 
-    yield PlainLines(sys.stderr)
+    view = LiveView(stream)
+    view.come_back()
+    try:
+        yield view
+    finally:
+        view.close()
+
+
+def line(event: Event) -> str:
+    """An event in one line, without the line's end; nothing for one that does not matter to a person."""
+    told = _told(event)
+    if told is None:
+        return ""
+    clock = datetime.fromtimestamp(event.at).astimezone().strftime("%H:%M:%S")
+    name = label(event.stage, event.visit) if event.stage else "run"
+    return f"{clock}  {padded(name, _NAME)}  {told}".rstrip()
+
+
+def _told(event: Event) -> str | None:
+    data = event.data
+    match event.event:
+        case EventKind.RUN_STARTED | EventKind.RUN_RESUMED:
+            word = event.event.removeprefix("run_")
+            return f"run {event.run_id} {word}: {_text(data.get('workflow'))}: {_text(data.get('goal'))}".rstrip(": ")
+        case EventKind.STAGE_STARTED:
+            return "started" if data.get("attempt", 1) == 1 else f"started, attempt {data['attempt']}"
+        case EventKind.STAGE_RETRYING:
+            return f"{'retry':<7}  {'':>6}  {_text(data.get('reason'))} (again in {span(data.get('delay', 0.0))})"
+        case EventKind.STAGE_COMPLETED | EventKind.STAGE_FAILED:
+            return f"{data.get('status', ''):<7}  {span(data.get('duration', 0.0)):>6}  {_text(data.get('reason'))}"
+        case EventKind.FINDINGS_CHANGED:
+            return f"{counted(data.get('outstanding', 0), 'finding')} outstanding"
+        case EventKind.HUMAN_ASKED:
+            return "asks a person"
+        case EventKind.HUMAN_ANSWERED:
+            return f"answered: {_text(data.get('option'))}"
+        case EventKind.PLUGIN_FAILED:
+            return f"plugin {_text(data.get('plugin'))} failed in {data.get('hook')}: {_text(data.get('error'))}"
+        case EventKind.RUN_PAUSED | EventKind.RUN_COMPLETED | EventKind.RUN_FAILED | EventKind.RUN_CANCELLED:
+            return f"run {data.get('status', '')}: {_text(data.get('reason'))}".rstrip(": ")
+        case EventKind.STAGE_OUTPUT | EventKind.CHECKPOINT_SAVED:
+            return None
+
+
+def _text(value: object) -> str:
+    text = calm(str(value or ""))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,0 +1,180 @@
+"""A run on a terminal. What is done stays, line by line; below it a few lines show what goes on, drawn again and again.
+
+Events are only noted when they come; one thread draws, so many times a second and no more, however many come.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TextIO
+
+from rich.console import Console, ConsoleRenderable, Group
+from rich.control import Control
+from rich.live import Live
+from rich.segment import ControlType
+from rich.text import Text
+
+from pipeline.engine.events import Event
+from pipeline.observe.picture import Happened, Mark, Picture, Running
+from pipeline.observe.text import amount, calm, columns, counted, cut, label, last_line, money, padded, span
+
+PAUSE = 1 / 8  # seconds between two drawings
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_SIGNS = {
+    Mark.PASSED: ("✓", "green"),
+    Mark.PARTLY: ("✓", "yellow"),
+    Mark.FAILED: ("✗", "red"),
+    Mark.AGAIN: ("↻", "yellow"),
+    Mark.WARNING: ("!", "yellow"),
+}
+_NARROW = 60  # columns below which a line has less room for names
+
+
+class _Area(Live):
+    """The lines that are drawn again. When the terminal became narrower, it has wrapped them: that many more are gone."""
+
+    drawn: tuple[int, tuple[int, ...]] = (0, ())  # the terminal's width, and that of each line
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        before, lines = self.drawn
+        width = self.console.width
+        more = sum((line - 1) // width for line in lines if line) if width < before else 0
+        up = Control(*((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)) * more)
+        processed = super().process_renderables(renderables)
+        return [processed[0], up, *processed[1:]] if more else processed
+
+
+class LiveView:
+    """Shows a run on a terminal until it is closed."""
+
+    def __init__(self, stream: TextIO, now: Callable[[], float] = time.time, console: Console | None = None) -> None:
+        self._console = console or Console(file=stream, highlight=False, emoji=False, markup=False)
+        self._now = now
+        self._picture = Picture()
+        self._noting = threading.Lock()
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._area: _Area | None = None
+
+    def listen(self, event: Event) -> None:
+        """Note an event; it is drawn with the next drawing."""
+        with self._noting:
+            self._picture.take(event)
+
+    def come_back(self) -> None:
+        """Begin to draw, or go on."""
+        if self._thread is not None:
+            return
+        self._done.clear()
+        self._area = _Area(
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=sys.stdout.isatty(),  # what goes elsewhere is not for the screen
+        )
+        self._thread = threading.Thread(target=self._keep_drawing, args=(self._area,), name="awf-view", daemon=True)
+        self._thread.start()
+
+    def step_aside(self) -> None:
+        """Take the moving lines off the screen and draw no more; what is done stays."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._done.set()
+            thread.join()
+
+    def close(self) -> None:
+        """Leave what was done and the sums on the screen."""
+        self.step_aside()
+        with self._noting:
+            left = [visit_line(happened, self._console.width) for happened in self._picture.look()]
+            if self._picture.stages:
+                left.append(Text(f"  {cut(sums(self._picture, self._now()), self._console.width - 3)}", "dim"))
+        for line in left:
+            self._console.print(line, no_wrap=True, crop=True)
+
+    def _keep_drawing(self, area: _Area) -> None:
+        """Draw until told to stop. A terminal that is gone ends the drawing, never the run."""
+        try:
+            with area:
+                while not self._done.wait(PAUSE):
+                    self._draw(area)
+                area.drawn = (0, ())
+                self._draw(area, last=True)
+        except (OSError, ValueError):
+            return
+
+    def _draw(self, area: _Area, *, last: bool = False) -> None:
+        width, height = self._console.size
+        with self._noting:
+            lines = [] if last else list(frame(self._picture, self._now(), width, height))
+            stays = [visit_line(happened, width) for happened in self._picture.look()]
+        area.update(Group(*lines) if lines else "")
+        if stays:
+            self._console.print(Text("\n").join(stays), no_wrap=True, crop=True)
+        else:
+            area.refresh()
+        area.drawn = (width, tuple(columns(line.plain) for line in lines))
+
+
+def frame(picture: Picture, now: float, width: int, height: int) -> Iterator[Text]:
+    """The lines that move: what goes on, as far as there is room, and the sums."""
+    running = picture.shown()
+    room = max(min(len(running), height - 3), 1)
+    for one in running[:room]:
+        yield running_line(one, now, width)
+    if len(running) > room:
+        yield Text(cut(f"  and {len(running) - room} more", width - 1), "dim")
+    if picture.began is not None:
+        yield Text(f"  {cut(sums(picture, now), width - 3)}", "dim")
+
+
+def running_line(running: Running, now: float, width: int) -> Text:
+    """A visit that goes on: what it is, for how long, and what it said last."""
+    sign = _SPINNER[int(now / PAUSE) % len(_SPINNER)]
+    attempt = f"attempt {running.attempt}: " if running.attempt > 1 else ""
+    said = attempt + last_line(running.said)
+    return _line((sign, "cyan"), running.stage, running.visit, now - running.since, said.removesuffix(": "), width)
+
+
+def visit_line(happened: Happened, width: int) -> Text:
+    """A thing that is done, as it stays on the screen."""
+    if happened.mark is Mark.TITLE:
+        name = cut(calm(happened.stage), width - 1)
+        rest = cut(f"  {calm(happened.text)}", width - 1 - columns(name))
+        return Text.assemble((name, "bold"), (rest, "dim"))
+    if happened.mark is Mark.QUIET:
+        return Text(cut(calm(happened.text), width - 1))
+    if not happened.stage:
+        sign, style = _SIGNS[happened.mark]
+        return Text.assemble((sign, style), " ", cut(calm(happened.text), width - 3))
+    text = happened.text[:2000]
+    return _line(_SIGNS[happened.mark], happened.stage, happened.visit, happened.seconds, text, width)
+
+
+def _line(
+    sign: tuple[str, str], stage: str, visit: int, seconds: float | None, text: str, width: int
+) -> Text:
+    name = _name_width(width)
+    took = "" if seconds is None else span(seconds)
+    start = f"{padded(label(stage, visit, name), name)} {took:>6}"
+    left = width - 1 - 2 - columns(start) - 2
+    shown = cut(calm(text), left) if left >= 4 else ""
+    head = Text.assemble(sign, " ", cut(start, width - 3))
+    return head.append(f"  {shown}", "dim") if shown else head
+
+
+def _name_width(width: int) -> int:
+    return 24 if width >= _NARROW else 14
+
+
+def sums(picture: Picture, now: float) -> str:
+    """What the run has come to, in one line."""
+    parts = [counted(picture.stages, "stage"), span(now - (picture.began or now))]
+    if picture.outstanding:
+        parts.append(f"{counted(picture.outstanding, 'finding')} outstanding")
+    if picture.tokens:
+        parts.append(f"{amount(picture.tokens)} tokens")
+    if picture.cost:
+        parts.append(money(picture.cost))
+    return " · ".join(parts)

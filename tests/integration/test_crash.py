@@ -1,0 +1,28 @@
+"""`kill -9` at any instant, then `awf resume`: the same path, context and tree; no committed stage runs twice."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LAB = Path(__file__).parent / "crash" / "lab.py"
+
+
+@pytest.mark.parametrize("scenario", ["before", "after", "random:1:50", "random:2:50"])
+def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path, scenario: str) -> None:
+    """At every journal boundary of a run with a loop, a parallel stage, a tool and a workspace, and at random moments."""
+    done = subprocess.run(
+        [sys.executable, str(LAB), scenario, str(tmp_path / "lab")],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report["wrong"] == []
+    assert report["deaths"] >= (report["appends"] if scenario in ("before", "after") else 30)

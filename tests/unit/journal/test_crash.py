@@ -1,0 +1,50 @@
+"""Processes that are killed while they append, and processes that append at the same time."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.engine.ports import Entry
+from pipeline.engine.records import VisitStarted
+from pipeline.journal.sqlite import SqliteJournal
+
+ROUNDS = 40
+
+
+def check(entries: list[Entry]) -> None:
+    """Each record is the one that was written at its number, whole."""
+    for entry in entries[1:]:
+        seq = entry.seq
+        stage = f"stage-{seq}-" + "x" * (seq * 997 % 5000)
+        assert entry.record == VisitStarted(at=seq, stage=stage, visit=seq, attempt=1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_recorded_survives_a_kill(tmp_path: Path, start, seed: int) -> None:
+    """Every append that returned is there after SIGKILL at any moment, and at most one that had not."""
+    output, _ = start("crash", tmp_path, ROUNDS, seed).communicate()
+    returned = {run_id: int(count) for run_id, count in (line.split() for line in output.splitlines())}
+    assert len(returned) == ROUNDS
+    journal = SqliteJournal(tmp_path)
+    known = journal.runs()
+    for run_id, count in returned.items():
+        found = list(journal.entries(run_id)) if run_id in known else []
+        assert count <= len(found) <= count + 1
+        check(found)
+    journal.close()
+
+
+def test_processes_share_a_store(tmp_path: Path, start) -> None:
+    """Four processes that make the store together fill several runs each, and every run is whole."""
+    writers = [start("write", tmp_path / ".awf", f"w{number}", 3, 40) for number in range(4)]
+    for writer in writers:
+        writer.stdin.close()
+    assert [writer.wait() for writer in writers] == [0, 0, 0, 0]
+    journal = SqliteJournal(tmp_path / ".awf")
+    assert sorted(journal.runs()) == sorted(f"w{number}-{run}" for number in range(4) for run in range(3))
+    for run_id in journal.runs():
+        found = list(journal.entries(run_id))
+        assert [entry.seq for entry in found] == list(range(1, 41))
+        check(found)
+    journal.close()
+    assert sorted(path.name for path in (tmp_path / ".awf").iterdir()) == [".gitignore", "awf.db"]

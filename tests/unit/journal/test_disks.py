@@ -1,0 +1,129 @@
+"""Disks that are full and stores that cannot be written."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pipeline.engine.ports import JournalError
+from pipeline.engine.records import AnyRecord, RunCreated, VisitStarted
+from pipeline.journal.sqlite import SqliteJournal
+
+
+def created(run_id: str) -> AnyRecord:
+    return RunCreated(at=0, run_id=run_id, file="w.awf.kdl", source="", cwd="/", version="0")
+
+
+def started(visit: int) -> AnyRecord:
+    return VisitStarted(at=visit, stage="x" * 2000, visit=visit, attempt=1)
+
+
+def fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file:
+        for size in (4096, 1):
+            try:
+                while file.write(b"x" * size):
+                    pass
+            except OSError:
+                continue
+
+
+def append_until_full(journal: SqliteJournal) -> int:
+    with pytest.raises(JournalError, match=r"the disk that holds .*awf\.db (is full|failed)"):
+        for visit in range(2, 100_000):
+            last = journal.append("a", started(visit), durable=visit % 2 == 0)
+    return last
+
+
+def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path: Path, mount) -> None:
+    """An append without room fails with a sentence; with room the journal goes on where it was."""
+    mount("-t", "tmpfs", "-o", "size=2m", "awf-test", tmp_path)
+    journal = SqliteJournal(tmp_path / ".awf")
+    journal.create("a", created("a"))
+    fill(tmp_path / "filler")
+    (tmp_path / "filler").write_bytes(b"x" * ((tmp_path / "filler").stat().st_size - 200_000))
+    recorded = append_until_full(journal)
+    with pytest.raises(JournalError):
+        journal.append("a", started(recorded + 1))
+    assert [entry.seq for entry in journal.entries("a")] == list(range(1, recorded + 1))
+    (tmp_path / "filler").unlink()
+    assert journal.append("a", started(recorded + 1)) == recorded + 1
+    journal.close()
+    assert journal.last("a").record == started(recorded + 1)
+    journal.close()
+
+
+def test_a_disk_without_room_for_a_store(tmp_path: Path, mount) -> None:
+    """A store that cannot be made is an error, and no half of it is left."""
+    mount("-t", "tmpfs", "-o", "size=64k", "awf-test", tmp_path)
+    fill(tmp_path / "filler")
+    journal = SqliteJournal(tmp_path / ".awf")
+    with pytest.raises(JournalError):
+        journal.create("a", created("a"))
+    assert not (tmp_path / ".awf" / "awf.db").exists()
+
+
+def store_with(records: int, path: Path) -> SqliteJournal:
+    journal = SqliteJournal(path)
+    journal.create("a", created("a"))
+    for visit in range(2, records + 1):
+        journal.append("a", started(visit))
+    return journal
+
+
+def check_read_only(path: Path) -> None:
+    journal = SqliteJournal(path)
+    assert list(journal.runs()) == ["a"]
+    assert [entry.seq for entry in journal.entries("a")] == list(range(1, 11))
+    with pytest.raises(JournalError, match=r"awf\.db.* cannot be written|Read-only"):
+        journal.append("a", started(11))
+    with pytest.raises(JournalError, match=r"cannot be written|Read-only"):
+        journal.create("b", created("b"))
+    with pytest.raises(JournalError, match="cannot be locked"), journal.own("a"):
+        pass
+    assert journal.last("a").seq == 10
+    journal.close()
+
+
+@pytest.mark.parametrize("names", [["awf.db"], ["awf.db", "awf.db-wal"], ["awf.db", "awf.db-wal", "awf.db-shm"]])
+def test_a_read_only_copy_can_be_read(tmp_path: Path, mount, names: list[str]) -> None:
+    """A copy on a read-only disk shows every record, with whatever of the log's files was copied, and refuses more."""
+    journal = store_with(10, tmp_path / "store")
+    if len(names) == 1:
+        journal.close()
+    (tmp_path / "copy").mkdir()
+    for name in names:
+        shutil.copyfile(tmp_path / "store" / name, tmp_path / "copy" / name)
+    journal.close()
+    mount("--bind", tmp_path / "copy", tmp_path / "copy")
+    mount("-o", "remount,bind,ro", tmp_path / "copy")
+    check_read_only(tmp_path / "copy")
+
+
+def test_a_disk_that_becomes_read_only(tmp_path: Path, mount) -> None:
+    """A run whose disk turns read-only cannot record, says so, and goes on when it is writable again."""
+    mount("-t", "tmpfs", "-o", "size=8m", "awf-test", tmp_path)
+    journal = store_with(3, tmp_path / ".awf")
+    journal.close()
+    mount("-o", "remount,ro", tmp_path)
+    with pytest.raises(JournalError, match="cannot be written"):
+        journal.append("a", started(4))
+    journal.close()
+    mount("-o", "remount,rw", tmp_path)
+    assert journal.append("a", started(4)) == 4
+    journal.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+def test_a_store_of_somebody_else(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A user who may read the store but not write it sees every record and can add none."""
+    path = tmp_path_factory.mktemp("else") / "store"
+    store_with(10, path).close()
+    os.seteuid(0)
+    for place in (path.parent, path):
+        place.chmod(0o755)
+    child = os.fork()
+    if child == 0:
+        become_nobody_and_check(path)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

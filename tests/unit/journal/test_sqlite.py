@@ -1,0 +1,233 @@
+"""The store in a directory: made on demand, kept out of version control, recognised, and missed when it is gone."""
+
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pipeline.engine.ports import JournalError
+from pipeline.engine.records import AnyRecord, RunCreated, VisitStarted
+from pipeline.journal.sqlite import SqliteJournal
+
+
+def created(run_id: str) -> AnyRecord:
+    return RunCreated(at=0, run_id=run_id, file="w.awf.kdl", source="", cwd="/", version="0")
+
+
+def started(visit: int) -> AnyRecord:
+    return VisitStarted(at=visit, stage="build", visit=visit, attempt=1)
+
+
+def filled(store: Path, records: int) -> SqliteJournal:
+    journal = SqliteJournal(store)
+    journal.create("a", created("a"))
+    for visit in range(2, records + 1):
+        journal.append("a", started(visit))
+    return journal
+
+
+def test_asking_makes_no_store(tmp_path: Path) -> None:
+    """Reading where nothing was ever run leaves nothing behind."""
+    journal = SqliteJournal(tmp_path / ".awf")
+    assert not journal.runs()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_store_is_read_by_the_next_process(tmp_path: Path) -> None:
+    """What was recorded is there for whoever opens the directory later, or meanwhile."""
+    journal = filled(tmp_path / ".awf", 5)
+    meanwhile = SqliteJournal(tmp_path / ".awf")
+    assert meanwhile.last("a").seq == 5
+    journal.append("a", started(6), durable=False)
+    assert meanwhile.last("a").seq == 6
+    meanwhile.close()
+    journal.close()
+    later = SqliteJournal(tmp_path / ".awf")
+    assert [entry.seq for entry in later.entries("a")] == [1, 2, 3, 4, 5, 6]
+    later.close()
+
+
+def test_a_closed_journal_opens_again(tmp_path: Path) -> None:
+    """Closing lets go of the files and no more."""
+    journal = filled(tmp_path / ".awf", 2)
+    journal.close()
+    assert journal.append("a", started(3)) == 3
+    journal.close()
+
+
+def test_a_store_in_an_odd_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names with signs that mean something in an address are names, and a relative one stays where it was."""
+    monkeypatch.chdir(tmp_path)
+    odd = Path("50% off?#1 é&mode=ro") / ".awf"
+    journal = filled(odd, 2)
+    monkeypatch.chdir("/")
+    assert journal.append("a", started(3)) == 3
+    journal.close()
+    assert (tmp_path / odd / "awf.db").exists()
+
+
+def test_version_control_sees_the_configuration_only(tmp_path: Path) -> None:
+    """Git ignores runs, and takes the configuration, the workflows, the check and the ignore file itself."""
+    store = tmp_path / ".awf"
+    filled(store, 2).close()
+    kept = ["config.kdl", "self-check", "workflows/w.awf.kdl", "workflows/prompts/p.md", ".gitignore"]
+    ignored = ["awf.db-wal", "locks/a", "runs/a/build/1/response.md", "runs/a/config.kdl", "runs/workflows/w"]
+    for name in [*kept, *ignored]:
+        (store / name).parent.mkdir(parents=True, exist_ok=True)
+        (store / name).touch()
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    listed = ["git", "-C", tmp_path, "ls-files", "--others", "--exclude-standard"]
+    seen = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split()
+    assert sorted(seen) == sorted(f".awf/{name}" for name in kept)
+
+
+def test_an_ignore_file_of_ones_own_is_kept(tmp_path: Path) -> None:
+    """What somebody wrote into the store's `.gitignore` stays."""
+    (tmp_path / ".gitignore").write_text("mine\n")
+    filled(tmp_path, 2).close()
+    assert (tmp_path / ".gitignore").read_text() == "mine\n"
+
+
+def test_only_the_store_is_left_in_its_directory(tmp_path: Path) -> None:
+    """Making the database leaves no draft, and closing it no log."""
+    filled(tmp_path, 2).close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".gitignore", "awf.db"]
+
+
+def test_a_store_that_is_a_file(tmp_path: Path) -> None:
+    """The error names the file that is in the way."""
+    (tmp_path / ".awf").touch()
+    with pytest.raises(JournalError, match=r"\.awf.*(exists|directory)"):
+        SqliteJournal(tmp_path / ".awf").create("a", created("a"))
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    """A database of a newer program is neither read nor written."""
+    filled(tmp_path, 2).close()
+    with sqlite3.connect(tmp_path / "awf.db") as database:
+        database.execute("PRAGMA user_version = 2")
+    database.close()
+    before = (tmp_path / "awf.db").read_bytes()
+    journal = SqliteJournal(tmp_path)
+    for use in (journal.runs, lambda: journal.last("a"), lambda: journal.create("b", created("b"))):
+        with pytest.raises(JournalError, match="written by a newer awf"):
+            use()
+    assert (tmp_path / "awf.db").read_bytes() == before
+
+
+def test_a_newer_record_is_refused_by_its_number(tmp_path: Path) -> None:
+    """The records before it can still be read."""
+    journal = filled(tmp_path, 3)
+    change(tmp_path, "UPDATE records SET body = '{\"v\":9}', crc = crc32('{\"v\":9}', 3) WHERE id % 100 = 3")
+    reading = journal.entries("a")
+    assert [next(reading).seq, next(reading).seq] == [1, 2]
+    with pytest.raises(JournalError, match="record 3 of run a was written by a newer awf"):
+        next(reading)
+    journal.close()
+
+
+def test_another_database_is_refused(tmp_path: Path) -> None:
+    """A database that is not a journal is left as it is."""
+    with sqlite3.connect(tmp_path / "awf.db") as database:
+        database.execute("CREATE TABLE customers (name TEXT)")
+    database.close()
+    with pytest.raises(JournalError, match="not a journal of awf"):
+        SqliteJournal(tmp_path).create("a", created("a"))
+
+
+def change(store: Path, statement: str) -> None:
+    import zlib  # noqa: PLC0415
+
+    database = sqlite3.connect(store / "awf.db")
+    database.create_function("crc32", 2, lambda text, start: zlib.crc32(text.encode(), start))
+    database.execute(statement)
+    database.commit()
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("UPDATE records SET body = replace(body, 'build', 'guild') WHERE id % 100 = 3", "checksum"),
+        ("UPDATE records SET body = x'ff' WHERE id % 100 = 3", "checksum"),
+        ("UPDATE records SET id = id + 50 WHERE id % 100 = 3", "missing|checksum"),
+        ("DELETE FROM records WHERE id % 100 = 3", "missing"),
+    ],
+)
+def test_a_changed_record_is_found(tmp_path: Path, statement: str, problem: str) -> None:
+    """What somebody changed, moved or took out is named by its number; what stands before it can be read."""
+    journal = filled(tmp_path, 5)
+    change(tmp_path, statement)
+    seen = []
+    with pytest.raises(JournalError, match=rf"record \d+ of run a is damaged: .*({problem})"):
+        seen.extend(entry.seq for entry in journal.entries("a"))
+    journal.close()
+
+
+def test_a_store_removed_under_a_run_is_missed(tmp_path: Path) -> None:
+    """An append to files that nobody can find any more fails, and works again when they are back."""
+    store = tmp_path / ".awf"
+    journal = filled(store, 2)
+    store.rename(tmp_path / "away")
+    with pytest.raises(JournalError, match="removed or replaced"):
+        journal.append("a", started(3))
+    assert not store.exists()
+    (tmp_path / "away").rename(store)
+    assert journal.append("a", started(3)) == 3
+    journal.close()
+
+
+def test_a_store_replaced_under_a_run_is_left_alone(tmp_path: Path) -> None:
+    """Another store in the same place gets none of the first one's records."""
+    store = tmp_path / ".awf"
+    journal = filled(store, 2)
+    store.rename(tmp_path / "away")
+    other = filled(store, 7)
+    with pytest.raises(JournalError, match="removed or replaced"):
+        journal.append("a", started(3))
+    assert other.last("a").seq == 7
+    journal.close()
+    other.close()
+
+
+@pytest.mark.parametrize("name", ["awf.db", "awf.db-wal", "awf.db-shm"])
+def test_a_part_removed_under_a_run_is_missed(tmp_path: Path, name: str) -> None:
+    """No record goes into a log that the next process would not find."""
+    journal = filled(tmp_path, 2)
+    (tmp_path / name).unlink()
+    with pytest.raises(JournalError, match="removed or replaced"):
+        journal.append("a", started(3))
+    journal.close()
+
+
+def test_the_log_stays_small(tmp_path: Path) -> None:
+    """The write-ahead log is moved into the database again and again."""
+    journal = SqliteJournal(tmp_path)
+    journal.create("a", created("a"))
+    big = VisitStarted(at=1, stage="x" * 100_000, visit=1, attempt=1)
+    for _ in range(200):
+        journal.append("a", big, durable=False)
+    assert (tmp_path / "awf.db-wal").stat().st_size < 8_000_000
+    journal.close()
+
+
+def test_an_append_costs_the_same_after_many(tmp_path: Path) -> None:
+    """What an append writes does not depend on how long the run is."""
+    journal = filled(tmp_path, 2)
+
+    def written() -> int:
+        fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+        return int(fields["wchar"])
+
+    def cost() -> int:
+        before = written()
+        for visit in range(1000):
+            journal.append("a", started(visit), durable=False)
+        return written() - before
+
+    first = cost()
+    for _ in range(5):
+        cost()
+    assert cost() < 1.5 * first
+    journal.close()
