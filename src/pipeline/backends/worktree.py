@@ -32,8 +32,10 @@ class GitWorktrees:
         """Make worktree and branch from HEAD, or take up what an interrupted attempt left of them."""
         if not _NAME.fullmatch(name) or name.endswith(".lock"):
             raise WorkspaceError(f'"{name}" cannot name a worktree', help="use letters, digits, -, _ and single dots")
-        path = self._directory.resolve() / name
-        async with self._alone(path, await self._open(repository)) as git:
+        path, found = self._directory.resolve() / name, await self._open(repository)
+        if not await found.commit_at("HEAD"):
+            raise WorkspaceError(f"the repository {found.directory} has no commit yet", help=_FIRST)
+        async with self._alone(path, found) as git:
             place.claim(path, git.directory)
             base, commit = await _begin(git, name)
             workspace = Workspace(path, f"awf/{name}", base, commit)
@@ -91,16 +93,14 @@ class GitWorktrees:
 
     async def _open(self, repository: Path) -> Git:
         git = git_in(repository, self._environment)
-        if (await git.ask("rev-parse", "--is-bare-repository")).out.strip() == "true":
+        reply = await git.ask("rev-parse", "--is-bare-repository", "--show-toplevel")
+        bare, _, top = reply.out.removesuffix("\n").partition("\n")
+        if bare == "true":
             raise WorkspaceError(f"{repository} is a bare repository", help="clone it and run in the clone")
-        reply = await git.ask("rev-parse", "--show-toplevel")
         if reply.code:
             said = reply.err.strip().removeprefix("fatal: ")
             raise WorkspaceError(f"{repository} cannot be used: {said}", help=_FIRST)
-        git = replace(git, directory=Path(reply.out.removesuffix("\n")))
-        if not await git.commit_at("HEAD"):
-            raise WorkspaceError(f"the repository {git.directory} has no commit yet", help=_FIRST)
-        return git
+        return replace(git, directory=Path(top))
 
     @asynccontextmanager
     async def _taken_up(self, workspace: Workspace, *refs: str) -> AsyncIterator[Git]:

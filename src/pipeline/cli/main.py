@@ -14,11 +14,17 @@ from pipeline.language.names import did_you_mean
 
 # What each command is for; its module in this package has its name and holds a click command called `command`.
 COMMANDS = {
+    "context": "Print what a run keeps.",
     "explain": "Print what a rule checks, why, and how to mend it.",
+    "logs": "Print what a tool wrote, or an agent answered.",
+    "prompt": "Print the whole text that a stage's agent received.",
     "resume": "Take a run up again where its journal ends.",
     "run": "Run a workflow.",
+    "runs": "List the runs, the newest first.",
     "show": "Draw a workflow.",
+    "status": "Show how a run stands, and what to do next.",
     "validate": "Check workflows and say everything that is wrong with them.",
+    "why": "Tell why a run went where it went.",
     "workflows": "List the workflows that are found by name.",
 }
 

@@ -17,3 +17,9 @@ log_option = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     help="Add the run's events to a file, one JSON object a line.",
 )
+visit_option = click.option(
+    "--visit", type=click.IntRange(min=1), metavar="N", help="Which visit; the last by default."
+)
+attempt_option = click.option(
+    "--attempt", type=click.IntRange(min=1), metavar="N", help="Which attempt at it; the last by default."
+)

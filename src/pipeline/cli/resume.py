@@ -16,6 +16,10 @@ from pipeline.errors import AwfError
 @click.argument("run")
 @click.option("--raise", "raised", multiple=True, metavar="LIMIT=VALUE", help="A limit's new value, such as +10.")
 @click.option("--repeat", is_flag=True, help="Repeat an interrupted stage that may have acted outside the workspace.")
+@click.option("--answers", type=FILE, help="Answers to human stages, from now on.")
+@click.option("--auto-approve", is_flag=True, help="Take the approving option wherever a person would be asked.")
+@click.option("--backend", help="Another agent for stages that name none.")
+@click.option("--script", type=FILE, help="Other replies for the scripted backend.")
 @click.option("--adopt", metavar="FILE|NAME", help="Go on with a changed workflow.")
 @store_option
 @log_option

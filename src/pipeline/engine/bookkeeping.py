@@ -20,9 +20,9 @@ def _operations(stage: BaseStage, outcome: Outcome) -> Iterator[Operation]:
     yield Set(status_key(stage.id), outcome.status)
     if isinstance(stage, LlmStage | ToolStage):
         base = response_base(stage)
-        yield Set(response_key(base), shown(outcome.response, outcome.logs.get("response", "")))
+        yield Set(response_key(base), shown(outcome.response))
         yield Set(full_response_key(base), outcome.response)
-        yield Set(Key.LAST_RESPONSE, shown(outcome.response, outcome.logs.get("response", "")))
+        yield Set(Key.LAST_RESPONSE, shown(outcome.response))
     if outcome.usage is not None:
         for name, value in outcome.usage.model_dump(exclude_none=True).items():
             yield Set(f"{stage.id}.usage.{name}", value)
@@ -35,9 +35,6 @@ def response_base(stage: BaseStage) -> str:
     return stage.response_key_base or stage.id if isinstance(stage, LlmStage) else stage.id
 
 
-def shown(text: str, path: str) -> str:
-    """A text as the context shows it: whole while it is short, else its beginning and where the rest is."""
-    if len(text) <= SHOWN:
-        return text
-    where = f", whole in {path}" if path else ""
-    return f"{text[:SHOWN]}\n[... {len(text) - SHOWN} more characters{where}]"
+def shown(text: str) -> str:
+    """A text as the context shows it: whole while it is short, else its beginning and how much is left out."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}\n[... {len(text) - SHOWN} more characters]"

@@ -64,9 +64,14 @@ def replay(records: Iterable[AnyRecord]) -> State:
     if not isinstance(first, RunCreated):
         raise AwfError("the journal of this run does not begin with its creation")
     state = begin(first)
+    held: VisitStarted | None = None  # a beginning says nothing once its end is on record
     for record in remaining:
-        state = apply(state, record)
-    return state
+        if held is not None and not (isinstance(record, VisitCompleted) and record.stage == held.stage):
+            state = apply(state, held)
+        held = record if isinstance(record, VisitStarted) else None
+        if held is None:
+            state = apply(state, record)
+    return state if held is None else apply(state, held)
 
 
 def apply(state: State, record: AnyRecord) -> State:

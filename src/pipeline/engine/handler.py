@@ -54,6 +54,12 @@ class Waiting:
     """A person is needed and is not there."""
 
 
+def attempt_directory(store: Path, run_id: str, stage: str, visit: int, attempt: int) -> Path:
+    """Where the files of an attempt are: the first in its visit's directory, a later one in one of its own below it."""
+    visited = store / "runs" / run_id / stage / str(visit)
+    return visited if attempt == 1 else visited / f"attempt-{attempt}"
+
+
 class Handler(Protocol):
     """Runs the stages of one kind. Cancelling the task that awaits `run` must stop all it started."""
 

@@ -10,7 +10,7 @@ from pipeline.engine.bookkeeping import stage_operations
 from pipeline.engine.context import Key, Operation, Set
 from pipeline.engine.events import EventKind
 from pipeline.engine.fold import apply
-from pipeline.engine.handler import Handler, Job, Waiting
+from pipeline.engine.handler import Handler, Job, Waiting, attempt_directory
 from pipeline.engine.machine import Ask, FanOut, Pause, Stop, Visit, complete, crashed, decide, join_branches
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.policy import decide_retry
@@ -28,7 +28,16 @@ from pipeline.engine.records import (
 )
 from pipeline.engine.state import State
 from pipeline.engine.workspace import Workspaces
-from pipeline.language.model import BaseStage, Effects, LlmStage, ParallelStage, StageKind, ToolStage, is_review
+from pipeline.language.model import (
+    BaseStage,
+    Effects,
+    LlmStage,
+    ParallelStage,
+    StageKind,
+    ToolStage,
+    WorkspaceStage,
+    is_review,
+)
 
 
 class Plugins(Protocol):
@@ -54,6 +63,11 @@ class Services:
     chance: Callable[[], float]  # a random number in [0, 1)
     workspaces: Workspaces
     store: Path
+
+
+def leaves_files(stage: BaseStage) -> bool:
+    """Whether a stage of this kind may change files, or write logs."""
+    return isinstance(stage, LlmStage | ToolStage)
 
 
 class Driver:
@@ -188,8 +202,9 @@ class Driver:
             attempt, failures = attempt + 1, failures + 1
 
     def _started(self, stage: BaseStage, visit: int, attempt: int) -> None:
-        outside = isinstance(stage, ToolStage) and stage.effects is Effects.EXTERNAL
-        self._record(VisitStarted(at=self._now(), stage=stage.id, visit=visit, attempt=attempt), durable=outside)
+        if leaves_files(stage) or isinstance(stage, WorkspaceStage):  # the others do nothing that could be torn
+            outside = isinstance(stage, ToolStage) and stage.effects is Effects.EXTERNAL
+            self._record(VisitStarted(at=self._now(), stage=stage.id, visit=visit, attempt=attempt), durable=outside)
         self._tell(EventKind.STAGE_STARTED, stage.id, visit, attempt=attempt)
 
     def _failed_once(self, stage: BaseStage, visit: int, attempt: int, outcome: Outcome, delay: float) -> float:
@@ -211,8 +226,9 @@ class Driver:
 
     def _job(self, stage: BaseStage, visit: int, attempt: int, before: State | None = None) -> Job:
         state = before or self.state
-        artifacts = self.services.store / "runs" / state.run_id / stage.id / str(visit) / str(attempt)
-        artifacts.mkdir(parents=True, exist_ok=True)
+        artifacts = attempt_directory(self.services.store, state.run_id, stage.id, visit, attempt)
+        if leaves_files(stage):
+            artifacts.mkdir(parents=True, exist_ok=True)
 
         def tell(data: dict[str, Any]) -> None:
             self._tell(EventKind.STAGE_OUTPUT, stage.id, visit, **data)
@@ -227,7 +243,7 @@ class Driver:
     async def _saved(self, stage: BaseStage, visit: Visit) -> Iterable[Operation]:
         """Commit what a stage changed in the workspace; the commit becomes part of the checkpoint."""
         workspace = self.state.workspace
-        if workspace is None or not isinstance(stage, LlmStage | ToolStage):
+        if workspace is None or not leaves_files(stage):
             return ()
         trailers = {"Awf-Run": self.state.run_id, "Awf-Stage": stage.id, "Awf-Visit": str(visit.visit)}
         async with self._committing:

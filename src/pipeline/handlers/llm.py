@@ -133,10 +133,8 @@ def _scripted(given: Mapping[str, Any]) -> Outcome:
 
 
 def _kept(job: Job, outcome: Outcome, backend: str) -> Outcome:
-    """The outcome with its answer on disk as well, where a person can read it."""
-    path = job.artifacts / "response.md"
-    path.write_text(outcome.response, "utf-8", errors="replace")
-    logs = {"prompt": job.named(job.artifacts / "prompt.md"), "response": job.named(path)}
+    """The outcome with where its prompt can be read, and who answered."""
+    logs = {"prompt": job.named(job.artifacts / "prompt.md")}
     return outcome.model_copy(update={"logs": logs, "backend": backend})
 
 

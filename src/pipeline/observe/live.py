@@ -32,7 +32,7 @@ _NARROW = 60  # columns below which a line has less room for names
 
 
 class _Area(Live):
-    """The lines that are drawn again. When the terminal became narrower, it has wrapped them: that many more are gone."""
+    """The lines that are drawn again. A terminal that became narrower has wrapped them: that many more are erased."""
 
     drawn: tuple[int, tuple[int, ...]] = (0, ())  # the terminal's width, and that of each line
 
@@ -152,9 +152,7 @@ def visit_line(happened: Happened, width: int) -> Text:
     return _line(_SIGNS[happened.mark], happened.stage, happened.visit, happened.seconds, text, width)
 
 
-def _line(
-    sign: tuple[str, str], stage: str, visit: int, seconds: float | None, text: str, width: int
-) -> Text:
+def _line(sign: tuple[str, str], stage: str, visit: int, seconds: float | None, text: str, width: int) -> Text:
     name = _name_width(width)
     took = "" if seconds is None else span(seconds)
     start = f"{padded(label(stage, visit, name), name)} {took:>6}"

@@ -116,7 +116,9 @@ class Picture:
 
     def _again(self, event: Event) -> None:
         delay = event.data.get("delay", 0.0)
-        words = f"{event.data.get('reason') or 'failed'} (attempt {event.data.get('attempt', 1)}, again in {span(delay)})"
+        words = (
+            f"{event.data.get('reason') or 'failed'} (attempt {event.data.get('attempt', 1)}, again in {span(delay)})"
+        )
         running = self.running.get((event.stage, event.visit))
         seconds = event.at - running.since if running else None
         self.fresh.append(Happened(Mark.AGAIN, event.stage, event.visit, seconds, words))

@@ -1,4 +1,4 @@
-"""Words for a narrow place: text from anywhere made inert and cut to a width; times, numbers and money in few letters."""
+"""Words for a narrow place: text from anywhere made inert and cut; times, numbers and money in few letters."""
 
 import re
 import unicodedata

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from pipeline.backends.worktree import GitWorktrees
-from pipeline.engine.workspace import Workspace, WorkspaceError
+from pipeline.engine.workspace import Workspace, WorkspaceError, Workspaces
 
 T = TypeVar("T")
 TRAILERS = {"Awf-Run": "r1", "Awf-Stage": "build", "Awf-Visit": "2"}
@@ -30,7 +30,7 @@ class World:
     env: dict[str, str]
 
     @property
-    def trees(self) -> GitWorktrees:
+    def trees(self) -> Workspaces:
         return GitWorktrees(self.repo / ".awf/worktrees", self.env)
 
     def git(self, *arguments: str, at: Path | None = None) -> str:

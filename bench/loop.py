@@ -1,0 +1,160 @@
+"""What a stage of the review loop costs, and whether that stays the same however long the run is.
+
+The loop of `bench/README.md`: code, three reviews that fail K rounds with answers of 2 KB, gate, fix. Beside it a floor:
+the same number of bare SQLite commits in the same run. Prints per stage: time, CPU, bytes written.
+"""
+
+import asyncio
+import json
+import shutil
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.app.runs import creation, load_state, result_of, start
+from pipeline.app.catalog import Catalog
+from pipeline.app.check import check
+from pipeline.app.wiring import Surroundings
+from pipeline.engine.records import VisitCompleted
+from pipeline.journal.sqlite import SqliteJournal
+
+ROUNDS = (10, 100, 1000)
+ANSWER = 2_000
+WORKFLOW = """workflow "Review loop" {
+  version 2
+  start "code"
+  settings {
+    max_visits 100000
+    max_stages 1000000
+  }
+  stage "code" kind="llm" prompt="Write it"
+  stage "review_a" kind="llm" auto_status=true prompt="Review it"
+  stage "review_b" kind="llm" auto_status=true prompt="Review it"
+  stage "review_c" kind="llm" auto_status=true prompt="Review it"
+  stage "gate" kind="decision" {
+    route when="findings() > 0" to="fix"
+    route when="true" to="exit"
+  }
+  stage "fix" kind="llm" prompt="Fix all outstanding findings"
+  stage "exit" kind="exit"
+  transition from="code" to="review_a"
+  transition from="review_a" to="review_b"
+  transition from="review_b" to="review_c"
+  transition from="review_c" to="gate"
+  transition from="fix" to="review_a"
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What something took."""
+
+    seconds: float
+    cpu: float
+    written: int
+
+    def per(self, count: int) -> "Cost":
+        """The cost of one of so many."""
+        return Cost(self.seconds / count, self.cpu / count, self.written // count)
+
+
+def measured(work: Callable[[], object]) -> Cost:
+    """Time, CPU and bytes handed to the kernel by a call."""
+    began, cpu, written = time.perf_counter(), time.process_time(), _written()
+    work()
+    return Cost(time.perf_counter() - began, time.process_time() - cpu, _written() - written)
+
+
+def _written() -> int:
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(fields["wchar"])
+
+
+def script(rounds: int) -> str:
+    """Replies: each review fails so many times with 2 KB of its own, then passes."""
+
+    def replies(reviewer: str) -> list[str]:
+        failing = [f"{_words(reviewer, number)}\n[STATUS: fail]\n[FAILURE_REASON: {number}]" for number in range(rounds)]
+        return [*failing, "Fine.\n[STATUS: success]"]
+
+    return json.dumps({f"review_{name}": replies(name) for name in "abc"})
+
+
+def _words(reviewer: str, number: int) -> str:
+    line = f"{reviewer}{number}: src/module_{number % 17}.py:{number % 400} does not close its file. "
+    return (line * (ANSWER // len(line) + 1))[:ANSWER]
+
+
+def run_loop(folder: Path, rounds: int) -> tuple[Cost, int]:
+    """Run the loop once; its cost and the number of stages."""
+    path = folder / "loop.awf.kdl"
+    path.write_text(WORKFLOW)
+    entry = Catalog(folder, folder, folder).find(path.name)
+    options = {"backend": "scripted", "script": script(rounds)}
+    record = creation(entry, check(entry), "bench", "bench", options, folder, time.time())
+    store = folder / ".awf"
+    journal = SqliteJournal(store)
+    cost = measured(lambda: asyncio.run(start(record, journal, Surroundings(store=store, environ={}))))
+    result = result_of(load_state(journal, "bench"), journal)
+    if result.status != "success":
+        sys.exit(f"the loop did not succeed: {result}")
+    return cost, len(result.path)
+
+
+def floor(folder: Path, stages: int, payloads: list[bytes]) -> Cost:
+    """As many bare commits of the same operations."""
+    database = sqlite3.connect(folder / "floor.db", isolation_level=None)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("PRAGMA synchronous=FULL")
+    database.execute("CREATE TABLE records (id INTEGER PRIMARY KEY, body BLOB)")
+
+    def commits() -> None:
+        for number in range(stages):
+            database.execute("INSERT INTO records VALUES (?, ?)", (number + 1, payloads[number]))
+
+    cost = measured(commits)
+    database.close()
+    return cost
+
+
+def operations(store: Path) -> list[bytes]:
+    """The operations of each stage, as JSON."""
+    journal = SqliteJournal(store)
+    records = [entry.record for entry in journal.entries("bench")]
+    return [json.dumps(r.operations).encode() for r in records if isinstance(r, VisitCompleted)]
+
+
+def main() -> None:
+    """Measure and print."""
+    base = Path(tempfile.mkdtemp(prefix="awf-bench-", dir=sys.argv[1] if len(sys.argv) > 1 else None))
+    print(f"{'K':>5} {'stages':>7} {'ms':>7} {'floor':>7} {'ratio':>6} {'cpu ms':>7} {'bytes':>7} {'ops':>6} {'ratio':>6}")
+    times: dict[int, float] = {}
+    try:
+        for rounds in ROUNDS:
+            folder = base / str(rounds)
+            folder.mkdir()
+            cost, stages = run_loop(folder, rounds)
+            made = operations(folder / ".awf")
+            bare = floor(folder, stages, made).per(stages)
+            each, own = cost.per(stages), sum(map(len, made)) // stages
+            times[rounds] = each.seconds
+            print(
+                f"{rounds:>5} {stages:>7} {each.seconds * 1e3:>7.2f} {bare.seconds * 1e3:>7.2f}"
+                f" {each.seconds / bare.seconds:>6.2f} {each.cpu * 1e3:>7.2f} {each.written:>7} {own:>6}"
+                f" {each.written / own:>6.2f}"
+            )
+        print(f"per stage, K = {ROUNDS[-1]} against K = {ROUNDS[0]}: {times[ROUNDS[-1]] / times[ROUNDS[0]]:.2f} times")
+        store = base / str(ROUNDS[-1]) / ".awf"
+        resumed = measured(lambda: load_state(SqliteJournal(store), "bench"))
+        print(f"state of {stages} stages from the journal: {resumed.cpu:.2f} s CPU")
+    finally:
+        shutil.rmtree(base)
+
+
+if __name__ == "__main__":
+    main()

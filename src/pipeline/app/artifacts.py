@@ -1,0 +1,78 @@
+"""Where the files of a visit are: prompts, answers and what tools wrote."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.app.history import VisitSeen, visits_of
+from pipeline.engine.fold import replay
+from pipeline.engine.records import AnyRecord
+from pipeline.errors import AwfError
+from pipeline.language.model import Stage
+from pipeline.language.names import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    """The files of one attempt at one visit."""
+
+    run_id: str
+    stage: str
+    kind: str  # of the stage; empty when the workflow does not have it any more
+    visit: int
+    attempt: int
+    directory: Path
+    done: bool  # whether the visit has ended
+
+    def file(self, name: str) -> Path | None:
+        """A file of the attempt, or None when there is none."""
+        path = self.directory / name
+        return path if path.is_file() else None
+
+
+def find_artifacts(
+    store: Path, run_id: str, records: Sequence[AnyRecord], stage: str, visit: int | None, attempt: int | None
+) -> Artifacts:
+    """The files of a stage: of its last visit and attempt, or of the given ones."""
+    declared = replay(records).workflow.by_id
+    visits = [seen for seen in visits_of(records) if seen.stage == stage]
+    if not visits:
+        raise _never(run_id, stage, declared.keys())
+    seen = max(visits, key=lambda one: one.visit) if visit is None else _numbered(visits, visit, run_id)
+    number = seen.attempt if attempt is None else attempt
+    numbers = sorted({one.number for one in seen.attempts} or {1})
+    if number not in numbers:
+        tried = ", ".join(map(str, numbers))
+        raise AwfError(f'visit {seen.visit} of stage "{stage}" had no attempt {number}', help=f"it had {tried}")
+    directory = _directory(store, run_id, seen, number)
+    kind = _kind(declared.get(stage))
+    return Artifacts(run_id, stage, kind, seen.visit, number, directory, done=seen.outcome is not None)
+
+
+def _kind(stage: Stage | None) -> str:
+    return str(stage.kind) if stage else ""
+
+
+def _numbered(visits: Sequence[VisitSeen], number: int, run_id: str) -> VisitSeen:
+    for seen in visits:
+        if seen.visit == number:
+            return seen
+    last = max(seen.visit for seen in visits)
+    raise AwfError(f'run {run_id} has no visit {number} of stage "{visits[0].stage}"', help=f"the last is {last}")
+
+
+def _never(run_id: str, stage: str, known: Collection[str]) -> AwfError:
+    if stage in known:
+        return AwfError(f'run {run_id} has not visited stage "{stage}" yet')
+    return AwfError(f'run {run_id} has no stage "{stage}"', help=did_you_mean(stage, known))
+
+
+def _directory(store: Path, run_id: str, seen: VisitSeen, attempt: int) -> Path:
+    """Where the record says the files are, else where they are put."""
+    outcomes = [one.outcome for one in seen.attempts if one.number == attempt and one.outcome]
+    if attempt == seen.attempt and seen.outcome:
+        outcomes.append(seen.outcome)
+    for outcome in outcomes:
+        for path in outcome.logs.values():
+            return (store / path).parent
+    return store / "runs" / run_id / seen.stage / str(seen.visit) / str(attempt)

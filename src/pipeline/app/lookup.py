@@ -1,0 +1,59 @@
+"""Which run a person means, and whether somebody is at it."""
+
+import fcntl
+import os
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from pipeline.engine.ports import UnknownRun
+from pipeline.errors import AwfError
+
+NEWEST = ("latest", "-")
+_LISTED = 5
+
+
+def find_run(name: str, runs: Sequence[str]) -> str:
+    """The run of a name, of the beginning of one, or the newest for `latest` and `-`; `runs` has the oldest first."""
+    if name in runs:
+        return name
+    if name in NEWEST:
+        if not runs:
+            raise UnknownRun("there are no runs yet", help="start one with: awf run WORKFLOW")
+        return runs[-1]
+    meant = [run for run in runs if run.startswith(name)] if name else []
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise AwfError(f'{len(meant)} runs begin with "{name}"', help=f"they are {_listed(meant)}")
+    raise UnknownRun(f'there is no run "{name}"', help=_nearest(name, runs))
+
+
+def _nearest(name: str, runs: Sequence[str]) -> str:
+    if not runs:
+        return "there are no runs yet; start one with: awf run WORKFLOW"
+    near = get_close_matches(name, runs, n=_LISTED, cutoff=0.6)
+    return f"did you mean {_listed(near)}?" if near else f"the newest are {_listed(runs[-3:])}"
+
+
+def _listed(runs: Sequence[str]) -> str:
+    """Some runs, the newest first."""
+    shown = ", ".join(sorted(runs, reverse=True)[:_LISTED])
+    return shown if len(runs) <= _LISTED else f"{shown}, ..."
+
+
+def is_driven(store: Path, run_id: str) -> bool:
+    """Whether a process is at a run. Its lock is tried and let go at once, and what its owner wrote stays."""
+    try:
+        descriptor = os.open(store / "locks" / run_id, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,107 @@
+"""How one run stands, for a person who wants to know all of it at a glance."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.app.history import StageSum, VisitSeen, stage_sums, visits_of
+from pipeline.app.next_step import asked, resume_options
+from pipeline.app.summaries import INTERRUPTED
+from pipeline.engine.context import Key
+from pipeline.engine.fold import replay
+from pipeline.engine.records import AnyRecord
+from pipeline.engine.state import RunStatus, State
+from pipeline.language.model import LlmStage, ToolStage
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much of a limit is used; `allowed` is None where there is none."""
+
+    name: str
+    used: float
+    allowed: float | None
+    stage: str = ""  # the one with the most visits
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A run at a glance."""
+
+    run_id: str
+    workflow: str
+    goal: str
+    began: float
+    status: str
+    reason: str
+    stage: str
+    visit: int
+    limits: tuple[Limit, ...]
+    stages: tuple[StageSum, ...]
+    findings: tuple[dict[str, Any], ...]  # stage, iteration and reason of each
+    tokens: int
+    workspace: str
+    resume: tuple[str, ...] | None  # what `awf resume` needs; None when there is nothing to resume
+    question: str  # what a person would be asked
+    options: tuple[str, ...]
+    failed: str  # the stage whose logs tell more, of a failed run
+
+
+def standing_of(records: Sequence[AnyRecord], *, driven: bool) -> Standing:
+    """How a run stands; one that is on record as running, and that nobody drives, was interrupted."""
+    state = replay(records)
+    visits = visits_of(records)
+    stopped = not state.status.final and not driven
+    gate = asked(state) if stopped else None
+    return Standing(
+        run_id=state.run_id,
+        workflow=state.workflow.name,
+        goal=state.goal,
+        began=records[0].at,
+        status=INTERRUPTED if stopped and state.status is RunStatus.RUNNING else state.status,
+        reason=state.reason,
+        stage=state.cursor.stage,
+        visit=state.cursor.visit,
+        limits=tuple(_limits(state)),
+        stages=tuple(stage_sums(visits)),
+        findings=tuple(_finding(report) for report in state.context.list_at(Key.FINDINGS)),
+        tokens=state.tokens,
+        workspace=_workspace(state),
+        resume=tuple(resume_options(state)) if stopped else None,
+        question=gate.prompt if gate else "",
+        options=tuple(option.key for option in gate.options) if gate else (),
+        failed=_failed(state, visits),
+    )
+
+
+def _limits(state: State) -> Iterator[Limit]:
+    settings = state.settings
+    most = max(state.visits, key=lambda name: state.visits[name], default="")
+    yield Limit("max_visits", state.visits.get(most, 0), settings.max_visits, most)
+    yield Limit("max_stages", state.stages_run, settings.max_stages)
+    duration = settings.max_duration.total_seconds() if settings.max_duration else None
+    yield Limit("max_duration", round(state.seconds, 3), duration)
+    yield Limit("max_cost_usd", round(state.cost_usd, 6), settings.max_cost_usd)
+
+
+def _finding(report: Any) -> dict[str, Any]:
+    """A stage report in three fields, whatever else it holds."""
+    fields = report if isinstance(report, dict) else {}
+    reason = str(fields.get("failureReason") or fields.get("response") or "")
+    return {"stage": fields.get("stageId", ""), "iteration": fields.get("iteration"), "reason": reason}
+
+
+def _workspace(state: State) -> str:
+    workspace = state.workspace
+    return f"{workspace.path} on {workspace.branch} at {workspace.commit[:12]}" if workspace else ""
+
+
+def _failed(state: State, visits: Sequence[VisitSeen]) -> str:
+    """The last stage with logs that did not pass."""
+    if state.status is not RunStatus.FAIL:
+        return ""
+    for visit in reversed(visits):
+        stage = state.workflow.by_id.get(visit.stage)
+        if isinstance(stage, LlmStage | ToolStage) and visit.outcome and not visit.outcome.status.passes:
+            return visit.stage
+    return ""

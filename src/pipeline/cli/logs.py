@@ -1,0 +1,121 @@
+"""`awf logs`: what a tool wrote, or an agent answered."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import click
+
+from pipeline.app.artifacts import Artifacts, find_artifacts
+from pipeline.app.lookup import is_driven
+from pipeline.cli.looking import pour, read_run, say_json
+from pipeline.cli.options import as_json_option, attempt_option, store_option, visit_option
+from pipeline.cli.terminal import Style
+from pipeline.errors import AwfError
+from pipeline.language.model import StageKind
+
+PAUSE = 0.2  # seconds between two looks at a file that grows
+
+_FILES = {"stdout": "stdout.log", "stderr": "stderr.log", "response": "response.md"}
+
+
+@click.command("logs")
+@click.argument("run")
+@click.argument("stage")
+@visit_option
+@attempt_option
+@click.option("--stdout", "stream", flag_value="stdout", help="Only what it wrote to standard output.")
+@click.option("--stderr", "stream", flag_value="stderr", help="Only what it wrote to standard error.")
+@click.option("-f", "--follow", is_flag=True, help="Go on printing until the visit ends.")
+@store_option
+@as_json_option
+def command(
+    run: str,
+    stage: str,
+    visit: int | None,
+    attempt: int | None,
+    stream: str | None,
+    store: Path,
+    *,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """Print what a tool stage wrote, its standard output before its standard error, or what an agent answered.
+
+    RUN is a run's id, the beginning of one, or "latest". The last visit and attempt are meant unless others are given.
+    """
+    run_id, records = read_run(run, store)
+    found = find_artifacts(store, run_id, records, stage, visit, attempt)
+    if follow:
+        _follow(found, _names(found, stream), partial(_goes_on, store, found))
+        return
+    paths = _present(found, _names(found, stream))
+    if as_json:
+        where = {"run_id": run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt}
+        say_json({**where, "files": [_object(name, path) for name, path in paths]})
+    else:
+        _print(paths)
+
+
+def _names(found: Artifacts, stream: str | None) -> tuple[str, ...]:
+    """What to print of a stage, by its kind."""
+    if found.kind not in (StageKind.TOOL, StageKind.LLM, ""):
+        raise AwfError(f'stage "{found.stage}" is a {found.kind} stage, which writes no logs')
+    if stream is not None:
+        return (stream,)
+    if found.kind == StageKind.LLM and found.done:
+        return ("response",)
+    return ("stdout", "stderr") if found.kind else ("response", "stdout", "stderr")
+
+
+def _present(found: Artifacts, names: Sequence[str]) -> list[tuple[str, Path]]:
+    paths = [(name, path) for name in names if (path := found.file(_FILES[name]))]
+    if not paths:
+        running = "" if found.done else ", and it has not ended; --follow waits for more"
+        words = (
+            f'there is no {" or ".join(names)} of stage "{found.stage}", visit {found.visit}, attempt {found.attempt}'
+        )
+        raise AwfError(words + running, help=f"its files would be in {found.directory}")
+    return paths
+
+
+def _object(name: str, path: Path) -> dict[str, str]:
+    return {"name": name, "path": str(path), "text": path.read_bytes().decode(errors="replace")}
+
+
+def _print(paths: Sequence[tuple[str, Path]]) -> None:
+    """Each file in turn; on a terminal a second one is announced."""
+    style = Style.of(sys.stdout)
+    for number, (name, path) in enumerate(paths):
+        if number and sys.stdout.isatty() and path.stat().st_size:
+            click.echo(style.quiet(f"--- {name}"))
+        with path.open("rb") as file:
+            pour(file)
+
+
+def _goes_on(store: Path, found: Artifacts) -> bool:
+    """Whether more may be written: the attempt has not ended, and somebody is at the run."""
+    if not is_driven(store, found.run_id):
+        return False
+    _, records = read_run(found.run_id, store)
+    now = find_artifacts(store, found.run_id, records, found.stage, found.visit, None)
+    return not now.done and now.attempt == found.attempt
+
+
+def _follow(found: Artifacts, names: Sequence[str], goes_on: Callable[[], bool]) -> None:
+    """Print what the files have and get, until the attempt has ended and all of it is printed."""
+    with ExitStack() as stack:
+        opened = {}
+        more = True
+        while more:
+            more = goes_on()
+            for name in names:
+                if name not in opened and (path := found.file(_FILES[name])):
+                    opened[name] = stack.enter_context(path.open("rb"))
+            for file in opened.values():
+                pour(file)
+            if more:
+                time.sleep(PAUSE)

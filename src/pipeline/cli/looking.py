@@ -1,0 +1,79 @@
+"""What the commands that look at runs have in common: finding the run, fitting the terminal, writing texts whole."""
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+
+from pipeline.app.lookup import find_run
+from pipeline.cli.terminal import Style, inert
+from pipeline.engine.records import AnyRecord
+from pipeline.journal.sqlite import SqliteJournal
+from pipeline.observe.text import columns, padded
+
+UNLIMITED = 1000  # columns of a line that no terminal has to fit
+_LONGEST_LINE = 64 * 1024
+
+
+def read_run(name: str, store: Path) -> tuple[str, list[AnyRecord]]:
+    """The id of the run that is meant, and its records."""
+    with closing(SqliteJournal(store)) as journal:
+        run_id = find_run(name, journal.runs())
+        return run_id, [entry.record for entry in journal.entries(run_id)]
+
+
+def width() -> int:
+    """The columns there are: those of the terminal, and plenty where nothing wraps."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNLIMITED
+
+
+def named_store(store: Path) -> str:
+    """What a suggested command needs to find the store again."""
+    return "" if store == Path(".awf") else f" --store {store}"
+
+
+def painted(status: str, style: Style) -> str:
+    """A status in its colour."""
+    paints = {"success": style.good, "fail": style.error, "running": style.name}
+    return paints.get(status.strip(), style.warning)(status)
+
+
+def aligned(rows: Sequence[Sequence[str]], right: frozenset[int]) -> list[list[str]]:
+    """The cells of a table, each padded to the width of its column; those in `right` end at the same place."""
+    widths = [max(columns(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return [[_cell(cell, widths[n], right=n in right) for n, cell in enumerate(row)] for row in rows]
+
+
+def _cell(text: str, room: int, *, right: bool) -> str:
+    return " " * (room - columns(text)) + text if right else padded(text, room)
+
+
+def say_json(value: Any) -> None:
+    """Print a value as JSON."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def say_whole(text: str) -> None:
+    """Print a text: as it is into a pipe, inert on a terminal, always with an end to its last line."""
+    if sys.stdout.isatty():
+        click.echo("\n".join(map(inert, text.splitlines())))
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", errors="replace") + (b"" if text.endswith("\n") else b"\n"))
+    sys.stdout.buffer.flush()
+
+
+def pour(file: BinaryIO) -> None:
+    """Print what is left of a file: its bytes into a pipe, inert lines on a terminal."""
+    sys.stdout.flush()
+    if sys.stdout.isatty():
+        while line := file.readline(_LONGEST_LINE):
+            click.echo(inert(line.decode(errors="replace").removesuffix("\n").removesuffix("\r")))
+    else:
+        shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()

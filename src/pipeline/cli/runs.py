@@ -1,0 +1,83 @@
+"""`awf runs`: the runs of a store."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import click
+
+from pipeline.app.lookup import is_driven
+from pipeline.app.summaries import Summary, summarise
+from pipeline.cli.looking import UNLIMITED, aligned, painted, say_json, width
+from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.terminal import Style
+from pipeline.engine.ports import Journal
+from pipeline.journal.sqlite import SqliteJournal
+from pipeline.observe.text import age, calm, cut, label, money
+
+SHOWN = 30
+GOAL_WIDTH = 60  # columns where no terminal says how many there are
+
+_HEADER = ("RUN", "WORKFLOW", "STATUS", "AT", "VISITS", "FINDINGS", "COST", "AGE", "GOAL")
+_RIGHT = frozenset({4, 5, 6, 7})
+_STATUS = 2
+
+
+@click.command("runs")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help=f"How many; {SHOWN}, or all with --json.")
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@store_option
+@as_json_option
+def command(limit: int | None, store: Path, *, everything: bool, as_json: bool) -> None:
+    """List the runs, the newest first.
+
+    A run that was being run by a process that is gone is shown as interrupted: `awf resume` takes it up again.
+    """
+    with closing(SqliteJournal(store)) as journal:
+        names = journal.runs()
+        count = limit or (len(names) if everything or as_json else SHOWN)
+        summaries = list(_summaries(journal, store, names[::-1][:count]))
+    if as_json:
+        say_json([asdict(summary) for summary in summaries])
+    elif not summaries:
+        click.echo(f"There are no runs in {store}. Start one with: awf run WORKFLOW", err=True)
+    else:
+        _print(summaries)
+        if len(names) > count:
+            click.echo(f"{len(names) - count} older runs are not shown; --all lists them.", err=True)
+
+
+def _summaries(journal: Journal, store: Path, names: Sequence[str]) -> Iterator[Summary]:
+    for name in names:
+        yield summarise((entry.record for entry in journal.entries(name)), partial(is_driven, store))
+
+
+def _print(summaries: list[Summary]) -> None:
+    style, now = Style.of(sys.stdout), time.time()
+    cells = aligned([_HEADER, *(_row(summary, now) for summary in summaries)], _RIGHT)
+    taken = sum(len(cell) + 2 for cell in cells[0][:-1])
+    room = GOAL_WIDTH if width() == UNLIMITED else max(width() - taken - 1, 8)
+    for number, row in enumerate(cells):
+        row[-1] = cut(row[-1].rstrip(), room)
+        if number:
+            row[_STATUS] = painted(row[_STATUS], style)
+        line = "  ".join(row).rstrip()
+        click.echo(line if number else style.quiet(line))
+
+
+def _row(summary: Summary, now: float) -> tuple[str, ...]:
+    return (
+        summary.run_id,
+        cut(calm(summary.workflow), 24),
+        summary.status,
+        label(summary.stage, summary.visit, 20) if summary.stage else "-",
+        str(summary.visits),
+        str(summary.outstanding),
+        money(summary.cost_usd) if summary.cost_usd else "-",
+        age(now - summary.began),
+        calm(summary.goal[:1000]),
+    )

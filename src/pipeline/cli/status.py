@@ -1,0 +1,153 @@
+"""`awf status`: one run on one screen."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipeline.app.history import StageSum
+from pipeline.app.lookup import is_driven
+from pipeline.app.standing import Limit, Standing, standing_of
+from pipeline.cli.looking import aligned, named_store, painted, read_run, say_json, width
+from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.terminal import Style
+from pipeline.observe.text import age, amount, calm, counted, cut, label, money, span
+
+_FINDINGS = 12
+_HEADER = ("STAGE", "VISITS", "LAST", "FROM", "TIME", "TOKENS", "COST")
+_RIGHT = frozenset({1, 4, 5, 6})
+_LAST = 2
+
+
+@click.command("status")
+@click.argument("run")
+@store_option
+@as_json_option
+def command(run: str, store: Path, *, as_json: bool) -> None:
+    """Show how a run stands: its limits, its stages, what is outstanding, and what to do next.
+
+    RUN is a run's id, the beginning of one, or "latest".
+    """
+    run_id, records = read_run(run, store)
+    standing = standing_of(records, driven=is_driven(store, run_id))
+    if as_json:
+        say_json(as_object(standing, store))
+        return
+    for line in _lines(standing, Style.of(sys.stdout), store, time.time()):
+        click.echo(line)
+
+
+def _lines(standing: Standing, style: Style, store: Path, now: float) -> Iterator[str]:
+    reason = f": {calm(standing.reason)}" if standing.reason else ""
+    yield _field("run", f"{standing.run_id}, begun {age(now - standing.began)} ago", style)
+    yield _field("workflow", calm(standing.workflow), style)
+    if standing.goal:
+        yield _field("goal", calm(standing.goal[:2000]), style)
+    yield style.quiet(f"{'status':<11}") + painted(standing.status, style) + cut(reason, width() - 25)
+    yield _field("at", label(standing.stage, standing.visit), style)
+    for number, limit in enumerate(standing.limits):
+        yield _field("" if number else "limits", _limit(limit), style)
+    if standing.workspace:
+        yield _field("workspace", calm(standing.workspace), style)
+    yield from _table(standing.stages, style)
+    yield from _outstanding(standing.findings, style)
+    yield from _next(standing, style, store)
+
+
+def _field(name: str, value: str, style: Style) -> str:
+    return style.quiet(f"{name:<11}") + cut(value, width() - 12)
+
+
+def _limit(limit: Limit) -> str:
+    allowed = f"of {_number(limit.name, limit.allowed)}" if limit.allowed is not None else "(no limit)"
+    stage = f"  {calm(limit.stage)}" if limit.stage else ""
+    return f"{limit.name:<13}{_number(limit.name, limit.used)} {allowed}{stage}"
+
+
+def _number(limit: str, value: float) -> str:
+    if limit == "max_duration":
+        return span(value)
+    return money(value) if limit == "max_cost_usd" else f"{value:g}"
+
+
+def _table(stages: Sequence[StageSum], style: Style) -> Iterator[str]:
+    if not stages:
+        return
+    yield ""
+    rows = [_HEADER, *map(_row, stages)]
+    for number, row in enumerate(aligned(rows, _RIGHT)):
+        if number:
+            row[_LAST] = painted(row[_LAST], style)
+        line = "  ".join(row).rstrip()
+        yield line if number else style.quiet(line)
+
+
+def _row(one: StageSum) -> tuple[str, ...]:
+    return (
+        cut(calm(one.stage), 24),
+        str(one.visits),
+        one.last.status if one.last else "-",
+        one.last.source if one.last else "-",
+        span(one.seconds),
+        amount(one.tokens) if one.tokens else "-",
+        money(one.cost_usd) if one.cost_usd else "-",
+    )
+
+
+def _outstanding(findings: Sequence[dict[str, Any]], style: Style) -> Iterator[str]:
+    if not findings:
+        return
+    yield ""
+    yield style.warning(f"{counted(len(findings), 'finding')} outstanding")
+    for finding in findings[-_FINDINGS:]:
+        name = label(str(finding["stage"]), int(finding["iteration"] or 0), 40)
+        yield "  " + cut(f"{name}  {calm(finding['reason'][:2000]) or 'no reason given'}", width() - 3)
+    if len(findings) > _FINDINGS:
+        yield f"  and {len(findings) - _FINDINGS} before these"
+
+
+def _next(standing: Standing, style: Style, store: Path) -> Iterator[str]:
+    commands = next_commands(standing, store)
+    if standing.question:
+        yield ""
+        yield cut(f"it asks: {calm(standing.question)}", width() - 1)
+        yield cut(f"options: {', '.join(map(calm, standing.options))}", width() - 1)
+    if commands:
+        yield ""
+        yield from (style.quiet("next       " if not number else " " * 11) + one for number, one in enumerate(commands))
+
+
+def next_commands(standing: Standing, store: Path) -> list[str]:
+    """The commands that help: the one that goes on, or those that tell what went wrong."""
+    end = named_store(store)
+    if standing.resume is not None:
+        return [" ".join(["awf resume", standing.run_id, *standing.resume]) + end]
+    if standing.status == "fail":
+        logs = [f"awf logs {standing.run_id} {standing.failed}{end}"] if standing.failed else []
+        return [f"awf why {standing.run_id}{end}", *logs]
+    return []
+
+
+def as_object(standing: Standing, store: Path) -> dict[str, Any]:
+    """How a run stands as JSON has it."""
+    fields = asdict(standing)
+    fields["stages"] = [_stage_object(one) for one in standing.stages]
+    fields["next"] = next_commands(standing, store)
+    return fields
+
+
+def _stage_object(one: StageSum) -> dict[str, Any]:
+    return {
+        "stage": one.stage,
+        "visits": one.visits,
+        "status": one.last.status if one.last else None,
+        "source": one.last.source if one.last else None,
+        "reason": one.last.reason if one.last else None,
+        "seconds": round(one.seconds, 3),
+        "tokens": one.tokens,
+        "cost_usd": one.cost_usd,
+    }

@@ -1,0 +1,145 @@
+"""`awf why`: the way a run took, and the reasons that were recorded when it took it."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipeline.app.history import Attempt, Ended, Note, VisitSeen, story_of
+from pipeline.app.lookup import is_driven
+from pipeline.cli.looking import painted, read_run, say_json, width
+from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.terminal import Style, inert
+from pipeline.engine.fold import replay
+from pipeline.errors import AwfError
+from pipeline.language.names import did_you_mean
+from pipeline.observe.text import calm, cut, label, span
+
+_INDENT = "    "
+
+
+@click.command("why")
+@click.argument("run")
+@click.argument("stage", required=False)
+@store_option
+@as_json_option
+def command(run: str, stage: str | None, store: Path, *, as_json: bool) -> None:
+    """Tell why a run went where it went: each visit, its outcome and where that came from, and the way taken.
+
+    RUN is a run's id, the beginning of one, or "latest". With STAGE only the visits of that stage are told.
+    """
+    run_id, records = read_run(run, store)
+    story = story_of(records)
+    if stage is not None:
+        known = {part.stage for part in story if isinstance(part, VisitSeen)}
+        story = [part for part in story if isinstance(part, VisitSeen) and part.stage == stage]
+        if not story:
+            raise _unseen(run_id, stage, known | set(replay(records).workflow.by_id), known)
+    if as_json:
+        say_json([as_object(part) for part in story])
+        return
+    open_word = "is running" if is_driven(store, run_id) else "was interrupted"
+    for part in story:
+        for line in _lines(part, Style.of(sys.stdout), open_word):
+            click.echo(line)
+
+
+def _unseen(run_id: str, stage: str, known: set[str], visited: set[str]) -> AwfError:
+    if stage in known:
+        return AwfError(
+            f'run {run_id} has not visited stage "{stage}"', help=f"it visited {', '.join(sorted(visited))}"
+        )
+    return AwfError(f'run {run_id} has no stage "{inert(stage)}"', help=did_you_mean(stage, known))
+
+
+def _lines(part: VisitSeen | Note, style: Style, open_word: str) -> Iterator[str]:
+    if isinstance(part, Note):
+        yield style.warning(_fitted("", f"-- {part.text}"))
+        return
+    yield _title(part, style, open_word)
+    outcome = part.outcome
+    if outcome and outcome.reason:
+        yield _fitted(_INDENT, outcome.reason)
+    for note in outcome.notes if outcome else ():
+        yield _fitted(_INDENT, f"note: {note}")
+    for attempt in part.attempts:
+        if len(part.attempts) > 1 or attempt.ended not in (Ended.DONE, Ended.OPEN):
+            yield style.quiet(_fitted(_INDENT, _attempt(attempt, open_word)))
+    if part.chosen:
+        yield from (_fitted(_INDENT, line) for line in _way(part))
+
+
+def _title(visit: VisitSeen, style: Style, open_word: str) -> str:
+    name = style.name(label(visit.stage, visit.visit, 40))
+    within = f"  (in {calm(visit.within)})" if visit.within else ""
+    if visit.outcome is None:
+        return f"{name}  {style.warning(open_word)}{within}"
+    failure = f", {visit.outcome.failure.kind}" if visit.outcome.failure else ""
+    how = f"{painted(visit.outcome.status, style)} ({visit.outcome.source}{failure})"
+    return f"{name}  {how}  {span(visit.outcome.duration)}{within}"
+
+
+def _attempt(attempt: Attempt, open_word: str) -> str:
+    match attempt.ended:
+        case Ended.FAILED:
+            reason = (attempt.outcome.reason if attempt.outcome else "") or "no reason given"
+            return f"attempt {attempt.number} failed, tried again after {span(attempt.delay)}: {reason}"
+        case Ended.OPEN:
+            return f"attempt {attempt.number} {open_word}"
+        case Ended.DONE:
+            return f"attempt {attempt.number} gave this outcome"
+        case _:
+            return f"attempt {attempt.number} was {attempt.ended}"
+
+
+def _way(visit: VisitSeen) -> Iterator[str]:
+    """The way taken with its reason; a condition that the reason does not quote gets a line of its own."""
+    chosen = visit.chosen
+    if chosen is None:
+        return
+    if chosen.target is None:
+        yield f"the run ends: {chosen.reason}"
+        return
+    role = f" ({chosen.role})" if chosen.role not in ("", "transition", "route", "option") else ""
+    yield f"-> {chosen.target}{role}: {chosen.reason}"
+    if chosen.when and chosen.when not in chosen.reason:
+        yield f"   when {chosen.when}"
+
+
+def _fitted(indent: str, text: str) -> str:
+    return indent + cut(calm(text[:4000]), width() - len(indent) - 1)
+
+
+def as_object(part: VisitSeen | Note) -> dict[str, Any]:
+    """A part of a run's story as JSON has it."""
+    if isinstance(part, Note):
+        return {"at": part.at, "note": part.text}
+    outcome, chosen = part.outcome, part.chosen
+    return {
+        "stage": part.stage,
+        "visit": part.visit,
+        "within": part.within or None,
+        "began": part.began,
+        "ended": part.ended,
+        "status": outcome.status if outcome else None,
+        "source": outcome.source if outcome else None,
+        "reason": outcome.reason if outcome else None,
+        "failure": outcome.failure.kind if outcome and outcome.failure else None,
+        "duration": outcome.duration if outcome else None,
+        "option": part.option or None,
+        "notes": list(outcome.notes) if outcome else [],
+        "attempts": [_attempt_object(attempt) for attempt in part.attempts],
+        "chosen": chosen.model_dump() if chosen else None,
+    }
+
+
+def _attempt_object(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "attempt": attempt.number,
+        "began": attempt.began,
+        "ended": attempt.ended,
+        "reason": attempt.outcome.reason if attempt.outcome else None,
+        "delay": attempt.delay if attempt.ended is Ended.FAILED else None,
+    }

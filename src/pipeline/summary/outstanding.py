@@ -1,0 +1,95 @@
+"""Reading `review.findings`: reports grouped by stage, the most pressing first.
+
+Entries are taken as they come: what is missing or of the wrong type is left blank, and no entry is refused.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import inf
+from typing import Any
+
+from pipeline.engine.context import Context, Key
+from pipeline.engine.outcome import Status
+from pipeline.summary.fence import as_text
+
+_MOST_VISITS = 10**9  # no run comes here; a number beyond it is a mistake
+_SEVERITY = {Status.FAIL: 0, Status.PARTIAL_SUCCESS: 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one visit of a stage reported."""
+
+    stage: str
+    iteration: int | None
+    status: str
+    reason: str
+    response: str
+    timestamp: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The reports of one stage."""
+
+    newest: Report
+    earlier: Sequence[Report]  # oldest first
+
+
+def outstanding(context: Context) -> list[Group]:
+    """The stages with reports: failed ones before those that passed in part, the newest first."""
+    stages: dict[str, list[Report]] = {}
+    for entry in _entries(context):
+        report = _read(entry)
+        stages.setdefault(report.stage, []).append(report)
+    return sorted(map(_group, stages.values()), key=_order)
+
+
+def _entries(context: Context) -> Sequence[Any]:
+    found = context.get(Key.FINDINGS)
+    if isinstance(found, list | tuple):
+        return found
+    return [found] if found else []
+
+
+def _read(entry: Any) -> Report:
+    if not isinstance(entry, dict):
+        return Report("", None, "", "", as_text(entry), "")
+    iteration = entry.get("iteration")
+    return Report(
+        stage=as_text(entry.get("stageId")),
+        iteration=iteration if _is_count(iteration) else None,
+        status=as_text(entry.get("status")),
+        reason=as_text(entry.get("failureReason")),
+        response=as_text(entry.get("response")),
+        timestamp=as_text(entry.get("timestamp")),
+    )
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_VISITS
+
+
+def _group(reports: list[Report]) -> Group:
+    ordered = sorted(reports, key=_iteration)
+    return Group(ordered[-1], ordered[:-1])
+
+
+def _iteration(report: Report) -> float:
+    return -1 if report.iteration is None else report.iteration
+
+
+def _order(group: Group) -> tuple[float, ...]:
+    newest = group.newest
+    severity = next((rank for status, rank in _SEVERITY.items() if newest.status == status), len(_SEVERITY))
+    return (severity, -_moment(newest.timestamp), -_iteration(newest))
+
+
+def _moment(timestamp: str) -> float:
+    """Seconds since the epoch; a time that cannot be read is the oldest."""
+    try:
+        moment = datetime.fromisoformat(timestamp)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return -inf

@@ -1,0 +1,513 @@
+"""Runs as people start them: the real command, real shells, the scripted agent."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.conftest import COMMAND, Awf
+
+GOAL = "make it so"
+
+
+def write(folder: Path, body: str, start: str = "a", name: str = "w.awf.kdl") -> Path:
+    text = f'workflow "W" {{\nversion 2\nstart "{start}"\nsettings {{ max_visits 6; }}\n{body}\nstage "end" kind="exit"\n}}\n'
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def result(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    last: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return last
+
+
+def run(awf: Awf, *arguments: str, script: dict[str, Any] | None = None, **environment: str) -> dict[str, Any]:
+    """Run w.awf.kdl with a script; the result with the exit code beside it."""
+    folder = Path(environment.pop("folder", "."))
+    given = ["--backend", "scripted"]
+    if script is not None:
+        (folder / "script.json").write_text(json.dumps(script))
+        given += ["--script", "script.json"]
+    done = awf("run", "w.awf.kdl", "--json", "--run-id", "r", *given, *arguments, **environment)
+    assert done.stdout, done.stderr
+    return {**result(done), "code": done.returncode}
+
+
+def context(awf: Awf, key: str) -> Any:
+    done = awf("context", "r", key, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+REVIEW_LOOP = """
+stage "a" kind="llm" prompt="Write it"
+stage "rev1" kind="llm" auto_status=true prompt="Review"
+stage "rev2" kind="llm" auto_status=true prompt="Review"
+stage "gate" kind="decision" {
+  route when="findings() > 0" to="fix"
+  route when="true" to="end"
+}
+stage "fix" kind="llm" prompt="Fix all outstanding issues listed in the review findings below."
+transition from="a" to="rev1"
+transition from="rev1" to="rev2"
+transition from="rev2" to="gate"
+transition from="fix" to="rev1"
+"""
+
+
+def test_a_review_loop_runs_until_nothing_is_outstanding(awf: Awf, tmp_path: Path) -> None:
+    """All reviews run in every round; the exit code is 0 and the path is in the result."""
+    write(tmp_path, REVIEW_LOOP)
+    script = {"rev1": ["Bad.\n[STATUS: fail]", "[STATUS: success]"], "rev2": ["Bad.\n[STATUS: fail]", "[STATUS: success]"]}
+    ended = run(awf, "--goal", GOAL, script=script, folder=str(tmp_path))
+    assert (ended["status"], ended["code"], ended["outstanding"]) == ("success", 0, 0)
+    assert ended["path"] == ["a", "rev1", "rev2", "gate", "fix", "rev1", "rev2", "gate", "end"]
+    assert context(awf, "graph.goal") == GOAL
+
+
+def test_iterations_never_restart(awf: Awf, tmp_path: Path) -> None:
+    """A review that fails, passes and fails again reports its third visit as its third."""
+    write(tmp_path, REVIEW_LOOP)
+    script = {
+        "rev1": ["1\n[STATUS: fail]", "2\n[STATUS: success]", "3\n[STATUS: fail]"],
+        "rev2": ["1\n[STATUS: fail]", "2\n[STATUS: fail]", "3\n[STATUS: fail]"],
+    }
+    ended = run(awf, script=script, folder=str(tmp_path))
+    assert (ended["status"], ended["code"]) == ("paused", 3)
+    reports = context(awf, "review.findings")
+    assert [r["iteration"] for r in reports if r["stageId"] == "rev1"] == [3, 4, 5, 6]
+    assert [r["iteration"] for r in reports if r["stageId"] == "rev2"] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"error": "auth", "message": "401"},
+        {"error": "server", "message": "503"},
+        "no marker here",
+        "```\n[STATUS: success]\n```",
+        "",
+    ],
+)
+def test_a_review_that_never_took_place_is_no_finding(awf: Awf, tmp_path: Path, reply: Any) -> None:
+    """A 401, a 503, a missing or quoted marker and silence fail the stage, and are nothing for a fixer to fix."""
+    write(tmp_path, REVIEW_LOOP)
+    ended = run(awf, script={"rev1": [reply]}, folder=str(tmp_path))
+    assert (ended["status"], ended["code"], ended["outstanding"]) == ("fail", 1, 0)
+    assert ended["path"] == ["a", "rev1"]
+    assert ended["reason"].startswith('stage "rev1" failed')
+
+
+def test_a_crashed_review_does_not_report_its_previous_answer(awf: Awf, tmp_path: Path) -> None:
+    """The first failure stays the only report."""
+    write(tmp_path, REVIEW_LOOP)
+    script = {"rev1": ["Bad.\n[STATUS: fail]", {"error": "server", "message": "503"}]}
+    ended = run(awf, script=script, folder=str(tmp_path))
+    assert ended["outstanding"] == 1
+    assert [report["response"] for report in context(awf, "review.findings")] == ["Bad.\n[STATUS: fail]"]
+
+
+def test_the_last_failure_before_the_end_is_written_down(awf: Awf, tmp_path: Path) -> None:
+    """A tool whose failure ends the run has its report in the findings."""
+    write(tmp_path, 'stage "a" kind="tool" command="echo boom error >&2; exit 3"\ntransition from="a" to="end"\n')
+    ended = run(awf, folder=str(tmp_path))
+    assert (ended["status"], ended["code"], ended["outstanding"]) == ("fail", 1, 1)
+    (report,) = context(awf, "review.findings")
+    assert (report["failureReason"], report["response"].strip()) == ("boom error", "boom error")
+    assert ended["reason"] == 'stage "a" failed (exit_nonzero): boom error'
+
+
+def test_a_goal_is_data_in_a_command(awf: Awf, tmp_path: Path) -> None:
+    """Shell characters in a goal and in an agent's answer do nothing; `$goals` is the shell's own."""
+    write(
+        tmp_path,
+        'stage "a" kind="llm" prompt="x"\n'
+        'stage "b" kind="tool" command="printf \'%s|%s|%s\' $goal ${context.a.response} \\"$goals\\" > out.txt"\n'
+        'transition from="a" to="b"\ntransition from="b" to="end"\n',
+    )
+    goal = '"; touch hacked; $(touch hacked) `touch hacked` \'\n\\'
+    answer = "'; touch hacked; echo ../../x \x1b[2J"
+    ended = run(awf, "--goal", goal, script={"a": [answer]}, folder=str(tmp_path))
+    assert ended["status"] == "success"
+    assert (tmp_path / "out.txt").read_text() == f"{goal}|{answer}|"
+    assert not (tmp_path / "hacked").exists()
+
+
+def test_a_tool_gets_its_variables_and_no_secrets(awf: Awf, tmp_path: Path) -> None:
+    """Run, stage, visit and findings file are there; keys of the caller are not, unless the command names them."""
+    write(
+        tmp_path,
+        'stage "a" kind="tool" command="env > env.txt; cat $AWF_FINDINGS > findings.txt; echo $NAMED_TOKEN > named.txt"\n'
+        'transition from="a" to="end"\n',
+    )
+    run(awf, folder=str(tmp_path), ANTHROPIC_API_KEY="sk-secret-1", MY_TOKEN="sk-secret-2", NAMED_TOKEN="sk-named")
+    env = dict(line.partition("=")[::2] for line in (tmp_path / "env.txt").read_text().splitlines())
+    assert (env["AWF_RUN_ID"], env["AWF_STAGE"], env["AWF_VISIT"]) == ("r", "a", "1")
+    assert "sk-secret" not in (tmp_path / "env.txt").read_text()
+    assert (tmp_path / "named.txt").read_text() == "sk-named\n"
+    assert json.loads((tmp_path / "findings.txt").read_text()) == []
+
+
+def test_a_tools_directory_and_time_limit_are_honoured(awf: Awf, tmp_path: Path) -> None:
+    """`cwd` is where it runs, and `500ms` is half a second."""
+    (tmp_path / "sub").mkdir()
+    write(
+        tmp_path,
+        'stage "a" kind="tool" command="pwd > here.txt" cwd="sub"\n'
+        'stage "b" kind="tool" command="sleep 60" timeout="500ms"\n'
+        'transition from="a" to="b"\ntransition from="b" to="end"\n',
+    )
+    began = time.monotonic()
+    ended = run(awf, folder=str(tmp_path))
+    assert time.monotonic() - began < 30
+    assert (tmp_path / "sub/here.txt").read_text().strip() == str(tmp_path / "sub")
+    assert ended["reason"].startswith('stage "b" failed (timeout)')
+
+
+def test_a_tools_output_is_in_its_log_and_not_in_the_journal(awf: Awf, tmp_path: Path) -> None:
+    """Ten megabytes are spooled whole; the record holds the tail."""
+    write(
+        tmp_path,
+        'stage "a" kind="tool" command="yes 0123456789abcdef | head -c 10000000"\ntransition from="a" to="end"\n',
+    )
+    assert run(awf, folder=str(tmp_path))["status"] == "success"
+    assert (tmp_path / ".awf/runs/r/a/1/stdout.log").stat().st_size == 10_000_000
+    assert (tmp_path / ".awf/awf.db").stat().st_size < 200_000
+    assert len(context(awf, "tool.output")) <= 4096
+
+
+def test_every_attempt_keeps_its_own_log(awf: Awf, tmp_path: Path) -> None:
+    """Retries do not overwrite what an earlier attempt said; all attributes of `retry` count."""
+    write(
+        tmp_path,
+        'stage "a" kind="tool" command="echo x >> n; echo attempt $(wc -l < n); test $(wc -l < n) -ge 3" {\n'
+        'retry max_attempts=3 backoff="fixed" delay="10ms"\n}\ntransition from="a" to="end"\n',
+    )
+    assert run(awf, folder=str(tmp_path))["status"] == "success"
+    logs = sorted((tmp_path / ".awf/runs/r/a/1").rglob("stdout.log"))
+    assert [log.read_text() for log in logs] == ["attempt 1\n", "attempt 2\n", "attempt 3\n"]
+
+
+ASKING = """
+stage "a" kind="llm" prompt="x"
+stage "ask" kind="human" prompt="Merge $goal?" {
+  option "revise" label="No" to="a"
+  option "approve" label="Yes" to="end" approves=true
+  require_feedback_on "revise"
+}
+transition from="a" to="ask"
+"""
+
+
+def test_without_a_person_the_run_waits(awf: Awf, tmp_path: Path) -> None:
+    """Status waiting, exit code 3, nothing held open; unanswered never means approved."""
+    write(tmp_path, ASKING)
+    ended = run(awf, folder=str(tmp_path))
+    assert (ended["status"], ended["code"], ended["path"]) == ("waiting", 3, ["a"])
+
+
+def test_answers_from_a_file(awf: Awf, tmp_path: Path) -> None:
+    """By stage and visit, as a key or an object; feedback reaches the context."""
+    write(tmp_path, ASKING)
+    (tmp_path / "answers.json").write_text(json.dumps({"ask": [{"option": "revise", "feedback": "Rename it."}, "approve"]}))
+    ended = run(awf, "--answers", "answers.json", folder=str(tmp_path))
+    assert (ended["status"], ended["path"]) == ("success", ["a", "ask", "a", "ask", "end"])
+
+
+def test_when_the_answers_run_out_the_run_waits(awf: Awf, tmp_path: Path) -> None:
+    """And it remembers what was said."""
+    write(tmp_path, ASKING)
+    (tmp_path / "answers.json").write_text(json.dumps({"ask": [{"option": "revise", "feedback": "Rename it."}]}))
+    ended = run(awf, "--answers", "answers.json", folder=str(tmp_path))
+    assert (ended["status"], ended["code"]) == ("waiting", 3)
+    assert context(awf, "human.gate.feedback") == "Rename it."
+
+
+def test_feedback_that_is_required_is_required(awf: Awf, tmp_path: Path) -> None:
+    """An answer without it fails the stage and says so."""
+    write(tmp_path, ASKING)
+    (tmp_path / "answers.json").write_text(json.dumps({"ask": ["revise"]}))
+    ended = run(awf, "--answers", "answers.json", folder=str(tmp_path))
+    assert (ended["status"], "needs feedback" in ended["reason"]) == ("fail", True)
+
+
+def test_auto_approve_takes_the_approving_option(awf: Awf, tmp_path: Path) -> None:
+    """Not the first one: Revise stands first here; the source on record is `override`."""
+    write(tmp_path, ASKING)
+    ended = run(awf, "--auto-approve", folder=str(tmp_path))
+    assert (ended["status"], ended["path"]) == ("success", ["a", "ask", "end"])
+    assert '"override"' in awf("why", "r", "--json").stdout
+
+
+def typed(tmp_path: Path, keys: bytes) -> tuple[int, str]:
+    """Run with a terminal as standard input and type something at the first question."""
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [COMMAND, "run", "w.awf.kdl", "--backend", "scripted", "--run-id", "r"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TERM": "dumb"},
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(theirs)
+    os.write(ours, keys)
+    out, err = child.communicate(timeout=60)
+    os.close(ours)
+    return child.returncode, out + err
+
+
+def test_what_is_typed_is_never_guessed_at(tmp_path: Path) -> None:
+    """"no way" is not the first option: it is asked again; then the answer is taken."""
+    write(tmp_path, ASKING)
+    code, seen = typed(tmp_path, b"no way\napprove\n")
+    assert '"no way" is none of the options' in seen
+    assert code == 0
+
+
+def test_an_end_of_input_is_no_answer(tmp_path: Path) -> None:
+    """Closing the terminal's input makes the run wait, not succeed."""
+    write(tmp_path, ASKING)
+    code, seen = typed(tmp_path, b"\x04")
+    assert code == 3
+    assert "awf resume r" in seen
+
+
+def test_a_waiting_run_goes_on_when_it_is_answered(awf: Awf, tmp_path: Path) -> None:
+    """Nothing of what was done before is done again."""
+    write(tmp_path, ASKING.replace('kind="llm" prompt="x"', 'kind="tool" command="echo ran >> ran.txt"'))
+    assert run(awf, folder=str(tmp_path))["code"] == 3
+    (tmp_path / "answers.json").write_text(json.dumps({"ask": ["approve"]}))
+    done = awf("resume", "r", "--json", "--answers", "answers.json")
+    assert (done.returncode, result(done)["path"]) == (0, ["a", "ask", "end"])
+    assert (tmp_path / "ran.txt").read_text() == "ran\n"
+
+
+def test_a_limit_pauses_and_is_raised(awf: Awf, tmp_path: Path) -> None:
+    """Exit code 3, the reason names limit and count, and `--raise` goes on from there with the goal kept."""
+    write(tmp_path, REVIEW_LOOP)
+    script = {"rev1": [*["No.\n[STATUS: fail]"] * 7, "Yes.\n[STATUS: success]"]}
+    ended = run(awf, "--goal", GOAL, script=script, folder=str(tmp_path))
+    assert (ended["status"], ended["reason"]) == ("paused", "max_visits is reached: 6 of 6")
+    done = awf("resume", "r", "--json", "--raise", "max_visits=+10")
+    assert (done.returncode, result(done)["status"]) == (0, "success")
+    assert result(done)["path"].count("rev1") == 8
+    assert context(awf, "graph.goal") == GOAL
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--raise", "max_visits"], "raises nothing"),
+        (["--raise", "max_fun=3"], '"max_fun" is no limit'),
+        (["--raise", "max_visits=lots"], "is no value for max_visits"),
+    ],
+)
+def test_a_wrong_raise_is_refused(awf: Awf, tmp_path: Path, arguments: list[str], message: str) -> None:
+    """With the words to use instead, and nothing recorded."""
+    write(tmp_path, REVIEW_LOOP)
+    run(awf, script={"rev1": ["[STATUS: fail]"]}, folder=str(tmp_path))
+    done = awf("resume", "r", *arguments)
+    assert (done.returncode, message in done.stderr) == (2, True)
+
+
+def test_ctrl_c_cancels_and_resume_repeats_the_interrupted_stage(tmp_path: Path, awf: Awf) -> None:
+    """The process group is gone, the exit code is 130, and the run can be taken up again."""
+    write(
+        tmp_path,
+        'stage "a" kind="tool" command="echo $$ > pid; if [ -e go ]; then exit 0; fi; sleep 300 & sleep 300"\n'
+        'transition from="a" to="end"\n',
+    )
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    child = subprocess.Popen([COMMAND, "run", "w.awf.kdl", "--run-id", "r"], cwd=tmp_path, env=env, stderr=subprocess.PIPE)
+    wait_for(tmp_path / "pid")
+    child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=30) == 130
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+    (tmp_path / "go").touch()
+    done = awf("resume", "r", "--json")
+    assert (done.returncode, result(done)["path"]) == (0, ["a", "end"])
+
+
+def wait_for(path: Path) -> None:
+    """Until a file has something in it; a minute at most."""
+    deadline = time.monotonic() + 60
+    while not (path.exists() and path.read_text().strip()):
+        if time.monotonic() > deadline:
+            pytest.fail(f"{path} never came")
+        time.sleep(0.01)
+
+
+def test_a_live_run_is_refused_to_others_and_a_dead_one_taken_over(tmp_path: Path, awf: Awf) -> None:
+    """The refusal names the owner; after SIGKILL its tool is stopped before the stage runs again."""
+    write(
+        tmp_path,
+        'stage "a" kind="tool" command="echo $$ > pid; if [ -e go ]; then exit 0; fi; sleep 300"\n'
+        'transition from="a" to="end"\n',
+    )
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    child = subprocess.Popen([COMMAND, "run", "w.awf.kdl", "--run-id", "r"], cwd=tmp_path, env=env, stderr=subprocess.PIPE)
+    wait_for(tmp_path / "pid")
+    tool = (tmp_path / "pid").read_text().strip()
+    refused = awf("resume", "r")
+    assert refused.returncode == 2
+    assert f"process {child.pid}" in refused.stderr
+    child.kill()
+    child.wait()
+    assert Path(f"/proc/{tool}").exists()  # what the killed run left
+    (tmp_path / "go").touch()
+    done = awf("resume", "r", "--json")
+    assert (done.returncode, result(done)["status"]) == (0, "success")
+    assert not Path(f"/proc/{tool}").exists()
+
+
+def test_an_interrupted_stage_with_effects_outside_asks_first(tmp_path: Path, awf: Awf) -> None:
+    """`effects="external"`: resume stops with exit code 3; `--repeat` runs it again."""
+    write(
+        tmp_path,
+        'stage "a" kind="tool" effects="external" command="echo $$ > pid; if [ -e go ]; then exit 0; fi; sleep 300"\n'
+        'transition from="a" to="end"\n',
+    )
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    child = subprocess.Popen([COMMAND, "run", "w.awf.kdl", "--run-id", "r"], cwd=tmp_path, env=env, stderr=subprocess.PIPE)
+    wait_for(tmp_path / "pid")
+    child.kill()
+    child.wait()
+    (tmp_path / "go").touch()
+    done = awf("resume", "r", "--json")
+    assert (done.returncode, result(done)["status"]) == (3, "paused")
+    assert 'stage "a" was interrupted' in result(done)["reason"]
+    assert result(awf("resume", "r", "--json", "--repeat"))["status"] == "success"
+
+
+def test_resume_uses_the_recorded_workflow(awf: Awf, tmp_path: Path) -> None:
+    """A file that changed meanwhile changes nothing, unless it is adopted; a place that is gone is refused."""
+    write(tmp_path, ASKING)
+    assert run(awf, folder=str(tmp_path))["code"] == 3
+    write(tmp_path, ASKING.replace('to="end" approves', 'to="b" approves') + 'stage "b" kind="tool" command="true"\ntransition from="b" to="end"\n')
+    (tmp_path / "answers.json").write_text(json.dumps({"ask": ["approve"]}))
+    write(tmp_path, REVIEW_LOOP, name="other.awf.kdl")
+    gone = awf("resume", "r", "--adopt", "other.awf.kdl")
+    assert (gone.returncode, 'no stage "ask"' in gone.stderr) == (2, True)
+    done = awf("resume", "r", "--json", "--adopt", "w.awf.kdl", "--answers", "answers.json")
+    assert result(done)["path"] == ["a", "ask", "b", "end"]
+
+
+def test_a_finished_run_is_not_resumed(awf: Awf, tmp_path: Path) -> None:
+    """It says how it ended."""
+    write(tmp_path, 'stage "a" kind="tool" command="true"\ntransition from="a" to="end"\n')
+    run(awf, folder=str(tmp_path))
+    done = awf("resume", "r")
+    assert (done.returncode, "run r is over (success)" in done.stderr) == (2, True)
+
+
+def test_what_validate_refuses_is_not_run(awf: Awf, tmp_path: Path) -> None:
+    """With the same words, exit code 2, and no run made."""
+    write(tmp_path, 'stage "a" kind="tool" comand="true"\ntransition from="a" to="end"\n')
+    done = awf("run", "w.awf.kdl", "--run-id", "r")
+    assert (done.returncode, "error[AWF007]" in done.stderr) == (2, True)
+    assert not (tmp_path / ".awf").exists()
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", ".hidden", "x" * 100, "a b", ""])
+def test_a_run_id_stays_inside_the_store(awf: Awf, tmp_path: Path, name: str) -> None:
+    """Names that are no plain names are refused before anything is written."""
+    write(tmp_path, 'stage "a" kind="tool" command="true"\ntransition from="a" to="end"\n')
+    done = awf("run", "w.awf.kdl", f"--run-id={name}")
+    assert done.returncode == (2 if name else 0)
+
+
+def test_an_agent_must_be_chosen(awf: Awf, tmp_path: Path) -> None:
+    """The scripted one is never chosen silently."""
+    write(tmp_path, 'stage "a" kind="llm" prompt="x"\ntransition from="a" to="end"\n')
+    done = awf("run", "w.awf.kdl", "--json")
+    assert result(done)["status"] == "fail"
+    assert "no agent is chosen" in result(done)["reason"]
+
+
+def test_a_command_can_be_the_agent(awf: Awf, tmp_path: Path) -> None:
+    """Prompt on standard input, answer on standard output."""
+    write(tmp_path, 'stage "a" kind="llm" prompt="Say $goal"\ntransition from="a" to="end"\n')
+    awf("run", "w.awf.kdl", "--run-id", "r", "--goal", "hello", "--backend", "command", "--agent-command", "tr a-z A-Z")
+    assert context(awf, "a.response") == "SAY HELLO\n"
+    assert awf("prompt", "r", "a").stdout == "Say hello\n"
+
+
+def test_a_huge_goal_is_refused_at_the_start(awf: Awf, tmp_path: Path) -> None:
+    """More than an environment variable holds."""
+    write(tmp_path, 'stage "a" kind="tool" command="true"\ntransition from="a" to="end"\n')
+    done = awf("run", "w.awf.kdl", "--goal", "x" * 120_000)
+    assert (done.returncode, "the goal is too long" in done.stderr) == (2, True)
+
+
+def test_a_huge_answer_is_kept_whole_and_refused_to_a_command(awf: Awf, tmp_path: Path) -> None:
+    """Ten megabytes of answer survive; a command that wants them gets a failure that names the file."""
+    write(
+        tmp_path,
+        'stage "a" kind="llm" prompt="x"\n'
+        'stage "b" kind="tool" command="echo ${context.a._full_response}"\n'
+        'transition from="a" to="b"\ntransition from="b" to="end"\n',
+    )
+    answer = "x" * 10_000_000
+    ended = run(awf, script={"a": [answer]}, folder=str(tmp_path))
+    assert 'the context value "a._full_response" is too long' in ended["reason"]
+    assert len(context(awf, "a._full_response")) == 10_000_000
+
+
+def test_events_are_one_object_a_line(awf: Awf, tmp_path: Path) -> None:
+    """Each with run, number, time, stage and visit; nothing else goes to standard output."""
+    write(tmp_path, REVIEW_LOOP)
+    done = awf("run", "w.awf.kdl", "--json", "--run-id", "r", "--backend", "scripted")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all({"event", "run_id", "seq", "at", "stage", "visit"} <= set(event) for event in events[:-1])
+    assert [event["seq"] for event in events[:-1]] == list(range(1, len(events)))
+    assert events[0]["event"] == "run_started"
+    assert set(events[-1]) == {"event", "run_id", "status", "path", "outstanding", "reason"}
+    assert events[-1]["event"] == "run_completed"
+
+
+def test_a_plugin_that_raises_stops_nothing(awf: Awf, tmp_path: Path) -> None:
+    """It is told of once; the run succeeds."""
+    package = tmp_path / "site"
+    (package / "bad_plugin-1.dist-info").mkdir(parents=True)
+    (package / "bad_plugin-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: bad-plugin\nVersion: 1\n")
+    (package / "bad_plugin-1.dist-info/entry_points.txt").write_text("[awf.plugins]\nbad = bad_plugin\n")
+    (package / "bad_plugin.py").write_text(
+        "from pipeline.plugins.hooks import hookimpl\n\n"
+        "@hookimpl\ndef after_stage(stage):\n    raise RuntimeError('no')\n\n"
+        "@hookimpl\ndef on_event(event):\n    raise RuntimeError('neither')\n"
+    )
+    write(tmp_path, REVIEW_LOOP)
+    done = awf("run", "w.awf.kdl", "--json", "--backend", "scripted", PYTHONPATH=str(package))
+    told = [json.loads(line) for line in done.stdout.splitlines() if '"plugin_failed"' in line]
+    assert sorted((event["plugin"], event["hook"]) for event in told) == [("bad", "after_stage"), ("bad", "on_event")]
+    assert result(done)["status"] == "success"
+
+
+def test_a_plugin_with_a_wrong_hook_is_named(tmp_path: Path) -> None:
+    """Registration errors name the plugin, the hook and the argument."""
+    code = (
+        "from pipeline.plugins.hooks import hookimpl\nfrom pipeline.plugins.manager import PluginManager\nimport types\n"
+        "plugin = types.SimpleNamespace()\n"
+        "@hookimpl\ndef {name}({argument}): ...\n"
+        "plugin.{name} = {name}\nPluginManager(lambda: 0.0).register(plugin, 'mine')\n"
+    )
+    for name, argument, words in (("after_stag", "stage", "after_stag"), ("after_stage", "stge", "stge")):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(name=name, argument=argument)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "mine" in done.stderr
+        assert words in done.stderr
