@@ -66,7 +66,10 @@ transition from="fix" to="rev1"
 def test_a_review_loop_runs_until_nothing_is_outstanding(awf: Awf, tmp_path: Path) -> None:
     """All reviews run in every round; the exit code is 0 and the path is in the result."""
     write(tmp_path, REVIEW_LOOP)
-    script = {"rev1": ["Bad.\n[STATUS: fail]", "[STATUS: success]"], "rev2": ["Bad.\n[STATUS: fail]", "[STATUS: success]"]}
+    script = {
+        "rev1": ["Bad.\n[STATUS: fail]", "[STATUS: success]"],
+        "rev2": ["Bad.\n[STATUS: fail]", "[STATUS: success]"],
+    }
     ended = run(awf, "--goal", GOAL, script=script, folder=str(tmp_path))
     assert (ended["status"], ended["code"], ended["outstanding"]) == ("success", 0, 0)
     assert ended["path"] == ["a", "rev1", "rev2", "gate", "fix", "rev1", "rev2", "gate", "end"]
@@ -133,7 +136,7 @@ def test_a_goal_is_data_in_a_command(awf: Awf, tmp_path: Path) -> None:
         'stage "b" kind="tool" command="printf \'%s|%s|%s\' $goal ${context.a.response} \\"$goals\\" > out.txt"\n'
         'transition from="a" to="b"\ntransition from="b" to="end"\n',
     )
-    goal = '"; touch hacked; $(touch hacked) `touch hacked` \'\n\\'
+    goal = "\"; touch hacked; $(touch hacked) `touch hacked` '\n\\"
     answer = "'; touch hacked; echo ../../x \x1b[2J"
     ended = run(awf, "--goal", goal, script={"a": [answer]}, folder=str(tmp_path))
     assert ended["status"] == "success"
@@ -192,8 +195,8 @@ def test_every_attempt_keeps_its_own_log(awf: Awf, tmp_path: Path) -> None:
         'retry max_attempts=3 backoff="fixed" delay="10ms"\n}\ntransition from="a" to="end"\n',
     )
     assert run(awf, folder=str(tmp_path))["status"] == "success"
-    logs = sorted((tmp_path / ".awf/runs/r/a/1").rglob("stdout.log"))
-    assert [log.read_text() for log in logs] == ["attempt 1\n", "attempt 2\n", "attempt 3\n"]
+    logs = (tmp_path / ".awf/runs/r/a/1").rglob("stdout.log")
+    assert sorted(log.read_text() for log in logs) == ["attempt 1\n", "attempt 2\n", "attempt 3\n"]
 
 
 ASKING = """
@@ -217,7 +220,9 @@ def test_without_a_person_the_run_waits(awf: Awf, tmp_path: Path) -> None:
 def test_answers_from_a_file(awf: Awf, tmp_path: Path) -> None:
     """By stage and visit, as a key or an object; feedback reaches the context."""
     write(tmp_path, ASKING)
-    (tmp_path / "answers.json").write_text(json.dumps({"ask": [{"option": "revise", "feedback": "Rename it."}, "approve"]}))
+    (tmp_path / "answers.json").write_text(
+        json.dumps({"ask": [{"option": "revise", "feedback": "Rename it."}, "approve"]})
+    )
     ended = run(awf, "--answers", "answers.json", folder=str(tmp_path))
     assert (ended["status"], ended["path"]) == ("success", ["a", "ask", "a", "ask", "end"])
 
@@ -267,7 +272,7 @@ def typed(tmp_path: Path, keys: bytes) -> tuple[int, str]:
 
 
 def test_what_is_typed_is_never_guessed_at(tmp_path: Path) -> None:
-    """"no way" is not the first option: it is asked again; then the answer is taken."""
+    """ "no way" is not the first option: it is asked again; then the answer is taken."""
     write(tmp_path, ASKING)
     code, seen = typed(tmp_path, b"no way\napprove\n")
     assert '"no way" is none of the options' in seen
@@ -327,15 +332,33 @@ def test_ctrl_c_cancels_and_resume_repeats_the_interrupted_stage(tmp_path: Path,
         'stage "a" kind="tool" command="echo $$ > pid; if [ -e go ]; then exit 0; fi; sleep 300 & sleep 300"\n'
         'transition from="a" to="end"\n',
     )
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    child = subprocess.Popen([COMMAND, "run", "w.awf.kdl", "--run-id", "r"], cwd=tmp_path, env=env, stderr=subprocess.PIPE)
+    child = begun(tmp_path)
     wait_for(tmp_path / "pid")
     child.send_signal(signal.SIGINT)
     assert child.wait(timeout=30) == 130
-    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+    assert not alive((tmp_path / "pid").read_text().strip())
     (tmp_path / "go").touch()
     done = awf("resume", "r", "--json")
     assert (done.returncode, result(done)["path"]) == (0, ["a", "end"])
+
+
+def begun(folder: Path) -> subprocess.Popen[bytes]:
+    """A run in the background."""
+    return subprocess.Popen(
+        [COMMAND, "run", "w.awf.kdl", "--run-id", "r"],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def alive(pid: str) -> bool:
+    """Whether a process still runs; one that only waits to be buried does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def wait_for(path: Path) -> None:
@@ -354,8 +377,7 @@ def test_a_live_run_is_refused_to_others_and_a_dead_one_taken_over(tmp_path: Pat
         'stage "a" kind="tool" command="echo $$ > pid; if [ -e go ]; then exit 0; fi; sleep 300"\n'
         'transition from="a" to="end"\n',
     )
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    child = subprocess.Popen([COMMAND, "run", "w.awf.kdl", "--run-id", "r"], cwd=tmp_path, env=env, stderr=subprocess.PIPE)
+    child = begun(tmp_path)
     wait_for(tmp_path / "pid")
     tool = (tmp_path / "pid").read_text().strip()
     refused = awf("resume", "r")
@@ -363,11 +385,11 @@ def test_a_live_run_is_refused_to_others_and_a_dead_one_taken_over(tmp_path: Pat
     assert f"process {child.pid}" in refused.stderr
     child.kill()
     child.wait()
-    assert Path(f"/proc/{tool}").exists()  # what the killed run left
+    assert alive(tool)  # what the killed run left
     (tmp_path / "go").touch()
     done = awf("resume", "r", "--json")
     assert (done.returncode, result(done)["status"]) == (0, "success")
-    assert not Path(f"/proc/{tool}").exists()
+    assert not alive(tool)
 
 
 def test_an_interrupted_stage_with_effects_outside_asks_first(tmp_path: Path, awf: Awf) -> None:
@@ -377,8 +399,7 @@ def test_an_interrupted_stage_with_effects_outside_asks_first(tmp_path: Path, aw
         'stage "a" kind="tool" effects="external" command="echo $$ > pid; if [ -e go ]; then exit 0; fi; sleep 300"\n'
         'transition from="a" to="end"\n',
     )
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    child = subprocess.Popen([COMMAND, "run", "w.awf.kdl", "--run-id", "r"], cwd=tmp_path, env=env, stderr=subprocess.PIPE)
+    child = begun(tmp_path)
     wait_for(tmp_path / "pid")
     child.kill()
     child.wait()
@@ -393,7 +414,11 @@ def test_resume_uses_the_recorded_workflow(awf: Awf, tmp_path: Path) -> None:
     """A file that changed meanwhile changes nothing, unless it is adopted; a place that is gone is refused."""
     write(tmp_path, ASKING)
     assert run(awf, folder=str(tmp_path))["code"] == 3
-    write(tmp_path, ASKING.replace('to="end" approves', 'to="b" approves') + 'stage "b" kind="tool" command="true"\ntransition from="b" to="end"\n')
+    write(
+        tmp_path,
+        ASKING.replace('to="end" approves', 'to="b" approves')
+        + 'stage "b" kind="tool" command="true"\ntransition from="b" to="end"\n',
+    )
     (tmp_path / "answers.json").write_text(json.dumps({"ask": ["approve"]}))
     write(tmp_path, REVIEW_LOOP, name="other.awf.kdl")
     gone = awf("resume", "r", "--adopt", "other.awf.kdl")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from pipeline.app.history import VisitSeen, visits_of
 from pipeline.engine.fold import replay
+from pipeline.engine.handler import attempt_directory
+from pipeline.engine.outcome import Outcome
 from pipeline.engine.records import AnyRecord
 from pipeline.errors import AwfError
 from pipeline.language.model import Stage
@@ -22,7 +24,12 @@ class Artifacts:
     visit: int
     attempt: int
     directory: Path
-    done: bool  # whether the visit has ended
+    outcome: Outcome | None  # of the attempt, when it has one
+
+    @property
+    def done(self) -> bool:
+        """Whether the attempt has come to an outcome."""
+        return self.outcome is not None
 
     def file(self, name: str) -> Path | None:
         """A file of the attempt, or None when there is none."""
@@ -44,9 +51,9 @@ def find_artifacts(
     if number not in numbers:
         tried = ", ".join(map(str, numbers))
         raise AwfError(f'visit {seen.visit} of stage "{stage}" had no attempt {number}', help=f"it had {tried}")
-    directory = _directory(store, run_id, seen, number)
-    kind = _kind(declared.get(stage))
-    return Artifacts(run_id, stage, kind, seen.visit, number, directory, done=seen.outcome is not None)
+    outcome = _outcome(seen, number)
+    directory = _directory(store, run_id, seen, number, outcome)
+    return Artifacts(run_id, stage, _kind(declared.get(stage)), seen.visit, number, directory, outcome)
 
 
 def _kind(stage: Stage | None) -> str:
@@ -67,12 +74,15 @@ def _never(run_id: str, stage: str, known: Collection[str]) -> AwfError:
     return AwfError(f'run {run_id} has no stage "{stage}"', help=did_you_mean(stage, known))
 
 
-def _directory(store: Path, run_id: str, seen: VisitSeen, attempt: int) -> Path:
-    """Where the record says the files are, else where they are put."""
-    outcomes = [one.outcome for one in seen.attempts if one.number == attempt and one.outcome]
+def _outcome(seen: VisitSeen, attempt: int) -> Outcome | None:
+    """What an attempt came to: the visit's outcome for the one that ended it, its own for one that failed."""
     if attempt == seen.attempt and seen.outcome:
-        outcomes.append(seen.outcome)
-    for outcome in outcomes:
-        for path in outcome.logs.values():
-            return (store / path).parent
-    return store / "runs" / run_id / seen.stage / str(seen.visit) / str(attempt)
+        return seen.outcome
+    return next((one.outcome for one in seen.attempts if one.number == attempt and one.outcome), None)
+
+
+def _directory(store: Path, run_id: str, seen: VisitSeen, attempt: int, outcome: Outcome | None) -> Path:
+    """Where the record says the files are, else where they are put."""
+    for path in outcome.logs.values() if outcome else ():
+        return (store / path).parent
+    return attempt_directory(store, run_id, seen.stage, seen.visit, attempt)

@@ -1,14 +1,14 @@
 """Runs from outside: start one, take one up again, look at one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pipeline import __version__
 from pipeline.app.catalog import Entry
 from pipeline.app.check import Report
-from pipeline.app.wiring import Surroundings, services
+from pipeline.app.wiring import Surroundings, process_label, services
 from pipeline.backends.sweep import kill_labelled
 from pipeline.engine.context import Key
 from pipeline.engine.events import EventKind
@@ -71,6 +71,7 @@ class Resume:
     """How a run is to be taken up again."""
 
     raised: Mapping[str, str]  # settings, as `12`, `+10` or a duration
+    options: Mapping[str, Any]  # those of its start that are different from now on
     repeat: bool = False
     adopt: tuple[Entry, Report] | None = None
 
@@ -126,12 +127,15 @@ async def resume(run_id: str, how: Resume, journal: Journal, around: Surrounding
         state = load_state(journal, run_id)
         if state.status.final:
             raise AwfError(f"run {run_id} is over ({state.status}): {state.reason}")
-        kill_labelled(run_id)  # whatever a killed process left running would work beside its repetition
-        made = services(state, journal, around)
+        kill_labelled(
+            process_label(around.store, run_id)
+        )  # whatever a killed process left running would work beside its repetition
+        made = services(replace(state, options={**state.options, **how.options}), journal, around)
         state = _adopted(state, how, made)
         record = RunResumed(
             at=made.clock.now(),
             raised=raised_settings(state, how.raised),
+            options=dict(how.options),
             repeat=how.repeat,
             torn=await _restored(state, made),
         )

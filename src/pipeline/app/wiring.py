@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from pipeline.app.backends import Backends
@@ -48,13 +49,18 @@ class Surroundings:
     people: tuple[People, ...] = ()
 
 
+def process_label(store: Path, run_id: str) -> str:
+    """What a run's processes are known by: runs of the same name in other stores are others."""
+    return f"{run_id}@{sha256(str(store.resolve()).encode()).hexdigest()[:16]}"
+
+
 def services(state: State, journal: Journal, around: Surroundings) -> Services:
     """Everything the driver of one run needs."""
     clock = SystemClock()
     plugins = PluginManager(clock.now, around.listeners)
     plugins.register(accumulate, "findings.accumulate")
     plugins.load_installed()
-    processes = LocalProcesses(label=state.run_id)
+    processes = LocalProcesses(label=process_label(around.store, state.run_id))
     worktrees = GitWorktrees(around.store / "worktrees", dict(around.environ))
     backends = Backends(state.options, processes, plugins.backends())
 

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import click
 
 from pipeline.app.artifacts import Artifacts, find_artifacts
 from pipeline.app.lookup import is_driven
-from pipeline.cli.looking import pour, read_run, say_json
+from pipeline.cli.looking import pour, read_run, say_json, say_whole
 from pipeline.cli.options import as_json_option, attempt_option, store_option, visit_option
 from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
@@ -19,7 +20,17 @@ from pipeline.language.model import StageKind
 
 PAUSE = 0.2  # seconds between two looks at a file that grows
 
-_FILES = {"stdout": "stdout.log", "stderr": "stderr.log", "response": "response.md"}
+STREAMS = ("stdout", "stderr")
+RESPONSE = "response"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something to print: a file, or a text that is on record."""
+
+    name: str
+    path: Path | None
+    text: str = ""
 
 
 @click.command("logs")
@@ -52,47 +63,55 @@ def command(
     if follow:
         _follow(found, _names(found, stream), partial(_goes_on, store, found))
         return
-    paths = _present(found, _names(found, stream))
+    parts = _parts(found, _names(found, stream))
     if as_json:
         where = {"run_id": run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt}
-        say_json({**where, "files": [_object(name, path) for name, path in paths]})
+        say_json({**where, "files": [_object(part) for part in parts]})
     else:
-        _print(paths)
+        _print(parts)
 
 
 def _names(found: Artifacts, stream: str | None) -> tuple[str, ...]:
-    """What to print of a stage, by its kind."""
+    """What to print of a stage, by its kind; of an agent that still runs, whatever its program writes."""
     if found.kind not in (StageKind.TOOL, StageKind.LLM, ""):
         raise AwfError(f'stage "{found.stage}" is a {found.kind} stage, which writes no logs')
     if stream is not None:
         return (stream,)
-    if found.kind == StageKind.LLM and found.done:
-        return ("response",)
-    return ("stdout", "stderr") if found.kind else ("response", "stdout", "stderr")
+    return (RESPONSE,) if found.kind == StageKind.LLM and found.done else STREAMS
 
 
-def _present(found: Artifacts, names: Sequence[str]) -> list[tuple[str, Path]]:
-    paths = [(name, path) for name in names if (path := found.file(_FILES[name]))]
-    if not paths:
-        running = "" if found.done else ", and it has not ended; --follow waits for more"
-        words = (
-            f'there is no {" or ".join(names)} of stage "{found.stage}", visit {found.visit}, attempt {found.attempt}'
-        )
-        raise AwfError(words + running, help=f"its files would be in {found.directory}")
-    return paths
+def _parts(found: Artifacts, names: Sequence[str]) -> list[Part]:
+    parts = [part for name in names if (part := _part(found, name))]
+    if not parts:
+        where = f'stage "{found.stage}", visit {found.visit}, attempt {found.attempt}'
+        help = f"its files would be in {found.directory}"
+        raise AwfError(f"there is no {' or '.join(names)} of {where}", help=help)
+    return parts
 
 
-def _object(name: str, path: Path) -> dict[str, str]:
-    return {"name": name, "path": str(path), "text": path.read_bytes().decode(errors="replace")}
+def _part(found: Artifacts, name: str) -> Part | None:
+    """A file that was written, or the answer as it is on record."""
+    if path := found.file(f"{name}.log"):
+        return Part(name, path)
+    answered = name == RESPONSE and found.outcome is not None
+    return Part(name, None, found.outcome.response) if answered and found.outcome else None
 
 
-def _print(paths: Sequence[tuple[str, Path]]) -> None:
-    """Each file in turn; on a terminal a second one is announced."""
+def _object(part: Part) -> dict[str, str | None]:
+    text = part.path.read_bytes().decode(errors="replace") if part.path else part.text
+    return {"name": part.name, "path": str(part.path) if part.path else None, "text": text}
+
+
+def _print(parts: Sequence[Part]) -> None:
+    """Each part in turn; on a terminal a second one is announced."""
     style = Style.of(sys.stdout)
-    for number, (name, path) in enumerate(paths):
-        if number and sys.stdout.isatty() and path.stat().st_size:
-            click.echo(style.quiet(f"--- {name}"))
-        with path.open("rb") as file:
+    for number, part in enumerate(parts):
+        if part.path is None:
+            say_whole(part.text)
+            continue
+        if number and sys.stdout.isatty() and part.path.stat().st_size:
+            click.echo(style.quiet(f"--- {part.name}"))
+        with part.path.open("rb") as file:
             pour(file)
 
 
@@ -113,7 +132,7 @@ def _follow(found: Artifacts, names: Sequence[str], goes_on: Callable[[], bool])
         while more:
             more = goes_on()
             for name in names:
-                if name not in opened and (path := found.file(_FILES[name])):
+                if name not in opened and (path := found.file(f"{name}.log")):
                     opened[name] = stack.enter_context(path.open("rb"))
             for file in opened.values():
                 pour(file)

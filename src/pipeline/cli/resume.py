@@ -9,6 +9,7 @@ from pipeline.app.runs import Resume, resume
 from pipeline.cli.driving import drive
 from pipeline.cli.here import catalog
 from pipeline.cli.options import as_json_option, log_option, store_option
+from pipeline.cli.starting import who_works, working_options
 from pipeline.errors import AwfError
 
 
@@ -16,10 +17,7 @@ from pipeline.errors import AwfError
 @click.argument("run")
 @click.option("--raise", "raised", multiple=True, metavar="LIMIT=VALUE", help="A limit's new value, such as +10.")
 @click.option("--repeat", is_flag=True, help="Repeat an interrupted stage that may have acted outside the workspace.")
-@click.option("--answers", type=FILE, help="Answers to human stages, from now on.")
-@click.option("--auto-approve", is_flag=True, help="Take the approving option wherever a person would be asked.")
-@click.option("--backend", help="Another agent for stages that name none.")
-@click.option("--script", type=FILE, help="Other replies for the scripted backend.")
+@who_works
 @click.option("--adopt", metavar="FILE|NAME", help="Go on with a changed workflow.")
 @store_option
 @log_option
@@ -27,11 +25,16 @@ from pipeline.errors import AwfError
 def command(
     run: str,
     raised: tuple[str, ...],
+    backend: str | None,
+    script: Path | None,
+    agent_command: str | None,
+    answers: Path | None,
     adopt: str | None,
     store: Path,
     log: Path | None,
     *,
     repeat: bool,
+    auto_approve: bool,
     as_json: bool,
 ) -> int:
     """Take a run up again where its journal ends.
@@ -42,7 +45,8 @@ def command(
     if adopt is not None:
         entry = catalog().find(adopt)
         adopted = (entry, check(entry))
-    how = Resume(raised=dict(map(_limit, raised)), repeat=repeat, adopt=adopted)
+    options = working_options(backend, script, agent_command, answers, auto_approve=auto_approve)
+    how = Resume(raised=dict(map(_limit, raised)), options=options, repeat=repeat, adopt=adopted)
     return drive(lambda journal, around: resume(run, how, journal, around), store, as_json=as_json, log=log)
 
 

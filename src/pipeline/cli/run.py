@@ -4,33 +4,24 @@ import secrets
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import click
 
 from pipeline.app.check import check
-from pipeline.app.people import read_answers
 from pipeline.app.runs import creation, start
-from pipeline.backends.script import load_script
 from pipeline.cli import formats
 from pipeline.cli.driving import drive
 from pipeline.cli.here import catalog
 from pipeline.cli.options import as_json_option, log_option, store_option
+from pipeline.cli.starting import who_works, working_options
 from pipeline.cli.terminal import Style
-from pipeline.errors import AwfError
 from pipeline.journal.ids import check_run_id, new_run_id
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command("run")
 @click.argument("workflow", metavar="FILE|NAME")
 @click.option("--goal", default="", help="What the run is to reach.")
-@click.option("--backend", help="The agent for stages that name none.")
-@click.option("--script", type=_FILE, help="Replies for the scripted backend.")
-@click.option("--agent-command", help="The program of the command backend.")
-@click.option("--auto-approve", is_flag=True, help="Take the approving option wherever a person would be asked.")
-@click.option("--answers", type=_FILE, help="Answers to human stages.")
+@who_works
 @click.option("--run-id", help="The run's name; made from the time by default.")
 @store_option
 @log_option
@@ -58,29 +49,8 @@ def command(
     report = check(entry)
     if report.diagnostics and (report.workflow is None or not as_json):
         click.echo(formats.text([report], Style.of(sys.stderr)), err=True, nl=False)
-    options: dict[str, Any] = {
-        "backend": backend or ("scripted" if script else None),
-        "script": _script(script),
-        "agent_command": agent_command.split() if agent_command else None,
-        "answers": read_answers(_text(answers)) if answers else None,
-        "auto_approve": auto_approve,
-    }
+    options = working_options(backend, script, agent_command, answers, auto_approve=auto_approve)
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     check_run_id(name)
     record = creation(entry, report, name, goal, options, Path.cwd(), time.time())
     return drive(lambda journal, around: start(record, journal, around), store, as_json=as_json, log=log)
-
-
-def _script(path: Path | None) -> str | None:
-    if path is None:
-        return None
-    text = _text(path)
-    load_script(text)  # what is wrong with it is said before anything runs
-    return text
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise AwfError(f'"{path}" cannot be read: {error}') from None

@@ -1,5 +1,6 @@
 """`awf status`: one run on one screen."""
 
+import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -115,7 +116,8 @@ def _next(standing: Standing, style: Style, store: Path) -> Iterator[str]:
     if standing.question:
         yield ""
         yield cut(f"it asks: {calm(standing.question)}", width() - 1)
-        yield cut(f"options: {', '.join(map(calm, standing.options))}", width() - 1)
+        answers = json.dumps({standing.stage: [standing.options[0]]})
+        yield cut(f"options: {', '.join(map(calm, standing.options))}   answers file: {calm(answers)}", width() - 1)
     if commands:
         yield ""
         yield from (style.quiet("next       " if not number else " " * 11) + one for number, one in enumerate(commands))
@@ -125,7 +127,8 @@ def next_commands(standing: Standing, store: Path) -> list[str]:
     """The commands that help: the one that goes on, or those that tell what went wrong."""
     end = named_store(store)
     if standing.resume is not None:
-        return [" ".join(["awf resume", standing.run_id, *standing.resume]) + end]
+        command = " ".join(["awf resume", standing.run_id, *standing.resume]) + end
+        return [command, f"{command} --answers FILE"] if standing.question else [command]
     if standing.status == "fail":
         logs = [f"awf logs {standing.run_id} {standing.failed}{end}"] if standing.failed else []
         return [f"awf why {standing.run_id}{end}", *logs]

@@ -170,6 +170,7 @@ def _resumed(state: State, record: RunResumed) -> State:
         status=RunStatus.RUNNING,
         reason="",
         repeat=record.repeat,
+        options={**state.options, **record.options},
         settings=_raised(state.settings, record.raised),
         progress=replace(progress, torn=torn),
     )

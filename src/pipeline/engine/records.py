@@ -134,6 +134,7 @@ class RunResumed(Record):
 
     kind: Literal["run_resumed"] = "run_resumed"
     raised: dict[str, float] = Field(default_factory=dict)  # settings, at their new values
+    options: dict[str, Any] = Field(default_factory=dict)  # those of its start that are different now
     repeat: bool = False  # whether an interrupted stage with effects outside may run again
     torn: str = ""  # the git ref that keeps what an interrupted stage left
 

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pipeline.engine.ports import Entry, JournalError, UnknownRun
 from pipeline.engine.records import AnyRecord
@@ -19,6 +19,8 @@ from pipeline.journal.ids import check_run_id
 from pipeline.journal.lock import owned
 from pipeline.journal.records import damaged, decode, encode
 from pipeline.journal.store import DATABASE, exists, identity, open_database, parts, prepare
+
+T = TypeVar("T")
 
 _RUN_BITS = 32  # an id is the run's number, shifted by these, and the record's number
 _BATCH = 100  # records read at once, so that no read stays open while somebody uses them
@@ -66,12 +68,13 @@ class SqliteJournal:
     def last(self, run_id: str) -> Entry:
         number = self._number(run_id)
         rows = self._rows(f"{_SELECT} DESC LIMIT 1", _ids(number))
-        if not rows:
+        if not rows or rows[0][0] >> _RUN_BITS != number:
             raise damaged(run_id, 1, "it is missing")
-        return _entry(run_id, rows[0])
+        return _entry(run_id, rows[0][0] & _SEQ, rows[0])
 
     def runs(self) -> Sequence[str]:
-        return tuple(str(row[0]) for row in self._rows("SELECT name FROM runs ORDER BY number"))
+        rows = self._rows("SELECT name FROM runs ORDER BY number")
+        return tuple(_sound(self._path, row[0], str) for row in rows)
 
     def own(self, run_id: str) -> AbstractContextManager[None]:
         check_run_id(run_id)
@@ -87,11 +90,10 @@ class SqliteJournal:
     def _entries(self, run_id: str, number: int, after: int) -> Iterator[Entry]:
         while rows := self._rows(f"{_SELECT} LIMIT {_BATCH}", _ids(number, after)):
             for row in rows:
-                entry = _entry(run_id, row)
-                if entry.seq != after + 1:
+                if row[0] != _id(number, after + 1):
                     raise damaged(run_id, after + 1, "it is missing")
-                yield entry
-                after = entry.seq
+                after += 1
+                yield _entry(run_id, after, row)
 
     def _number(self, run_id: str) -> int:
         number = self._numbers.get(run_id)
@@ -104,7 +106,7 @@ class SqliteJournal:
 
     def _found(self, run_id: str) -> int | None:
         rows = self._rows("SELECT number FROM runs WHERE name = ?", (run_id,))
-        return int(rows[0][0]) if rows else None
+        return _sound(self._path, rows[0][0], int) if rows else None
 
     def _rows(self, query: str, values: tuple[int | str, ...] = ()) -> list[tuple[Any, ...]]:
         with told(self._path):
@@ -142,6 +144,12 @@ class SqliteJournal:
             )
 
 
+def _sound(path: Path, value: object, kind: type[T]) -> T:
+    if not isinstance(value, kind):
+        raise JournalError(f"the list of runs in {path} is damaged", help="restore it from a copy; nothing was changed")
+    return value
+
+
 def _id(number: int, seq: int) -> int:
     return number << _RUN_BITS | seq
 
@@ -155,9 +163,8 @@ def _insert(database: sqlite3.Connection, id: int, body: bytes) -> None:
     database.execute("INSERT INTO records VALUES (?, ?, CAST(? AS TEXT))", (id, zlib.crc32(body, id & _SEQ), body))
 
 
-def _entry(run_id: str, row: tuple[Any, ...]) -> Entry:
-    id, crc, body = row
-    seq = id & _SEQ
-    if zlib.crc32(body, seq) != crc:
+def _entry(run_id: str, seq: int, row: tuple[Any, ...]) -> Entry:
+    _, crc, body = row
+    if type(body) is not bytes or zlib.crc32(body, seq) != crc:
         raise damaged(run_id, seq, "its checksum does not match")
     return Entry(seq, decode(body, run_id, seq))

@@ -20,6 +20,8 @@ from pipeline.observe.picture import Happened, Mark, Picture, Running
 from pipeline.observe.text import amount, calm, columns, counted, cut, label, last_line, money, padded, span
 
 PAUSE = 1 / 8  # seconds between two drawings
+MOST = 8  # visits that go on and are shown
+WIDEST = 80  # columns of the moving lines: a terminal that becomes narrower seldom has to wrap them
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SIGNS = {
     Mark.PASSED: ("✓", "green"),
@@ -107,12 +109,12 @@ class LiveView:
     def _draw(self, area: _Area, *, last: bool = False) -> None:
         width, height = self._console.size
         with self._noting:
-            lines = [] if last else list(frame(self._picture, self._now(), width, height))
+            lines = [] if last else list(frame(self._picture, self._now(), min(width, WIDEST), height))
             stays = [visit_line(happened, width) for happened in self._picture.look()]
         area.update(Group(*lines) if lines else "")
-        if stays:
-            self._console.print(Text("\n").join(stays), no_wrap=True, crop=True)
-        else:
+        with self._console:  # gathers all of it into one writing
+            if stays:
+                self._console.print(Text("\n").join(stays), no_wrap=True, crop=True)
             area.refresh()
         area.drawn = (width, tuple(columns(line.plain) for line in lines))
 
@@ -120,7 +122,7 @@ class LiveView:
 def frame(picture: Picture, now: float, width: int, height: int) -> Iterator[Text]:
     """The lines that move: what goes on, as far as there is room, and the sums."""
     running = picture.shown()
-    room = max(min(len(running), height - 3), 1)
+    room = max(min(MOST, height // 2 - 1), 1)  # what scrolled away cannot be drawn again
     for one in running[:room]:
         yield running_line(one, now, width)
     if len(running) > room:

@@ -11,6 +11,7 @@ from pipeline.observe.text import calm, counted, label, padded, span
 
 _NAME = 20  # columns for a stage and its visit
 _LONGEST = 400  # characters of a line's last part
+_OF_THE_RUN = frozenset(kind for kind in EventKind if kind.startswith("run_"))
 
 
 class View(Protocol):
@@ -66,7 +67,7 @@ def line(event: Event) -> str:
     if told is None:
         return ""
     clock = datetime.fromtimestamp(event.at).astimezone().strftime("%H:%M:%S")
-    name = label(event.stage, event.visit) if event.stage else "run"
+    name = label(event.stage, event.visit) if event.stage and event.event not in _OF_THE_RUN else "run"
     return f"{clock}  {padded(name, _NAME)}  {told}".rstrip()
 
 
@@ -75,7 +76,7 @@ def _told(event: Event) -> str | None:
     match event.event:
         case EventKind.RUN_STARTED | EventKind.RUN_RESUMED:
             word = event.event.removeprefix("run_")
-            return f"run {event.run_id} {word}: {_text(data.get('workflow'))}: {_text(data.get('goal'))}".rstrip(": ")
+            return f"{word}  {event.run_id}  {_text(data.get('workflow'))}: {_text(data.get('goal'))}".rstrip(": ")
         case EventKind.STAGE_STARTED:
             return "started" if data.get("attempt", 1) == 1 else f"started, attempt {data['attempt']}"
         case EventKind.STAGE_RETRYING:
@@ -91,7 +92,7 @@ def _told(event: Event) -> str | None:
         case EventKind.PLUGIN_FAILED:
             return f"plugin {_text(data.get('plugin'))} failed in {data.get('hook')}: {_text(data.get('error'))}"
         case EventKind.RUN_PAUSED | EventKind.RUN_COMPLETED | EventKind.RUN_FAILED | EventKind.RUN_CANCELLED:
-            return f"run {data.get('status', '')}: {_text(data.get('reason'))}".rstrip(": ")
+            return f"{data.get('status', ''):<7}  {'':>6}  {_text(data.get('reason'))}"
         case EventKind.STAGE_OUTPUT | EventKind.CHECKPOINT_SAVED:
             return None
 

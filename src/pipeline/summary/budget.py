@@ -40,16 +40,6 @@ def line(text: str) -> Part:
     return Part(text, lambda _: "")
 
 
-def inline(lead: str, text: str) -> Part:
-    """A label with a text of one line."""
-
-    def less(room: int) -> str:
-        kept = room - len(lead) - len(note(len(text))) - 1
-        return f"{lead}{text[:kept]} {note(len(text) - kept)}" if kept >= _WORTHWHILE else ""
-
-    return Part(f"{lead}{text}", less)
-
-
 def quoted(lead: str, text: str, most: int | None = None) -> Part:
     """A label with a clean text in a fence, of which no more than so many characters are shown."""
     opening = f"{lead}\n\n" if lead else ""

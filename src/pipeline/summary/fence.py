@@ -1,7 +1,7 @@
 """Quoting text that nobody vouches for, so that it stays inside its quotation.
 
-A fence is longer than any run of backticks or tildes within it, and a text of one line can begin nothing: no heading, no
-rule, no fence. What is taken out of a text never makes it longer.
+A fence is longer than any run of backticks or tildes within it, and a text of one line can begin nothing: no heading,
+no rule, no fence. Cleaning never makes a text longer.
 """
 
 import json
@@ -20,8 +20,8 @@ _CONTROL = re.compile(
 )
 _LONE = re.compile("[\ud800-\udfff]")  # halves of a character, which no file can hold
 _ODD = re.compile(f"{_CONTROL.pattern[:-1]}\u2028\u2029\ud800-\udfff]")
-_RUN = re.compile(r"`{3,}|~{3,}")
-_BEGINS = re.compile(r"[#`~\-=*+_>|<\[\\]")
+_RUNS = (re.compile("```+"), re.compile("~~~+"))  # apart, as a pattern with a fixed beginning is found fast
+_BEGINS = re.compile(r"[#`>]|(?:[-=*_] ?){3}")
 _FENCE_LINE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
 
 SHORTEST = 3  # marks of a fence
@@ -36,12 +36,18 @@ def clean(text: str) -> str:
 
 
 def flat(text: str, most: int) -> str:
-    """A text as one line of at most so many characters, which begins no heading, rule, list or fence."""
-    words = " ".join(clean(text[: 4 * most]).split())
-    words = _RUN.sub("'''", words)
+    """A text as one line of at most so many characters, which begins no heading, rule or fence."""
+    words = " ".join(clean(text[: 2 * most]).split())
+    for runs in _RUNS:
+        words = runs.sub("'''", words)
     if _BEGINS.match(words):
         words = f"\\{words}"
-    return cut(words if len(text) <= 4 * most else f"{words}…", most)
+    return cut(words if len(text) <= 2 * most else f"{words}…", most)
+
+
+def path(text: str, most: int) -> str:
+    """A path as one line; spaces are part of its name."""
+    return cut(re.sub(r"\s", " ", clean(text)), most)
 
 
 def cut(line: str, most: int) -> str:
@@ -62,7 +68,7 @@ def marks_for(text: str) -> int:
 
 def longest_run(text: str) -> int:
     """The most backticks or tildes in a row, where there are enough to make a fence."""
-    return max((len(run) for run in _RUN.findall(text)), default=0)
+    return max((len(run) for runs in _RUNS for run in runs.findall(text)), default=0)
 
 
 def beginning(text: str, room: int) -> str:

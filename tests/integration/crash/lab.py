@@ -170,7 +170,7 @@ def differences(folder: Path, expected: dict[str, Any], what: str) -> list[str]:
     ]
     wrong += [f"{what}: resume exited with {code}"] if code else []
     wrong += [f"{what}: {stage} ran again" for stage in repeated(folder)]
-    running = [p.pid for p in processes() if (marker(p.pid) or "").startswith(f"{RUN}:") and p.pid != os.getpid()]
+    running = [p.pid for p in processes() if (marker(p.pid) or "").startswith(f"{RUN}@") and p.pid != os.getpid()]
     wrong += [f"{what}: processes {running} are left"] if running else []
     if wrong:
         wrong.append((folder / "output.txt").read_text()[-2000:])

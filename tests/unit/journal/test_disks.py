@@ -1,6 +1,5 @@
 """Disks that are full and stores that cannot be written."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -113,17 +112,3 @@ def test_a_disk_that_becomes_read_only(tmp_path: Path, mount) -> None:
     mount("-o", "remount,rw", tmp_path)
     assert journal.append("a", started(4)) == 4
     journal.close()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
-def test_a_store_of_somebody_else(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A user who may read the store but not write it sees every record and can add none."""
-    path = tmp_path_factory.mktemp("else") / "store"
-    store_with(10, path).close()
-    os.seteuid(0)
-    for place in (path.parent, path):
-        place.chmod(0o755)
-    child = os.fork()
-    if child == 0:
-        become_nobody_and_check(path)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

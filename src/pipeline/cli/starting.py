@@ -1,0 +1,61 @@
+"""Who does the work of a run: the agent, and who answers for people. Given at the start, and again at a resume."""
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from pipeline.app.people import read_answers
+from pipeline.backends.script import load_script
+from pipeline.errors import AwfError
+
+F = TypeVar("F", bound=Callable[..., Any])
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_OPTIONS = (
+    click.option("--backend", help="The agent for stages that name none."),
+    click.option("--script", type=_FILE, help="Replies for the scripted backend."),
+    click.option("--agent-command", help="The program of the command backend."),
+    click.option("--answers", type=_FILE, help="Answers to human stages."),
+    click.option("--auto-approve", is_flag=True, help="Take the approving option wherever a person would be asked."),
+)
+
+
+def who_works(command: F) -> F:
+    """Give a command the options about who works."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def working_options(
+    backend: str | None,
+    script: Path | None,
+    agent_command: str | None,
+    answers: Path | None,
+    *,
+    auto_approve: bool,
+) -> dict[str, Any]:
+    """What was given, with the files' contents: a run is taken up again without them. Wrong files are told at once."""
+    given = {
+        "backend": backend or ("scripted" if script else None),
+        "script": _script(script) if script else None,
+        "agent_command": shlex.split(agent_command) if agent_command else None,
+        "answers": read_answers(_text(answers)) if answers else None,
+        "auto_approve": auto_approve or None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _script(path: Path) -> str:
+    text = _text(path)
+    load_script(text)
+    return text
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise AwfError(f'"{path}" cannot be read: {error}') from None
