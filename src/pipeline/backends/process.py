@@ -28,6 +28,7 @@ class LocalProcesses:
     async def run(self, command: Command, on_line: OnLine | None = None) -> Finished:
         """Run a program to its end; a command that cannot be run is an ending too."""
         token = f"{self._label}:{secrets.token_hex(16)}"
+        command.artifacts.mkdir(parents=True, exist_ok=True)
         lines = Lines(on_line or _nobody)
         with _spool(command, "stdout") as out, _spool(command, "stderr") as err:
             program = _start(command, token)

@@ -116,7 +116,7 @@ def _next(standing: Standing, style: Style, store: Path) -> Iterator[str]:
     if standing.question:
         yield ""
         yield cut(f"it asks: {calm(standing.question)}", width() - 1)
-        answers = json.dumps({standing.stage: [standing.options[0]]})
+        answers = json.dumps({standing.stage: [standing.options[0]] * standing.visit})  # one for each visit
         yield cut(f"options: {', '.join(map(calm, standing.options))}   answers file: {calm(answers)}", width() - 1)
     if commands:
         yield ""

@@ -15,7 +15,7 @@ from pipeline.cli.terminal import Style, inert
 from pipeline.engine.fold import replay
 from pipeline.errors import AwfError
 from pipeline.language.names import did_you_mean
-from pipeline.observe.text import calm, cut, label, span
+from pipeline.observe.text import calm, columns, cut, label, span
 
 _INDENT = "    "
 
@@ -72,13 +72,15 @@ def _lines(part: VisitSeen | Note, style: Style, open_word: str) -> Iterator[str
 
 
 def _title(visit: VisitSeen, style: Style, open_word: str) -> str:
-    name = style.name(label(visit.stage, visit.visit, 40))
+    plain = label(visit.stage, visit.visit, min(40, width() // 2))
     within = f"  (in {calm(visit.within)})" if visit.within else ""
     if visit.outcome is None:
-        return f"{name}  {style.warning(open_word)}{within}"
+        return f"{style.name(plain)}  {style.warning(open_word)}{within}"
     failure = f", {visit.outcome.failure.kind}" if visit.outcome.failure else ""
-    how = f"{painted(visit.outcome.status, style)} ({visit.outcome.source}{failure})"
-    return f"{name}  {how}  {span(visit.outcome.duration)}{within}"
+    status = visit.outcome.status
+    rest = f" ({visit.outcome.source}{failure})  {span(visit.outcome.duration)}{within}"
+    room = width() - columns(plain) - len(status) - 3
+    return f"{style.name(plain)}  {painted(status, style)}{cut(rest, room)}"
 
 
 def _attempt(attempt: Attempt, open_word: str) -> str:

@@ -32,7 +32,7 @@ class Request:
     review: bool
     prompt: str
     cwd: Path
-    artifacts: Path  # a directory of this attempt, there already
+    artifacts: Path  # a directory of this attempt, made by whoever writes there
     model: str | None = None
     provider: str | None = None
     reasoning_effort: str | None = None

@@ -26,8 +26,10 @@ from pipeline.engine.state import Cursor, Progress, RunStatus, State
 from pipeline.engine.ways import ways_of
 from pipeline.errors import AwfError
 from pipeline.language.load import load
-from pipeline.language.model import HumanStage, Settings, Workflow
+from pipeline.language.model import HumanStage, ParallelStage, Settings, Workflow
 from pipeline.language.source import Source
+
+_MID_STAGE = (RunStatus.RUNNING, RunStatus.CANCELLED)
 
 
 def begin(record: RunCreated) -> State:
@@ -64,27 +66,20 @@ def replay(records: Iterable[AnyRecord]) -> State:
     if not isinstance(first, RunCreated):
         raise AwfError("the journal of this run does not begin with its creation")
     state = begin(first)
-    held: VisitStarted | None = None  # a beginning says nothing once its end is on record
     for record in remaining:
-        if held is not None and not (isinstance(record, VisitCompleted) and record.stage == held.stage):
-            state = apply(state, held)
-        held = record if isinstance(record, VisitStarted) else None
-        if held is None:
-            state = apply(state, record)
-    return state if held is None else apply(state, held)
+        state = apply(state, record)
+    return state
 
 
 def apply(state: State, record: AnyRecord) -> State:
     """The state after one more record."""
     match record:
         case VisitStarted():
-            return replace(state, progress=_counted(state.progress, record.stage))
+            return replace(state, progress=replace(state.progress, begun=state.progress.begun | {record.stage}))
         case AttemptFailed():
             return _spend(_tried_again(state, record), [record.outcome])
         case BranchCompleted():
-            done = {**state.progress.branches, record.branch: record.outcome}
-            commit = record.commit or state.progress.commit
-            return replace(state, progress=replace(state.progress, branches=done, commit=commit))
+            return replace(state, progress=_branch_done(state.progress, record))
         case VisitCompleted():
             return _completed(state, record)
         case RunWaiting():
@@ -107,15 +102,20 @@ def _waiting(state: State, record: RunWaiting) -> State:
     return replace(state, status=RunStatus.WAITING, reason=reason, progress=replace(state.progress, asked_at=asked_at))
 
 
-def _counted(progress: Progress, stage: str) -> Progress:
-    started = {**progress.started, stage: progress.started.get(stage, 0) + 1}
-    return replace(progress, started=started, retry_at=None, torn=False)
+def _branch_done(progress: Progress, record: BranchCompleted) -> Progress:
+    return replace(
+        progress,
+        branches={**progress.branches, record.branch: record.outcome},
+        begun=progress.begun - {record.branch},
+        commit=record.commit or progress.commit,
+    )
 
 
 def _tried_again(state: State, record: AttemptFailed) -> State:
     failed = {**state.progress.failed, record.stage: state.progress.failed.get(record.stage, 0) + 1}
     due = record.at + record.delay if record.stage == state.cursor.stage else None
-    return replace(state, progress=replace(state.progress, failed=failed, retry_at=due))
+    begun = state.progress.begun - {record.stage}
+    return replace(state, progress=replace(state.progress, failed=failed, begun=begun, retry_at=due))
 
 
 def absorb(
@@ -163,8 +163,6 @@ def _spend(state: State, outcomes: Sequence[Outcome]) -> State:
 def _resumed(state: State, record: RunResumed) -> State:
     if state.status.final:
         raise AwfError(f"run {state.run_id} is over ({state.status})")
-    progress = state.progress
-    torn = any(count > progress.failed.get(name, 0) for name, count in progress.started.items())
     return replace(
         state,
         status=RunStatus.RUNNING,
@@ -172,8 +170,18 @@ def _resumed(state: State, record: RunResumed) -> State:
         repeat=record.repeat,
         options={**state.options, **record.options},
         settings=_raised(state.settings, record.raised),
-        progress=replace(progress, torn=torn),
+        progress=_interrupted(state) if state.status in _MID_STAGE else state.progress,
     )
+
+
+def _interrupted(state: State) -> Progress:
+    """The attempts that were under way when a process ended without a word, or was told to stop."""
+    stage, progress = state.stage, state.progress
+    running = [stage.id]
+    if isinstance(stage, ParallelStage):
+        running = [branch.stage for branch in stage.branches if branch.stage not in progress.branches]
+    torn = {**progress.torn, **{name: progress.torn.get(name, 0) + 1 for name in running}}
+    return replace(progress, torn=torn, retry_at=None)
 
 
 def _raised(settings: Settings, raised: Mapping[str, float]) -> Settings:

@@ -21,8 +21,9 @@ class Job:
     attempt: int
     state: State
     store: Path  # logs are named relative to it
-    artifacts: Path  # a directory of this attempt's own, there already
+    artifacts: Path  # a directory of this attempt's own, made by whoever writes there
     tell: Callable[[dict[str, Any]], None]  # progress, for whoever watches
+    keep: Callable[[str], None]  # a text to be recorded with the attempt: what its agent was given
 
     @property
     def run_id(self) -> str:

@@ -15,7 +15,7 @@ from pipeline.engine.policy import gate_in_the_way, reached_limit, unsatisfied_g
 from pipeline.engine.records import BranchResult, Chosen, VisitCompleted, packed
 from pipeline.engine.select import select
 from pipeline.engine.state import RunStatus, State
-from pipeline.language.model import Effects, ExitStage, HumanStage, ParallelStage, ToolStage
+from pipeline.language.model import ExitStage, HumanStage, ParallelStage
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,10 @@ def decide(state: State) -> Command:
     if limit := reached_limit(state):
         return Pause(limit.limit, state.cursor.stage, limit.count, limit.allowed, limit.reason)
     stage = state.stage
-    if state.progress.torn and not state.repeat and (touched := _touched_outside(state)):
-        reason = f'stage "{touched}" was interrupted, and what it did outside the workspace cannot be undone'
-        return Pause("effects", touched, 1, 0, reason)
+    if state.progress.begun and not state.repeat:
+        begun = min(state.progress.begun)
+        reason = f'stage "{begun}" was interrupted, and what it did outside the workspace cannot be undone'
+        return Pause("effects", begun, 1, 0, reason)
     match stage:
         case HumanStage():
             return Ask(stage.id, state.cursor.visit)
@@ -87,22 +88,12 @@ def decide(state: State) -> Command:
 
 
 def _visit(state: State, stage: str, visit: int) -> Visit:
-    return Visit(stage, visit, state.progress.started.get(stage, 0) + 1, state.progress.retry_at)
+    return Visit(stage, visit, state.progress.attempt(stage), state.progress.retry_at)
 
 
 def _unfinished(state: State, stage: ParallelStage) -> tuple[Visit, ...]:
     names = [branch.stage for branch in stage.branches if branch.stage not in state.progress.branches]
     return tuple(_visit(state, name, state.visits.get(name, 0) + 1) for name in names)
-
-
-def _touched_outside(state: State) -> str | None:
-    """The interrupted stage whose effects reach beyond the workspace, or None."""
-    for name, started in state.progress.started.items():
-        stage = state.workflow.by_id.get(name)
-        interrupted = started > state.progress.failed.get(name, 0) and name not in state.progress.branches
-        if interrupted and isinstance(stage, ToolStage) and stage.effects is Effects.EXTERNAL:
-            return name
-    return None
 
 
 def complete(
@@ -123,7 +114,7 @@ def complete(
         at=at,
         stage=stage.id,
         visit=state.cursor.visit,
-        attempt=state.progress.started.get(stage.id, 0),
+        attempt=state.progress.attempt(stage.id),
         outcome=outcome,
         operations=packed(operations),
         chosen=chosen,

@@ -37,8 +37,11 @@ class Journal(Protocol):
     def create(self, run_id: str, record: AnyRecord) -> None:
         """Begin a run with its first record. Raises JournalError when there is one of that name."""
 
-    def append(self, run_id: str, record: AnyRecord, *, durable: bool = True) -> int:
-        """Add a record and give its number. `durable` survives a power failure, the rest only a killed process."""
+    def append(self, run_id: str, record: AnyRecord, *, attached: str = "") -> int:
+        """Add a record and give its number. A long text that only people ask for is attached, not part of it."""
+
+    def attached(self, run_id: str, seq: int) -> str:
+        """The text attached to a record; empty when there is none."""
 
     def entries(self, run_id: str, after: int = 0) -> Iterator[Entry]:
         """The records of a run, in order, from the one after `after`."""

@@ -14,7 +14,7 @@ class Command:
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str]  # the whole environment of the child
-    artifacts: Path  # a directory, there already; gets stdout.log and stderr.log
+    artifacts: Path  # a directory, made when it is not there; gets stdout.log and stderr.log
     stdin: str = ""
     timeout: float | None = None  # seconds in all
     idle: float | None = None  # seconds without output

@@ -34,7 +34,10 @@ class RunCreated(Record):
 
 
 class VisitStarted(Record):
-    """A stage is about to run; without a record of its end it was interrupted."""
+    """A stage that acts outside the workspace is about to run: without a record of its end it must not be repeated.
+
+    Any other stage is known to be running from the record before it, which names it as the next.
+    """
 
     kind: Literal["visit_started"] = "visit_started"
     stage: str

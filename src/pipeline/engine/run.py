@@ -35,9 +35,10 @@ from pipeline.language.model import (
     ParallelStage,
     StageKind,
     ToolStage,
-    WorkspaceStage,
     is_review,
 )
+
+OUTPUT_EVERY = 0.1  # seconds: whoever watches sees what a stage prints, and a stage that prints much is not slowed
 
 
 class Plugins(Protocol):
@@ -76,6 +77,7 @@ class Driver:
     def __init__(self, state: State, services: Services) -> None:
         self.state = state
         self.services = services
+        self._kept: dict[str, str] = {}  # texts to be recorded with the attempt of a stage
         self._committing = asyncio.Lock()  # git allows one commit at a time
 
     async def drive(self) -> State:
@@ -121,7 +123,6 @@ class Driver:
     async def _fan_out(self, command: FanOut) -> None:
         began = self._now()
         stage = command.parallel
-        self._record(VisitStarted(at=began, stage=stage.id, visit=command.visit, attempt=1), durable=False)
         self._tell(EventKind.STAGE_STARTED, stage.id, command.visit, branches=[b.stage for b in command.branches])
         await self._branches(stage, command)
         results = [self._result(branch.stage) for branch in stage.branches]
@@ -161,7 +162,8 @@ class Driver:
                 branch_visit=visit.visit,
                 outcome=outcome,
                 commit=commit,
-            )
+            ),
+            kept_of=visit.stage,
         )
         self._tell_done(visit.stage, visit.visit, outcome)
 
@@ -202,9 +204,8 @@ class Driver:
             attempt, failures = attempt + 1, failures + 1
 
     def _started(self, stage: BaseStage, visit: int, attempt: int) -> None:
-        if leaves_files(stage) or isinstance(stage, WorkspaceStage):  # the others do nothing that could be torn
-            outside = isinstance(stage, ToolStage) and stage.effects is Effects.EXTERNAL
-            self._record(VisitStarted(at=self._now(), stage=stage.id, visit=visit, attempt=attempt), durable=outside)
+        if isinstance(stage, ToolStage) and stage.effects is Effects.EXTERNAL:
+            self._record(VisitStarted(at=self._now(), stage=stage.id, visit=visit, attempt=attempt))
         self._tell(EventKind.STAGE_STARTED, stage.id, visit, attempt=attempt)
 
     def _failed_once(self, stage: BaseStage, visit: int, attempt: int, outcome: Outcome, delay: float) -> float:
@@ -227,13 +228,19 @@ class Driver:
     def _job(self, stage: BaseStage, visit: int, attempt: int, before: State | None = None) -> Job:
         state = before or self.state
         artifacts = attempt_directory(self.services.store, state.run_id, stage.id, visit, attempt)
-        if leaves_files(stage):
-            artifacts.mkdir(parents=True, exist_ok=True)
+
+        told_at = 0.0
 
         def tell(data: dict[str, Any]) -> None:
-            self._tell(EventKind.STAGE_OUTPUT, stage.id, visit, **data)
+            nonlocal told_at
+            if data.get("usage") or self._now() - told_at >= OUTPUT_EVERY:
+                told_at = self._now()
+                self._tell(EventKind.STAGE_OUTPUT, stage.id, visit, **data)
 
-        return Job(stage, visit, attempt, state, self.services.store, artifacts, tell)
+        def keep(text: str) -> None:
+            self._kept[stage.id] = text
+
+        return Job(stage, visit, attempt, state, self.services.store, artifacts, tell, keep)
 
     def _operations(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
         own = stage_operations(stage, outcome)
@@ -264,7 +271,7 @@ class Driver:
 
     def _finish(self, record: VisitCompleted) -> None:
         before = self.state.context.list_at(Key.FINDINGS)
-        self._record(record)
+        self._record(record, kept_of=record.stage)
         self._tell(EventKind.CHECKPOINT_SAVED, record.stage, record.visit)
         self._tell_done(record.stage, record.visit, record.outcome, to=record.chosen.target, why=record.chosen.reason)
         after = self.state.context.list_at(Key.FINDINGS)
@@ -277,8 +284,9 @@ class Driver:
         told = {"status": outcome.status, "source": outcome.source, "reason": outcome.reason, "usage": usage}
         self._tell(kind, stage, visit, duration=outcome.duration, **told, **data)
 
-    def _record(self, record: AnyRecord, *, durable: bool = True) -> None:
-        self.services.journal.append(self.state.run_id, record, durable=durable)
+    def _record(self, record: AnyRecord, kept_of: str = "") -> None:
+        """Make it durable, then true. `kept_of` is the stage whose text is recorded with it."""
+        self.services.journal.append(self.state.run_id, record, attached=self._kept.pop(kept_of, ""))
         self.state = apply(self.state, record)
 
     def _tell(self, kind: EventKind, stage: str = "", visit: int = 0, **data: Any) -> None:

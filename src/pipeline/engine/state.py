@@ -43,13 +43,17 @@ class Cursor:
 class Progress:
     """How far the visit at the cursor has come."""
 
-    started: Mapping[str, int] = field(default_factory=dict)  # attempts begun, by stage; branches count their own
-    failed: Mapping[str, int] = field(default_factory=dict)  # of these, how many failed and were retried
+    failed: Mapping[str, int] = field(default_factory=dict)  # attempts that failed and were retried, by stage
+    torn: Mapping[str, int] = field(default_factory=dict)  # attempts that were interrupted, by stage
+    begun: frozenset[str] = frozenset()  # stages that act outside the workspace, begun and not ended
     branches: Mapping[str, Outcome] = field(default_factory=dict)  # of a parallel stage, those that are done
     retry_at: float | None = None  # when the next attempt is due
     asked_at: float | None = None  # when a person was first asked and was not there
     commit: str = ""  # the workspace as the last finished branch left it
-    torn: bool = False  # an attempt was begun and never ended, in a process that is gone
+
+    def attempt(self, stage: str) -> int:
+        """The number of the next attempt at a stage."""
+        return self.failed.get(stage, 0) + self.torn.get(stage, 0) + 1
 
 
 @dataclass(frozen=True, slots=True)

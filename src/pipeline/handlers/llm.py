@@ -38,7 +38,7 @@ class LlmHandler:
         stage = job.stage
         assert isinstance(stage, LlmStage)  # noqa: S101 - the registry sees to it
         prompt = self._prompt(job, stage)
-        (job.artifacts / "prompt.md").write_text(prompt, "utf-8", errors="replace")
+        job.keep(prompt)
         outcome = await self._asked(job, stage, prompt)
         if outcome.failure is not None and outcome.failure.kind is FailureClass.PROTOCOL:
             second = await self._asked(job, stage, prompt + RESTATED)
@@ -70,8 +70,7 @@ class LlmHandler:
             env=self._environment(choice.provider),
         )
         result = await backend.run(request, lambda event: job.tell(_told(event)))
-        outcome = judge(stage, result)
-        return _kept(job, outcome, backend.name)
+        return judge(stage, result).model_copy(update={"backend": backend.name})
 
 
 def judge(stage: LlmStage, result: Result) -> Outcome:
@@ -130,12 +129,6 @@ def _scripted(given: Mapping[str, Any]) -> Outcome:
         preferred_next=str(given.get("preferred_next") or given.get("next") or ""),
         usage=Usage(**usage) if usage else None,
     )
-
-
-def _kept(job: Job, outcome: Outcome, backend: str) -> Outcome:
-    """The outcome with where its prompt can be read, and who answered."""
-    logs = {"prompt": job.named(job.artifacts / "prompt.md")}
-    return outcome.model_copy(update={"logs": logs, "backend": backend})
 
 
 def _with_usage(outcome: Outcome, earlier: Usage | None) -> Outcome:

@@ -45,6 +45,7 @@ class ToolHandler:
         return tool_outcome(job, finished)
 
     def _variables(self, job: Job, command: ShellCommand) -> dict[str, str]:
+        job.artifacts.mkdir(parents=True, exist_ok=True)
         findings = job.artifacts / "findings.json"
         findings.write_text(json.dumps(job.context.list_at(Key.FINDINGS), ensure_ascii=False, indent=1), "utf-8")
         return {
@@ -100,6 +101,7 @@ def _too_large(job: Job, command: ShellCommand) -> Outcome | None:
     for key in command.keys.values():
         value = context_text(job.context, key)
         if len(value.encode(errors="replace")) > LARGEST_VALUE:
+            job.artifacts.mkdir(parents=True, exist_ok=True)
             path = job.artifacts / "value.txt"
             path.write_text(value, "utf-8", errors="replace")
             words = f'the context value "{key}" is too long for a command; it stands in {path}'

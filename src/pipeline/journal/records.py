@@ -6,7 +6,7 @@ that reading need not search for them, and a value that only looks like one is l
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -17,15 +17,17 @@ from pipeline.engine.records import AnyRecord
 
 VERSION = 1
 Path = tuple[str | int, ...]  # the way to a value, through keys and indices
+Places = dict[str, list[Path]]  # of texts
 
 LONG = 200  # characters of a text that is worth a place in the pool
 
+_NUMBERS = (int, float, bool)
 _adapter: TypeAdapter[AnyRecord] = TypeAdapter(AnyRecord)
 
 
 def encode(record: AnyRecord) -> bytes:
     """A record as UTF-8 JSON; raises JournalError when it holds what JSON cannot say."""
-    texts: dict[str, list[Path]] = {}
+    texts: Places = {}
     try:
         data = _plain(record.model_dump(), (), texts)
         return _dumped({"v": VERSION, **_pooled(data, texts), **data})
@@ -90,28 +92,33 @@ def _loaded(body: bytes) -> Any:
         return json.loads(body)
 
 
-def _plain(value: Any, path: Path, texts: dict[str, list[Path]]) -> Any:
+def _plain(value: Any, path: Path, texts: Places) -> Any:
     """A copy in dicts and lists, noting where its long texts are; raises TypeError for what is not JSON."""
-    if isinstance(value, str):
-        if len(value) >= LONG:
-            texts.setdefault(value, []).append(path)
-        return value
     if isinstance(value, dict):
-        return {_checked(key): _plain(inner, (*path, key), texts) for key, inner in value.items()}
+        return {key: _inner(item, path, key, texts) for key, item in _texts_only(value)}
     if isinstance(value, (list, tuple)):
-        return [_plain(inner, (*path, index), texts) for index, inner in enumerate(value)]
+        return [_inner(item, path, index, texts) for index, item in enumerate(value)]
     if value is None or isinstance(value, (int, float)):
         return value
     raise TypeError(f"{value!r:.80} is not a JSON value")
 
 
-def _checked(key: object) -> str:
-    if isinstance(key, str):
-        return key
-    raise TypeError(f"the key {key!r:.80} is not a text")
+def _inner(value: Any, path: Path, key: str | int, texts: Places) -> Any:
+    if not isinstance(value, str):
+        return value if type(value) in _NUMBERS else _plain(value, (*path, key), texts)
+    if len(value) >= LONG:
+        texts.setdefault(value, []).append((*path, key))
+    return value
 
 
-def _pooled(data: Any, texts: dict[str, list[Path]]) -> dict[str, Any]:
+def _texts_only(value: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
+    for key in value:
+        if not isinstance(key, str):  # JSON would quietly make a text of it
+            raise TypeError(f"the key {key!r:.80} is not a text")
+    return value.items()
+
+
+def _pooled(data: Any, texts: Places) -> dict[str, Any]:
     """Put references in the place of repeated texts, and give these with their places."""
     repeated = [(text, paths) for text, paths in texts.items() if len(paths) > 1]
     places = [(number, *path) for number, (_, paths) in enumerate(repeated) for path in paths]

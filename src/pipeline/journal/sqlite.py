@@ -44,8 +44,9 @@ class SqliteJournal:
     def create(self, run_id: str, record: AnyRecord) -> None:
         check_run_id(run_id)
         body = encode(record)
-        with told(self._path):
-            prepare(self._directory)
+        if self._database is None:  # else it was there, and is missed rather than made again
+            with told(self._path):
+                prepare(self._directory)
         with self._committing(durable=True) as database:
             if self._found(run_id) is not None:
                 raise JournalError(f"there is already a run {run_id}")
@@ -116,9 +117,9 @@ class SqliteJournal:
 
     def _opened(self) -> sqlite3.Connection:
         if self._database is None:
-            self._database = open_database(self._path)
-            self._database.execute("SELECT count(*) FROM (SELECT 1 FROM runs LIMIT 1)")  # opens the log too
+            database = open_database(self._path)
             self._identity = identity(self._parts)
+            self._database = database
         return self._database
 
     @contextmanager

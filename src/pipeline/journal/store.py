@@ -100,7 +100,7 @@ def open_database(path: Path) -> sqlite3.Connection:
 def _connected(path: Path, mode: str) -> sqlite3.Connection:
     database = sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True, isolation_level=None, timeout=_PATIENCE)
     try:
-        _check_schema(path, database.execute("PRAGMA user_version").fetchone()[0])
+        _check_schema(path, database.execute("PRAGMA user_version").fetchone()[0])  # a read, which opens the log too
     except BaseException:
         database.close()
         raise

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TextIO
 
 from rich.console import Console, ConsoleRenderable, Group
@@ -92,19 +93,16 @@ class LiveView:
             left = [visit_line(happened, self._console.width) for happened in self._picture.look()]
             if self._picture.stages:
                 left.append(Text(f"  {cut(sums(self._picture, self._now()), self._console.width - 3)}", "dim"))
-        for line in left:
-            self._console.print(line, no_wrap=True, crop=True)
+        with suppress(OSError, ValueError):  # a terminal that is gone
+            for line in left:
+                self._console.print(line, no_wrap=True, crop=True)
 
     def _keep_drawing(self, area: _Area) -> None:
         """Draw until told to stop. A terminal that is gone ends the drawing, never the run."""
-        try:
-            with area:
-                while not self._done.wait(PAUSE):
-                    self._draw(area)
-                area.drawn = (0, ())
-                self._draw(area, last=True)
-        except (OSError, ValueError):
-            return
+        with suppress(OSError, ValueError), area:
+            while not self._done.wait(PAUSE):
+                self._draw(area)
+            self._draw(area, last=True)
 
     def _draw(self, area: _Area, *, last: bool = False) -> None:
         width, height = self._console.size
@@ -170,7 +168,8 @@ def _name_width(width: int) -> int:
 
 def sums(picture: Picture, now: float) -> str:
     """What the run has come to, in one line."""
-    parts = [counted(picture.stages, "stage"), span(now - (picture.began or now))]
+    began = now if picture.began is None else picture.began
+    parts = [counted(picture.stages, "stage"), span(now - began)]
     if picture.outstanding:
         parts.append(f"{counted(picture.outstanding, 'finding')} outstanding")
     if picture.tokens:

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from pipeline.app.runs import load_state, path_of
 from pipeline.backends.sweep import marker, processes
 from pipeline.cli import resume, run  # noqa: F401 - loaded before the forks, not after each
 from pipeline.cli.main import awf, exit_code
-from pipeline.engine.records import VisitCompleted, VisitStarted
+from pipeline.engine.records import VisitCompleted
 from pipeline.journal.sqlite import SqliteJournal
 
 RUN = f"crashed-{os.getpid()}"  # a name of its own: several labs may work at once
@@ -146,16 +147,13 @@ def left_behind(folder: Path) -> dict[str, Any]:
 
 
 def repeated(folder: Path) -> list[str]:
-    """Stages that ran again after they were committed."""
-    done: set[tuple[str, int]] = set()
-    wrong = []
-    for entry in SqliteJournal(folder / ".awf").entries(RUN):
-        record = entry.record
-        if isinstance(record, VisitStarted) and (record.stage, record.visit) in done:
-            wrong.append(f"{record.stage} #{record.visit}")
-        if isinstance(record, VisitCompleted):
-            done.add((record.stage, record.visit))
-    return wrong
+    """Stages that were committed twice."""
+    seen = [
+        (entry.record.stage, entry.record.visit)
+        for entry in SqliteJournal(folder / ".awf").entries(RUN)
+        if isinstance(entry.record, VisitCompleted)
+    ]
+    return [f"{stage} #{visit}" for (stage, visit), count in Counter(seen).items() if count > 1]
 
 
 def differences(folder: Path, expected: dict[str, Any], what: str) -> list[str]:

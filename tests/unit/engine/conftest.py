@@ -10,7 +10,7 @@ from pipeline.engine.context import Operation
 from pipeline.engine.fold import apply, begin, replay
 from pipeline.engine.machine import Ask, Command, FanOut, Pause, Stop, Visit, complete, decide, join_branches
 from pipeline.engine.outcome import Outcome, Status
-from pipeline.engine.records import AnyRecord, BranchResult, RunCreated, RunPaused, VisitStarted
+from pipeline.engine.records import AnyRecord, BranchResult, RunCreated, RunPaused
 from pipeline.engine.state import State
 
 Answer = Outcome | Status | str
@@ -52,8 +52,7 @@ class Machine:
                 option = self.given(stage, visit)
                 assert isinstance(option, str)
                 self.done(Outcome(status=Status.SUCCESS), [], option=option)
-            case Visit(stage, visit, attempt):
-                self.feed(VisitStarted(at=at, stage=stage, visit=visit, attempt=attempt))
+            case Visit(stage):
                 outcome = self.answer(command)
                 self.done(outcome, self.added(stage, outcome))
 

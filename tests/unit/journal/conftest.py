@@ -11,7 +11,26 @@ import pytest
 
 PROGRAM = Path(__file__).with_name("program.py")
 
-Start = Callable[..., "subprocess.Popen[str]"]
+
+class Program:
+    """A running `program.py`."""
+
+    def __init__(self, words: tuple[object, ...]) -> None:
+        command = [sys.executable, str(PROGRAM), *map(str, words)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def line(self) -> str:
+        """The next line it says."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def let_go(self) -> None:
+        """Close its stdin, which it may be waiting for."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+
+Start = Callable[..., Program]
 Mount = Callable[..., None]
 
 
@@ -20,12 +39,11 @@ def start() -> Iterator[Start]:
     """Starts `program.py` with some words; whatever still runs at the end is killed."""
     with ExitStack() as running:
 
-        def begin(*words: object) -> "subprocess.Popen[str]":
-            command = [sys.executable, str(PROGRAM), *map(str, words)]
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            running.enter_context(process)
-            running.callback(process.kill)
-            return process
+        def begin(*words: object) -> Program:
+            program = Program(words)
+            running.enter_context(program.process)
+            running.callback(program.process.kill)
+            return program
 
         yield begin
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.unit.journal.conftest import Start
 
 from pipeline.engine.ports import Entry
 from pipeline.engine.records import VisitStarted
@@ -20,9 +21,9 @@ def check(entries: list[Entry]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_was_recorded_survives_a_kill(tmp_path: Path, start, seed: int) -> None:
+def test_what_was_recorded_survives_a_kill(tmp_path: Path, start: Start, seed: int) -> None:
     """Every append that returned is there after SIGKILL at any moment, and at most one that had not."""
-    output, _ = start("crash", tmp_path, ROUNDS, seed).communicate()
+    output, _ = start("crash", tmp_path, ROUNDS, seed).process.communicate()
     returned = {run_id: int(count) for run_id, count in (line.split() for line in output.splitlines())}
     assert len(returned) == ROUNDS
     journal = SqliteJournal(tmp_path)
@@ -34,12 +35,12 @@ def test_what_was_recorded_survives_a_kill(tmp_path: Path, start, seed: int) -> 
     journal.close()
 
 
-def test_processes_share_a_store(tmp_path: Path, start) -> None:
+def test_processes_share_a_store(tmp_path: Path, start: Start) -> None:
     """Four processes that make the store together fill several runs each, and every run is whole."""
     writers = [start("write", tmp_path / ".awf", f"w{number}", 3, 40) for number in range(4)]
     for writer in writers:
-        writer.stdin.close()
-    assert [writer.wait() for writer in writers] == [0, 0, 0, 0]
+        writer.let_go()
+    assert [writer.process.wait() for writer in writers] == [0, 0, 0, 0]
     journal = SqliteJournal(tmp_path / ".awf")
     assert sorted(journal.runs()) == sorted(f"w{number}-{run}" for number in range(4) for run in range(3))
     for run_id in journal.runs():

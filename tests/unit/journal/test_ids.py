@@ -42,7 +42,25 @@ def test_a_safe_name_may_be_given(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "-a", ".a", "_a", "a/b", "a b", "a..b", "..", "a.lock", "a.", "a\n", "A" * 65, "ä", "a;b", "$(a)", "a\0", "~a"],
+    [
+        "",
+        "-a",
+        ".a",
+        "_a",
+        "a/b",
+        "a b",
+        "a..b",
+        "..",
+        "a.lock",
+        "a.",
+        "a\n",
+        "A" * 65,
+        "ä",
+        "a;b",
+        "$(a)",
+        "a\0",
+        "~a",
+    ],
 )
 def test_an_unsafe_name_is_refused(name: str) -> None:
     """What could leave the store, break a git ref or mean something to a shell."""

@@ -1,6 +1,5 @@
 """Ownership of a run across processes."""
 
-import os
 import socket
 import subprocess
 import sys
@@ -8,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from tests.unit.journal.conftest import Start
 
 from pipeline.engine.ports import JournalError, RunIsOwned
 from pipeline.journal.lock import owned
@@ -20,40 +20,40 @@ def own(directory: Path, now: float = MOMENT) -> None:
         pass
 
 
-def test_a_live_owner_is_named(tmp_path: Path, start) -> None:
+def test_a_live_owner_is_named(tmp_path: Path, start: Start) -> None:
     """The refusal says which process on which machine has the run, since when, and what to do."""
     owner = start("own", tmp_path, "a")
-    assert owner.stdout.readline() == "owned\n"
+    assert owner.line() == "owned"
     with pytest.raises(RunIsOwned) as refused:
         own(tmp_path / "locks")
     words = str(refused.value)
-    assert words.startswith(f"run a is being run by process {owner.pid} on {socket.gethostname()} since ")
+    assert words.startswith(f"run a is being run by process {owner.process.pid} on {socket.gethostname()} since ")
     assert words.endswith("; wait for it or stop it")
 
 
-def test_the_run_of_a_killed_owner_is_free(tmp_path: Path, start) -> None:
+def test_the_run_of_a_killed_owner_is_free(tmp_path: Path, start: Start) -> None:
     """A lock is taken over as soon as its process is dead."""
     owner = start("own", tmp_path, "a")
-    assert owner.stdout.readline() == "owned\n"
-    owner.kill()
-    owner.wait()
+    assert owner.line() == "owned"
+    owner.process.kill()
+    owner.process.wait()
     own(tmp_path / "locks")
 
 
-def test_a_finished_owner_lets_go(tmp_path: Path, start) -> None:
+def test_a_finished_owner_lets_go(tmp_path: Path, start: Start) -> None:
     """The run is free when its owner is done."""
     owner = start("own", tmp_path, "a")
-    assert owner.stdout.readline() == "owned\n"
-    owner.stdin.close()
-    assert owner.wait() == 0
+    assert owner.line() == "owned"
+    owner.let_go()
+    assert owner.process.wait() == 0
     own(tmp_path / "locks")
 
 
-def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path, start) -> None:
+def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path, start: Start) -> None:
     """A child that outlives a killed owner does not own the run."""
     owner = start("own_and_fork", tmp_path, "a")
-    assert owner.stdout.readline() == "forked\n"
-    owner.wait()
+    assert owner.line() == "forked"
+    owner.process.wait()
     own(tmp_path / "locks")
 
 
@@ -65,8 +65,8 @@ def test_a_started_program_does_not_keep_the_lock(tmp_path: Path) -> None:
         with tool:
             assert tool.stdout is not None
             assert tool.stdout.readline() == b"up\n"
-            held = {os.readlink(link) for link in Path(f"/proc/{tool.pid}/fd").iterdir()}
-    assert str(tmp_path / "a") not in held
+            held = {link.readlink() for link in Path(f"/proc/{tool.pid}/fd").iterdir()}
+    assert tmp_path / "a" not in held
 
 
 def test_an_owner_of_another_day_has_a_date(tmp_path: Path) -> None:

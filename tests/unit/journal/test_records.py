@@ -41,7 +41,9 @@ st.register_type_strategy(
 
 
 def record_of(kind: type[Record]) -> st.SearchStrategy[AnyRecord]:
-    numbers = {name: st.floats(allow_nan=False) for name, field in kind.model_fields.items() if field.annotation is float}
+    numbers = {
+        name: st.floats(allow_nan=False) for name, field in kind.model_fields.items() if field.annotation is float
+    }
     given: dict[str, Any] = {"operations": OPERATIONS.map(tuple)} if kind is VisitCompleted else {}
     given |= {"raised": st.dictionaries(TEXTS, st.floats(allow_nan=False))} if kind is RunResumed else {}
     return st.builds(kind, **numbers, **given)  # type: ignore[arg-type]  # each of KINDS is one of AnyRecord
@@ -53,9 +55,7 @@ RECORDS = st.sampled_from(KINDS).flatmap(record_of)
 def completed(*operations: tuple[str, str, Any], response: str = "") -> VisitCompleted:
     outcome = Outcome(status=Status.FAIL, response=response)
     chosen = Chosen(target=None, reason="")
-    return VisitCompleted(
-        at=1, stage="s", visit=1, attempt=1, outcome=outcome, operations=operations, chosen=chosen
-    )
+    return VisitCompleted(at=1, stage="s", visit=1, attempt=1, outcome=outcome, operations=operations, chosen=chosen)
 
 
 @given(RECORDS)
@@ -82,7 +82,11 @@ def test_a_repeated_long_text_is_written_once() -> None:
 def test_what_looks_like_a_reference_is_left_alone() -> None:
     """A context value of the form of a reference comes back as it was, beside real references."""
     answer = "a" * LONG
-    operations = (("set", "a", {"$text": 0}), ("set", "b", {"texts": [], "places": []}), ("set", "c", answer))
+    operations: tuple[tuple[str, str, Any], ...] = (
+        ("set", "a", {"$text": 0}),
+        ("set", "b", {"texts": [], "places": []}),
+        ("set", "c", answer),
+    )
     record = completed(*operations, response=answer)
     assert decode(encode(record), "r", 1) == record
 

@@ -2,6 +2,7 @@
 
 import sqlite3
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ def test_version_control_sees_the_configuration_only(tmp_path: Path) -> None:
         (store / name).parent.mkdir(parents=True, exist_ok=True)
         (store / name).touch()
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
-    listed = ["git", "-C", tmp_path, "ls-files", "--others", "--exclude-standard"]
+    listed = ["git", "-C", str(tmp_path), "ls-files", "--others", "--exclude-standard"]
     seen = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split()
     assert sorted(seen) == sorted(f".awf/{name}" for name in kept)
 
@@ -137,8 +138,6 @@ def test_another_database_is_refused(tmp_path: Path) -> None:
 
 
 def change(store: Path, statement: str) -> None:
-    import zlib  # noqa: PLC0415
-
     database = sqlite3.connect(store / "awf.db")
     database.create_function("crc32", 2, lambda text, start: zlib.crc32(text.encode(), start))
     database.execute(statement)
@@ -159,9 +158,10 @@ def test_a_changed_record_is_found(tmp_path: Path, statement: str, problem: str)
     """What somebody changed, moved or took out is named by its number; what stands before it can be read."""
     journal = filled(tmp_path, 5)
     change(tmp_path, statement)
-    seen = []
-    with pytest.raises(JournalError, match=rf"record \d+ of run a is damaged: .*({problem})"):
+    seen: list[int] = []
+    with pytest.raises(JournalError, match=rf"record 3 of run a is damaged: .*({problem})"):
         seen.extend(entry.seq for entry in journal.entries("a"))
+    assert seen == [1, 2]
     journal.close()
 
 
@@ -172,6 +172,8 @@ def test_a_store_removed_under_a_run_is_missed(tmp_path: Path) -> None:
     store.rename(tmp_path / "away")
     with pytest.raises(JournalError, match="removed or replaced"):
         journal.append("a", started(3))
+    with pytest.raises(JournalError, match="removed or replaced"):
+        journal.create("b", created("b"))
     assert not store.exists()
     (tmp_path / "away").rename(store)
     assert journal.append("a", started(3)) == 3

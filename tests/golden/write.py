@@ -1,0 +1,176 @@
+"""Writes a journal of the present format with every kind of record, and what it comes to, beside this file.
+
+Run it once for each new `VERSION`; a journal that a release could have written is never written again.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.engine.bookkeeping import stage_operations
+from pipeline.engine.context import Append, Discard, Operation
+from pipeline.engine.fold import apply, begin
+from pipeline.engine.machine import complete
+from pipeline.engine.outcome import Failure, FailureClass, Outcome, Source, Status, Usage
+from pipeline.engine.records import (
+    AnyRecord,
+    AttemptFailed,
+    BranchCompleted,
+    BranchResult,
+    RunCancelled,
+    RunCreated,
+    RunPaused,
+    RunResumed,
+    RunWaiting,
+    VisitCompleted,
+    VisitStarted,
+    WorkflowAdopted,
+)
+from pipeline.engine.state import State
+from pipeline.journal.records import VERSION, encode
+
+HERE = Path(__file__).parent
+FILE = "golden.awf.kdl"
+WORKFLOW = """\
+workflow "Golden" {
+  version 2
+  start "build"
+  settings { max_visits 2 }
+  stage "build" kind="tool" command="make" max_retries=1
+  stage "reviews" kind="parallel" {
+    branch "style"
+    branch "tests"
+  }
+  stage "style" kind="llm" auto_status=true prompt="Look at the style."
+  stage "tests" kind="llm" auto_status=true prompt="Look at the tests."
+  stage "fix" kind="llm" prompt="Fix it."
+  stage "approve" kind="human" prompt="Good?" {
+    option "yes" label="Yes" to="exit"
+    option "no" label="No" to="fix"
+  }
+  stage "exit" kind="exit"
+  transition from="build" to="reviews"
+  transition from="reviews" to="approve" when="outcome(\\"reviews\\") == \\"success\\""
+  transition from="reviews" to="fix" when="outcome(\\"reviews\\") != \\"success\\""
+  transition from="fix" to="build"
+}
+"""
+ANSWER = "Line 12 of src/a.py catches everything – é, 日本, \U0001f600 – and says nothing. " * 4
+RESULT = Outcome(
+    status=Status.SUCCESS, source=Source.EXIT_CODE, response="ok", duration=1.5, logs={"stdout": "out.txt"}
+)
+GOOD = Outcome(status=Status.SUCCESS, source=Source.MARKER, response=ANSWER, duration=2.25, backend="scripted")
+BAD = Outcome(
+    status=Status.FAIL,
+    source=Source.MARKER,
+    reason="no tests",
+    response=ANSWER + "No.",
+    usage=Usage(input_tokens=1200, output_tokens=80, cost_usd=0.015),
+    duration=4.0,
+    backend="scripted",
+    notes=("it contradicts itself",),
+)
+BROKEN = Outcome(
+    status=Status.RETRY,
+    source=Source.EXIT_CODE,
+    failure=Failure(kind=FailureClass.EXIT_NONZERO, digest="1 failed", exit_code=2, stderr_tail="boom\n"),
+    updates={"build.size": 12, "build.ok": None, "half": "\ud83d"},
+)
+CHOSEN = Outcome(status=Status.SUCCESS, source=Source.HUMAN)
+
+
+@dataclass
+class Story:
+    """A run as it is told, one record after the other."""
+
+    state: State
+    records: list[AnyRecord] = field(default_factory=list)
+
+    def tell(self, kind: type[Any], **fields: Any) -> None:
+        record = kind(at=1_000.0 + len(self.records), **fields)
+        self.state = apply(self.state, record)
+        self.records.append(record)
+
+    def visit(
+        self, outcome: Outcome, *more: Operation, option: str = "", branches: tuple[BranchResult, ...] = ()
+    ) -> None:
+        stage, visit = self.state.cursor.stage, self.state.cursor.visit
+        attempt = sum(isinstance(r, VisitStarted) and (r.stage, r.visit) == (stage, visit) for r in self.records) + 1
+        self.tell(VisitStarted, stage=stage, visit=visit, attempt=attempt)
+        operations = (*stage_operations(self.state.stage, outcome), *more)
+        at = 1_000.0 + len(self.records)
+        record = complete(self.state, outcome, operations, at, option=option, branches=branches)
+        self.state = apply(self.state, record)
+        self.records.append(record)
+
+
+def told() -> Story:
+    created = RunCreated(
+        at=1_000.0,
+        run_id="golden",
+        file=FILE,
+        source=WORKFLOW,
+        prompts={"prompts/fix.md": "Fix it.\n"},
+        goal="Catch less",
+        cwd="/project",
+        version="0.1.0",
+    )
+    story = Story(begin(created), [created])
+    tell_the_build(story)
+    tell_the_reviews(story)
+    story.visit(GOOD, Discard("review.findings", {"stageId": "style"}))
+    story.visit(RESULT)
+    story.visit(GOOD)
+    tell_the_approval(story)
+    return story
+
+
+def tell_the_build(story: Story) -> None:
+    story.tell(VisitStarted, stage="build", visit=1, attempt=1)
+    story.tell(AttemptFailed, stage="build", visit=1, attempt=1, outcome=BROKEN, delay=0.5)
+    story.tell(RunCancelled, stage="build", visit=1, reason="stopped by SIGINT")
+    story.tell(RunResumed)
+    story.visit(RESULT.model_copy(update={"updates": BROKEN.updates}))
+
+
+def tell_the_reviews(story: Story) -> None:
+    branches = (BranchResult(stage="style", visit=1, outcome=GOOD), BranchResult(stage="tests", visit=1, outcome=BAD))
+    for branch in branches:
+        story.tell(VisitStarted, stage=branch.stage, visit=1, attempt=1)
+        story.tell(
+            BranchCompleted, stage="reviews", visit=1, branch=branch.stage, branch_visit=1, outcome=branch.outcome
+        )
+    report = {"stageId": "tests", "iteration": 1, "response": BAD.response, "odd": {"$text": 0}}
+    story.visit(BAD, Append("review.findings", report), branches=branches)
+
+
+def tell_the_approval(story: Story) -> None:
+    story.tell(RunWaiting, stage="approve", visit=1)
+    story.tell(RunResumed)
+    story.tell(RunPaused, limit="max_visits", stage="build", count=2, allowed=2, reason="2 visits are allowed")
+    story.tell(WorkflowAdopted, file=FILE, source=WORKFLOW.replace("Good?", "Is it good?"))
+    story.tell(RunResumed, raised={"max_visits": 12.0}, repeat=True, torn="refs/awf/torn/golden/1")
+    story.visit(CHOSEN, option="yes")
+    story.visit(Outcome(status=Status.SUCCESS))
+
+
+def main() -> None:
+    story = told()
+    bodies = [encode(record) for record in story.records]
+    HERE.joinpath(f"v{VERSION}.jsonl").write_bytes(b"".join(body + b"\n" for body in bodies))
+    state = story.state
+    expected = {
+        "status": state.status,
+        "path": [record.stage for record in story.records if isinstance(record, VisitCompleted)],
+        "visits": state.visits,
+        "tokens": state.tokens,
+        "seconds": state.seconds,
+        "max_visits": state.settings.max_visits,
+        "context": state.context.values,
+    }
+    HERE.joinpath(f"v{VERSION}.expected.json").write_text(json.dumps(expected, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""The commands that look at runs, and what a person sees while one goes on."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.integration.conftest import COMMAND, Awf
+from tests.integration.screen import run_on_screen, shown
+
+WORKFLOW = r"""
+workflow "Look" {
+  version 2
+  goal "Look at everything"
+  start "build"
+  settings { max_visits 3; }
+  stage "build" kind="llm" prompt="Build: $goal"
+  stage "check" kind="tool" command="printf 'one\\ntwo \\033[31mred\\n'; echo oops >&2; test -e passed"
+  stage "review" kind="llm" auto_status=true prompt="Review it"
+  stage "fix" kind="llm" prompt="Fix it"
+  stage "ask" kind="human" prompt="Ship it?" {
+    option "yes" label="Yes" to="exit"
+    option "no" label="No" to="fix"
+  }
+  stage "exit" kind="exit"
+  transition from="build" to="check"
+  transition from="check" to="review" when="outcome(\"check\") == \"success\""
+  transition from="check" to="fix" when="outcome(\"check\") != \"success\""
+  transition from="review" to="ask" when="outcome(\"review\") == \"success\""
+  transition from="review" to="fix" when="outcome(\"review\") != \"success\""
+  transition from="fix" to="check"
+}
+"""
+SCRIPT = {
+    "build": [{"status": "success", "usage": {"input_tokens": 12000, "output_tokens": 345, "cost_usd": 0.25}}],
+    "fix": [{"write": {"passed": "yes"}, "reply": "Made it pass."}],
+    "review": ["Fine.\n[STATUS: success]"],
+}
+SLOW = """
+workflow "Slow" {
+  version 2
+  start "wait"
+  stage "wait" kind="tool" command="echo begun; sleep 60" effects="external"
+  stage "exit" kind="exit"
+  transition from="wait" to="exit"
+}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A directory with a workflow and a script for it."""
+    (tmp_path / "look.awf.kdl").write_text(WORKFLOW)
+    (tmp_path / "slow.awf.kdl").write_text(SLOW)
+    (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
+    (tmp_path / "answers.json").write_text('{"ask": ["yes"]}')
+    return tmp_path
+
+
+@pytest.fixture
+def run(project: Path, awf: Awf) -> str:
+    """A run that failed a check once, then waited for a person, and is done."""
+    started = awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json", "--answers", "answers.json")
+    assert started.returncode == 0, started.stderr
+    assert (project / "passed").exists()
+    return "r1"
+
+
+def timeless(text: str) -> str:
+    """Text without what a clock said; columns keep their places."""
+    text = re.sub(r"\d\d:\d\d:\d\d", "hh:mm:ss", text)
+    text = re.sub(r"\b\d+\.\ds\b", "0.0s", text)
+    return re.sub(r"(begun |\s)\d+s(?= |$)", r"\g<1>0s", text, flags=re.MULTILINE)
+
+
+def test_lines_of_a_run_that_is_piped(project: Path, awf: Awf, snapshot: SnapshotAssertion) -> None:
+    """Where there is no terminal, each thing that matters has a line on standard error."""
+    done = awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json", cwd=project)
+    assert done.returncode == 3
+    assert timeless(done.stderr) == snapshot
+
+
+def test_runs(run: str, awf: Awf, snapshot: SnapshotAssertion) -> None:
+    """Runs are listed with the newest first."""
+    assert awf("run", "look.awf.kdl", "--run-id", f"{run}-later", "--script", "script.json").returncode == 3
+    assert timeless(awf("runs").stdout) == snapshot
+    names = [row["run_id"] for row in json.loads(awf("runs", "--json").stdout)]
+    assert names == [f"{run}-later", run]
+
+
+def test_no_runs(awf: Awf) -> None:
+    """A store without runs is no error."""
+    assert awf("runs").returncode == 0
+    assert awf("runs", "--json").stdout == "[]\n"
+
+
+def test_status(run: str, awf: Awf, snapshot: SnapshotAssertion) -> None:
+    """One screen tells how a run stands."""
+    assert timeless(awf("status", run).stdout) == snapshot
+    assert json.loads(awf("status", "latest", "--json").stdout)["status"] == "success"
+
+
+def test_status_of_a_waiting_run(project: Path, awf: Awf, snapshot: SnapshotAssertion) -> None:
+    """A run that waits says what it asks, and how it goes on."""
+    awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json", cwd=project)
+    assert timeless(awf("status", "-").stdout) == snapshot
+
+
+def test_a_run_at_its_limit_goes_on_with_the_command_it_is_given(project: Path, awf: Awf) -> None:
+    """The command that `awf status` names does take a paused run on."""
+    (project / "script.json").write_text('{"review": ["Fine.\\n[STATUS: success]"]}')
+    assert awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json").returncode == 3
+    status = json.loads(awf("status", "r1", "--json").stdout)
+    assert status["findings"][-1]["stage"] == "check"
+    (project / "passed").touch()
+    words = status["next"][0].split()
+    assert words == ["awf", "resume", "r1", "--raise", "max_visits=+10"]
+    awf(*words[1:])
+    assert json.loads(awf("status", "r1", "--json").stdout)["status"] == "waiting"
+
+
+def test_why(run: str, awf: Awf, snapshot: SnapshotAssertion) -> None:
+    """Each visit is told with its outcome, where that came from, and the way taken."""
+    assert timeless(awf("why", run).stdout) == snapshot
+    checks = json.loads(awf("why", run, "check", "--json").stdout)
+    assert [(visit["visit"], visit["status"], visit["chosen"]["target"]) for visit in checks] == [
+        (1, "fail", "fix"),
+        (2, "success", "review"),
+    ]
+
+
+def test_context(run: str, awf: Awf) -> None:
+    """A run's keys are printed in lines, one value whole, and both as JSON."""
+    lines = awf("context", run).stdout.splitlines()
+    assert "graph.goal = Look at everything" in lines
+    assert awf("context", run, "fix.response").stdout == "Made it pass.\n"
+    assert json.loads(awf("context", run, "--json").stdout)["human.gate.selected"] == "yes"
+    assert json.loads(awf("context", run, "review.findings", "--json").stdout) == []
+    missing = awf("context", run, "graph.gaol")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert 'did you mean "graph.goal"?' in missing.stderr
+
+
+def test_long_values_are_cut_and_say_so(project: Path, awf: Awf) -> None:
+    """A long value is cut in the list, and whole when it is asked for."""
+    (project / "script.json").write_text(json.dumps({"build": ["long " * 1000]}))
+    awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json")
+    (line,) = [one for one in awf("context", "r1").stdout.splitlines() if one.startswith("build._full_response")]
+    assert line.endswith("(5000 characters)")
+    assert len(line) <= 200
+    assert awf("context", "r1", "build._full_response").stdout.strip() == ("long " * 1000).strip()
+
+
+def test_prompt(run: str, awf: Awf) -> None:
+    """The whole text that an agent received is printed."""
+    assert awf("prompt", run, "build").stdout.endswith("Build: Look at everything\n")
+    found = json.loads(awf("prompt", run, "build", "--json").stdout)
+    assert (found["stage"], found["visit"], found["attempt"]) == ("build", 1, 1)
+    assert Path(found["path"]).name == "prompt.md"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["prompt", "r1", "check"], "is a tool stage"),
+        (["prompt", "r1", "biuld"], 'did you mean "build"?'),
+        (["prompt", "r1", "build", "--visit", "7"], "has no visit 7"),
+        (["prompt", "r1", "build", "--attempt", "2"], "had no attempt 2"),
+        (["logs", "r1", "ask"], "is a human stage"),
+        (["why", "r1", "chek"], 'did you mean "check"?'),
+        (["status", "r2"], "the newest are r1"),
+    ],
+)
+@pytest.mark.usefixtures("run")
+def test_what_is_not_there(awf: Awf, arguments: list[str], message: str) -> None:
+    """What a run does not have is refused with words that help."""
+    refused = awf(*arguments)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert message in refused.stderr
+
+
+def test_a_prompt_whose_file_is_gone(project: Path, run: str, awf: Awf) -> None:
+    """A missing file is named."""
+    path = Path(json.loads(awf("prompt", run, "build", "--json").stdout)["path"])
+    (project / path).unlink()
+    assert str(path) in awf("prompt", run, "build").stderr
+
+
+def test_logs(run: str, awf: Awf) -> None:
+    """A pipe gets a tool's output before its errors, as they were; an agent's answer is printed too."""
+    assert awf("logs", run, "check", "--visit", "1").stdout == "one\ntwo \x1b[31mred\noops\n"
+    assert awf("logs", run, "check", "--stderr").stdout == "oops\n"
+    assert awf("logs", run, "fix").stdout == "Made it pass.\n"
+
+
+def test_logs_on_a_terminal_are_inert(project: Path, run: str) -> None:
+    """What a tool wrote cannot colour a terminal or move its cursor."""
+    written = run_on_screen([COMMAND, "logs", run, "check"], project)
+    assert "\x1b[31m" not in written
+    assert "red" in written
+
+
+def test_why_fits_a_narrow_terminal(project: Path, run: str) -> None:
+    """No line is wider than the terminal."""
+    lines = shown(run_on_screen([COMMAND, "why", run], project, columns=40))
+    assert max(map(len, lines)) <= 40
+
+
+def test_the_live_view_leaves_a_clean_screen(project: Path, snapshot: SnapshotAssertion) -> None:
+    """In the end the visits and the sums are on the screen, also those around a question, and nothing that moved."""
+    argv = [COMMAND, "run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json"]
+    lines = shown(run_on_screen(argv, project, typed=["perhaps", "yes"]))
+    assert not any(sign in line for line in lines for sign in "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+    assert timeless("\n".join(lines)) == snapshot
+
+
+def test_the_log_of_a_run(project: Path, awf: Awf) -> None:
+    """`--log` takes every event, beside whatever is shown."""
+    awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json", "--log", "events.jsonl")
+    events = [json.loads(line) for line in (project / "events.jsonl").read_text().splitlines()]
+    assert [events[0]["event"], events[-1]["event"]] == ["run_started", "run_paused"]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a killed process leaves its lock alike everywhere; once is enough")
+def test_a_killed_run(project: Path, awf: Awf) -> None:
+    """A run is running while its process lives and interrupted afterwards; its logs can be followed until then."""
+    argv = [COMMAND, "run", "slow.awf.kdl", "--run-id", "r1"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(project)}
+    with subprocess.Popen(argv, cwd=project, env=environment, stderr=subprocess.DEVNULL) as process:
+        log = project / ".awf/runs/r1/wait/1/stdout.log"
+        until = time.monotonic() + 30
+        while not (log.exists() and log.read_text()) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert json.loads(awf("runs", "--json").stdout)[0]["status"] == "running"
+        follower = subprocess.Popen(
+            [COMMAND, "logs", "r1", "wait", "--follow"], cwd=project, env=environment, stdout=subprocess.PIPE, text=True
+        )
+        assert follower.stdout is not None
+        assert follower.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGKILL)
+    with follower:
+        assert follower.wait(30) == 0
+    assert json.loads(awf("runs", "--json").stdout)[0]["status"] == "interrupted"
+    assert "awf resume r1 --repeat" in awf("status", "r1").stdout
+    assert awf("why", "r1").stdout == "wait #1  was interrupted\n"
+    awf("resume", "r1")  # pauses again, since the stage may have acted outside; what the killed one left is ended

@@ -1,0 +1,219 @@
+"""What a run's records say to somebody who looks at it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pipeline.app.history import Ended, Note, VisitSeen, stage_sums, story_of, visits_of
+from pipeline.app.lookup import find_run
+from pipeline.app.standing import standing_of
+from pipeline.app.summaries import summarise
+from pipeline.engine.outcome import Outcome, Status, Usage
+from pipeline.engine.ports import UnknownRun
+from pipeline.engine.records import (
+    AnyRecord,
+    AttemptFailed,
+    BranchCompleted,
+    BranchResult,
+    Chosen,
+    RunCancelled,
+    RunCreated,
+    RunPaused,
+    RunResumed,
+    RunWaiting,
+    VisitCompleted,
+    VisitStarted,
+)
+from pipeline.errors import AwfError
+
+SOURCE = """
+workflow "Ship" {
+  version 2
+  goal "Ship it"
+  start "build"
+  settings { max_visits 2; max_cost_usd 1; }
+  stage "build" kind="llm" prompt="Build"
+  stage "deploy" kind="tool" command="deploy" effects="external"
+  stage "ask" kind="human" prompt="Well?" {
+    option "yes" label="Yes" to="exit"
+    option "no" label="No" to="build"
+  }
+  stage "exit" kind="exit"
+  transition from="build" to="deploy"
+  transition from="deploy" to="ask"
+}
+"""
+FINDING = {"stageId": "build", "iteration": 1, "status": "fail", "failureReason": "no tests", "response": "..."}
+CREATED = RunCreated(at=0, run_id="r1", file="ship.awf.kdl", source=SOURCE, cwd="/", version="1")
+
+
+def started(stage: str, visit: int, attempt: int = 1, at: float = 1) -> VisitStarted:
+    return VisitStarted(at=at, stage=stage, visit=visit, attempt=attempt)
+
+
+def done(stage: str, visit: int, to: str | None, **more: Any) -> VisitCompleted:
+    usage = Usage(input_tokens=10, output_tokens=5, cost_usd=0.6)
+    given: dict[str, Any] = {
+        "outcome": Outcome(status=Status.SUCCESS, duration=2.0, usage=usage if stage == "build" else None),
+        "attempt": 1,
+        "operations": (),
+        "chosen": Chosen(target=to, reason="because"),
+    }
+    return VisitCompleted(at=3, stage=stage, visit=visit, **{**given, **more})
+
+
+def seen(*records: AnyRecord) -> VisitSeen:
+    (only,) = visits_of([CREATED, *records])
+    return only
+
+
+def test_a_torn_attempt_is_told() -> None:
+    """An attempt that never ended was interrupted once its run is resumed, and the next one gives the outcome."""
+    again: list[AnyRecord] = [
+        started("build", 1),
+        RunResumed(at=2),
+        started("build", 1, 2),
+        done("build", 1, "deploy", attempt=2),
+    ]
+    visit = seen(*again)
+    assert [(one.number, one.ended) for one in visit.attempts] == [(1, Ended.TORN), (2, Ended.DONE)]
+
+
+def test_a_failed_attempt_keeps_its_reason() -> None:
+    """A failed attempt is told with why it failed and how long the next one waited."""
+    failed = AttemptFailed(
+        at=2, stage="build", visit=1, attempt=1, outcome=Outcome(status=Status.FAIL, reason="refused"), delay=4
+    )
+    visit = seen(started("build", 1), failed, started("build", 1, 2), done("build", 1, "deploy", attempt=2))
+    first = visit.attempts[0]
+    assert first.outcome is not None
+    assert (first.ended, first.outcome.reason, first.delay) == (Ended.FAILED, "refused", 4)
+
+
+def test_a_cancelled_attempt_is_not_torn() -> None:
+    """Somebody who stopped a run is told so, also after it went on."""
+    visit = seen(started("build", 1), RunCancelled(at=2, stage="build", visit=1), RunResumed(at=3))
+    assert visit.attempts[0].ended is Ended.CANCELLED
+    assert visit.outcome is None
+
+
+def test_branches_come_before_their_stage() -> None:
+    """The branches of a parallel stage are visits of their own, and belong to it."""
+    outcome = Outcome(status=Status.FAIL, reason="found")
+    branch = BranchCompleted(at=2, stage="both", visit=1, branch="a", branch_visit=3, outcome=outcome)
+    result = BranchResult(stage="a", visit=3, outcome=outcome)
+    records: list[AnyRecord] = [
+        started("both", 1),
+        started("a", 3),
+        branch,
+        done("both", 1, "exit", branches=(result,)),
+    ]
+    visits = visits_of([CREATED, *records])
+    assert [(one.stage, one.visit, one.within, one.ended) for one in visits] == [
+        ("a", 3, "both", 2),
+        ("both", 1, "", 3),
+    ]
+
+
+def test_what_stopped_the_run_stands_between_the_visits() -> None:
+    """Pauses and the limits that were raised are part of the story, in their place."""
+    paused = RunPaused(at=4, limit="max_visits", stage="build", count=2, allowed=2, reason="max_visits is reached")
+    story = story_of([CREATED, done("build", 1, "build"), paused, RunResumed(at=5, raised={"max_visits": 12})])
+    assert [part.text for part in story if isinstance(part, Note)] == [
+        "paused: max_visits is reached",
+        "resumed with max_visits=12",
+    ]
+
+
+def test_stages_are_summed_over_all_visits() -> None:
+    """A stage's time, tokens and money count every visit."""
+    records: list[AnyRecord] = [
+        started("build", 1),
+        done("build", 1, "build"),
+        started("build", 2, at=4),
+        done("build", 2, "deploy"),
+    ]
+    (build,) = stage_sums(visits_of(records))
+    assert (build.visits, build.seconds, build.tokens, build.cost_usd) == (2, 4.0, 30, 1.2)
+
+
+@pytest.mark.parametrize(
+    ("records", "status", "at"),
+    [
+        ([], "interrupted", ("build", 1)),
+        ([started("build", 1)], "interrupted", ("build", 1)),
+        ([done("build", 1, "deploy")], "interrupted", ("deploy", 1)),
+        ([done("build", 1, "build")], "interrupted", ("build", 2)),
+        ([done("build", 1, "ask"), RunWaiting(at=4, stage="ask", visit=1)], "waiting", ("ask", 1)),
+        ([RunCancelled(at=4, stage="build", visit=1)], "cancelled", ("build", 1)),
+        ([done("exit", 1, None, ends=Status.SUCCESS)], "success", ("exit", 1)),
+    ],
+)
+def test_a_run_in_one_line(records: Sequence[AnyRecord], status: str, at: tuple[str, int]) -> None:
+    """The list says how a run stands and where; one that nobody drives was interrupted."""
+    summary = summarise([CREATED, *records], lambda _: False)
+    assert (summary.status, (summary.stage, summary.visit)) == (status, at)
+    assert (summary.workflow, summary.goal) == ("Ship", "Ship it")
+
+
+def test_a_run_that_is_driven_is_running() -> None:
+    """While its owner lives, a run is running."""
+    assert summarise([CREATED, started("build", 1)], lambda _: True).status == "running"
+
+
+def test_findings_are_counted_as_the_context_has_them() -> None:
+    """What was appended and discarded since leaves what is outstanding."""
+    append = ("append", "review.findings", FINDING)
+    discard = ("discard", "review.findings", {"stageId": "build"})
+    one = done("build", 1, "build", operations=(append, append))
+    assert summarise([CREATED, one], lambda _: False).outstanding == 2
+    two = done("build", 2, "deploy", operations=(discard,))
+    assert summarise([CREATED, one, two], lambda _: False).outstanding == 0
+
+
+def paused(limit: str) -> RunPaused:
+    return RunPaused(at=4, limit=limit, stage="build", count=2, allowed=2, reason="reached")
+
+
+@pytest.mark.parametrize(
+    ("records", "resume"),
+    [
+        ([started("build", 1)], ()),
+        ([done("build", 1, "deploy"), started("deploy", 1)], ("--repeat",)),
+        (
+            [done("build", 1, "build"), done("build", 2, "build"), paused("max_visits")],
+            ("--raise max_visits=+10", "--raise max_cost_usd=+2"),
+        ),
+        ([done("exit", 1, None, ends=Status.SUCCESS)], None),
+    ],
+)
+def test_what_resume_needs(records: Sequence[AnyRecord], resume: tuple[str, ...] | None) -> None:
+    """The command that goes on raises every limit in its way and repeats what has to be repeated."""
+    assert standing_of([CREATED, *records], driven=False).resume == resume
+
+
+def test_a_waiting_run_tells_its_question() -> None:
+    """A run that waits for a person says what it asks and what may be answered."""
+    standing = standing_of([CREATED, done("build", 1, "ask"), RunWaiting(at=4, stage="ask", visit=1)], driven=False)
+    assert (standing.question, standing.options, standing.resume) == ("Well?", ("yes", "no"), ())
+
+
+def test_a_run_is_found_by_its_beginning() -> None:
+    """A full id, a unique beginning, `latest` and `-` name a run."""
+    runs = ["20261116-083012-aaaaa", "20261117-083012-bbbbb", "20261117-083012-b"]
+    assert find_run("20261116", runs) == runs[0]
+    assert find_run(runs[2], runs) == runs[2]
+    assert find_run("latest", runs) == find_run("-", runs) == runs[2]
+
+
+def test_an_unknown_run_brings_the_nearest() -> None:
+    """A run that does not exist is refused with those that are like it, and so is a beginning of several."""
+    runs = ["20261116-083012-aaaaa", "20261117-083012-bbbbb"]
+    with pytest.raises(UnknownRun, match="no run") as unknown:
+        find_run("20261116-083012-aaaab", runs)
+    assert runs[0] in str(unknown.value.help)
+    with pytest.raises(AwfError, match="2 runs begin"):
+        find_run("2026", runs)
+    with pytest.raises(UnknownRun, match="no runs yet"):
+        find_run("latest", [])

@@ -1,0 +1,79 @@
+"""The lines of the live view, whatever the terminal and the text."""
+
+import io
+import time
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from pipeline.engine.events import Event, EventKind
+from pipeline.observe.live import PAUSE, LiveView, frame, visit_line
+from pipeline.observe.picture import Happened, Mark, Picture, Running
+from pipeline.observe.text import columns
+
+K = EventKind
+HOSTILE = "\x1b[2J\x1b[5A日本語👩\u200d👧\u202e " + "x" * 500 + "\r\nlast \x1b[31mline"
+
+
+def picture(running: int) -> Picture:
+    shown = {(f"stage_{n}", 1): Running(f"stage_{n}", 1, 90.0, said=HOSTILE) for n in range(running)}
+    return Picture(began=0.0, running=shown, tokens=12_300, cost=0.4, outstanding=2, stages=7)
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 10), (20, 4), (80, 24), (8, 2)])
+@pytest.mark.parametrize("running", [0, 1, 3, 50])
+def test_the_moving_lines_fit(width: int, height: int, running: int) -> None:
+    """No line is wider than the terminal, and there are never more than it has."""
+    lines = list(frame(picture(running), 100.0, width, height))
+    assert all(columns(line.plain) < width or width < 20 for line in lines)
+    assert len(lines) <= max(height, 3)
+
+
+def test_the_sums_are_last() -> None:
+    """The last line tells what the run has come to."""
+    last = list(frame(picture(1), 100.0, 100, 30))[-1].plain
+    assert last == "  7 stages · 1m40s · 2 findings outstanding · 12.3k tokens · $0.40"
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("mark", Mark)
+def test_what_stays_fits_and_is_inert(mark: Mark, width: int) -> None:
+    """A line that stays has one line, no escapes, and the terminal's width at most."""
+    line = visit_line(Happened(mark, HOSTILE, 3, 1.0, HOSTILE), width).plain
+    assert columns(line) < width
+    assert not set(line) & set("\x1b\r\n\u202e\u200d")
+
+
+def told(view: LiveView, kind: EventKind, stage: str = "", visit: int = 0, **data: Any) -> None:
+    view.listen(Event(kind, "r1", 1, time.time(), stage, visit, data))
+
+
+def test_a_flood_of_events_is_drawn_seldom() -> None:
+    """Thousands of events cost a few drawings, and all that is done stays on the screen."""
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=80, height=24)
+    view = LiveView(stream, console=console)
+    began = time.monotonic()
+    view.come_back()
+    for number in range(5000):
+        told(view, K.STAGE_OUTPUT, "a", 1, text=f"line {number}")
+        if number % 100 == 0:
+            told(view, K.STAGE_COMPLETED, f"s{number}", 1, status="success", duration=0.1)
+    view.close()
+    drawings = stream.getvalue().count(" stages · ")
+    assert drawings <= (time.monotonic() - began) / PAUSE + 2
+    assert stream.getvalue().count("✓") == 50
+
+
+def test_a_terminal_that_is_gone_stops_nothing() -> None:
+    """When nothing can be written any more, events are still taken and closing returns."""
+
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(5, "Input/output error", text)
+
+    view = LiveView(Gone(), console=Console(file=Gone(), force_terminal=True))
+    view.come_back()
+    told(view, K.STAGE_COMPLETED, "a", 1, status="success")
+    view.close()
