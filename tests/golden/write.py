@@ -37,7 +37,7 @@ workflow "Golden" {
   version 2
   start "build"
   settings { max_visits 2 }
-  stage "build" kind="tool" command="make" max_retries=1
+  stage "build" kind="tool" command="make" max_retries=1 effects="external"
   stage "reviews" kind="parallel" {
     branch "style"
     branch "tests"
@@ -95,12 +95,12 @@ class Story:
     def visit(
         self, outcome: Outcome, *more: Operation, option: str = "", branches: tuple[BranchResult, ...] = ()
     ) -> None:
-        stage, visit = self.state.cursor.stage, self.state.cursor.visit
-        attempt = sum(isinstance(r, VisitStarted) and (r.stage, r.visit) == (stage, visit) for r in self.records) + 1
-        self.tell(VisitStarted, stage=stage, visit=visit, attempt=attempt)
         operations = (*stage_operations(self.state.stage, outcome), *more)
-        at = 1_000.0 + len(self.records)
-        record = complete(self.state, outcome, operations, at, option=option, branches=branches)
+        record = complete(
+            self.state, outcome, operations, 1_001.0 + len(self.records), option=option, branches=branches
+        )
+        if record.stage == "build":
+            self.tell(VisitStarted, stage="build", visit=record.visit, attempt=record.attempt)
         self.state = apply(self.state, record)
         self.records.append(record)
 
@@ -130,14 +130,13 @@ def tell_the_build(story: Story) -> None:
     story.tell(VisitStarted, stage="build", visit=1, attempt=1)
     story.tell(AttemptFailed, stage="build", visit=1, attempt=1, outcome=BROKEN, delay=0.5)
     story.tell(RunCancelled, stage="build", visit=1, reason="stopped by SIGINT")
-    story.tell(RunResumed)
+    story.tell(RunResumed, repeat=True)
     story.visit(RESULT.model_copy(update={"updates": BROKEN.updates}))
 
 
 def tell_the_reviews(story: Story) -> None:
     branches = (BranchResult(stage="style", visit=1, outcome=GOOD), BranchResult(stage="tests", visit=1, outcome=BAD))
     for branch in branches:
-        story.tell(VisitStarted, stage=branch.stage, visit=1, attempt=1)
         story.tell(
             BranchCompleted, stage="reviews", visit=1, branch=branch.stage, branch_visit=1, outcome=branch.outcome
         )

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
-
 from tests.integration.conftest import COMMAND, Awf
 from tests.integration.screen import run_on_screen, shown
 
@@ -162,8 +161,7 @@ def test_prompt(run: str, awf: Awf) -> None:
     """The whole text that an agent received is printed."""
     assert awf("prompt", run, "build").stdout.endswith("Build: Look at everything\n")
     found = json.loads(awf("prompt", run, "build", "--json").stdout)
-    assert (found["stage"], found["visit"], found["attempt"]) == ("build", 1, 1)
-    assert Path(found["path"]).name == "prompt.md"
+    assert (found["run_id"], found["stage"], found["visit"], found["attempt"]) == ("r1", "build", 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +172,7 @@ def test_prompt(run: str, awf: Awf) -> None:
         (["prompt", "r1", "build", "--visit", "7"], "has no visit 7"),
         (["prompt", "r1", "build", "--attempt", "2"], "had no attempt 2"),
         (["logs", "r1", "ask"], "is a human stage"),
+        (["logs", "r1", "fix", "--stderr"], "there is no stderr"),
         (["why", "r1", "chek"], 'did you mean "check"?'),
         (["status", "r2"], "the newest are r1"),
     ],
@@ -184,13 +183,6 @@ def test_what_is_not_there(awf: Awf, arguments: list[str], message: str) -> None
     refused = awf(*arguments)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert message in refused.stderr
-
-
-def test_a_prompt_whose_file_is_gone(project: Path, run: str, awf: Awf) -> None:
-    """A missing file is named."""
-    path = Path(json.loads(awf("prompt", run, "build", "--json").stdout)["path"])
-    (project / path).unlink()
-    assert str(path) in awf("prompt", run, "build").stderr
 
 
 def test_logs(run: str, awf: Awf) -> None:

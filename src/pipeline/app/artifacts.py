@@ -1,4 +1,4 @@
-"""Where the files of a visit are: prompts, answers and what tools wrote."""
+"""Where to find what a visit left: the record with its answer and prompt, and the files of its programs."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from pipeline.language.names import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:
-    """The files of one attempt at one visit."""
+    """What one attempt at one visit left."""
 
     run_id: str
     stage: str
@@ -25,6 +25,7 @@ class Artifacts:
     attempt: int
     directory: Path
     outcome: Outcome | None  # of the attempt, when it has one
+    seq: int | None  # the record of its end, to which the prompt is attached
 
     @property
     def done(self) -> bool:
@@ -40,7 +41,7 @@ class Artifacts:
 def find_artifacts(
     store: Path, run_id: str, records: Sequence[AnyRecord], stage: str, visit: int | None, attempt: int | None
 ) -> Artifacts:
-    """The files of a stage: of its last visit and attempt, or of the given ones."""
+    """What a stage left: on its last visit and attempt, or the given ones."""
     declared = replay(records).workflow.by_id
     visits = [seen for seen in visits_of(records) if seen.stage == stage]
     if not visits:
@@ -53,7 +54,8 @@ def find_artifacts(
         raise AwfError(f'visit {seen.visit} of stage "{stage}" had no attempt {number}', help=f"it had {tried}")
     outcome = _outcome(seen, number)
     directory = _directory(store, run_id, seen, number, outcome)
-    return Artifacts(run_id, stage, _kind(declared.get(stage)), seen.visit, number, directory, outcome)
+    seq = next((one.seq for one in seen.attempts if one.number == number), None)
+    return Artifacts(run_id, stage, _kind(declared.get(stage)), seen.visit, number, directory, outcome, seq)
 
 
 def _kind(stage: Stage | None) -> str:

@@ -1,9 +1,10 @@
 """What a run's records say to somebody who looks at it: its visits, their attempts, and why it went where it went."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from pipeline.engine.fold import apply, begin
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.records import (
     AnyRecord,
@@ -11,13 +12,16 @@ from pipeline.engine.records import (
     BranchCompleted,
     Chosen,
     RunCancelled,
+    RunCreated,
     RunPaused,
     RunResumed,
     RunWaiting,
     VisitCompleted,
-    VisitStarted,
     WorkflowAdopted,
 )
+from pipeline.engine.state import RunStatus, State
+from pipeline.errors import AwfError
+from pipeline.language.model import HumanStage, ParallelStage
 
 
 class Ended(StrEnum):
@@ -35,10 +39,10 @@ class Attempt:
     """One try within a visit."""
 
     number: int
-    began: float
-    ended: Ended = Ended.OPEN
+    ended: Ended
     outcome: Outcome | None = None  # of a failed one
     delay: float = 0.0  # seconds until the next
+    seq: int | None = None  # the record of its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,69 +73,96 @@ class Note:
     text: str
 
 
-@dataclass(slots=True)
+def under_way(state: State) -> list[tuple[str, int]]:
+    """The visits that are running, or were when their process ended: nothing is recorded when most begin."""
+    stage = state.stage
+    if isinstance(stage, HumanStage) or state.status not in (RunStatus.RUNNING, RunStatus.CANCELLED):
+        return []
+    if not isinstance(stage, ParallelStage):
+        return [(stage.id, state.cursor.visit)]
+    names = [branch.stage for branch in stage.branches if branch.stage not in state.progress.branches]
+    return [(name, state.visits.get(name, 0) + 1) for name in names]
+
+
 class _Story:
-    told: list[VisitSeen | Note] = field(default_factory=list)
-    open: dict[tuple[str, int], VisitSeen] = field(default_factory=dict)
+    """Tells a run record by record, beside the state that each of them met."""
+
+    def __init__(self, first: RunCreated) -> None:
+        self._state = begin(first)
+        self._at = first.at
+        self._seq = 1
+        self._told: list[VisitSeen | Note] = []
+        self._open: dict[tuple[str, int], VisitSeen] = {}
 
     def take(self, record: AnyRecord) -> None:
+        self._seq += 1
         match record:
-            case VisitStarted():
-                self._started(record)
             case AttemptFailed():
-                self._failed(record)
+                failed = Attempt(record.attempt, Ended.FAILED, record.outcome, record.delay, self._seq)
+                self._attempted(record.stage, record.visit, failed)
             case BranchCompleted():
-                key = record.branch, record.branch_visit
-                self.open[key] = _done(self._seen(*key, record.at), record.outcome, record.at, record.stage)
+                self._branch_done(record)
             case VisitCompleted():
                 self._completed(record)
-            case RunCancelled():
-                self._end_attempts(Ended.CANCELLED)
-                self.told.append(Note(record.at, "cancelled"))
             case RunResumed():
                 self._end_attempts(Ended.TORN)
-                self.told.append(Note(record.at, _resumed(record)))
-            case RunPaused():
-                self.told.append(Note(record.at, f"paused: {record.reason}"))
-            case RunWaiting():
-                self.told.append(Note(record.at, f'waiting: stage "{record.stage}" asks a person'))
-            case WorkflowAdopted():
-                self.told.append(Note(record.at, f"adopted {record.file}"))
+        if note := _note(record):
+            self._told.append(Note(record.at, note))
+        self._state = apply(self._state, record)
+        self._at = record.at
 
-    def _seen(self, stage: str, visit: int, at: float) -> VisitSeen:
-        return self.open.get((stage, visit), VisitSeen(stage, visit, at))
+    def told(self) -> list[VisitSeen | Note]:
+        """Everything so far, what is under way last."""
+        self._end_attempts(Ended.OPEN)
+        return [*self._told, *self._open.values()]
 
-    def _started(self, record: VisitStarted) -> None:
-        seen = self._seen(record.stage, record.visit, record.at)
-        attempts = (*seen.attempts, Attempt(record.attempt, record.at))
-        self.open[record.stage, record.visit] = replace(seen, attempts=attempts)
+    def _seen(self, stage: str, visit: int) -> VisitSeen:
+        return self._open.get((stage, visit), VisitSeen(stage, visit, self._at))
 
-    def _failed(self, record: AttemptFailed) -> None:
-        seen = self._seen(record.stage, record.visit, record.at)
-        last = seen.attempts[-1] if seen.attempts else Attempt(record.attempt, record.at)
-        failed = replace(last, ended=Ended.FAILED, outcome=record.outcome, delay=record.delay)
-        self.open[record.stage, record.visit] = replace(seen, attempts=(*seen.attempts[:-1], failed))
+    def _attempted(self, stage: str, visit: int, attempt: Attempt) -> None:
+        seen = self._seen(stage, visit)
+        within = self._state.cursor.stage if stage != self._state.cursor.stage else ""
+        self._open[stage, visit] = replace(seen, attempts=(*seen.attempts, attempt), within=within)
+
+    def _end_attempts(self, ended: Ended) -> None:
+        """Whatever was under way ended so, or was cancelled when the run was."""
+        ended = Ended.CANCELLED if self._state.status is RunStatus.CANCELLED else ended
+        for stage, visit in under_way(self._state):
+            self._attempted(stage, visit, Attempt(self._state.progress.attempt(stage), ended))
+
+    def _branch_done(self, record: BranchCompleted) -> None:
+        number = self._state.progress.attempt(record.branch)
+        self._attempted(record.branch, record.branch_visit, Attempt(number, Ended.DONE, seq=self._seq))
+        seen = self._seen(record.branch, record.branch_visit)
+        self._open[record.branch, record.branch_visit] = _done(seen, record.outcome, record.at)
 
     def _completed(self, record: VisitCompleted) -> None:
         for branch in record.branches:
-            seen = self._seen(branch.stage, branch.visit, record.at)
-            self.open.pop((branch.stage, branch.visit), None)
-            self.told.append(_done(seen, branch.outcome, seen.ended or record.at, record.stage))
-        began = record.at - record.outcome.duration
-        seen = self._seen(record.stage, record.visit, began)
-        self.open.pop((record.stage, record.visit), None)
-        done = _done(seen, record.outcome, record.at)
-        self.told.append(replace(done, chosen=record.chosen, option=record.option))
-
-    def _end_attempts(self, ended: Ended) -> None:
-        for key, seen in self.open.items():
-            attempts = tuple(replace(one, ended=ended) if one.ended is Ended.OPEN else one for one in seen.attempts)
-            self.open[key] = replace(seen, attempts=attempts)
+            self._told.append(self._open.pop((branch.stage, branch.visit), self._seen(branch.stage, branch.visit)))
+        self._attempted(record.stage, record.visit, Attempt(record.attempt, Ended.DONE, seq=self._seq))
+        seen = _done(self._open.pop((record.stage, record.visit)), record.outcome, record.at)
+        self._told.append(replace(seen, chosen=record.chosen, option=record.option))
 
 
-def _done(seen: VisitSeen, outcome: Outcome, at: float, within: str = "") -> VisitSeen:
-    attempts = tuple(replace(one, ended=Ended.DONE) if one.ended is Ended.OPEN else one for one in seen.attempts)
-    return replace(seen, attempts=attempts, outcome=outcome, ended=at, within=within)
+def _done(seen: VisitSeen, outcome: Outcome, at: float) -> VisitSeen:
+    return replace(seen, outcome=outcome, ended=at, began=min(seen.began, at - outcome.duration))
+
+
+def _note(record: AnyRecord) -> str:
+    """What happened to the run itself, in words."""
+    match record:
+        case RunCancelled():
+            return "cancelled"
+        case RunResumed():
+            return _resumed(record)
+        case RunPaused():
+            return f"paused: {record.reason}"
+        case RunWaiting():
+            return f'waiting: stage "{record.stage}" asks a person'
+        case WorkflowAdopted():
+            return f"adopted {record.file}"
+        case _:
+            return ""
 
 
 def _resumed(record: RunResumed) -> str:
@@ -146,10 +177,14 @@ def _resumed(record: RunResumed) -> str:
 
 def story_of(records: Iterable[AnyRecord]) -> list[VisitSeen | Note]:
     """Everything that happened, in order: branches before their stage, what has not ended last."""
-    story = _Story()
-    for record in records:
+    remaining = iter(records)
+    first = next(remaining, None)
+    if not isinstance(first, RunCreated):
+        raise AwfError("the journal of this run does not begin with its creation")
+    story = _Story(first)
+    for record in remaining:
         story.take(record)
-    return [*story.told, *story.open.values()]
+    return story.told()
 
 
 def visits_of(records: Iterable[AnyRecord]) -> list[VisitSeen]:

@@ -13,12 +13,14 @@ from pipeline.app.people import Answers, AutoApprove, FirstOf
 from pipeline.backends.environment import agent_environment, child_environment
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.worktree import GitWorktrees
+from pipeline.engine.context import Key
 from pipeline.engine.events import Listener
 from pipeline.engine.handler import Handler, Job
 from pipeline.engine.ports import Journal
 from pipeline.engine.run import Services
 from pipeline.engine.state import State
 from pipeline.findings import accumulate
+from pipeline.findings.file import FindingsFile
 from pipeline.handlers.decision import DecisionHandler
 from pipeline.handlers.exit import ExitHandler
 from pipeline.handlers.human import HumanHandler, People
@@ -27,6 +29,7 @@ from pipeline.handlers.tool import ToolHandler
 from pipeline.handlers.workspace import WorkspaceHandler
 from pipeline.language.model import StageKind
 from pipeline.plugins.manager import PluginManager
+from pipeline.summary.render import render
 
 
 class SystemClock:
@@ -64,8 +67,21 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
     worktrees = GitWorktrees(around.store / "worktrees", dict(around.environ))
     backends = Backends(state.options, processes, plugins.backends())
 
+    findings = FindingsFile(around.store.absolute() / "runs" / state.run_id / "findings.json")
+
+    def findings_file(job: Job) -> Path:
+        return findings.current(job.context.list_at(Key.FINDINGS))
+
     def summary(job: Job) -> str:
-        return "\n\n".join(plugins.sections(job.stage, job.visit, job.state))
+        return render(
+            job.context,
+            goal=job.state.goal,
+            workflow=job.state.workflow.name,
+            past=job.state.recent,
+            budget=job.state.settings.summary_budget,
+            findings_path=str(findings_file(job)) if job.context.list_at(Key.FINDINGS) else "",
+            extra=plugins.sections(job.stage, job.visit, job.state),
+        )
 
     def tool_environment(names: Collection[str]) -> Mapping[str, str]:
         return child_environment(around.environ, extra_names=names)
@@ -76,7 +92,7 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
     workspace = WorkspaceHandler(worktrees)
     handlers: dict[StageKind, Handler] = {
         StageKind.LLM: LlmHandler(backends.choose, summary, for_agent),
-        StageKind.TOOL: ToolHandler(processes, tool_environment),
+        StageKind.TOOL: ToolHandler(processes, tool_environment, findings_file),
         StageKind.HUMAN: HumanHandler(FirstOf(_people(state, around.people)), clock.now),
         StageKind.DECISION: DecisionHandler(),
         StageKind.WORKSPACE_CREATE: workspace,

@@ -1,5 +1,6 @@
 """`awf prompt`: what an agent was told."""
 
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -8,6 +9,7 @@ from pipeline.app.artifacts import Artifacts, find_artifacts
 from pipeline.cli.looking import read_run, say_json, say_whole
 from pipeline.cli.options import as_json_option, attempt_option, store_option, visit_option
 from pipeline.errors import AwfError
+from pipeline.journal.sqlite import SqliteJournal
 from pipeline.language.model import StageKind
 
 
@@ -25,20 +27,22 @@ def command(run: str, stage: str, visit: int | None, attempt: int | None, store:
     """
     run_id, records = read_run(run, store)
     found = find_artifacts(store, run_id, records, stage, visit, attempt)
-    path = _prompt(found)
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = _prompt(found, store)
     if not as_json:
         say_whole(text)
         return
-    where = {"run_id": run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt}
-    say_json({**where, "path": str(path), "text": text})
+    say_json({"run_id": run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt, "text": text})
 
 
-def _prompt(found: Artifacts) -> Path:
+def _prompt(found: Artifacts, store: Path) -> str:
     if found.kind not in (StageKind.LLM, ""):
         help = f"awf logs {found.run_id} {found.stage}" if found.kind == StageKind.TOOL else None
         raise AwfError(f'stage "{found.stage}" is a {found.kind} stage, and only an agent is given a prompt', help=help)
-    if path := found.file("prompt.md"):
-        return path
-    missing = found.directory / "prompt.md"
-    raise AwfError(f'the prompt of stage "{found.stage}", visit {found.visit}, is gone: there is no {missing}')
+    text = ""
+    if found.seq is not None:
+        with closing(SqliteJournal(store)) as journal:
+            text = journal.attached(found.run_id, found.seq)
+    if not text:
+        where = f'stage "{found.stage}", visit {found.visit}, attempt {found.attempt}'
+        raise AwfError(f"no prompt is on record for {where}", help="it is recorded when the visit is completed")
+    return text

@@ -140,7 +140,6 @@ def as_object(part: VisitSeen | Note) -> dict[str, Any]:
 def _attempt_object(attempt: Attempt) -> dict[str, Any]:
     return {
         "attempt": attempt.number,
-        "began": attempt.began,
         "ended": attempt.ended,
         "reason": attempt.outcome.reason if attempt.outcome else None,
         "delay": attempt.delay if attempt.ended is Ended.FAILED else None,

@@ -22,13 +22,14 @@ from pipeline.engine.records import (
     WorkflowAdopted,
     unpacked,
 )
-from pipeline.engine.state import Cursor, Progress, RunStatus, State
+from pipeline.engine.state import Cursor, Past, Progress, RunStatus, State
 from pipeline.engine.ways import ways_of
 from pipeline.errors import AwfError
 from pipeline.language.load import load
 from pipeline.language.model import HumanStage, ParallelStage, Settings, Workflow
 from pipeline.language.source import Source
 
+REMEMBERED = 30  # visits that agents are told of one by one
 _MID_STAGE = (RunStatus.RUNNING, RunStatus.CANCELLED)
 
 
@@ -142,10 +143,19 @@ def _completed(state: State, record: VisitCompleted) -> State:
         reason=record.chosen.reason if ended else "",
         cursor=state.cursor if ended else Cursor(target, after.visits.get(target, 0) + 1),
         stages_run=state.stages_run + 1 + len(record.branches),
+        recent=_recent(state, record),
         owed=owed_after(state, record.stage, record.option),
         repeat=False,
         progress=Progress(),
     )
+
+
+def _recent(state: State, record: VisitCompleted) -> tuple[Past, ...]:
+    done = [
+        Past(branch.stage, branch.visit, branch.outcome.status, branch.outcome.reason) for branch in record.branches
+    ]
+    done.append(Past(record.stage, record.visit, record.outcome.status, record.outcome.reason))
+    return (*state.recent, *done)[-REMEMBERED:]
 
 
 def _spend(state: State, outcomes: Sequence[Outcome]) -> State:

@@ -40,6 +40,16 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
+class Past:
+    """A completed visit, as an agent is told of it."""
+
+    stage: str
+    visit: int
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far the visit at the cursor has come."""
 
@@ -74,6 +84,7 @@ class State:
     context: Context = EMPTY
     outcomes: Mapping[str, Status] = field(default_factory=dict)  # of each stage's last visit
     visits: Mapping[str, int] = field(default_factory=dict)  # completed
+    recent: tuple[Past, ...] = ()  # the last visits, oldest first
     stages_run: int = 0
     seconds: float = 0.0  # spent running, not waiting
     cost_usd: float = 0.0

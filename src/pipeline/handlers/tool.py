@@ -1,7 +1,7 @@
 """Tool stages: a shell command in a process group of its own; its exit code is the outcome."""
 
-import json
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 
 from pipeline.engine.context import Key
 from pipeline.engine.handler import Job
@@ -19,9 +19,10 @@ Environment = Callable[[Collection[str]], Mapping[str, str]]
 class ToolHandler:
     """Runs commands. `environment` gives the clean environment, with the names a command asks for."""
 
-    def __init__(self, processes: Processes, environment: Environment) -> None:
+    def __init__(self, processes: Processes, environment: Environment, findings: Callable[[Job], Path]) -> None:
         self._processes = processes
         self._environment = environment
+        self._findings = findings
 
     async def run(self, job: Job) -> Outcome:
         stage = job.stage
@@ -45,16 +46,13 @@ class ToolHandler:
         return tool_outcome(job, finished)
 
     def _variables(self, job: Job, command: ShellCommand) -> dict[str, str]:
-        job.artifacts.mkdir(parents=True, exist_ok=True)
-        findings = job.artifacts / "findings.json"
-        findings.write_text(json.dumps(job.context.list_at(Key.FINDINGS), ensure_ascii=False, indent=1), "utf-8")
         return {
             **self._environment(command.mentions),
             "AWF_GOAL": job.state.goal,
             "AWF_RUN_ID": job.run_id,
             "AWF_STAGE": job.stage.id,
             "AWF_VISIT": str(job.visit),
-            "AWF_FINDINGS": str(findings),
+            "AWF_FINDINGS": str(self._findings(job)),
             **{name: _no_nul(context_text(job.context, key)) for name, key in command.keys.items()},
         }
 

@@ -6,6 +6,7 @@ from itertools import islice
 
 from pipeline.engine.ports import Entry, JournalError, RunIsOwned, UnknownRun
 from pipeline.engine.records import AnyRecord
+from pipeline.journal.attachments import packed, unpacked
 from pipeline.journal.ids import check_run_id
 from pipeline.journal.records import decode, encode
 
@@ -15,6 +16,7 @@ class MemoryJournal:
 
     def __init__(self) -> None:
         self._runs: dict[str, list[bytes]] = {}
+        self._attached: dict[tuple[str, int], bytes] = {}
         self._owned: set[str] = set()
 
     def create(self, run_id: str, record: AnyRecord) -> None:
@@ -23,10 +25,17 @@ class MemoryJournal:
             raise JournalError(f"there is already a run {run_id}")
         self._runs[run_id] = [encode(record)]
 
-    def append(self, run_id: str, record: AnyRecord, *, durable: bool = True) -> int:  # noqa: ARG002  # one kind here
+    def append(self, run_id: str, record: AnyRecord, *, attached: str = "") -> int:
         bodies = self._bodies(run_id)
         bodies.append(encode(record))
+        if attached:
+            self._attached[run_id, len(bodies)] = packed(attached)
         return len(bodies)
+
+    def attached(self, run_id: str, seq: int) -> str:
+        self._bodies(run_id)
+        body = self._attached.get((run_id, seq))
+        return unpacked(body) if body else ""
 
     def entries(self, run_id: str, after: int = 0) -> Iterator[Entry]:
         numbered = enumerate(self._bodies(run_id), start=1)

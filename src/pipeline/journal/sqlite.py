@@ -1,8 +1,4 @@
-"""The journal in an SQLite database: an append is one commit of one row, and nothing is ever updated.
-
-A durable record is synchronised to the disk before `append` returns. The others are only handed to the system, which
-keeps them when the process is killed; the next durable commit synchronises them as well.
-"""
+"""The journal in an SQLite database: an append is one commit, on the disk before it returns, and changes no row."""
 
 import sqlite3
 import time
@@ -14,6 +10,7 @@ from typing import Any, TypeVar
 
 from pipeline.engine.ports import Entry, JournalError, UnknownRun
 from pipeline.engine.records import AnyRecord
+from pipeline.journal.attachments import ATTACHMENT_ERRORS, packed, unpacked
 from pipeline.journal.failures import told
 from pipeline.journal.ids import check_run_id
 from pipeline.journal.lock import owned
@@ -47,21 +44,29 @@ class SqliteJournal:
         if self._database is None:  # else it was there, and is missed rather than made again
             with told(self._path):
                 prepare(self._directory)
-        with self._committing(durable=True) as database:
+        with self._committing() as database:
             if self._found(run_id) is not None:
                 raise JournalError(f"there is already a run {run_id}")
             number = database.execute("INSERT INTO runs (name) VALUES (?)", (run_id,)).lastrowid or 0
-            _insert(database, _id(number, 1), body)
+            _insert(database, _id(number, 1), body, "")
 
-    def append(self, run_id: str, record: AnyRecord, *, durable: bool = True) -> int:
+    def append(self, run_id: str, record: AnyRecord, *, attached: str = "") -> int:
         body = encode(record)
         number = self._number(run_id)
-        with self._committing(durable=durable) as database:
+        with self._committing() as database:
             newest: int | None = database.execute(_NEWEST, _ids(number)).fetchone()[0]
             if newest is None:
                 raise damaged(run_id, 1, "it is missing")
-            _insert(database, newest + 1, body)
+            _insert(database, newest + 1, body, attached)
         return newest + 1 & _SEQ
+
+    def attached(self, run_id: str, seq: int) -> str:
+        number = self._number(run_id)
+        rows = self._rows("SELECT body FROM attachments WHERE id = ?", (_id(number, seq),))
+        try:
+            return unpacked(rows[0][0]) if rows else ""
+        except ATTACHMENT_ERRORS as error:
+            raise damaged(run_id, seq, "the text attached to it cannot be read") from error
 
     def entries(self, run_id: str, after: int = 0) -> Iterator[Entry]:
         return self._entries(run_id, self._number(run_id), after)
@@ -123,12 +128,10 @@ class SqliteJournal:
         return self._database
 
     @contextmanager
-    def _committing(self, *, durable: bool) -> Iterator[sqlite3.Connection]:
+    def _committing(self) -> Iterator[sqlite3.Connection]:
         with told(self._path):
             database = self._opened()
             self._check_identity()
-            # NORMAL, not OFF: it costs a commit nothing, and without it a power failure could take older records along.
-            database.execute("PRAGMA synchronous=FULL" if durable else "PRAGMA synchronous=NORMAL")
             database.execute("BEGIN IMMEDIATE")
             try:
                 yield database
@@ -160,8 +163,10 @@ def _ids(number: int, after: int = 0) -> tuple[int, int]:
     return _id(number, after), _id(number + 1, 0)
 
 
-def _insert(database: sqlite3.Connection, id: int, body: bytes) -> None:
+def _insert(database: sqlite3.Connection, id: int, body: bytes, attached: str) -> None:
     database.execute("INSERT INTO records VALUES (?, ?, CAST(? AS TEXT))", (id, zlib.crc32(body, id & _SEQ), body))
+    if attached:
+        database.execute("INSERT INTO attachments VALUES (?, ?)", (id, packed(attached)))
 
 
 def _entry(run_id: str, seq: int, row: tuple[Any, ...]) -> Entry:

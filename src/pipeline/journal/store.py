@@ -15,6 +15,7 @@ DATABASE = "awf.db"
 _TABLES = """
 CREATE TABLE runs (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE records (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, body TEXT NOT NULL);
+CREATE TABLE attachments (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
 """
 _PAGE = 1024  # bytes; a record of 2.5 KB then writes less than half of what pages of 4 KB write
 _WAL_PAGES = 4096  # when the log is moved into the database: often enough to stay small, seldom enough to save writes
@@ -93,6 +94,7 @@ def open_database(path: Path) -> sqlite3.Connection:
     database = _connected(path, "mode=rw") if writable else _read_only(path)
     database.execute(f"PRAGMA wal_autocheckpoint={_WAL_PAGES}")
     database.execute(f"PRAGMA journal_size_limit={2 * _WAL_PAGES * _PAGE}")
+    database.execute("PRAGMA synchronous=FULL")
     database.execute("PRAGMA cell_size_check=ON")
     return database
 

@@ -16,6 +16,8 @@ def earlier_line(group: Group, most: int) -> str:
         return ""
     numbers = {report.iteration for report in group.earlier if report.iteration is not None}
     when = f"in {visits(numbers)}" if numbers else "before"
+    if group.before:
+        when += f" and {group.before:,} times before"
     return cut(f"Also failed {when}: {_reasons(group)}", most)
 
 

@@ -3,16 +3,19 @@
 Entries are taken as they come: what is missing or of the wrong type is left blank, and no entry is refused.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
+from operator import itemgetter
 from typing import Any
 
 from pipeline.engine.context import Context, Key
 from pipeline.engine.outcome import Status
 from pipeline.summary.fence import as_text
 
+_READ = 50  # reports of one stage that are looked at
 _MOST_VISITS = 10**9  # no run comes here; a number beyond it is a mistake
 _SEVERITY = {Status.FAIL: 0, Status.PARTIAL_SUCCESS: 1}
 
@@ -34,16 +37,38 @@ class Group:
     """The reports of one stage."""
 
     newest: Report
-    earlier: Sequence[Report]  # oldest first
+    earlier: Sequence[Report]  # the latest of those before it, oldest first
+    before: int  # how many are older still
 
 
 def outstanding(context: Context) -> list[Group]:
-    """The stages with reports: failed ones before those that passed in part, the newest first."""
-    stages: dict[str, list[Report]] = {}
-    for entry in _entries(context):
-        report = _read(entry)
-        stages.setdefault(report.stage, []).append(report)
-    return sorted(map(_group, stages.values()), key=_order)
+    """The stages with reports: failed ones before those that passed in part, the newest first.
+
+    Of each stage only the latest reports are read: a stage that failed a thousand times costs little more than one that
+    failed ten times.
+    """
+    entries = _entries(context)
+    names = _names(entries)
+    counts = Counter(names)
+    latest: dict[str, list[Any]] = {name: [] for name in counts}
+    missing = sum(min(count, _READ) for count in counts.values())
+    for name, entry in zip(reversed(names), reversed(entries), strict=True):
+        if not missing:
+            break
+        if len(latest[name]) < _READ:
+            latest[name].append(entry)
+            missing -= 1
+    groups = [_group([_read(entry) for entry in reversed(latest[name])], counts[name]) for name in counts]
+    return sorted(groups, key=_order)
+
+
+def _names(entries: Sequence[Any]) -> list[str]:
+    """The stage of each entry; by far the most entries are what they should be."""
+    try:
+        names = list(map(itemgetter("stageId"), entries))
+    except (TypeError, KeyError):
+        names = [entry.get("stageId") if isinstance(entry, dict) else None for entry in entries]
+    return names if set(map(type, names)) <= {str} else [as_text(name) for name in names]
 
 
 def _entries(context: Context) -> Sequence[Any]:
@@ -71,9 +96,9 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_VISITS
 
 
-def _group(reports: list[Report]) -> Group:
+def _group(reports: list[Report], count: int) -> Group:
     ordered = sorted(reports, key=_iteration)
-    return Group(ordered[-1], ordered[:-1])
+    return Group(ordered[-1], ordered[:-1], count - len(ordered))
 
 
 def _iteration(report: Report) -> float:

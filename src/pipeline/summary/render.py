@@ -6,9 +6,9 @@ have the first claim on the budget. A section with nothing to say is not there.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from pipeline.engine.context import Context, Key
+from pipeline.engine.state import Past
 from pipeline.summary import fence
 from pipeline.summary.budget import Part, counted, line, prose, quoted, section, shared
 from pipeline.summary.outstanding import Group, outstanding
@@ -22,16 +22,6 @@ _NAME = 80
 _REASON = 200
 _PATH = 500
 _GAP = "\n\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """A completed visit."""
-
-    stage: str
-    visit: int
-    status: str
-    reason: str
 
 
 def render(
@@ -48,7 +38,7 @@ def render(
     budget = max(budget, SMALLEST_BUDGET)
     groups = outstanding(context)
     parts = [*_goal(goal), *_history(past), *_feedback(context), *_workspace(context), *_values(context, groups)]
-    extras = [prose(text) for text in extra if text.strip()]
+    extras = [prose(text) for text in extra if fence.clean(text)]
     opening = _opening(workflow)
     needed = len(_GAP.join([opening, *(part.whole for part in (*parts, *extras))])) + len(_GAP)
     room = max(int(budget * _FINDINGS_SHARE), budget - needed)
@@ -117,8 +107,8 @@ def _feedback(context: Context) -> Iterator[Part]:
     label, selected, feedback = (
         fence.as_text(context.get(key)) for key in (Key.HUMAN_LABEL, Key.HUMAN_SELECTED, Key.HUMAN_FEEDBACK)
     )
-    chosen = [fence.flat(text, _REASON) for text in dict.fromkeys((label, selected)) if text.strip()]
-    parts = [line(f"Chosen: {' / '.join(chosen)}\n")] if chosen else []
+    chosen = " / ".join(filter(None, dict.fromkeys(fence.flat(text, _REASON) for text in (label, selected))))
+    parts = [line(f"Chosen: {chosen}\n")] if chosen else []
     if text := fence.clean(feedback):
         parts.append(quoted("", text))
     if parts:

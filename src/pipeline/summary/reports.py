@@ -92,7 +92,7 @@ def _card(group: Group, path: str, most: int) -> _Card:
         status=fence.flat(newest.status, STATUS) or "unknown",
         reason=fence.flat(newest.reason, min(reason, most)) or "none given",
         earlier=earlier_line(group, min(earlier, most)),
-        earlier_count=len(group.earlier),
+        earlier_count=len(group.earlier) + group.before,
         response=newest.response,
         least=least(newest.response, path),
     )
@@ -149,6 +149,8 @@ def _cuts(card: _Card, bounds: tuple[int, int], shown: Shown) -> dict[_Less, int
 def _lines(cards: Sequence[_Card], room: int, path: str) -> _Text | None:
     """A line for every stage, the first under headings as far as that goes; None when the lines are too much."""
     room -= len(_NOTICE) + 1
+    if sum(len(card.stage) for card in cards) > room:
+        return None
     for reason in _LINES:
         lines = [card.line(reason) for card in cards]
         spare = room - sum(map(len, lines))

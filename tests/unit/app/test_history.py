@@ -45,6 +45,18 @@ workflow "Ship" {
 }
 """
 FINDING = {"stageId": "build", "iteration": 1, "status": "fail", "failureReason": "no tests", "response": "..."}
+BOTH = """
+workflow "Both" {
+  version 2
+  start "both"
+  stage "both" kind="parallel" { branch "a"; branch "b"; }
+  stage "a" kind="tool" command="a"
+  stage "b" kind="tool" command="b"
+  stage "exit" kind="exit"
+  transition from="both" to="exit"
+}
+"""
+PARALLEL = RunCreated(at=0, run_id="r2", file="both.awf.kdl", source=BOTH, cwd="/", version="1")
 CREATED = RunCreated(at=0, run_id="r1", file="ship.awf.kdl", source=SOURCE, cwd="/", version="1")
 
 
@@ -64,19 +76,12 @@ def done(stage: str, visit: int, to: str | None, **more: Any) -> VisitCompleted:
 
 
 def seen(*records: AnyRecord) -> VisitSeen:
-    (only,) = visits_of([CREATED, *records])
-    return only
+    return visits_of([CREATED, *records])[0]
 
 
 def test_a_torn_attempt_is_told() -> None:
     """An attempt that never ended was interrupted once its run is resumed, and the next one gives the outcome."""
-    again: list[AnyRecord] = [
-        started("build", 1),
-        RunResumed(at=2),
-        started("build", 1, 2),
-        done("build", 1, "deploy", attempt=2),
-    ]
-    visit = seen(*again)
+    visit = seen(RunResumed(at=2), done("build", 1, "deploy", attempt=2))
     assert [(one.number, one.ended) for one in visit.attempts] == [(1, Ended.TORN), (2, Ended.DONE)]
 
 
@@ -85,7 +90,7 @@ def test_a_failed_attempt_keeps_its_reason() -> None:
     failed = AttemptFailed(
         at=2, stage="build", visit=1, attempt=1, outcome=Outcome(status=Status.FAIL, reason="refused"), delay=4
     )
-    visit = seen(started("build", 1), failed, started("build", 1, 2), done("build", 1, "deploy", attempt=2))
+    visit = seen(failed, done("build", 1, "deploy", attempt=2))
     first = visit.attempts[0]
     assert first.outcome is not None
     assert (first.ended, first.outcome.reason, first.delay) == (Ended.FAILED, "refused", 4)
@@ -93,26 +98,25 @@ def test_a_failed_attempt_keeps_its_reason() -> None:
 
 def test_a_cancelled_attempt_is_not_torn() -> None:
     """Somebody who stopped a run is told so, also after it went on."""
-    visit = seen(started("build", 1), RunCancelled(at=2, stage="build", visit=1), RunResumed(at=3))
-    assert visit.attempts[0].ended is Ended.CANCELLED
+    visit = seen(RunCancelled(at=2, stage="build", visit=1), RunResumed(at=3))
+    assert [one.ended for one in visit.attempts] == [Ended.CANCELLED, Ended.OPEN]
     assert visit.outcome is None
 
 
 def test_branches_come_before_their_stage() -> None:
     """The branches of a parallel stage are visits of their own, and belong to it."""
     outcome = Outcome(status=Status.FAIL, reason="found")
-    branch = BranchCompleted(at=2, stage="both", visit=1, branch="a", branch_visit=3, outcome=outcome)
-    result = BranchResult(stage="a", visit=3, outcome=outcome)
-    records: list[AnyRecord] = [
-        started("both", 1),
-        started("a", 3),
-        branch,
-        done("both", 1, "exit", branches=(result,)),
-    ]
-    visits = visits_of([CREATED, *records])
-    assert [(one.stage, one.visit, one.within, one.ended) for one in visits] == [
-        ("a", 3, "both", 2),
-        ("both", 1, "", 3),
+    branch = BranchCompleted(at=2, stage="both", visit=1, branch="a", branch_visit=1, outcome=outcome)
+    visits = visits_of([PARALLEL, branch])
+    assert [(one.stage, one.within, one.ended) for one in visits] == [("a", "both", 2), ("b", "both", None)]
+    other = BranchCompleted(at=3, stage="both", visit=1, branch="b", branch_visit=1, outcome=outcome)
+    results = tuple(BranchResult(stage=name, visit=1, outcome=outcome) for name in ("a", "b"))
+    joined = done("both", 1, None, branches=results, ends=Status.FAIL)
+    visits = visits_of([PARALLEL, branch, other, joined])
+    assert [(one.stage, one.within, one.ended) for one in visits] == [
+        ("a", "both", 2),
+        ("b", "both", 3),
+        ("both", "", 3),
     ]
 
 
@@ -128,13 +132,8 @@ def test_what_stopped_the_run_stands_between_the_visits() -> None:
 
 def test_stages_are_summed_over_all_visits() -> None:
     """A stage's time, tokens and money count every visit."""
-    records: list[AnyRecord] = [
-        started("build", 1),
-        done("build", 1, "build"),
-        started("build", 2, at=4),
-        done("build", 2, "deploy"),
-    ]
-    (build,) = stage_sums(visits_of(records))
+    records: list[AnyRecord] = [CREATED, done("build", 1, "build"), done("build", 2, "deploy")]
+    build, _ = stage_sums(visits_of(records))
     assert (build.visits, build.seconds, build.tokens, build.cost_usd) == (2, 4.0, 30, 1.2)
 
 
@@ -142,7 +141,6 @@ def test_stages_are_summed_over_all_visits() -> None:
     ("records", "status", "at"),
     [
         ([], "interrupted", ("build", 1)),
-        ([started("build", 1)], "interrupted", ("build", 1)),
         ([done("build", 1, "deploy")], "interrupted", ("deploy", 1)),
         ([done("build", 1, "build")], "interrupted", ("build", 2)),
         ([done("build", 1, "ask"), RunWaiting(at=4, stage="ask", visit=1)], "waiting", ("ask", 1)),
@@ -159,7 +157,7 @@ def test_a_run_in_one_line(records: Sequence[AnyRecord], status: str, at: tuple[
 
 def test_a_run_that_is_driven_is_running() -> None:
     """While its owner lives, a run is running."""
-    assert summarise([CREATED, started("build", 1)], lambda _: True).status == "running"
+    assert summarise([CREATED], lambda _: True).status == "running"
 
 
 def test_findings_are_counted_as_the_context_has_them() -> None:
@@ -179,7 +177,7 @@ def paused(limit: str) -> RunPaused:
 @pytest.mark.parametrize(
     ("records", "resume"),
     [
-        ([started("build", 1)], ()),
+        ([], ()),
         ([done("build", 1, "deploy"), started("deploy", 1)], ("--repeat",)),
         (
             [done("build", 1, "build"), done("build", 2, "build"), paused("max_visits")],

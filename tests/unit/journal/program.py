@@ -34,7 +34,7 @@ def write(store: Path, name: str, runs: int, records: int) -> None:
         journal.create(run_id, created(run_id))
     for seq in range(2, records + 1):
         for run_id in names:
-            journal.append(run_id, record(seq), durable=seq % 10 == 0)
+            journal.append(run_id, record(seq))
     journal.close()
 
 
@@ -57,7 +57,7 @@ def append_for_ever(store: Path, run_id: str, outlet: int) -> None:
     os.write(outlet, b".")
     seq = 1
     while True:
-        seq = journal.append(run_id, record(seq + 1), durable=seq % 3 == 0)
+        seq = journal.append(run_id, record(seq + 1))
         os.write(outlet, b".")
 
 

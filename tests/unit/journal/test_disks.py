@@ -34,7 +34,7 @@ def append_until_full(journal: SqliteJournal) -> tuple[int, str]:
     """The number of the last record that found room, and what was said about the next."""
     for visit in count(2):
         try:
-            journal.append("a", started(visit), durable=visit % 2 == 0)
+            journal.append("a", started(visit))
         except JournalError as error:
             return visit - 1, error.message
     raise AssertionError

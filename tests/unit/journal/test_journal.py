@@ -30,9 +30,9 @@ def started(visit: int) -> AnyRecord:
 
 
 def test_records_come_back_in_order(journal: Journal) -> None:
-    """Numbers count from one, durable records and others alike."""
+    """Numbers count from one, and nothing is left out."""
     journal.create("a", created("a"))
-    numbers = [journal.append("a", started(visit), durable=visit % 2 == 0) for visit in range(2, 251)]
+    numbers = [journal.append("a", started(visit)) for visit in range(2, 251)]
     assert numbers == list(range(2, 251))
     assert list(journal.entries("a")) == [Entry(1, created("a")), *(Entry(n, started(n)) for n in range(2, 251))]
 
@@ -81,7 +81,8 @@ def test_a_run_is_created_once(journal: Journal) -> None:
 def test_an_unknown_run_is_named(journal: Journal) -> None:
     """Nothing can be read from or added to a run that was never created, in a new store or an old one."""
     for _ in ("new", "old"):
-        for use in (journal.entries, journal.last, lambda name: journal.append(name, started(1))):
+        asked = (journal.entries, journal.last, lambda name: journal.attached(name, 1))
+        for use in (*asked, lambda name: journal.append(name, started(1))):
             with pytest.raises(UnknownRun, match="no run nobody"):
                 use("nobody")
         journal.create(f"run-{len(journal.runs())}", created("a"))
@@ -102,6 +103,19 @@ def test_an_unsafe_name_is_refused(journal: Journal, name: str) -> None:
     assert not journal.runs()
 
 
+@pytest.mark.parametrize("text", ["a prompt", "é\0日本 \U0001f600\n" * 20_000, "half \ud83d"])
+def test_a_text_is_attached_to_its_record(journal: Journal, text: str) -> None:
+    """It comes back whole, from this record only, and is no part of it."""
+    journal.create("a", created("a"))
+    journal.create("b", created("b"))
+    assert journal.append("a", started(2), attached=text) == 2
+    assert journal.append("a", started(3)) == 3
+    assert journal.append("b", started(2)) == 2
+    assert [journal.attached("a", seq) for seq in (1, 2, 3, 4)] == ["", text, "", ""]
+    assert journal.attached("b", 2) == ""
+    assert journal.last("b").record == started(2)
+
+
 def test_what_cannot_be_written_is_not_recorded(journal: Journal) -> None:
     """A value that is not JSON fails the append and leaves the run as it was."""
     outcome = Outcome(status=Status.SUCCESS)
@@ -119,7 +133,7 @@ def test_reading_and_appending_may_alternate(journal: Journal) -> None:
     """A reader that is half way through neither blocks an append nor loses its place."""
     journal.create("a", created("a"))
     for visit in range(2, 301):
-        journal.append("a", started(visit), durable=False)
+        journal.append("a", started(visit))
     reading = journal.entries("a")
     begun = [entry.seq for entry in islice(reading, 150)]
     journal.append("a", started(301))

@@ -196,10 +196,13 @@ def test_what_is_no_list_is_shown(summary: Summary) -> None:
     )
 
 
-def test_ten_thousand_reports_take_little_time(summary: Summary, report: Report) -> None:
+@pytest.mark.parametrize("stages", [1, 100, 10_000])
+def test_ten_thousand_reports_take_little_time(summary: Summary, report: Report, stages: int) -> None:
     """Rendering takes well under a tenth of a second for each thousand reports, of one stage or of many."""
-    for stages in (1, 100, 10_000):
-        reports = [report(f"s{n % stages}", n // stages + 1, response="word " * 400) for n in range(10_000)]
+    reports = [report(f"s{n % stages}", n // stages + 1, response="word " * 400) for n in range(10_000)]
+    took = []
+    for _ in range(3):
         began = time.process_time()
         summary(reports)
-        assert time.process_time() - began < 1
+        took.append(time.process_time() - began)
+    assert min(took) < 1

@@ -1,0 +1,176 @@
+"""`review.findings`, to the letter: what is appended, what is cleared, what is left alone."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.engine.bookkeeping import stage_operations
+from pipeline.engine.context import EMPTY, Context, Key
+from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
+from pipeline.findings.accumulate import after_stage, reports
+from pipeline.language.model import BaseStage, DecisionStage, ExitStage, LlmStage, ToolStage
+
+REVIEW = LlmStage(id="review_code", prompt="x", auto_status=True)
+OTHER = LlmStage(id="review_tests", prompt="x", auto_status=True)
+TOOL = ToolStage(id="selfci", command="make check")
+FAIL, PARTIAL, SUCCESS = Status.FAIL, Status.PARTIAL_SUCCESS, Status.SUCCESS
+
+
+def visited(context: Context, stage: BaseStage, visit: int, outcome: Outcome, at: float = 0.0) -> Context:
+    """The context after a visit: what the stage leaves, then what the plugin adds."""
+    context = context.apply(stage_operations(stage, outcome))
+    return context.apply(after_stage(stage=stage, visit=visit, outcome=outcome, context=context, at=at))
+
+
+def findings(context: Context) -> list[Any]:
+    return context.list_at(Key.FINDINGS)
+
+
+def said(status: Status, response: str = "", reason: str = "") -> Outcome:
+    return Outcome(status=status, response=response, reason=reason)
+
+
+def test_a_report_has_exactly_these_fields() -> None:
+    """004-01, 004-02: stage, iteration, status, reason, whole response and an ISO time, under `review.findings`."""
+    context = visited(EMPTY, REVIEW, 3, said(FAIL, "Details", "no tests"), at=1_794_800_000.5)
+    assert context.get("review.findings") == [
+        {
+            "stageId": "review_code",
+            "iteration": 3,
+            "status": "fail",
+            "failureReason": "no tests",
+            "response": "Details",
+            "timestamp": "2026-11-16T03:33:20.500+00:00",
+        }
+    ]
+
+
+@pytest.mark.parametrize("value", [True, "true"])
+def test_is_review_eligible_returns_true_for_auto_status(value: object) -> None:
+    """004-33.3: both the boolean and the string make a review."""
+    assert reports(LlmStage.model_validate({"id": "a", "prompt": "x", "auto_status": value}))
+
+
+@pytest.mark.parametrize("stage", [LlmStage(id="a", prompt="x"), LlmStage(id="a", prompt="x", auto_status=False)])
+def test_is_review_eligible_returns_false_for_regular_stages(stage: BaseStage) -> None:
+    """004-33.4: an agent that changes code reports nothing about itself."""
+    assert not reports(stage)
+    assert "review.findings" not in visited(EMPTY, stage, 1, said(FAIL, "x"))
+
+
+@pytest.mark.parametrize("status", [FAIL, PARTIAL])
+def test_both_failures_and_partial_successes_are_reported(status: Status) -> None:
+    """004-12: `fail` and `partial_success` append one report."""
+    assert [entry["status"] for entry in findings(visited(EMPTY, REVIEW, 1, said(status, "x")))] == [status]
+
+
+def test_a_tool_failure_carries_its_digest() -> None:
+    """004-11, 004-13: the digest is the reason, the tails are the response."""
+    failure = Failure(
+        kind=FailureClass.EXIT_NONZERO, digest="3 failed", exit_code=1, stdout_tail="out", stderr_tail="err"
+    )
+    outcome = Outcome(status=FAIL, reason="something else", response="whole", failure=failure)
+    (entry,) = findings(visited(EMPTY, TOOL, 1, outcome))
+    assert (entry["failureReason"], entry["response"]) == ("3 failed", "out\nerr")
+
+
+def test_success_clears_the_reports_of_that_stage_only() -> None:
+    """004-14: the others stay, in their order."""
+    context = EMPTY
+    for stage, visit in ((REVIEW, 1), (OTHER, 1), (TOOL, 1), (REVIEW, 2)):
+        context = visited(context, stage, visit, said(FAIL, "x"))
+    context = visited(context, REVIEW, 3, said(SUCCESS, "fine"))
+    assert [entry["stageId"] for entry in findings(context)] == ["review_tests", "selfci"]
+
+
+@pytest.mark.parametrize("status", [Status.RETRY, Status.SKIPPED, Status.CANCELLED])
+def test_other_outcomes_change_nothing(status: Status) -> None:
+    """004-15: nothing is appended and nothing cleared."""
+    before = visited(EMPTY, REVIEW, 1, said(FAIL, "x"))
+    assert findings(visited(before, REVIEW, 2, said(status))) == findings(before)
+
+
+def test_the_key_is_never_created_when_nothing_fails() -> None:
+    """004-16: absent, not an empty list; after clearing it is an empty list."""
+    assert "review.findings" not in visited(EMPTY, REVIEW, 1, said(SUCCESS, "fine"))
+    cleared = visited(visited(EMPTY, REVIEW, 1, said(FAIL, "x")), REVIEW, 2, said(SUCCESS))
+    assert cleared.get("review.findings") == []
+
+
+def test_the_stored_response_is_whole() -> None:
+    """004-17: however long it is; only what is shown elsewhere is cut."""
+    long = "x" * 1_000_000
+    context = visited(EMPTY, REVIEW, 1, said(FAIL, long))
+    assert findings(context)[0]["response"] == long
+    assert len(context.get("review_code.response")) < 10_000
+
+
+def test_reports_of_a_stage_pile_up_until_it_passes() -> None:
+    """004-19: several iterations, numbered by the stage's visits, which never restart."""
+    context = EMPTY
+    for visit in (1, 2, 3):
+        context = visited(context, REVIEW, visit, said(FAIL, f"round {visit}"))
+    assert [entry["iteration"] for entry in findings(context)] == [1, 2, 3]
+    context = visited(context, REVIEW, 4, said(SUCCESS))
+    context = visited(context, REVIEW, 5, said(FAIL, "again"))
+    assert [entry["iteration"] for entry in findings(context)] == [5]
+
+
+def test_the_response_is_read_from_the_overridden_key() -> None:
+    """004-12: with `response_key_base` the report has the answer that is kept under that name."""
+    stage = LlmStage(id="plan_review", prompt="x", auto_status=True, response_key_base="plan")
+    context = visited(EMPTY, stage, 1, said(FAIL, "the plan is thin"))
+    assert context.get("plan.response") == "the plan is thin"
+    assert findings(context)[0]["response"] == "the plan is thin"
+
+
+@pytest.mark.parametrize("kind", [FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL])
+def test_a_review_that_never_took_place_reports_nothing(kind: FailureClass) -> None:
+    """No status, a crash, a 401 or a timeout is a failure of the stage and no finding; nor is an old answer one."""
+    before = visited(EMPTY, REVIEW, 1, said(FAIL, "real"))
+    after = visited(before, REVIEW, 2, Outcome(status=FAIL, reason="401", failure=Failure(kind=kind)))
+    assert findings(after) == findings(before)
+
+
+@pytest.mark.parametrize("stage", [DecisionStage(id="d"), ExitStage(id="e")])
+def test_decisions_and_exits_report_nothing(stage: BaseStage) -> None:
+    """Only reviews and tools find things."""
+    assert "review.findings" not in visited(EMPTY, stage, 1, said(FAIL))
+
+
+def model(steps: list[tuple[str, Status]]) -> list[tuple[str, int]]:
+    """What should be outstanding, in ten lines."""
+    visits: dict[str, int] = {}
+    outstanding: list[tuple[str, int]] = []
+    for stage, status in steps:
+        visits[stage] = visits.get(stage, 0) + 1
+        if status in (FAIL, PARTIAL):
+            outstanding.append((stage, visits[stage]))
+        elif status is SUCCESS:
+            outstanding = [entry for entry in outstanding if entry[0] != stage]
+    return outstanding
+
+
+STAGES: dict[str, BaseStage] = {
+    **{name: LlmStage(id=name, prompt="x", auto_status=True) for name in ("a", "b", "c")},
+    **{name: ToolStage(id=name, command="x") for name in ("d", "e")},
+}
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(sorted(STAGES)), st.sampled_from([FAIL, PARTIAL, SUCCESS, Status.RETRY])),
+        max_size=100,
+    )
+)
+@settings(deadline=None)
+def test_whatever_the_order_the_findings_are_what_the_model_says(steps: list[tuple[str, Status]]) -> None:
+    """A hundred passes and failures of five stages in any order."""
+    context = EMPTY
+    visits: dict[str, int] = {}
+    for index, (name, status) in enumerate(steps):
+        visits[name] = visits.get(name, 0) + 1
+        context = visited(context, STAGES[name], visits[name], said(status, f"{name}{index}"))
+        assert [(entry["stageId"], entry["iteration"]) for entry in findings(context)] == model(steps[: index + 1])
