@@ -1,7 +1,7 @@
 """What a stage of the review loop costs, and whether that stays the same however long the run is.
 
-The loop of `bench/README.md`: code, three reviews that fail K rounds with answers of 2 KB, gate, fix. Beside it a floor:
-the same number of bare SQLite commits in the same run. Prints per stage: time, CPU, bytes written.
+The loop of `bench/README.md`: code, three reviews that fail K rounds with answers of 2 KB, gate, fix. Beside it a
+floor: the same number of bare SQLite commits in the same run. Prints per stage: time, CPU, bytes written.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.app.runs import creation, load_state, result_of, start
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
+from pipeline.app.runs import creation, load_state, result_of, start
 from pipeline.app.wiring import Surroundings
 from pipeline.engine.records import VisitCompleted
 from pipeline.journal.sqlite import SqliteJournal
@@ -79,8 +79,8 @@ def script(rounds: int) -> str:
     """Replies: each review fails so many times with 2 KB of its own, then passes."""
 
     def replies(reviewer: str) -> list[str]:
-        failing = [f"{_words(reviewer, number)}\n[STATUS: fail]\n[FAILURE_REASON: {number}]" for number in range(rounds)]
-        return [*failing, "Fine.\n[STATUS: success]"]
+        marker = "[STATUS: fail]\n[FAILURE_REASON: it is not right]"
+        return [*(f"{_words(reviewer, number)}\n{marker}" for number in range(rounds)), "Fine.\n[STATUS: success]"]
 
     return json.dumps({f"review_{name}": replies(name) for name in "abc"})
 
@@ -132,7 +132,9 @@ def operations(store: Path) -> list[bytes]:
 def main() -> None:
     """Measure and print."""
     base = Path(tempfile.mkdtemp(prefix="awf-bench-", dir=sys.argv[1] if len(sys.argv) > 1 else None))
-    print(f"{'K':>5} {'stages':>7} {'ms':>7} {'floor':>7} {'ratio':>6} {'cpu ms':>7} {'bytes':>7} {'ops':>6} {'ratio':>6}")
+    print(
+        f"{'K':>5} {'stages':>7} {'ms':>7} {'floor':>7} {'ratio':>6} {'cpu ms':>7} {'bytes':>7} {'ops':>6} {'ratio':>6}"
+    )
     times: dict[int, float] = {}
     try:
         for rounds in ROUNDS:

@@ -96,10 +96,10 @@ class Story:
         self, outcome: Outcome, *more: Operation, option: str = "", branches: tuple[BranchResult, ...] = ()
     ) -> None:
         operations = (*stage_operations(self.state.stage, outcome), *more)
-        record = complete(
-            self.state, outcome, operations, 1_001.0 + len(self.records), option=option, branches=branches
-        )
-        if record.stage == "build":
+        announced = self.state.cursor.stage == "build"
+        at = 1_000.0 + len(self.records) + announced
+        record = complete(self.state, outcome, operations, at, option=option, branches=branches)
+        if announced:
             self.tell(VisitStarted, stage="build", visit=record.visit, attempt=record.attempt)
         self.state = apply(self.state, record)
         self.records.append(record)

@@ -13,7 +13,7 @@ LAB = Path(__file__).parent / "crash" / "lab.py"
 
 @pytest.mark.parametrize("scenario", ["before", "after", "random:1:50", "random:2:50"])
 def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path, scenario: str) -> None:
-    """At every journal boundary of a run with a loop, a parallel stage, a tool and a workspace, and at random moments."""
+    """At every journal boundary of a run with a loop, a parallel stage, a tool and a workspace, and at random."""
     done = subprocess.run(
         [sys.executable, str(LAB), scenario, str(tmp_path / "lab")],
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},

@@ -4,8 +4,9 @@ import json
 import re
 from pathlib import Path
 
-from pipeline.plugins import hooks
 from tests.integration.conftest import Awf
+
+from pipeline.plugins import hooks
 
 PAGE = (Path(__file__).parents[2] / "docs/plugins.md").read_text()
 WORKFLOW = """workflow "W" {

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.integration.conftest import COMMAND, Awf
 
 GOAL = "make it so"
 
 
 def write(folder: Path, body: str, start: str = "a", name: str = "w.awf.kdl") -> Path:
-    text = f'workflow "W" {{\nversion 2\nstart "{start}"\nsettings {{ max_visits 6; }}\n{body}\nstage "end" kind="exit"\n}}\n'
+    head = f'workflow "W" {{\nversion 2\nstart "{start}"\nsettings {{ max_visits 6; }}\n'
+    text = f'{head}{body}\nstage "end" kind="exit"\n}}\n'
     path = folder / name
     path.write_text(text)
     return path
@@ -148,10 +148,12 @@ def test_a_tool_gets_its_variables_and_no_secrets(awf: Awf, tmp_path: Path) -> N
     """Run, stage, visit and findings file are there; keys of the caller are not, unless the command names them."""
     write(
         tmp_path,
-        'stage "a" kind="tool" command="env > env.txt; cat $AWF_FINDINGS > findings.txt; echo $NAMED_TOKEN > named.txt"\n'
+        'stage "a" kind="tool" '
+        'command="env > env.txt; cat $AWF_FINDINGS > findings.txt; echo $NAMED_TOKEN > named.txt"\n'
         'transition from="a" to="end"\n',
     )
-    run(awf, folder=str(tmp_path), ANTHROPIC_API_KEY="sk-secret-1", MY_TOKEN="sk-secret-2", NAMED_TOKEN="sk-named")
+    keys = {"ANTHROPIC_API_KEY": "sk-secret-1", "MY_TOKEN": "sk-secret-2", "NAMED_TOKEN": "sk-named"}
+    run(awf, folder=str(tmp_path), **keys)
     env = dict(line.partition("=")[::2] for line in (tmp_path / "env.txt").read_text().splitlines())
     assert (env["AWF_RUN_ID"], env["AWF_STAGE"], env["AWF_VISIT"]) == ("r", "a", "1")
     assert "sk-secret" not in (tmp_path / "env.txt").read_text()
@@ -272,7 +274,7 @@ def typed(tmp_path: Path, keys: bytes) -> tuple[int, str]:
 
 
 def test_what_is_typed_is_never_guessed_at(tmp_path: Path) -> None:
-    """ "no way" is not the first option: it is asked again; then the answer is taken."""
+    """What is no option is not the first option: it is asked again; then the answer is taken."""
     write(tmp_path, ASKING)
     code, seen = typed(tmp_path, b"no way\napprove\n")
     assert '"no way" is none of the options' in seen
@@ -521,7 +523,8 @@ def test_a_plugin_that_raises_stops_nothing(awf: Awf, tmp_path: Path) -> None:
 def test_a_plugin_with_a_wrong_hook_is_named(tmp_path: Path) -> None:
     """Registration errors name the plugin, the hook and the argument."""
     code = (
-        "from pipeline.plugins.hooks import hookimpl\nfrom pipeline.plugins.manager import PluginManager\nimport types\n"
+        "import types\nfrom pipeline.plugins.hooks import hookimpl\n"
+        "from pipeline.plugins.manager import PluginManager\n"
         "plugin = types.SimpleNamespace()\n"
         "@hookimpl\ndef {name}({argument}): ...\n"
         "plugin.{name} = {name}\nPluginManager(lambda: 0.0).register(plugin, 'mine')\n"

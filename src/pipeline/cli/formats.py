@@ -7,9 +7,10 @@ from urllib.parse import quote
 
 from pipeline import __version__
 from pipeline.app.check import Report, every_rule
-from pipeline.cli.terminal import Style, columns, inert
+from pipeline.cli.terminal import Style, inert
 from pipeline.language.diagnostics import Diagnostic, Severity
 from pipeline.language.source import Source
+from pipeline.observe.text import columns, counted
 
 LINE_WIDTH = 100
 
@@ -54,18 +55,14 @@ def _window(line: str, column: int) -> tuple[str, int]:
 def summary(reports: Sequence[Report], style: Style) -> str:
     """How many files are fine, or how many problems there are."""
     found = [diagnostic.severity for report in reports for diagnostic in report.diagnostics]
-    files = _count(len(reports), "workflow")
+    files = counted(len(reports), "workflow")
     if not found:
         return style.good(f"{files} checked, nothing to say.")
     errors, warnings = found.count(Severity.ERROR), found.count(Severity.WARNING)
-    parts = [_count(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number]
+    parts = [counted(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number]
     paint = style.error if errors else style.warning
     ending = ' "awf explain CODE" tells more.'
     return paint(f"{files} checked, {' and '.join(parts)} found.") + ending
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def as_json(reports: Sequence[Report], style: Style) -> str:

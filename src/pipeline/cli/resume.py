@@ -1,15 +1,20 @@
 """`awf resume`: take a run up again."""
 
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import click
 
 from pipeline.app.check import check
-from pipeline.app.runs import Resume, resume
+from pipeline.app.lookup import find_run
+from pipeline.app.runs import Resume, RunResult, resume
+from pipeline.app.wiring import Surroundings
 from pipeline.cli.driving import drive
 from pipeline.cli.here import catalog
 from pipeline.cli.options import as_json_option, log_option, store_option
 from pipeline.cli.starting import who_works, working_options
+from pipeline.engine.ports import Journal
 from pipeline.errors import AwfError
 
 
@@ -47,7 +52,11 @@ def command(
         adopted = (entry, check(entry))
     options = working_options(backend, script, agent_command, answers, auto_approve=auto_approve)
     how = Resume(raised=dict(map(_limit, raised)), options=options, repeat=repeat, adopt=adopted)
-    return drive(lambda journal, around: resume(run, how, journal, around), store, as_json=as_json, log=log)
+
+    def work(journal: Journal, around: Surroundings) -> Coroutine[Any, Any, RunResult]:
+        return resume(find_run(run, journal.runs()), how, journal, around)
+
+    return drive(work, store, as_json=as_json, log=log)
 
 
 def _limit(written: str) -> tuple[str, str]:

@@ -1,9 +1,10 @@
 """What a terminal can show: colours where they are wanted, and text from files made inert."""
 
 import os
-import unicodedata
 from dataclasses import dataclass
 from typing import TextIO
+
+from pipeline.observe.text import REPLACED, is_active
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +38,5 @@ class Style:
 
 
 def inert(text: str) -> str:
-    """Text on one line that can neither move the cursor, change colours nor reverse the reading direction."""
-    return "".join(" " if c in "\t\n" else "\N{REPLACEMENT CHARACTER}" if _acts(c) else c for c in text)
-
-
-def columns(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    return sum(_width(character) for character in text)
-
-
-def _acts(character: str) -> bool:
-    return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-
-
-def _width(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    """Text on one line that keeps its columns and can neither move the cursor nor reverse the reading direction."""
+    return "".join(" " if c in "\t\n" else REPLACED if is_active(c) else c for c in text)

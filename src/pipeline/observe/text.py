@@ -4,6 +4,7 @@ import re
 import unicodedata
 
 ELLIPSIS = "…"
+REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor movements
@@ -19,7 +20,12 @@ def calm(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text.strip()
     words = " ".join(_ESCAPES.sub("", text).split())
-    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _ACTIVE else c for c in words)
+    return "".join(REPLACED if is_active(c) else c for c in words)
+
+
+def is_active(character: str) -> bool:
+    """Whether a character does something to a terminal rather than show."""
+    return unicodedata.category(character) in _ACTIVE
 
 
 def last_line(text: str) -> str:

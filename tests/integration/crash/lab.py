@@ -2,8 +2,8 @@
 
     python lab.py SCENARIO WORKDIR
 
-SCENARIO is `before`, `after` (SIGKILL at every journal append, just before or just after it) or `random:SEED:COUNT`. Prints one
-JSON object: how many deaths there were, and every difference from a run that nobody disturbed.
+SCENARIO is `before`, `after` (SIGKILL at every journal append, just before or just after it) or `random:SEED:COUNT`.
+Prints one JSON object: how many deaths there were, and every difference from a run that nobody disturbed.
 """
 
 import json
@@ -200,7 +200,9 @@ def main(scenario: str, workdir: Path) -> None:
         if killed and recorded and not is_over(folder):
             wrong += differences(folder, expected, f"{scenario} {how}")
         shutil.rmtree(folder)
-    print(json.dumps({"appends": appends, "deaths": deaths, "wrong": wrong, "expected": expected["path"]}))
+    sys.stdout.write(
+        json.dumps({"appends": appends, "deaths": deaths, "wrong": wrong, "expected": expected["path"]}) + "\n"
+    )
 
 
 def is_over(folder: Path) -> bool:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pipeline.engine.context import Context
+from pipeline.engine.state import Past
 from pipeline.summary import fence
 from pipeline.summary.outstanding import outstanding
-from pipeline.summary.render import Past
 
 Report = Callable[..., dict[str, Any]]
 Summary = Callable[..., str]
