@@ -1,6 +1,7 @@
 """The one way from a text to a workflow: parse, lower, and the rules that need nothing but the file."""
 
 from dataclasses import dataclass
+from itertools import chain
 
 from pipeline.language.kdl import MAX_DEPTH, TooDeep, parse
 from pipeline.language.lower import Lowering
@@ -24,13 +25,15 @@ RULES = (
     routing.no_catch_all,
     routing.mixed_routing,
     routing.branch_rules,
+    care.piped_exit_code,
+    care.timeout_without_default,
+)
+CONDITION_RULES = (
     conditions.unknown_stage_in_condition,
     conditions.type_mismatch,
     conditions.impossible_value,
     care.unread_review,
     care.dead_route,
-    care.piped_exit_code,
-    care.timeout_without_default,
 )
 
 
@@ -56,5 +59,7 @@ def load(source: Source) -> Draft:
     workflow = lowering.document(parsed.nodes)
     seen = lowering.seen
     if workflow is not None:
-        seen += (found for rule in RULES for found in rule(workflow))
+        uses = list(conditions.conditions(workflow))
+        seen += chain.from_iterable(rule(workflow) for rule in RULES)
+        seen += chain.from_iterable(rule(workflow, uses) for rule in CONDITION_RULES)
     return Draft(source, workflow, tuple(seen))

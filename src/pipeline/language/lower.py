@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -32,8 +32,6 @@ from pipeline.language.source import Place, Source, Span
 MAX_STAGES = 10_000
 _WORKFLOW = "the workflow"
 
-E = TypeVar("E", bound=Element)
-
 _BLOCKS: Mapping[str, type[Element]] = {
     "retry": Retry,
     "option": Option,
@@ -44,6 +42,7 @@ _BLOCKS: Mapping[str, type[Element]] = {
     "profile": Profile,
     "transition": Transition,
 }
+_KINDS: Mapping[object, StageKind] = {kind.value: kind for kind in StageKind}
 _ONCE = frozenset({"retry", "settings", "models"})
 _REPEATABLE = frozenset({"require_feedback_on"})
 # What stands in for a value that is missing or wrong, so that the rest of its element can still be checked.
@@ -84,18 +83,14 @@ class Lowering:
             return None
         version = next((child.args[0] for child in node.children if child.name == "version" and child.args), None)
         self.seen += reading.unsupported_version(node.span, version or node.props.get("version"))
-        return self.element(Workflow, node, _WORKFLOW, None)
-
-    def element(self, model: type[E], node: Node, owner: str, stage: str | None) -> E:
-        """One element from its node."""
-        built: E = _Attributes(self, model, node, owner, stage).build()
+        built: Workflow = _Attributes(self, Workflow, node, None).build()
         return built
 
     def stage(self, node: Node) -> BaseStage:
         """One stage; a kind that does not exist is replaced by the one that was probably meant."""
         name = node.args[0].value if node.args else None
         stage = name if isinstance(name, str) else ""
-        if node.args and stage:
+        if stage and not structure.NAME.fullmatch(stage):
             self.seen += structure.bad_name(node.args[0].span, "the stage id", stage)
         written = node.props.get("kind") or next(
             (c.args[0] for c in node.children if c.name == "kind" and c.args), None
@@ -106,8 +101,7 @@ class Lowering:
             self.seen += structure.unknown_kind(span, stage, written.value if written else None)
             kind = probable_kind(written.value if written else None)
         model = STAGE_MODELS[kind] if kind else _UnknownStage
-        owner = f'stage "{stage}"' if stage else "a stage without a name"
-        built: BaseStage = _Attributes(self, model, node, owner, stage, kind).build()
+        built: BaseStage = _Attributes(self, model, node, stage, kind=kind).build()
         return built
 
 
@@ -122,24 +116,35 @@ class _UnknownStage(BaseStage):
 class _Attributes:
     """Reads one node for one model: arguments, properties, children; then lets the model judge the values."""
 
+    __slots__ = ("allowed", "kind", "lowering", "model", "node", "spans", "stage", "values", "within")
+
     def __init__(
         self,
         lowering: Lowering,
         model: type[Any],
         node: Node,
-        owner: str,
         stage: str | None,
+        within: "_Attributes | None" = None,
         kind: StageKind | None = None,
     ) -> None:
         self.lowering = lowering
         self.model = model
         self.node = node
-        self.owner = owner
         self.stage = stage
+        self.within = within
+        self.kind = kind
         self.values: dict[str, Any] = {}
         self.spans: dict[str, Span] = {}
         self.allowed = model.attributes()
-        self.kind = kind
+
+    @property
+    def owner(self) -> str:
+        """The element in the words of a message."""
+        if self.model is Workflow:
+            return _WORKFLOW
+        if issubclass(self.model, BaseStage):
+            return f'stage "{self.stage}"' if self.stage else "a stage without a name"
+        return _owner(self.node, self.within.owner if self.within else _WORKFLOW)
 
     def build(self) -> Any:
         self.arguments()
@@ -154,23 +159,21 @@ class _Attributes:
         elif self.model is _UnknownStage:
             return _UnknownStage.model_construct(id=self.values.get("id", ""), at=self.values["at"])
         try:
-            return self.model(**_sealed(self.values))
+            return self.model(**_sealed(self.values) if self.model.blocks else self.values)
         except ValidationError as error:
             return self.recover(error)
 
     def arguments(self) -> None:
         names = self.model.positional
         for name, value in zip(names, self.node.args, strict=False):
-            self.values[name] = value.value
-            self.spans[name] = value.span
+            self.values[name], self.spans[name] = value
         for extra in self.node.args[len(names) :]:
             self.see(structure.stray_value(extra.span, self.owner, extra.value, self.stage))
 
     def properties(self) -> None:
         for name, value in self.node.props.items():
             if name in self.allowed:
-                self.values[name] = value.value
-                self.spans[name] = value.span
+                self.values[name], self.spans[name] = value
             else:
                 self.unknown(name, value)
 
@@ -197,8 +200,7 @@ class _Attributes:
         if child.name == "stage":
             built: Element = self.lowering.stage(child)
         else:
-            owner = _owner(child, self.owner)
-            built = self.lowering.element(_BLOCKS[child.name], child, owner, self.stage)
+            built = _Attributes(self.lowering, _BLOCKS[child.name], child, self.stage, self).build()
         if child.name in _ONCE:
             self.once(field, child, built)
         else:
@@ -288,10 +290,7 @@ def free(node: Node) -> dict[str, object]:
 
 
 def _kind(written: Value | None) -> StageKind | None:
-    try:
-        return StageKind(written.value) if written else None  # type: ignore[arg-type]  # any value may be tried
-    except ValueError:
-        return None
+    return _KINDS.get(written.value) if written else None
 
 
 def _span(node: Node) -> Span:

@@ -53,16 +53,28 @@ _ESCAPED = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "t": "\t", "r": "\r"}
 _COMPARISONS = frozenset(operator.value for operator in Operator)
 _STRENGTH = {"||": 1, "&&": 2} | dict.fromkeys(_COMPARISONS, 3)
 _FUNCTIONS = {function.value: function for function in Function}
+_SIMPLE = re.compile(  # such as outcome("check") == "success"
+    r'(?P<call>(?P<function>outcome|output|context)\("(?P<name>[^"\\]*)"\)) (?P<operator>[=!]=) "(?P<text>[^"\\]*)"'
+)
 _NEEDS_ARGUMENT = {f: f not in (Function.FINDINGS, Function.VERDICT) for f in Function}
 
 
 def parse_expression(text: str) -> Expression:
     """Read a condition, or raise ExpressionError at the first thing that is wrong."""
+    if simple := _SIMPLE.fullmatch(text):
+        return Expression(text, _comparison(simple))
     parser = _Parser(_tokens(text))
     tree = parser.climb(0, 0)
     if parser.token.kind != "end":
         raise ExpressionError(parser.token.span, f'"{parser.token.text}" is one word too many', _hint(parser.token))
     return Expression(text, tree)
+
+
+def _comparison(found: re.Match[str]) -> Comparison:
+    """The tree of the form that most conditions have, without the words in between."""
+    left = Call(_FUNCTIONS[found["function"]], found["name"], Span(found.start(), found.end("call")))
+    right = Literal(found["text"], Span(found.end("text") - len(found["text"]) - 1, found.end()))
+    return Comparison(Operator(found["operator"]), left, right, Span(found.start(), found.end()))
 
 
 def _tokens(text: str) -> Iterator[Token]:

@@ -35,7 +35,7 @@ class Operator(StrEnum):
     @property
     def orders(self) -> bool:
         """Whether it needs values that have an order."""
-        return self not in (Operator.EQUAL, Operator.UNEQUAL)
+        return self is not Operator.EQUAL and self is not Operator.UNEQUAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,8 @@ def type_of(tree: Tree) -> Type:
 
 def mismatches(expression: Expression) -> Iterator[Mismatch]:
     """Every place where the types say that evaluation must fail."""
+    if _is_plain_equality(expression.tree):
+        return
     yield from _not_boolean(expression.tree, "a condition")
     for node in walk(expression.tree):
         match node:
@@ -90,6 +92,16 @@ def mismatches(expression: Expression) -> Iterator[Mismatch]:
                     yield from _not_boolean(term, "||")
             case Comparison(operator) if operator.orders:
                 yield from _unordered(node)
+
+
+def _is_plain_equality(tree: Tree) -> bool:
+    """Whether a tree is by far the most frequent kind, two leaves compared for equality: it always has a value."""
+    leaves = (
+        isinstance(tree, Comparison)
+        and isinstance(tree.left, Literal | Call)
+        and isinstance(tree.right, Literal | Call)
+    )
+    return leaves and isinstance(tree, Comparison) and not tree.operator.orders
 
 
 def impossible_values(expression: Expression) -> Iterator[Impossible]:

@@ -2,14 +2,14 @@
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from pipeline.language.diagnostics import Problem
 from pipeline.language.expressions.syntax import UNREADABLE, Call, Function
 from pipeline.language.expressions.types import constant
 from pipeline.language.model import DecisionStage, HumanStage, ParallelStage, Route, ToolStage, Workflow, is_review
-from pipeline.language.rules.conditions import conditions
+from pipeline.language.rules.conditions import Use
 from pipeline.language.rules.rule import warning
 
 _ONLY_PASS_ON = frozenset(
@@ -19,7 +19,7 @@ _ONE_PIPE = re.compile(r"(?<!\|)\|&?(?!\|)")
 
 
 @warning("AWF102")
-def unread_review(workflow: Workflow) -> Iterator[Problem]:
+def unread_review(workflow: Workflow, uses: Sequence[Use]) -> Iterator[Problem]:
     """A review stage whose result no decision reads.
 
     ## Why is this bad?
@@ -47,7 +47,7 @@ def unread_review(workflow: Workflow) -> Iterator[Problem]:
     reviews = [stage for stage in workflow.stages if is_review(stage)]
     if not reviews:
         return
-    read = _stages_read(workflow)
+    read = _stages_read(workflow, uses)
     for stage in reviews:
         if None not in read and stage.id not in read:
             message = f'no condition reads what the review "{stage.id}" says'
@@ -55,9 +55,9 @@ def unread_review(workflow: Workflow) -> Iterator[Problem]:
             yield Problem(stage.at.span, message, help, stage.id)
 
 
-def _stages_read(workflow: Workflow) -> set[str | None]:
+def _stages_read(workflow: Workflow, uses: Sequence[Use]) -> set[str | None]:
     """The stages whose result some condition or person is shown; None stands for all of them."""
-    calls = [call for use in conditions(workflow) for call in use.expression.calls()]
+    calls = [call for use in uses for call in use.expression.calls()]
     read = {_asked(call) for call in calls if call.function not in (Function.CONTEXT, Function.VISITS)}
     for stage in workflow.stages:
         if isinstance(stage, HumanStage):
@@ -72,7 +72,7 @@ def _asked(call: Call) -> str | None:
 
 
 @warning("AWF104")
-def dead_route(workflow: Workflow) -> Iterator[Problem]:
+def dead_route(workflow: Workflow, uses: Sequence[Use]) -> Iterator[Problem]:
     """A condition that never changes anything: its way is never taken, or every way leads to the same stage.
 
     ## Why is this bad?
@@ -100,7 +100,7 @@ def dead_route(workflow: Workflow) -> Iterator[Problem]:
     settings { max_visits 5; }
     ```
     """
-    for use in conditions(workflow):
+    for use in uses:
         value = None if use.expression.always else constant(use.expression.tree)
         if value is not None:
             message = f"this condition is always {str(value).lower()}: {use.expression}"

@@ -1,7 +1,7 @@
 """Rules about conditions that can be read: what they ask about exists, and their types fit."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from pipeline.language.diagnostics import Problem
 from pipeline.language.expressions import Expression
@@ -15,8 +15,7 @@ from pipeline.language.source import Span
 _ABOUT_A_VALUE = frozenset({Function.OUTPUT, Function.EXISTS})
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """A condition where it stands."""
 
     expression: Expression
@@ -36,7 +35,7 @@ def conditions(workflow: Workflow) -> Iterator[Use]:
 
 
 @error("AWF029")
-def unknown_stage_in_condition(workflow: Workflow) -> Iterator[Problem]:
+def unknown_stage_in_condition(workflow: Workflow, uses: Sequence[Use]) -> Iterator[Problem]:
     r"""A condition asks about a stage that does not exist.
 
     ## Why is this bad?
@@ -61,7 +60,7 @@ def unknown_stage_in_condition(workflow: Workflow) -> Iterator[Problem]:
     ```
     """
     bases = {stage.response_key_base for stage in workflow.stages if isinstance(stage, LlmStage)}
-    for use in conditions(workflow):
+    for use in uses:
         for call in use.expression.calls():
             name = call.argument
             if name is None or call.function is Function.CONTEXT:
@@ -76,7 +75,7 @@ def unknown_stage_in_condition(workflow: Workflow) -> Iterator[Problem]:
 
 
 @error("AWF030")
-def type_mismatch(workflow: Workflow) -> Iterator[Problem]:
+def type_mismatch(workflow: Workflow, uses: Sequence[Use]) -> Iterator[Problem]:  # noqa: ARG001 - one signature
     r"""A condition compares or joins values whose types can never fit.
 
     ## Why is this bad?
@@ -100,13 +99,13 @@ def type_mismatch(workflow: Workflow) -> Iterator[Problem]:
     transition from="tidy" to="done"
     ```
     """
-    for use in conditions(workflow):
+    for use in uses:
         for found in mismatches(use.expression):
             yield Problem(use.span, found.message, None, use.stage, found.span)
 
 
 @error("AWF031")
-def impossible_value(workflow: Workflow) -> Iterator[Problem]:
+def impossible_value(workflow: Workflow, uses: Sequence[Use]) -> Iterator[Problem]:  # noqa: ARG001 - one signature
     r"""A condition compares an outcome or a verdict with a word that it never is.
 
     ## Why is this bad?
@@ -130,7 +129,7 @@ def impossible_value(workflow: Workflow) -> Iterator[Problem]:
     transition from="tidy" to="done"
     ```
     """
-    for use in conditions(workflow):
+    for use in uses:
         for found in impossible_values(use.expression):
             message = f'{found.function}() is never "{found.value}"'
             help = did_you_mean(found.value, found.possible) or f"it is one of {', '.join(found.possible)}"
