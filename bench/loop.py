@@ -12,15 +12,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pipeline.app.backends import Backends
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
-from pipeline.app.runs import creation, load_state, result_of, start
-from pipeline.app.wiring import Surroundings
+from pipeline.app.runs import creation, load_state, result_of
+from pipeline.app.wiring import Surroundings, services
+from pipeline.backends.process import LocalProcesses
+from pipeline.engine.fold import begin
 from pipeline.engine.records import VisitCompleted
+from pipeline.engine.run import Driver
+from pipeline.handlers.llm import LlmHandler
 from pipeline.journal.sqlite import SqliteJournal
+from pipeline.language.model import StageKind
 
 ROUNDS = (10, 100, 1000)
 ANSWER = 2_000
@@ -90,8 +96,8 @@ def _words(reviewer: str, number: int) -> str:
     return (line * (ANSWER // len(line) + 1))[:ANSWER]
 
 
-def run_loop(folder: Path, rounds: int) -> tuple[Cost, int]:
-    """Run the loop once; its cost and the number of stages."""
+def run_loop(folder: Path, rounds: int, *, summary: bool) -> tuple[Cost, int]:
+    """Run the loop once, with or without the summary that agents are given; its cost and the number of stages."""
     path = folder / "loop.awf.kdl"
     path.write_text(WORKFLOW)
     entry = Catalog(folder, folder, folder).find(path.name)
@@ -99,7 +105,13 @@ def run_loop(folder: Path, rounds: int) -> tuple[Cost, int]:
     record = creation(entry, check(entry), "bench", "bench", options, folder, time.time())
     store = folder / ".awf"
     journal = SqliteJournal(store)
-    cost = measured(lambda: asyncio.run(start(record, journal, Surroundings(store=store, environ={}))))
+    journal.create("bench", record)
+    state = begin(record)
+    made = services(state, journal, Surroundings(store=store, environ={}))
+    if not summary:
+        choose = Backends(options, LocalProcesses("bench"), {}).choose
+        made = replace(made, handlers={**made.handlers, StageKind.LLM: LlmHandler(choose, lambda _: "", lambda _: {})})
+    cost = measured(lambda: asyncio.run(Driver(state, made).drive()))
     result = result_of(load_state(journal, "bench"), journal)
     if result.status != "success":
         sys.exit(f"the loop did not succeed: {result}")
@@ -129,31 +141,36 @@ def operations(store: Path) -> list[bytes]:
     return [json.dumps(r.operations).encode() for r in records if isinstance(r, VisitCompleted)]
 
 
+def row(base: Path, rounds: int, *, summary: bool) -> float:
+    """Measure one length of the loop, print it, and give the seconds of a stage."""
+    folder = base / f"{rounds}-{summary}"
+    folder.mkdir()
+    cost, stages = run_loop(folder, rounds, summary=summary)
+    made = operations(folder / ".awf")
+    bare = floor(folder, stages, made).per(stages)
+    each, own = cost.per(stages), sum(map(len, made)) // stages
+    print(
+        f"{'summary' if summary else 'engine':<8} {rounds:>5} {stages:>7} {each.seconds * 1e3:>7.2f}"
+        f" {bare.seconds * 1e3:>7.2f} {each.seconds / bare.seconds:>6.2f} {each.cpu * 1e3:>7.2f}"
+        f" {each.written:>7} {own:>6} {each.written / own:>6.2f}"
+    )
+    return each.seconds
+
+
 def main() -> None:
     """Measure and print."""
     base = Path(tempfile.mkdtemp(prefix="awf-bench-", dir=sys.argv[1] if len(sys.argv) > 1 else None))
+    print("per stage: the engine alone, and with the summary of the run that each agent is given")
     print(
-        f"{'K':>5} {'stages':>7} {'ms':>7} {'floor':>7} {'ratio':>6} {'cpu ms':>7} {'bytes':>7} {'ops':>6} {'ratio':>6}"
+        f"{'':8} {'K':>5} {'stages':>7} {'ms':>7} {'floor':>7} {'ratio':>6} {'cpu ms':>7} {'bytes':>7} {'ops':>6} {'ratio':>6}"
     )
-    times: dict[int, float] = {}
     try:
-        for rounds in ROUNDS:
-            folder = base / str(rounds)
-            folder.mkdir()
-            cost, stages = run_loop(folder, rounds)
-            made = operations(folder / ".awf")
-            bare = floor(folder, stages, made).per(stages)
-            each, own = cost.per(stages), sum(map(len, made)) // stages
-            times[rounds] = each.seconds
-            print(
-                f"{rounds:>5} {stages:>7} {each.seconds * 1e3:>7.2f} {bare.seconds * 1e3:>7.2f}"
-                f" {each.seconds / bare.seconds:>6.2f} {each.cpu * 1e3:>7.2f} {each.written:>7} {own:>6}"
-                f" {each.written / own:>6.2f}"
-            )
-        print(f"per stage, K = {ROUNDS[-1]} against K = {ROUNDS[0]}: {times[ROUNDS[-1]] / times[ROUNDS[0]]:.2f} times")
-        store = base / str(ROUNDS[-1]) / ".awf"
+        for summary in (False, True):
+            times = [row(base, rounds, summary=summary) for rounds in ROUNDS]
+            print(f"{'':8} K = {ROUNDS[-1]} against K = {ROUNDS[0]}: {times[-1] / times[0]:.2f} times")
+        store = base / f"{ROUNDS[-1]}-False" / ".awf"
         resumed = measured(lambda: load_state(SqliteJournal(store), "bench"))
-        print(f"state of {stages} stages from the journal: {resumed.cpu:.2f} s CPU")
+        print(f"the state of that run from its journal: {resumed.cpu:.2f} s CPU")
     finally:
         shutil.rmtree(base)
 

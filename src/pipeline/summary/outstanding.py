@@ -15,7 +15,7 @@ from pipeline.engine.context import Context, Key
 from pipeline.engine.outcome import Status
 from pipeline.summary.fence import as_text
 
-_READ = 50  # reports of one stage that are looked at
+_READ = 10  # reports of one stage that are looked at
 _MOST_VISITS = 10**9  # no run comes here; a number beyond it is a mistake
 _SEVERITY = {Status.FAIL: 0, Status.PARTIAL_SUCCESS: 1}
 
