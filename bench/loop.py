@@ -5,6 +5,7 @@ floor: the same number of bare SQLite commits in the same run. Prints per stage:
 """
 
 import asyncio
+import gc
 import json
 import shutil
 import sqlite3
@@ -160,10 +161,11 @@ def row(base: Path, rounds: int, *, summary: bool) -> float:
 def main() -> None:
     """Measure and print."""
     base = Path(tempfile.mkdtemp(prefix="awf-bench-", dir=sys.argv[1] if len(sys.argv) > 1 else None))
+    gc.freeze()  # as `awf run` does
     print("per stage: the engine alone, and with the summary of the run that each agent is given")
-    print(
-        f"{'':8} {'K':>5} {'stages':>7} {'ms':>7} {'floor':>7} {'ratio':>6} {'cpu ms':>7} {'bytes':>7} {'ops':>6} {'ratio':>6}"
-    )
+    names = ("K", "stages", "ms", "floor", "ratio", "cpu ms", "bytes", "ops", "ratio")
+    widths = (5, 7, 7, 7, 6, 7, 7, 6, 6)
+    print(" " * 8, *(f"{name:>{width}}" for name, width in zip(names, widths, strict=True)))
     try:
         for summary in (False, True):
             times = [row(base, rounds, summary=summary) for rounds in ROUNDS]

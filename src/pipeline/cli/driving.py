@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -26,6 +27,7 @@ Run = Callable[[Journal, Surroundings], Coroutine[Any, Any, RunResult]]
 
 def drive(run: Run, store: Path, *, as_json: bool, log: Path | None = None) -> int:
     """Drive a run to where it stops and tell how it ended; `log` takes its events as well."""
+    gc.freeze()  # what the program itself is made of is never garbage
     with contextlib.closing(SqliteJournal(store)) as journal, _logged(log) as listeners:
         if as_json:
             result = asyncio.run(_until_stopped(run(journal, _around(store, (_print_event, *listeners), ()))))

@@ -1,11 +1,12 @@
 """What a record makes of a state. Resuming a run is folding its records and asking the machine again."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
-from pipeline.engine.context import EMPTY, Key, Operation, Set
-from pipeline.engine.outcome import Outcome
+from pipeline.engine.context import EMPTY, Context, Key, Operation, Set
+from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.policy import approving_options
 from pipeline.engine.records import (
     AnyRecord,
@@ -30,6 +31,7 @@ from pipeline.language.model import HumanStage, ParallelStage, Settings, Workflo
 from pipeline.language.source import Source
 
 REMEMBERED = 30  # visits that agents are told of one by one
+_FRESH = Progress()
 _MID_STAGE = (RunStatus.RUNNING, RunStatus.CANCELLED)
 
 
@@ -78,7 +80,7 @@ def apply(state: State, record: AnyRecord) -> State:
         case VisitStarted():
             return replace(state, progress=replace(state.progress, begun=state.progress.begun | {record.stage}))
         case AttemptFailed():
-            return _spend(_tried_again(state, record), [record.outcome])
+            return replace(_tried_again(state, record), **_spent(state, [record.outcome]))
         case BranchCompleted():
             return replace(state, progress=_branch_done(state.progress, record))
         case VisitCompleted():
@@ -119,26 +121,37 @@ def _tried_again(state: State, record: AttemptFailed) -> State:
     return replace(state, progress=replace(state.progress, failed=failed, begun=begun, retry_at=due))
 
 
+@dataclass(frozen=True, slots=True)
+class After:
+    """What a completed visit leaves, before the way on is known."""
+
+    context: Context
+    outcomes: Mapping[str, Status]
+    visits: Mapping[str, int]
+
+
 def absorb(
     state: State, outcome: Outcome, operations: tuple[Operation, ...], branches: Sequence[BranchResult]
-) -> State:
-    """What a completed visit changes, before the way on is known."""
+) -> After:
+    """What the visit at the cursor changes."""
     outcomes, visits = dict(state.outcomes), dict(state.visits)
     for branch in branches:
         outcomes[branch.stage] = branch.outcome.status
         visits[branch.stage] = branch.visit
     outcomes[state.cursor.stage] = outcome.status
     visits[state.cursor.stage] = state.cursor.visit
-    return replace(state, context=state.context.apply(operations), outcomes=outcomes, visits=visits)
+    return After(state.context.apply(operations), outcomes, visits)
 
 
 def _completed(state: State, record: VisitCompleted) -> State:
     after = absorb(state, record.outcome, unpacked(record.operations), record.branches)
-    after = _spend(after, [record.outcome, *(branch.outcome for branch in record.branches)])
     ended = record.ends is not None
     target = record.chosen.target or record.stage
     return replace(
-        after,
+        state,
+        context=after.context,
+        outcomes=after.outcomes,
+        visits=after.visits,
         status=RunStatus(record.ends) if record.ends else RunStatus.RUNNING,
         reason=record.chosen.reason if ended else "",
         cursor=state.cursor if ended else Cursor(target, after.visits.get(target, 0) + 1),
@@ -146,7 +159,8 @@ def _completed(state: State, record: VisitCompleted) -> State:
         recent=_recent(state, record),
         owed=owed_after(state, record.stage, record.option),
         repeat=False,
-        progress=Progress(),
+        progress=_FRESH,
+        **_spent(state, [record.outcome, *(branch.outcome for branch in record.branches)]),
     )
 
 
@@ -158,16 +172,15 @@ def _recent(state: State, record: VisitCompleted) -> tuple[Past, ...]:
     return (*state.recent, *done)[-REMEMBERED:]
 
 
-def _spend(state: State, outcomes: Sequence[Outcome]) -> State:
-    """Count time, tokens and money. The first outcome's time covers the others', which ran inside it."""
+def _spent(state: State, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Time, tokens and money so far. The first outcome's time covers the others', which ran inside it."""
     human = isinstance(state.stage, HumanStage)
     used = [outcome.usage for outcome in outcomes if outcome.usage is not None]
-    return replace(
-        state,
-        seconds=state.seconds + (0.0 if human else outcomes[0].duration),
-        cost_usd=state.cost_usd + sum(usage.cost_usd or 0.0 for usage in used),
-        tokens=state.tokens + sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in used),
-    )
+    return {
+        "seconds": state.seconds + (0.0 if human else outcomes[0].duration),
+        "cost_usd": state.cost_usd + sum(usage.cost_usd or 0.0 for usage in used),
+        "tokens": state.tokens + sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in used),
+    }
 
 
 def _resumed(state: State, record: RunResumed) -> State:

@@ -21,7 +21,6 @@ class Job:
     attempt: int
     state: State
     store: Path  # logs are named relative to it
-    artifacts: Path  # a directory of this attempt's own, made by whoever writes there
     tell: Callable[[dict[str, Any]], None]  # progress, for whoever watches
     keep: Callable[[str], None]  # a text to be recorded with the attempt: what its agent was given
 
@@ -34,6 +33,11 @@ class Job:
     def context(self) -> Context:
         """The context as the stage sees it."""
         return self.state.context
+
+    @property
+    def artifacts(self) -> Path:
+        """A directory of this attempt's own, made by whoever writes there."""
+        return attempt_directory(self.store, self.run_id, self.stage.id, self.visit, self.attempt)
 
     @property
     def workspace(self) -> Workspace | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pipeline.engine.context import Operation
 from pipeline.engine.environment import RunEnvironment
-from pipeline.engine.fold import absorb, owed_after
+from pipeline.engine.fold import After, absorb, owed_after
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.policy import gate_in_the_way, reached_limit, unsatisfied_gates
 from pipeline.engine.records import BranchResult, Chosen, VisitCompleted, packed
@@ -109,7 +109,7 @@ def complete(
     operations = tuple(operations)
     stage = state.stage
     after = absorb(state, outcome, operations, branches)
-    chosen, ends = _way_on(after, outcome, option)
+    chosen, ends = _way_on(state, after, outcome, option)
     return VisitCompleted(
         at=at,
         stage=stage.id,
@@ -124,23 +124,23 @@ def complete(
     )
 
 
-def _way_on(after: State, outcome: Outcome, option: str) -> tuple[Chosen, Status | None]:
-    stage = after.stage
+def _way_on(state: State, after: After, outcome: Outcome, option: str) -> tuple[Chosen, Status | None]:
+    stage = state.stage
     if isinstance(stage, ExitStage):
-        return _at_exit(after)
+        return _at_exit(state, after)
     environment = RunEnvironment(after.context, after.outcomes, after.visits)
-    taken = select(stage, outcome, after.ways.leaving(stage.id), environment, after.ways.decisions, option)
+    taken = select(stage, outcome, state.ways.leaving(stage.id), environment, state.ways.decisions, option)
     if taken.target is None:
         return Chosen(target=None, reason=taken.reason), Status.FAIL
-    owed = owed_after(after, stage.id, option)
-    if gate := gate_in_the_way(after.workflow, owed, taken.target):
+    owed = owed_after(state, stage.id, option)
+    if gate := gate_in_the_way(state.workflow, owed, taken.target):
         reason = f'"{taken.target}" needs another approval at "{gate}"'
         return Chosen(target=gate, role="re_review", reason=reason), None
     return Chosen(target=taken.target, role=taken.role, when=taken.when, reason=taken.reason), None
 
 
-def _at_exit(after: State) -> tuple[Chosen, Status | None]:
-    for gate in unsatisfied_gates(after.workflow, after.outcomes):
+def _at_exit(state: State, after: After) -> tuple[Chosen, Status | None]:
+    for gate in unsatisfied_gates(state.workflow, after.outcomes):
         status = after.outcomes.get(gate.id, "not_run")
         reason = f'the goal gate "{gate.id}" is not satisfied ({status})'
         if gate.retry_target is None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pipeline.engine.bookkeeping import stage_operations
-from pipeline.engine.context import Key, Operation, Set
+from pipeline.engine.context import Context, Key, Operation, Set
 from pipeline.engine.events import EventKind
 from pipeline.engine.fold import apply
-from pipeline.engine.handler import Handler, Job, Waiting, attempt_directory
+from pipeline.engine.handler import Handler, Job, Waiting
 from pipeline.engine.machine import Ask, FanOut, Pause, Stop, Visit, complete, crashed, decide, join_branches
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.policy import decide_retry
@@ -45,9 +45,9 @@ class Plugins(Protocol):
     """What plugins add to a run. None of these ever raises."""
 
     def operations(
-        self, stage: BaseStage, visit: int, outcome: Outcome, state: State, at: float
+        self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
     ) -> tuple[Operation, ...]:
-        """Context operations for a stage that is done."""
+        """Context operations for a stage that is done. `context` holds what the stage itself left."""
 
     def tell(self, kind: EventKind, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
         """Let everybody who listens know."""
@@ -227,7 +227,6 @@ class Driver:
 
     def _job(self, stage: BaseStage, visit: int, attempt: int, before: State | None = None) -> Job:
         state = before or self.state
-        artifacts = attempt_directory(self.services.store, state.run_id, stage.id, visit, attempt)
 
         told_at = 0.0
 
@@ -240,12 +239,12 @@ class Driver:
         def keep(text: str) -> None:
             self._kept[stage.id] = text
 
-        return Job(stage, visit, attempt, state, self.services.store, artifacts, tell, keep)
+        return Job(stage, visit, attempt, state, self.services.store, tell, keep)
 
     def _operations(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
         own = stage_operations(stage, outcome)
-        after = replace(state, context=state.context.apply(own))
-        return (*own, *self.services.plugins.operations(stage, visit, outcome, after, self._now()))
+        after = state.context.apply(own)
+        return (*own, *self.services.plugins.operations(stage, visit, outcome, after, state, self._now()))
 
     async def _saved(self, stage: BaseStage, visit: Visit) -> Iterable[Operation]:
         """Commit what a stage changed in the workspace; the commit becomes part of the checkpoint."""

@@ -25,6 +25,8 @@ class Claims:
 
 def read_claims(answer: str) -> Claims:
     """The last marker of each kind wins; what stands in code or quotes is no marker."""
+    if "[" not in answer:
+        return Claims()
     text = "\n".join(_spoken(answer))
     statuses = [_CLAIMABLE.get(_word(found["status"])) for found in _STATUS.finditer(text)]
     named = {name.upper(): value for name, value in _bracketed(text)}
@@ -51,7 +53,7 @@ def _spoken(answer: str) -> Iterator[str]:
         elif found:
             fence = found["fence"]
         elif not line.lstrip().startswith(">"):
-            yield _INLINE_CODE.sub("", line)
+            yield _INLINE_CODE.sub("", line) if "`" in line else line
 
 
 def _bracketed(text: str) -> Iterator[tuple[str, str]]:

@@ -37,6 +37,7 @@ class SqliteJournal:
         self._database: sqlite3.Connection | None = None
         self._identity: tuple[tuple[int, int], ...] = ()
         self._numbers: dict[str, int] = {}  # of runs; they never change
+        self._newest: dict[int, int] = {}  # the id of a run's last record, where this process wrote it
 
     def create(self, run_id: str, record: AnyRecord) -> None:
         check_run_id(run_id)
@@ -53,18 +54,29 @@ class SqliteJournal:
     def append(self, run_id: str, record: AnyRecord, *, attached: str = "") -> int:
         body = encode(record)
         number = self._number(run_id)
-        with self._committing() as database:
-            newest: int | None = database.execute(_NEWEST, _ids(number)).fetchone()[0]
-            if newest is None:
-                raise damaged(run_id, 1, "it is missing")
-            _insert(database, newest + 1, body, attached)
-        return newest + 1 & _SEQ
+        with told(self._path):
+            database = self._opened()
+            self._check_identity()
+            id = (self._newest.pop(number, 0) or self._last_id(run_id, number)) + 1
+            try:
+                _insert(database, id, body, attached)
+            except sqlite3.IntegrityError:  # somebody else has added to the run since
+                id = self._last_id(run_id, number) + 1
+                _insert(database, id, body, attached)
+        self._newest[number] = id
+        return id & _SEQ
+
+    def _last_id(self, run_id: str, number: int) -> int:
+        newest: int | None = self._opened().execute(_NEWEST, _ids(number)).fetchone()[0]
+        if newest is None:
+            raise damaged(run_id, 1, "it is missing")
+        return newest
 
     def attached(self, run_id: str, seq: int) -> str:
         number = self._number(run_id)
-        rows = self._rows("SELECT body FROM attachments WHERE id = ?", (_id(number, seq),))
+        rows = self._rows("SELECT attached FROM records WHERE id = ?", (_id(number, seq),))
         try:
-            return unpacked(rows[0][0]) if rows else ""
+            return unpacked(rows[0][0]) if rows and rows[0][0] is not None else ""
         except ATTACHMENT_ERRORS as error:
             raise damaged(run_id, seq, "the text attached to it cannot be read") from error
 
@@ -89,6 +101,7 @@ class SqliteJournal:
     def close(self) -> None:
         database, self._database = self._database, None
         self._numbers.clear()
+        self._newest.clear()
         if database is not None:
             with told(self._path):
                 database.close()
@@ -164,9 +177,9 @@ def _ids(number: int, after: int = 0) -> tuple[int, int]:
 
 
 def _insert(database: sqlite3.Connection, id: int, body: bytes, attached: str) -> None:
-    database.execute("INSERT INTO records VALUES (?, ?, CAST(? AS TEXT))", (id, zlib.crc32(body, id & _SEQ), body))
-    if attached:
-        database.execute("INSERT INTO attachments VALUES (?, ?)", (id, packed(attached)))
+    """One statement, and so one transaction where none is open."""
+    row = (id, zlib.crc32(body, id & _SEQ), body, packed(attached) if attached else None)
+    database.execute("INSERT INTO records VALUES (?, ?, CAST(? AS TEXT), ?)", row)
 
 
 def _entry(run_id: str, seq: int, row: tuple[Any, ...]) -> Entry:

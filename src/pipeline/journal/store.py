@@ -14,8 +14,7 @@ DATABASE = "awf.db"
 # A run's records lie side by side: the upper half of an id is the number of the run, the lower that of the record.
 _TABLES = """
 CREATE TABLE runs (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE records (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, body TEXT NOT NULL);
-CREATE TABLE attachments (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE records (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, body TEXT NOT NULL, attached BLOB);
 """
 _PAGE = 1024  # bytes; a record of 2.5 KB then writes less than half of what pages of 4 KB write
 _WAL_PAGES = 4096  # when the log is moved into the database: often enough to stay small, seldom enough to save writes

@@ -28,7 +28,10 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 def after_stage(
     stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
 ) -> Iterable[Operation]:
-    """Context operations for a stage that is done; committed with it. `context` holds what the stage itself left."""
+    """Context operations for a stage that is done; committed with it.
+
+    `context` holds what the stage itself left; `state` is the run as it was before.
+    """
 
 
 @hookspec

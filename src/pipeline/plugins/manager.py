@@ -6,7 +6,7 @@ from typing import Any
 import pluggy
 
 from pipeline.engine.agent import Backend
-from pipeline.engine.context import Append, Delete, Discard, Operation, Set
+from pipeline.engine.context import Append, Context, Delete, Discard, Operation, Set
 from pipeline.engine.events import Event, EventKind, Listener
 from pipeline.engine.handler import Handler
 from pipeline.engine.outcome import Outcome
@@ -55,10 +55,10 @@ class PluginManager:
             raise PluginError(f"an installed plugin cannot be loaded: {type(error).__name__}: {error}") from error
 
     def operations(
-        self, stage: BaseStage, visit: int, outcome: Outcome, state: State, at: float
+        self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
     ) -> tuple[Operation, ...]:
         """What plugins add to the context for a stage that is done."""
-        given = {"stage": stage, "visit": visit, "outcome": outcome, "context": state.context, "state": state, "at": at}
+        given = {"stage": stage, "visit": visit, "outcome": outcome, "context": context, "state": state, "at": at}
         gathered: list[Operation] = []
         for name, added in self._call("after_stage", state, given):
             wrong = [operation for operation in added if not isinstance(operation, Set | Delete | Append | Discard)]

@@ -1,0 +1,114 @@
+"""When the machine fails: a clear error, nothing recorded lost, the run goes on when it can."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.integration.conftest import COMMAND, Awf
+
+WORKFLOW = """workflow "W" {
+  version 2
+  start "a"
+  settings { max_visits 200; max_stages 2000 }
+  stage "a" kind="llm" auto_status=true prompt="x"
+  stage "gate" kind="decision" {
+    route when="findings() > 0" to="fix"
+    route when="true" to="end"
+  }
+  stage "fix" kind="llm" prompt="Fix it"
+  stage "end" kind="exit"
+  transition from="a" to="gate"
+  transition from="fix" to="a"
+}
+"""
+
+
+def prepared(folder: Path, rounds: int) -> Path:
+    (folder / "w.awf.kdl").write_text(WORKFLOW)
+    failing = [f"{os.urandom(2000).hex()}\n[STATUS: fail]" for _ in range(rounds)]
+    (folder / "script.json").write_text(json.dumps({"a": [*failing, "[STATUS: success]"]}))
+    return folder
+
+
+@contextmanager
+def disk(folder: Path, options: str) -> Iterator[Path]:
+    """A disk of its own, mounted with some options."""
+    if os.getuid() != 0:
+        pytest.skip("only root can mount a disk")
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"no disk can be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of one megabyte."""
+    with disk(tmp_path / "disk", "size=1m") as folder:
+        yield folder
+
+
+def test_a_full_disk_stops_the_run_and_loses_nothing(awf: Awf, tmp_path: Path, small_disk: Path) -> None:
+    """It stops before the stage it cannot record, says so, and goes on when there is room."""
+    prepared(tmp_path, 150)
+    run = ("--store", str(small_disk / ".awf"), "--json")
+    done = awf("run", "w.awf.kdl", "--run-id", "r", "--script", "script.json", *run)
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "full" in done.stderr.lower() or "space" in done.stderr.lower()
+    recorded = json.loads(awf("why", "r", *run).stdout)
+    assert recorded
+    larger = tmp_path / "larger"
+    shutil.copytree(small_disk / ".awf", larger)
+    resumed = awf("resume", "r", "--store", str(larger), "--json")
+    result = json.loads(resumed.stdout.splitlines()[-1])
+    assert (result["status"], result["path"].count("a")) == ("success", 151)
+
+
+def test_a_store_that_cannot_be_written_is_refused_at_the_start(awf: Awf, tmp_path: Path) -> None:
+    """Before anything runs, with the place named."""
+    prepared(tmp_path, 1)
+    with disk(tmp_path / "disk", "ro") as folder:
+        done = awf("run", "w.awf.kdl", "--store", str(folder / "store"), "--script", "script.json")
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert str(folder) in done.stderr
+
+
+def test_a_journal_of_a_newer_version_is_refused(awf: Awf, tmp_path: Path) -> None:
+    """With the record named, and nothing rewritten."""
+    prepared(tmp_path, 1)
+    assert awf("run", "w.awf.kdl", "--run-id", "r", "--script", "script.json", "--json").returncode == 0
+    database = sqlite3.connect(tmp_path / ".awf/awf.db")
+    database.execute("PRAGMA user_version=99")
+    database.close()
+    done = awf("resume", "r")
+    assert done.returncode == 1
+    assert "newer" in done.stderr
+
+
+def test_many_runs_at_once_in_one_store(tmp_path: Path) -> None:
+    """Fifty runs from four processes at a time all end right, each with its own path."""
+    prepared(tmp_path, 3)
+    script = 'for n in $(seq %d 4 50); do "$0" run w.awf.kdl --run-id run$n --script script.json --json | tail -1; done'
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    workers = [
+        subprocess.Popen(
+            ["sh", "-c", script % first, COMMAND], cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True
+        )
+        for first in (1, 2, 3, 4)
+    ]
+    results = [json.loads(line) for worker in workers for line in worker.communicate(timeout=300)[0].splitlines()]
+    assert sorted(result["run_id"] for result in results) == sorted(f"run{number}" for number in range(1, 51))
+    assert {(result["status"], len(result["path"])) for result in results} == {("success", 12)}
