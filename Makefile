@@ -34,6 +34,7 @@ demo: $(READY)  ## check and draw the shipped workflows
 
 bench: $(READY)  ## what is measured
 	$(BIN)/python bench/validate.py
+	$(BIN)/python bench/loop.py
 
 format: $(READY)
 	$(BIN)/ruff format .

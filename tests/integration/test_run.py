@@ -539,3 +539,12 @@ def test_a_plugin_with_a_wrong_hook_is_named(tmp_path: Path) -> None:
         )
         assert "mine" in done.stderr
         assert words in done.stderr
+
+
+def test_the_workflow_of_a_run_can_be_drawn(awf: Awf, tmp_path: Path) -> None:
+    """As it was recorded, whatever has become of the file."""
+    path = write(tmp_path, 'stage "a" kind="tool" command="true"\ntransition from="a" to="end"\n')
+    run(awf, folder=str(tmp_path))
+    drawn = awf("show", "w.awf.kdl").stdout
+    path.unlink()
+    assert awf("show", "r").stdout == drawn

@@ -21,7 +21,7 @@ COMMANDS = {
     "resume": "Take a run up again where its journal ends.",
     "run": "Run a workflow.",
     "runs": "List the runs, the newest first.",
-    "show": "Draw a workflow.",
+    "show": "Draw a workflow, or that of a run.",
     "status": "Show how a run stands, and what to do next.",
     "validate": "Check workflows and say everything that is wrong with them.",
     "why": "Tell why a run went where it went.",

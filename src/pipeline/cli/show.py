@@ -1,5 +1,6 @@
 """`awf show`: a picture of a workflow."""
 
+import contextlib
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -8,33 +9,48 @@ from pathlib import Path
 import click
 
 from pipeline.app.check import check
+from pipeline.app.runs import load_state
 from pipeline.cli import formats
 from pipeline.cli.here import catalog
+from pipeline.cli.options import store_option
 from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
+from pipeline.journal.sqlite import SqliteJournal
 from pipeline.language.model import Workflow
 
 FORMATS = ("text", "mermaid", "dot", "svg")
 
 
 @click.command("show")
-@click.argument("workflow", metavar="FILE|NAME")
+@click.argument("workflow", metavar="FILE|NAME|RUN")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
+@store_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
-def command(workflow: str, form: str, output: Path | None) -> None:
-    """Draw a workflow.
+def command(workflow: str, form: str, store: Path, output: Path | None) -> None:
+    """Draw a workflow, or the one that a run recorded.
 
     `text` is for the terminal, `mermaid` for Markdown, `dot` for Graphviz, `svg` for anything that shows pictures.
     """
-    report = check(catalog().find(workflow))
-    if report.workflow is None:
-        click.echo(formats.text([report], Style.of(sys.stderr)), err=True, nl=False)
-        raise AwfError(f'"{report.source.name}" has errors and cannot be drawn')
-    drawing = drawer(form)(report.workflow)
+    found = _recorded(workflow, store) or _checked(workflow)
+    drawing = drawer(form)(found)
     if output is None:
         click.echo(drawing, nl=not drawing.endswith("\n"))
     else:
         _write(output, drawing)
+
+
+def _recorded(run: str, store: Path) -> Workflow | None:
+    """The workflow of a run of this name, when there is one."""
+    with contextlib.closing(SqliteJournal(store)) as journal:
+        return load_state(journal, run).workflow if run in journal.runs() else None
+
+
+def _checked(workflow: str) -> Workflow:
+    report = check(catalog().find(workflow))
+    if report.workflow is None:
+        click.echo(formats.text([report], Style.of(sys.stderr)), err=True, nl=False)
+        raise AwfError(f'"{report.source.name}" has errors and cannot be drawn')
+    return report.workflow
 
 
 def drawer(form: str) -> Callable[[Workflow], str]:
