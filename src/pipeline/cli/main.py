@@ -15,6 +15,7 @@ from pipeline.language.names import did_you_mean
 # What each command is for; its module in this package has its name and holds a click command called `command`.
 COMMANDS = {
     "context": "Print what a run keeps.",
+    "demo": "Watch a run: a small project with defects, found and repaired.",
     "explain": "Print what a rule checks, why, and how to mend it.",
     "logs": "Print what a tool wrote, or an agent answered.",
     "prompt": "Print the whole text that a stage's agent received.",

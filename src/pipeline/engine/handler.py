@@ -61,7 +61,7 @@ class Waiting:
 
 def attempt_directory(store: Path, run_id: str, stage: str, visit: int, attempt: int) -> Path:
     """Where the files of an attempt are: the first in its visit's directory, a later one in one of its own below it."""
-    visited = store / "runs" / run_id / stage / str(visit)
+    visited = store.joinpath("runs", run_id, stage, str(visit))
     return visited if attempt == 1 else visited / f"attempt-{attempt}"
 
 

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pipeline.errors import AwfError
+from pipeline.errors import AwfError, ExitCode
 
 
 class WorkspaceError(AwfError):
     """A workspace could not be made, saved, merged or removed."""
+
+    exit_code = ExitCode.RUN_FAILED
 
 
 @dataclass(frozen=True, slots=True)

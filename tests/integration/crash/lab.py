@@ -177,7 +177,8 @@ def differences(folder: Path, expected: dict[str, Any], what: str) -> list[str]:
 
 def main(scenario: str, workdir: Path) -> None:
     """Run a scenario and print what came of it."""
-    calm = project(workdir / "calm")
+    template = project(workdir / "template")
+    calm = shutil.copytree(template, workdir / "calm")
     began = time.monotonic()
     code = ended(started(calm))
     took = time.monotonic() - began
@@ -187,7 +188,7 @@ def main(scenario: str, workdir: Path) -> None:
     appends = sum(1 for _ in SqliteJournal(calm / ".awf").entries(RUN)) - 1
     deaths, wrong = 0, []
     for number, how in enumerate(plan(scenario, appends, took)):
-        folder = project(workdir / f"run{number}")
+        folder = shutil.copytree(template, workdir / f"run{number}")
         if isinstance(how, int):
             killed = ended(started(folder, die_at=how, before=scenario == "before")) == -signal.SIGKILL
         else:

@@ -122,7 +122,7 @@ def test_budgets(summary: Summary, report: Report, outside: Outside, budget: int
         "review.findings": [report(f"r{n}", n, response="word\n" * 9_000) for n in range(4)],
         "human.gate.label": "Revise",
         "human.gate.feedback": "more\n" * 9_000,
-        "workspace.path": "/work/tree",
+        "workspace.path": "/repo/tree",
         **{f"k{n}": "value\n" * 9_000 for n in range(9)},
     }
     past = [Past("build", n, "fail", "broken") for n in range(1, 100)]
