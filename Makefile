@@ -27,14 +27,13 @@ layers: $(READY)  ## the direction of imports
 unit: $(READY)  ## unit and integration tests
 	$(BIN)/pytest -n auto
 
-demo: $(READY)  ## check and draw the shipped workflows
-	$(BIN)/awf workflows
-	$(BIN)/awf validate workflows
-	$(BIN)/awf show quick-dev
+demo: $(READY)  ## watch a run: a small project with defects, found and repaired
+	$(BIN)/awf demo
 
 bench: $(READY)  ## what is measured
 	$(BIN)/python bench/validate.py
 	$(BIN)/python bench/loop.py
+	$(BIN)/python bench/rounds.py
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -125,15 +125,21 @@ def run(folder: Path, found: Defects, *, stops: bool) -> Rounds:
     result = result_of(load_state(journal, "bench"), journal)
     if result.status != "success":
         sys.exit(f"the run did not succeed: {result}")
-    return _count(journal)
+    return _count(_prompts(journal), found)
 
 
-def _count(journal: SqliteJournal) -> Rounds:
+def _prompts(journal: SqliteJournal) -> list[tuple[str, str]]:
     visits = [(e.record.stage, e.seq) for e in journal.entries("bench") if isinstance(e.record, VisitCompleted)]
-    lengths = [(stage, len(journal.attached("bench", seq))) for stage, seq in visits]
-    fixes = [length for stage, length in lengths if stage == "fix"]
-    reviews = sum(stage in REVIEWERS for stage, _ in lengths)
-    return Rounds(len(fixes), reviews, sum(fixes), sum(length for _, length in lengths))
+    return [(stage, journal.attached("bench", seq)) for stage, seq in visits]
+
+
+def _count(prompts: Sequence[tuple[str, str]], found: Defects) -> Rounds:
+    fixes = [text for stage, text in prompts if stage == "fix"]
+    untold = [defect for own in found.values() for defect in own if not any(defect in text for text in fixes)]
+    if untold:
+        sys.exit(f"no fix was told of {untold[0]}")  # and the replies took it for removed
+    reviews = sum(stage in REVIEWERS for stage, _ in prompts)
+    return Rounds(len(fixes), reviews, sum(map(len, fixes)), sum(len(text) for _, text in prompts))
 
 
 def main() -> None:

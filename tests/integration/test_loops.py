@@ -181,6 +181,7 @@ def test_a_quick_loop_ends_when_check_and_reviews_are_green(loop: Loop) -> None:
         *("selfci", "reviews", "gate", "exit"),
     ]
     assert "### review_security (fail)\n**Reason:** a name can run commands" in loop.prompt("fix", 2)
+    assert all(loop.prompt(review, visit=2) for review in reviews)
     assert (loop.project / "greet.py").read_text() == "1\n"
 
 
@@ -254,7 +255,7 @@ def test_a_chain_of_reviews_goes_on_after_kill_9(loop: Loop) -> None:
     (loop.project / "chain.awf.kdl").write_text(REVIEW_CHAIN)
     script: dict[str, Any] = {
         "first": [objection("One.", "r1"), objection("Two.", "r2"), FINE],
-        "second": [objection("Three.", "r3"), {"delay": "30s", "reply": FINE}],
+        "second": [objection("Three.", "r3"), {"delay": "5m", "reply": FINE}],
         "third": [FINE, objection("Four.", "r4"), FINE],
     }
     with running(loop, "chain.awf.kdl", script) as child:
@@ -281,7 +282,7 @@ def test_findings_of_an_interrupted_chain_are_the_first_of_the_resumed_one(loop:
     """The reports from before the kill open the list of the resumed run unchanged; its own follow."""
     (loop.project / "chain.awf.kdl").write_text(REVIEW_CHAIN)
     no = objection("No.", "not yet")
-    script: dict[str, Any] = {"first": no, "second": [no, {"delay": "30s", "reply": no}], "third": FINE}
+    script: dict[str, Any] = {"first": no, "second": [no, {"delay": "5m", "reply": no}], "third": FINE}
     with running(loop, "chain.awf.kdl", script):
         before = json.loads(recorded(loop, 3))
     ended = loop.resume({"first": no, "second": no, "third": FINE})

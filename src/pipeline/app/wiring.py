@@ -78,6 +78,7 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
             goal=job.state.goal,
             workflow=job.state.workflow.name,
             past=job.state.recent,
+            untold=job.state.stages_run - len(job.state.recent),
             budget=job.state.settings.summary_budget,
             findings_path=str(findings_file(job)) if job.context.list_at(Key.FINDINGS) else "",
             extra=plugins.sections(job.stage, job.visit, job.state),

@@ -26,7 +26,7 @@ def command(directory: Path | None, *, crash: bool, keep: bool) -> int:
     """
     project = (directory or Path(tempfile.mkdtemp(prefix="awf-demo-"))).resolve()
     console = Console(highlight=False, soft_wrap=True)
-    code = Story(project, console).tell(crash=crash)
+    code = Story(project, console).tell(crash=crash, keep=keep)
     if not keep:
         shutil.rmtree(project)
         click.echo(f"{project} is removed.")

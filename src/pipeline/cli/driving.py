@@ -21,6 +21,7 @@ from pipeline.engine.ports import Journal
 from pipeline.handlers.human import People
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.observe.progress import screen
+from pipeline.observe.text import counted
 
 Run = Callable[[Journal, Surroundings], Coroutine[Any, Any, RunResult]]
 
@@ -81,7 +82,8 @@ def closing(result: RunResult) -> str:
     if result.reason:
         words += f" ({result.reason})"
     if result.outstanding:
-        words += f"\n{result.outstanding} findings are outstanding: awf context {result.run_id} review.findings"
+        left = counted(result.outstanding, "finding")
+        words += f"\n{left} outstanding: awf context {result.run_id} review.findings"
     if not result.status.final:
         words += f"\ngo on with: awf resume {result.run_id}"
     return words

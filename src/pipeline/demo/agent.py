@@ -1,4 +1,4 @@
-"""The demo's agent: reads a prompt from standard input, works in the directory it stands in, answers on standard output.
+"""The demo's agent: a prompt on standard input, work in the directory it stands in, an answer on standard output.
 
 It needs the standard library and git only, and knows nothing but its prompt: a repair is made when, and only when, the
 prompt's section of outstanding findings names what it repairs.
@@ -14,6 +14,7 @@ from pathlib import Path
 
 PAUSE = 0.05  # seconds before something is said, so that a person can follow
 FINDINGS = "## Outstanding Review Findings"
+FIX = "Fix all outstanding issues listed in the review findings"  # what follows the findings in a fix's prompt
 RUNS_CODE = {"eval", "exec", "system", "popen"}
 GIT = (
     *("git", "-c", "user.name=Demo Agent", "-c", "user.email=agent@localhost"),
@@ -141,7 +142,8 @@ def implement(_: str) -> None:
 
 def fix(prompt: str) -> None:
     """Repair what the prompt's findings name, and nothing else."""
-    named = prompt.rpartition(FINDINGS)[2]
+    _, section, after = prompt.rpartition(FINDINGS)
+    named = after.partition(FIX)[0] if section else ""
     repairs = [repair for repair in REPAIRS if re.search(repair[0], named)]
     for _, name, rewrite, title in repairs:
         path = Path(name)
@@ -225,9 +227,10 @@ def untested(path: Path, tests: str) -> Iterator[str]:
     for function in functions(path):
         if f".{function.name}(" not in tests:
             yield f"{path}:{function.lineno}: nothing tests {function.name}()"
-        elif any(isinstance(node, ast.Raise) for node in ast.walk(function)):
-            if not re.search(rf"assertRaises\(\w+\):\s+\w+\.{function.name}\(", tests):
-                yield f"{path}:{function.lineno}: no test sees {function.name}() refuse what it cannot read"
+        elif any(isinstance(node, ast.Raise) for node in ast.walk(function)) and not re.search(
+            rf"assertRaises\(\w+\):\s+\w+\.{function.name}\(", tests
+        ):
+            yield f"{path}:{function.lineno}: no test sees {function.name}() refuse what it cannot read"
 
 
 # The agent is told nothing but its prompt, so that a task is known by the words it begins with.
@@ -237,7 +240,7 @@ WORK: dict[str, Callable[[str], None]] = {
     "as the engineer who will have to maintain it": review_code,
     "as someone who wants to misuse it": review_security,
     "Review the tests of the change made for this goal": review_tests,
-    "Fix all outstanding issues listed in the review findings": fix,
+    FIX: fix,
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The demo's project: a shop's stock in a few files, with a test suite and a checker of its own, in a git repository."""
+"""The demo's project: a shop's stock in a few files, with tests and a checker of its own, in a git repository."""
 
 import os
 import shlex

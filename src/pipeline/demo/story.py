@@ -38,15 +38,17 @@ class Story:
         """Where the run is kept."""
         return self.directory / ".awf"
 
-    def tell(self, *, crash: bool) -> int:
-        """Everything, in order; the run's exit code."""
+    def tell(self, *, crash: bool, keep: bool) -> int:
+        """Everything, in order, and where to look next if the project is kept; the run's exit code."""
         began = time.monotonic()
         self._introduce()
         code = self._crashed() if crash else self._run()
         if code == ExitCode.SUCCESS:
             self._findings()
             self._changes()
-        self._next(time.monotonic() - began)
+        if keep:
+            self._next()
+        self._title(f"{time.monotonic() - began:.1f} seconds, no key, no network.", "dim")
         return code
 
     def _introduce(self) -> None:
@@ -106,13 +108,12 @@ class Story:
         for line in git(self.directory, "diff", "--no-color", "--no-ext-diff", "-U1", first).splitlines():
             self.console.print(Text(line, diff_style(line)))
 
-    def _next(self, seconds: float) -> None:
+    def _next(self) -> None:
         self._title("Where to look next")
         steps = [(f"cd {shlex.quote(str(self.directory))}", f"or add --store {self.store} to what follows"), *NEXT]
         wide = max(len(command) for command, _ in steps)
         for command, words in steps:
             self.console.print(Text.assemble((f"{command:<{wide}}", "bold"), (f"  # {words}", "dim")))
-        self._title(f"{seconds:.1f} seconds, no key, no network.", "dim")
 
     def _title(self, text: str, style: str = "bold cyan") -> None:
         self.console.print(Text(f"\n{text}", style))

@@ -32,12 +32,22 @@ def render(
     past: Sequence[Past],
     budget: int,
     findings_path: str,
+    untold: int = 0,
     extra: Sequence[str] = (),
 ) -> str:
-    """The summary, in at most `budget` characters. `past` is oldest first; `extra` holds sections of plugins."""
+    """The summary, in at most `budget` characters.
+
+    `past` is oldest first, and `untold` counts the visits before those; `extra` holds sections of plugins.
+    """
     budget = max(budget, SMALLEST_BUDGET)
     groups = outstanding(context)
-    parts = [*_goal(goal), *_history(past), *_feedback(context), *_workspace(context), *_values(context, groups)]
+    parts = [
+        *_goal(goal),
+        *_history(past, untold),
+        *_feedback(context),
+        *_workspace(context),
+        *_values(context, groups),
+    ]
     extras = [prose(text) for text in extra if fence.clean(text)]
     opening = _opening(workflow)
     needed = len(_GAP.join([opening, *(part.whole for part in (*parts, *extras))])) + len(_GAP)
@@ -77,10 +87,11 @@ def _goal(goal: str) -> Iterator[Part]:
         yield section("## Goal", [quoted("", text)], what="texts")
 
 
-def _history(past: Sequence[Past]) -> Iterator[Part]:
+def _history(past: Sequence[Past], untold: int) -> Iterator[Part]:
     if past:
         older, recent = past[:-_RECENT], past[-_RECENT:]
-        lines = [*_condensed(older), *(line(_visit(visit)) for visit in recent)]
+        before = [line(f"- {counted(untold, 'visit')} before these")] if untold else []
+        lines = [*before, *_condensed(older), *(line(_visit(visit)) for visit in recent)]
         yield section("## What has happened", lines, what="earlier entries", newest_last=True)
 
 

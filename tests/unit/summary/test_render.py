@@ -13,6 +13,7 @@ from pipeline.engine.context import Context
 from pipeline.engine.state import Past
 from pipeline.summary import fence
 from pipeline.summary.outstanding import outstanding
+from pipeline.summary.render import render
 
 Report = Callable[..., dict[str, Any]]
 Summary = Callable[..., str]
@@ -240,3 +241,10 @@ def test_a_rich_summary(summary: Summary, report: Report, snapshot: SnapshotAsse
         summary(values, goal="Dig a pond\nfor ducks", workflow="quick-dev", past=past, extra=extra, budget=4_000)
         == snapshot
     )
+
+
+def test_visits_that_are_not_told_one_by_one_are_counted() -> None:
+    """A history that is cut says by how much."""
+    past = [Past("a", 5, "success", "")]
+    told = render(Context({}), goal="g", workflow="W", past=past, budget=4000, findings_path="", untold=4)
+    assert "- 4 visits before these\n- a #5: success" in told
