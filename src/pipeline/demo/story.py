@@ -67,7 +67,7 @@ class Story:
         if not killed:
             return child.returncode
         self._title(f"kill -9 {child.pid}", "bold red")
-        self._say("The process is gone in the middle of a repair. The journal has every stage before it:")
+        self._say("The process is gone in the middle of its work. The journal has every stage before it:")
         self._awf_done("status", RUN_ID)
         return self._awf_done("resume", RUN_ID)
 

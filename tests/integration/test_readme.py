@@ -1,0 +1,55 @@
+"""What the README shows is what happens."""
+
+import re
+import shlex
+from pathlib import Path
+
+from tests.integration.conftest import Awf
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+(WORKFLOW,) = re.findall(r"```kdl\n(.*?)```", README, re.DOTALL)
+COMMANDS = [shlex.split(line, comments=True)[1:] for line in re.findall(r"^\$ (awf .*)$", README, re.MULTILINE)]
+AGENT = """#!/bin/sh
+cat > /dev/null
+echo "All is well."
+echo "[STATUS: success]"
+"""
+
+
+def test_every_command_in_the_readme_does_what_it_says(awf: Awf, tmp_path: Path) -> None:
+    """The workflow shown is run by the commands shown, with an agent that is a small program."""
+    (tmp_path / "fix.awf.kdl").write_text(WORKFLOW)
+    (tmp_path / "Makefile").write_text("check:\n\t@true\n")
+    (tmp_path / "my-agent").write_text(AGENT)
+    (tmp_path / "my-agent").chmod(0o755)
+    wrong = WORKFLOW.replace("auto_status", "auto_staus")
+    (tmp_path / "release.awf.kdl").write_text(wrong)
+    seen = {}
+    for command in COMMANDS:
+        words = [str(tmp_path / "my-agent") if word == "my-agent" else word for word in command]
+        seen[command[0]] = awf(*words)
+    assert {name: done.returncode for name, done in seen.items()} == {
+        "run": 0,
+        "status": 0,
+        "why": 0,
+        "resume": 2,  # the run is over, and says so
+        "validate": 2,
+    }
+    assert "is over (success)" in seen["resume"].stderr
+    assert 'did you mean "auto_status"?' in seen["validate"].stdout
+
+
+def test_the_replies_of_a_script_run_the_workflow_shown(awf: Awf, tmp_path: Path) -> None:
+    """Without an agent, as the README says."""
+    (tmp_path / "fix.awf.kdl").write_text(WORKFLOW)
+    (tmp_path / "Makefile").write_text("check:\n\t@true\n")
+    (tmp_path / "replies.json").write_text('{"review": ["Fine.\\n[STATUS: success]"]}')
+    assert awf("run", "fix.awf.kdl", "--script", "replies.json").returncode == 0
+
+
+def test_every_command_is_listed_in_the_readme(awf: Awf) -> None:
+    """The table names all of them."""
+    listed = set(re.findall(r"`awf (\w+)", README))
+    offered = set(re.findall(r"^  (\w+)  ", awf("--help").stdout, re.MULTILINE))
+    assert offered <= listed
