@@ -548,3 +548,15 @@ def test_the_workflow_of_a_run_can_be_drawn(awf: Awf, tmp_path: Path) -> None:
     drawn = awf("show", "w.awf.kdl").stdout
     path.unlink()
     assert awf("show", "r").stdout == drawn
+
+
+def test_the_summary_budget_is_the_calls_the_stages_or_the_workflows(awf: Awf, tmp_path: Path) -> None:
+    """Each agent's summary stays within the most specific of the three."""
+    write(tmp_path, REVIEW_LOOP.replace('stage "fix" kind="llm"', 'stage "fix" kind="llm" summary_budget=3000'))
+    script = {"rev1": ["x" * 20_000 + "\n[STATUS: fail]", "[STATUS: success]"]}
+    own = len("Fix all outstanding issues listed in the review findings below.") + 10
+    run(awf, script=script, folder=str(tmp_path))
+    assert 1500 < len(awf("prompt", "r", "fix").stdout) <= 3000 + own
+    assert len(awf("prompt", "r", "rev2", "--visit", "1").stdout) > 5000
+    awf("run", "w.awf.kdl", "--run-id", "s", "--script", "script.json", "--summary-budget", "1200")
+    assert len(awf("prompt", "s", "fix").stdout) <= 1200 + own

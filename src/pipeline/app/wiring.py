@@ -27,7 +27,7 @@ from pipeline.handlers.human import HumanHandler, People
 from pipeline.handlers.llm import LlmHandler
 from pipeline.handlers.tool import ToolHandler
 from pipeline.handlers.workspace import WorkspaceHandler
-from pipeline.language.model import StageKind
+from pipeline.language.model import LlmStage, StageKind
 from pipeline.plugins.manager import PluginManager
 from pipeline.summary.render import render
 
@@ -79,7 +79,7 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
             workflow=job.state.workflow.name,
             past=job.state.recent,
             untold=job.state.stages_run - len(job.state.recent),
-            budget=job.state.settings.summary_budget,
+            budget=_summary_budget(job),
             findings_path=str(findings_file(job)) if job.context.list_at(Key.FINDINGS) else "",
             extra=plugins.sections(job.stage, job.visit, job.state),
         )
@@ -103,6 +103,12 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
     }
     handlers.update(plugins.handlers())
     return Services(journal, handlers, plugins, clock, random.random, worktrees, around.store)
+
+
+def _summary_budget(job: Job) -> int:
+    """Characters of summary: as the run was started with, else as the stage says, else as the workflow says."""
+    of_stage = job.stage.summary_budget if isinstance(job.stage, LlmStage) else None
+    return job.state.options.get("summary_budget") or of_stage or job.state.settings.summary_budget
 
 
 def _people(state: State, present: Sequence[People]) -> list[People]:

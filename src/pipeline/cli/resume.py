@@ -38,6 +38,7 @@ def command(
     store: Path,
     log: Path | None,
     *,
+    summary_budget: int | None,
     repeat: bool,
     auto_approve: bool,
     as_json: bool,
@@ -50,7 +51,9 @@ def command(
     if adopt is not None:
         entry = catalog().find(adopt)
         adopted = (entry, check(entry))
-    options = working_options(backend, script, agent_command, answers, auto_approve=auto_approve)
+    options = working_options(
+        backend, script, agent_command, answers, summary_budget=summary_budget, auto_approve=auto_approve
+    )
     how = Resume(raised=dict(map(_limit, raised)), options=options, repeat=repeat, adopt=adopted)
 
     def work(journal: Journal, around: Surroundings) -> Coroutine[Any, Any, RunResult]:

@@ -37,6 +37,7 @@ def command(
     store: Path,
     log: Path | None,
     *,
+    summary_budget: int | None,
     auto_approve: bool,
     as_json: bool,
 ) -> int:
@@ -49,7 +50,9 @@ def command(
     report = check(entry)
     if report.diagnostics and (report.workflow is None or not as_json):
         click.echo(formats.text([report], Style.of(sys.stderr)), err=True, nl=False)
-    options = working_options(backend, script, agent_command, answers, auto_approve=auto_approve)
+    options = working_options(
+        backend, script, agent_command, answers, summary_budget=summary_budget, auto_approve=auto_approve
+    )
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     check_run_id(name)
     record = creation(entry, report, name, goal, options, Path.cwd(), time.time())

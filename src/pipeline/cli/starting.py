@@ -18,6 +18,7 @@ _OPTIONS = (
     click.option("--script", type=_FILE, help="Replies for the scripted backend."),
     click.option("--agent-command", help="The program of the command backend."),
     click.option("--answers", type=_FILE, help="Answers to human stages."),
+    click.option("--summary-budget", type=click.IntRange(1000), help="Characters about the run that agents are given."),
     click.option("--auto-approve", is_flag=True, help="Take the approving option wherever a person would be asked."),
 )
 
@@ -35,6 +36,7 @@ def working_options(
     agent_command: str | None,
     answers: Path | None,
     *,
+    summary_budget: int | None,
     auto_approve: bool,
 ) -> dict[str, Any]:
     """What was given, with the files' contents: a run is taken up again without them. Wrong files are told at once."""
@@ -43,6 +45,7 @@ def working_options(
         "script": _script(script) if script else None,
         "agent_command": shlex.split(agent_command) if agent_command else None,
         "answers": read_answers(_text(answers)) if answers else None,
+        "summary_budget": summary_budget,
         "auto_approve": auto_approve or None,
     }
     return {name: value for name, value in given.items() if value is not None}

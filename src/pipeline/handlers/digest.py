@@ -6,7 +6,7 @@ import re
 _TELLING = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
-        r"^(?:FAILED|ERROR) \S+.*$",  # pytest
+        r"^(?:FAILED|ERROR) [^(\s].*$",  # pytest
         r"^--- FAIL: .*$",  # go test
         r"^\s*(?:✕|✖|×|not ok) .*$",  # jest, mocha, TAP
         r"^(?:FAIL|ERROR): .*$",  # unittest

@@ -111,6 +111,7 @@ Condition = Annotated[Expression, BeforeValidator(_condition), PlainSerializer(l
 Flag = Annotated[bool, BeforeValidator(_auto_status)]
 Keys = Annotated[tuple[str, ...], BeforeValidator(_comma_separated)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+SummaryBudget = Annotated[int, Field(ge=1000, le=10_000_000)]
 
 
 class Element(BaseModel):
@@ -231,6 +232,7 @@ class LlmStage(BaseStage):
     goal_gate: bool = False
     response_key_base: str | None = None
     lens: str | None = None
+    summary_budget: SummaryBudget | None = None
     timeout: TimeLimit | None = None
     retry_target: str | None = None
 
@@ -320,7 +322,7 @@ class Settings(Element):
     max_stages: Count = 1000
     max_duration: TimeLimit | None = None
     max_cost_usd: Annotated[float, Field(gt=0, strict=False)] | None = None
-    summary_budget: Annotated[int, Field(ge=1000, le=10_000_000)] = 24_000
+    summary_budget: SummaryBudget = 24_000
 
 
 class Profile(Element):

@@ -14,6 +14,7 @@ from pipeline.handlers.digest import LONGEST, digest
             "FAILED tests/test_a.py::test_x - assert 1 == 2",
         ),
         ("=== 3 failed, 10 passed in 2s ===", "", "=== 3 failed, 10 passed in 2s ==="),
+        ("FAIL: test_pages (test_report.Pages)\n\nFAILED (failures=1)", "", "FAIL: test_pages (test_report.Pages)"),
         ("--- FAIL: TestThing (0.00s)", "", "--- FAIL: TestThing (0.00s)"),
         ("compiling\n", "src/a.c:3: error: missing semicolon\n", "src/a.c:3: error: missing semicolon"),
         ("ok\n", "make: *** [check] Error 1\n", "make: *** [check] Error 1"),
