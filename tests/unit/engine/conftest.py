@@ -26,6 +26,7 @@ class Machine:
     script: Script = field(default_factory=dict)
     contribute: Callable[[str, Outcome], Iterable[Operation]] = lambda *_: ()
     path: list[str] = field(default_factory=list)
+    replayed: bool = True  # whether it is checked at every point that the records alone give the same state
 
     def run(self, steps: int = 500) -> "Machine":
         """Go on until the machine stops or pauses."""
@@ -34,7 +35,7 @@ class Machine:
             if isinstance(command, Stop):
                 return self
             self.step(command)
-            assert replay(self.records) == self.state  # at every point, the records alone give the same state
+            assert not self.replayed or replay(self.records) == self.state
         return self
 
     def step(self, command: Command) -> None:

@@ -41,7 +41,7 @@ FINDERS = ("selfci", "a", "b", "c", "lint")
 
 def machine(**script: list[Answer]) -> Machine:
     record = RunCreated(at=0.0, run_id="r", file="w", source=WORKFLOW, cwd="/", version="0")
-    run = Machine(replay([record]), [record], script)
+    run = Machine(replay([record]), [record], script, replayed=False)
 
     def contribute(stage: str, outcome: Outcome) -> list[Operation]:
         found = run.state.workflow.stage(stage)
@@ -147,7 +147,7 @@ def expected(path: list[str], statuses: dict[str, list[Status]]) -> list[tuple[s
 histories = st.lists(st.sampled_from([FAIL, PARTIAL, SUCCESS]), min_size=1, max_size=14)
 
 
-@given(st.fixed_dictionaries(dict.fromkeys(("a", "b", "c"), histories)), st.integers(0, 100))
+@given(st.fixed_dictionaries(dict.fromkeys(FINDERS, histories)), st.integers(0, 100))
 @settings(max_examples=40, deadline=None)
 def test_the_findings_are_right_before_and_after_a_resume_at_any_point(
     statuses: dict[str, list[Status]], cut: int

@@ -1,0 +1,214 @@
+"""The local driver with the shipped fakes: cancellation reaches everything, and trouble stays where it is."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.engine.context import Operation
+from pipeline.engine.events import EventKind
+from pipeline.engine.fold import begin, replay
+from pipeline.engine.handler import Job, Waiting
+from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.ports import JournalError
+from pipeline.engine.records import AnyRecord, BranchCompleted, RunCreated, VisitCompleted
+from pipeline.engine.run import Driver, Services
+from pipeline.engine.state import RunStatus
+from pipeline.journal.memory import MemoryJournal
+from pipeline.language.model import StageKind
+
+SUCCESS = Outcome(status=Status.SUCCESS)
+
+
+class Quiet:
+    """Plugins that add nothing."""
+
+    def operations(self, *_: object) -> tuple[Operation, ...]:
+        return ()
+
+    def tell(self, kind: EventKind, *_: object, **data: object) -> None:
+        """Nobody listens."""
+
+
+class Clock:
+    """A clock whose waits last for ever."""
+
+    def __init__(self) -> None:
+        self.waiting = asyncio.Event()
+
+    def now(self) -> float:
+        return 0.0
+
+    async def sleep_until(self, moment: float) -> None:
+        if moment > 0:
+            self.waiting.set()
+            await asyncio.Event().wait()
+
+
+class Doing:
+    """A handler that does what it is told."""
+
+    def __init__(self, act: Callable[[Job], Any]) -> None:
+        self.act = act
+
+    async def run(self, job: Job) -> Outcome | Waiting:
+        result = self.act(job)
+        outcome: Outcome | Waiting = await result if asyncio.iscoroutine(result) else result
+        return outcome
+
+
+def driver(body: str, act: Callable[[Job], Any], clock: Clock) -> Driver:
+    source = f'workflow "W" {{\nversion 2\nstart "a"\n{body}\nstage "end" kind="exit"\n}}\n'
+    record = RunCreated(at=0.0, run_id="r", file="w", source=source, cwd="/", version="0")
+    journal = MemoryJournal()
+    journal.create("r", record)
+    handlers = dict.fromkeys(StageKind, Doing(act))
+    unused: Any = None
+    return Driver(begin(record), Services(journal, handlers, Quiet(), clock, lambda: 0.5, unused, Path("/nowhere")))
+
+
+def records(made: Driver) -> list[AnyRecord]:
+    return [entry.record for entry in made.services.journal.entries("r")]
+
+
+async def cancelled(made: Driver, ready: asyncio.Event) -> RunStatus:
+    """Drive until something waits, then cancel; the records alone must tell the same."""
+    task = asyncio.create_task(made.drive())
+    await asyncio.wait_for(ready.wait(), 10)
+    task.cancel()
+    state = await asyncio.wait_for(task, 10)
+    assert replay(records(made)) == state
+    return state.status
+
+
+def test_cancelling_reaches_a_back_off() -> None:
+    """A run that waits to try again is cancelled at once, and its failed attempt is on record."""
+
+    async def story() -> None:
+        clock = Clock()
+        body = 'stage "a" kind="tool" command="x" {\nretry max_attempts=3 delay="10s"\n}\ntransition from="a" to="end"'
+        made = driver(body, lambda _: Outcome(status=Status.FAIL), clock)
+        assert await cancelled(made, clock.waiting) is RunStatus.CANCELLED
+        assert [record.kind for record in records(made)] == ["run_created", "attempt_failed", "run_cancelled"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        'kind="human" prompt="Go?" {\noption "y" label="Yes" to="end"\noption "n" label="No" to="a"\n}',
+        'kind="tool" command="x"\ntransition from="a" to="end"',
+    ],
+)
+def test_cancelling_reaches_whatever_is_waited_for(stage: str) -> None:
+    """A person who does not answer, and a program that does not end."""
+
+    async def story() -> None:
+        asked = asyncio.Event()
+
+        async def never(_: Job) -> Outcome:
+            asked.set()
+            await asyncio.Event().wait()
+            return SUCCESS
+
+        made = driver(f'stage "a" {stage}', never, Clock())
+        assert await cancelled(made, asked) is RunStatus.CANCELLED
+
+    asyncio.run(story())
+
+
+PARALLEL = """
+stage "a" kind="parallel"%s { branch "p"; branch "q"; branch "s" }
+stage "p" kind="tool" command="x"
+stage "q" kind="tool" command="x"
+stage "s" kind="tool" command="x"
+stage "d" kind="decision" { route when="outcome(\\"q\\") == \\"fail\\"" to="end"; route when="true" to="end" }
+transition from="a" to="d"
+"""
+
+
+def test_branches_run_at_once_and_are_applied_in_the_order_of_the_file() -> None:
+    """The last to be declared finishes first, and nothing of the result depends on it."""
+
+    async def story() -> None:
+        gates = {name: asyncio.Event() for name in "pqs"}
+        gates["s"].set()
+
+        async def in_reverse(job: Job) -> Outcome:
+            name = job.stage.id
+            if name not in gates:
+                return SUCCESS
+            await gates[name].wait()
+            gates[{"s": "q", "q": "p", "p": "p"}[name]].set()
+            return Outcome(status=Status.SUCCESS, updates={"last": name})
+
+        made = driver(PARALLEL % "", in_reverse, Clock())
+        state = await asyncio.wait_for(made.drive(), 10)
+        finished = [record.branch for record in records(made) if isinstance(record, BranchCompleted)]
+        assert finished == ["s", "q", "p"]
+        assert state.context.get("last") == "s"
+
+    asyncio.run(story())
+
+
+def test_no_more_branches_run_at_once_than_allowed() -> None:
+    """`max_parallel` is honoured."""
+
+    async def story() -> None:
+        running, most = 0, 0
+
+        async def counted(_: Job) -> Outcome:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            for _turn in range(3):
+                await asyncio.sleep(0)
+            running -= 1
+            return SUCCESS
+
+        await driver(PARALLEL % " max_parallel=2", counted, Clock()).drive()
+        assert most == 2
+
+    asyncio.run(story())
+
+
+def test_one_branch_that_crashes_is_that_branchs_failure() -> None:
+    """The others are done, and the run goes on to its decision."""
+
+    def crash(job: Job) -> Outcome:
+        if job.stage.id == "q":
+            raise RuntimeError("boom")
+        return SUCCESS
+
+    made = driver(PARALLEL % "", crash, Clock())
+    state = asyncio.run(made.drive())
+    assert (state.status, state.outcomes["q"], state.outcomes["s"]) == (RunStatus.SUCCESS, Status.FAIL, Status.SUCCESS)
+    (joined,) = [record for record in records(made) if isinstance(record, VisitCompleted) and record.stage == "a"]
+    assert "RuntimeError: boom" in joined.outcome.reason
+
+
+def test_a_journal_that_cannot_be_written_stops_the_run() -> None:
+    """Nothing runs that could not be recorded, and the error is told as it is."""
+
+    class Full(MemoryJournal):
+        def append(self, run_id: str, record: AnyRecord, *, attached: str = "") -> int:  # noqa: ARG002 - the port's
+            raise JournalError("the disk is full")
+
+    made = driver('stage "a" kind="tool" command="x"\ntransition from="a" to="end"', lambda _: SUCCESS, Clock())
+    journal = Full()
+    journal.create("r", records(made)[0])
+    services = made.services
+    broken = Services(
+        journal,
+        services.handlers,
+        services.plugins,
+        services.clock,
+        services.chance,
+        services.workspaces,
+        services.store,
+    )
+    with pytest.raises(JournalError, match="the disk is full"):
+        asyncio.run(Driver(made.state, broken).drive())
