@@ -25,7 +25,7 @@ layers: $(READY)  ## the direction of imports
 	$(BIN)/lint-imports
 
 unit: $(READY)  ## unit and integration tests
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n 3  # many tests wait for processes: one more than two cores
 
 demo: $(READY)  ## watch a run: a small project with defects, found and repaired
 	$(BIN)/awf demo

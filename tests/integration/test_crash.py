@@ -11,7 +11,7 @@ import pytest
 LAB = Path(__file__).parent / "crash" / "lab.py"
 
 
-@pytest.mark.parametrize("scenario", ["before", "after", "random:1:50", "random:2:50"])
+@pytest.mark.parametrize("scenario", ["boundary", "random:1:50", "random:2:50"])
 def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path, scenario: str) -> None:
     """At every journal boundary of a run with a loop, a parallel stage, a tool and a workspace, and at random."""
     done = subprocess.run(
@@ -25,4 +25,4 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path, scenario: 
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
     assert report["wrong"] == []
-    assert report["deaths"] >= (report["appends"] if scenario in ("before", "after") else 30)
+    assert report["deaths"] >= (report["appends"] if scenario == "boundary" else 30)

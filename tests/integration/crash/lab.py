@@ -2,7 +2,7 @@
 
     python lab.py SCENARIO WORKDIR
 
-SCENARIO is `before`, `after` (SIGKILL at every journal append, just before or just after it) or `random:SEED:COUNT`.
+SCENARIO is `boundary` (SIGKILL at every journal append, before it and after it in turn) or `random:SEED:COUNT`.
 Prints one JSON object: how many deaths there were, and every difference from a run that nobody disturbed.
 """
 
@@ -190,7 +190,7 @@ def main(scenario: str, workdir: Path) -> None:
     for number, how in enumerate(plan(scenario, appends, took)):
         folder = shutil.copytree(template, workdir / f"run{number}")
         if isinstance(how, int):
-            killed = ended(started(folder, die_at=how, before=scenario == "before")) == -signal.SIGKILL
+            killed = ended(started(folder, die_at=how, before=how % 2 == 1)) == -signal.SIGKILL
         else:
             child = started(folder)
             time.sleep(how)  # the moment of death, not a way to wait for something
