@@ -7,7 +7,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from pipeline.language.durations import format_duration, parse_duration
@@ -107,7 +107,9 @@ def _comma_separated(value: object) -> object:
 
 Duration = Annotated[timedelta, BeforeValidator(_duration), PlainSerializer(format_duration)]
 TimeLimit = Annotated[timedelta, BeforeValidator(_positive_duration), PlainSerializer(format_duration)]
-Condition = Annotated[Expression, BeforeValidator(_condition), PlainSerializer(lambda expression: expression.text)]
+Condition = Annotated[
+    InstanceOf[Expression], BeforeValidator(_condition), PlainSerializer(lambda expression: expression.text)
+]
 Flag = Annotated[bool, BeforeValidator(_auto_status)]
 Keys = Annotated[tuple[str, ...], BeforeValidator(_comma_separated)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
