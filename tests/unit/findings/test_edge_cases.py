@@ -82,7 +82,7 @@ def test_edge_1_and_2_nothing_fails() -> None:
 
 
 def test_edge_3_a_review_passes_on_re_run() -> None:
-    """Edge case 3: what is resolved is not handed to the fixer again."""
+    """Edge case 3, 004-32: the fix leads back to the reviews, and what is resolved is not handed to it again."""
     run = machine(a=[FAIL, SUCCESS], b=[FAIL, FAIL, SUCCESS]).run()
     assert run.path.count("fix") == 2
     assert outstanding(run) == []
@@ -97,7 +97,7 @@ def test_edge_4_and_5_iterations_grow_and_all_reviews_run() -> None:
 
 
 def test_edge_6_resumed_in_the_middle_of_the_chain() -> None:
-    """Edge case 6: what was found before survives, and accumulation goes on."""
+    """Edge case 6, 004-18: what was found before survives, and accumulation goes on with the next iteration."""
     run = machine(a=[FAIL, SUCCESS], b=[FAIL, SUCCESS]).run(steps=2)
     assert outstanding(run) == [("a", 1)]
     again = machine(a=[FAIL, SUCCESS], b=[FAIL, SUCCESS])
