@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.backends.command import CommandBackend
-from pipeline.backends.script import load_script
-from pipeline.backends.scripted import ScriptedBackend
+from pipeline.backends.agents.command import CommandBackend
+from pipeline.backends.agents.script import load_script
+from pipeline.backends.agents.scripted import ScriptedBackend
 from pipeline.engine.agent import Backend
 from pipeline.engine.process import Processes
 from pipeline.errors import AwfError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipeline.app.backends import Backends
 from pipeline.app.people import Answers, AutoApprove, FirstOf
-from pipeline.backends.environment import agent_environment, child_environment
+from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.worktree import GitWorktrees
 from pipeline.engine.context import Key
@@ -84,16 +84,13 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
             extra=plugins.sections(job.stage, job.visit, job.state),
         )
 
-    def tool_environment(names: Collection[str]) -> Mapping[str, str]:
+    def environment(names: Collection[str]) -> Mapping[str, str]:
         return child_environment(around.environ, extra_names=names)
-
-    def for_agent(provider: str | None) -> Mapping[str, str]:
-        return agent_environment(around.environ, provider, ())
 
     workspace = WorkspaceHandler(worktrees)
     handlers: dict[StageKind, Handler] = {
-        StageKind.LLM: LlmHandler(backends.choose, summary, for_agent),
-        StageKind.TOOL: ToolHandler(processes, tool_environment, findings_file),
+        StageKind.LLM: LlmHandler(backends.choose, summary, environment),
+        StageKind.TOOL: ToolHandler(processes, environment, findings_file),
         StageKind.HUMAN: HumanHandler(FirstOf(_people(state, around.people)), clock.now),
         StageKind.DECISION: DecisionHandler(),
         StageKind.WORKSPACE_CREATE: workspace,

@@ -41,7 +41,7 @@ PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def child_environment(base: Mapping[str, str], *, extra_names: Collection[str] = ()) -> dict[str, str]:
-    """The variables a tool gets: what every program needs, and what is named.
+    """The variables a program gets: what every program needs, and what is named.
 
     A secret needs its whole name: a pattern such as `XDG_*`, ours or a given one, does not let it through.
     """
@@ -50,14 +50,8 @@ def child_environment(base: Mapping[str, str], *, extra_names: Collection[str] =
     return {name: value for name, value in base.items() if name in named or _may_pass(name, patterns)}
 
 
-def agent_environment(
-    base: Mapping[str, str], provider: str | None, extra_names: Collection[str] = ()
-) -> dict[str, str]:
-    """The variables an agent gets: those of a tool, and the keys of its own provider."""
-    return child_environment(base, extra_names=(*extra_names, *_keys(provider)))
-
-
-def _keys(provider: str | None) -> tuple[str, ...]:
+def provider_variables(provider: str | None) -> tuple[str, ...]:
+    """The names of a provider's key and address."""
     if not provider:
         return ()
     name = re.sub(r"\W", "_", provider, flags=re.ASCII).upper()

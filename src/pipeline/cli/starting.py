@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from pipeline.app.people import read_answers
-from pipeline.backends.script import load_script
+from pipeline.backends.agents.script import load_script
 from pipeline.errors import AwfError
 
 F = TypeVar("F", bound=Callable[..., Any])

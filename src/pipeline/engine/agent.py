@@ -3,7 +3,7 @@
 A backend reports what happened. Whether that is a pass or a failure of the stage is judged by the `llm` handler.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +23,14 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Session:
+    """A conversation that an agent keeps and can go on with."""
+
+    id: str
+    used: Usage | None = None  # all of it so far, where the agent counts by session and not by request
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What an agent is asked to do."""
 
@@ -38,6 +46,7 @@ class Request:
     reasoning_effort: str | None = None
     access: Access = Access.CODING
     limits: Limits = Limits()
+    session: Session | None = None  # the conversation to go on with
     env: Mapping[str, str] = field(default_factory=dict)  # filtered already
 
 
@@ -83,8 +92,8 @@ class Result:
     status: AgentStatus
     text: str = ""
     error: AgentError | None = None
-    usage: Usage | None = None
-    session: str | None = None
+    usage: Usage | None = None  # of this request alone
+    session: Session | None = None  # None where the agent cannot go on with it
     exit_code: int | None = None
     argv: tuple[str, ...] = ()
     version: str = ""
@@ -94,11 +103,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class AgentEvent:
-    """Something an agent did while it ran."""
+    """Something an agent did while it ran. A text is a whole line, message or field, never a piece of one."""
 
     kind: Literal["started", "text", "tool_start", "tool_end", "usage", "retry", "warning"]
     text: str = ""
-    usage: Usage | None = None
+    usage: Usage | None = None  # of the request so far
 
 
 Emit = Callable[[AgentEvent], None]
@@ -108,5 +117,9 @@ class Backend(Protocol):
     """Runs an agent. Cancelling the task that awaits `run` must stop every process it started."""
 
     name: str
+
+    def variables(self, provider: str | None) -> Collection[str]:
+        """The names of the variables it needs besides those that every program gets: its key, its own directories."""
+        ...
 
     async def run(self, request: Request, emit: Emit) -> Result: ...

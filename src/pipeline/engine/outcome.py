@@ -63,9 +63,27 @@ class Usage(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    input_tokens: int | None = None
+    input_tokens: int | None = None  # those read from a cache among them
     output_tokens: int | None = None
     cost_usd: float | None = None
+
+    def plus(self, other: "Usage | None") -> "Usage":
+        """Both together; what only one of them knows is that one's."""
+        return self if other is None else self._with(other, 1)
+
+    def since(self, earlier: "Usage | None") -> "Usage":
+        """What was added to `earlier` to come to this: a program that goes on with a session tells its whole sum."""
+        return self if earlier is None else self._with(earlier, -1)
+
+    def _with(self, other: "Usage", sign: int) -> "Usage":
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in Usage.model_fields}
+        return Usage(**{name: _sum(own, its, sign) for name, (own, its) in pairs.items()})
+
+
+def _sum(own: float | None, other: float | None, sign: int) -> Any:
+    if own is None:
+        return other if sign > 0 else None
+    return max(own + sign * (other or 0), 0)
 
 
 class Outcome(BaseModel):

@@ -1,9 +1,9 @@
 """Agent stages: a prompt in, an answer out, and an honest reading of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from pipeline.engine.agent import AgentEvent, AgentStatus, Backend, Limits, Request, Result
+from pipeline.engine.agent import AgentEvent, AgentStatus, Backend, ErrorKind, Limits, Request, Result, Session
 from pipeline.engine.handler import Job
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Source, Status, Usage
 from pipeline.handlers.markers import Claims, read_claims
@@ -23,7 +23,7 @@ with one of these lines, outside any code block:
 
 Summary = Callable[[Job], str]
 ChooseBackend = Callable[[LlmStage, str | None], Backend]
-AgentEnvironment = Callable[[str | None], Mapping[str, str]]
+AgentEnvironment = Callable[[Collection[str]], Mapping[str, str]]
 
 
 class LlmHandler:
@@ -39,10 +39,11 @@ class LlmHandler:
         assert isinstance(stage, LlmStage)  # noqa: S101 - the registry sees to it
         prompt = self._prompt(job, stage)
         job.keep(prompt)
-        outcome = await self._asked(job, stage, prompt)
+        outcome, session = await self._asked(job, stage, prompt)
         if outcome.failure is not None and outcome.failure.kind is FailureClass.PROTOCOL:
-            second = await self._asked(job, stage, prompt + RESTATED)
-            return _with_usage(second, outcome.usage)
+            again = RESTATED if session else prompt + RESTATED
+            second, _ = await self._asked(job, stage, again, session)
+            return second.model_copy(update={"usage": _both(outcome.usage, second.usage)})
         return outcome
 
     def _prompt(self, job: Job, stage: LlmStage) -> str:
@@ -51,7 +52,9 @@ class LlmHandler:
         summary = self._summary(job)
         return f"{summary.strip()}\n\n{own}\n" if summary.strip() else f"{own}\n"
 
-    async def _asked(self, job: Job, stage: LlmStage, prompt: str) -> Outcome:
+    async def _asked(
+        self, job: Job, stage: LlmStage, prompt: str, session: Session | None = None
+    ) -> tuple[Outcome, Session | None]:
         choice = choose_model(stage, job.state.workflow.models)
         backend = self._backend(stage, choice.provider)
         request = Request(
@@ -67,21 +70,25 @@ class LlmHandler:
             reasoning_effort=choice.reasoning_effort,
             access=stage.access,
             limits=Limits(timeout=stage.timeout.total_seconds() if stage.timeout else None),
-            env=self._environment(choice.provider),
+            session=session,
+            env=self._environment(backend.variables(choice.provider)),
         )
         result = await backend.run(request, lambda event: job.tell(_told(event)))
-        return judge(stage, result).model_copy(update={"backend": backend.name})
+        return judge(stage, result).model_copy(update={"backend": backend.name}), result.session
+
+
+def _both(first: Usage | None, second: Usage | None) -> Usage | None:
+    return first if second is None else second.plus(first)
 
 
 def judge(stage: LlmStage, result: Result) -> Outcome:
     """What an agent's result means for its stage."""
     if result.outcome is not None:
         return _scripted(result.outcome)
+    if _is_empty(result):
+        return _outcome(result, Status.RETRY, "the agent answered nothing", FailureClass.AGENT)
     if result.status is not AgentStatus.OK:
         return _agent_failed(result)
-    if not result.text.strip():
-        words = "the agent answered nothing"
-        return _outcome(result, Status.RETRY, words, FailureClass.AGENT)
     claims = read_claims(result.text)
     if not stage.auto_status:
         return _claiming(_outcome(result, Status.SUCCESS), claims)
@@ -89,6 +96,12 @@ def judge(stage: LlmStage, result: Result) -> Outcome:
         return _outcome(result, Status.FAIL, "the review gave no status", FailureClass.PROTOCOL)
     reason = claims.reason if claims.status is not Status.SUCCESS else ""
     return _claiming(_outcome(result, claims.status, reason, source=Source.MARKER), claims)
+
+
+def _is_empty(result: Result) -> bool:
+    if result.error is not None:
+        return result.error.kind is ErrorKind.EMPTY
+    return result.status is AgentStatus.OK and not result.text.strip()
 
 
 def _agent_failed(result: Result) -> Outcome:
@@ -129,20 +142,6 @@ def _scripted(given: Mapping[str, Any]) -> Outcome:
         preferred_next=str(given.get("preferred_next") or given.get("next") or ""),
         usage=Usage(**usage) if usage else None,
     )
-
-
-def _with_usage(outcome: Outcome, earlier: Usage | None) -> Outcome:
-    """The outcome of a second request with the first one's usage added."""
-    if earlier is None:
-        return outcome
-    own = outcome.usage or Usage()
-    names = Usage.model_fields
-    summed = {name: _sum(getattr(earlier, name), getattr(own, name)) for name in names}
-    return outcome.model_copy(update={"usage": Usage(**summed)})
-
-
-def _sum(first: float | None, second: float | None) -> Any:
-    return second if first is None else first + (second or 0)
 
 
 def _told(event: AgentEvent) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.backends.environment import PROVIDER_KEYS, agent_environment, child_environment
+from pipeline.backends.environment import PROVIDER_KEYS, child_environment, provider_variables
 
 SECRETS = (
     "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN ANTHROPIC_OAUTH_TOKEN CLAUDE_CODE_OAUTH_TOKEN OPENAI_API_KEY CODEX_API_KEY "
@@ -17,6 +17,11 @@ NEEDED = (
     "SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS "
     "HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy"
 )
+
+
+def agent_environment(given: dict[str, str], provider: str | None, more: tuple[str, ...] = ()) -> dict[str, str]:
+    """What an agent of a provider gets."""
+    return child_environment(given, extra_names=(*provider_variables(provider), *more))
 
 
 def base(names: str) -> dict[str, str]:
@@ -68,4 +73,4 @@ def test_a_provider_that_is_not_known_has_its_key_by_custom() -> None:
 
 def test_no_provider_has_no_keys() -> None:
     """An agent whose provider is not known gets what a tool gets, and what is named."""
-    assert agent_environment(base(f"{SECRETS} PATH"), None, ["MY_TOKEN"]) == base("PATH MY_TOKEN")
+    assert agent_environment(base(f"{SECRETS} PATH"), None, ("MY_TOKEN",)) == base("PATH MY_TOKEN")

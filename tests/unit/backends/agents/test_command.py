@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.backends.command import CommandBackend
+from pipeline.backends.agents.command import CommandBackend
 from pipeline.engine.agent import AgentEvent, AgentStatus, ErrorKind, Limits, Request, Result
 
-from .conftest import PATH, Bench
+from tests.unit.backends.conftest import PATH, Bench
 
 
 def ask(bench: Bench, *argv: str, events: list[AgentEvent] | None = None, **options: Any) -> Result:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.backends.script import Reply, Script, load_script, parse_script
+from pipeline.backends.agents.script import Reply, Script, load_script, parse_script
 from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, Emit, ErrorKind, Limits, Request, Result
 
 __all__ = ["Reply", "Script", "ScriptedBackend", "load_script", "parse_script"]
@@ -17,6 +17,11 @@ class ScriptedBackend:
 
     def __init__(self, script: Script | Mapping[str, object]) -> None:
         self._script = script if isinstance(script, Script) else parse_script(script)
+
+    def variables(self, provider: str | None) -> tuple[str, ...]:
+        """None: it starts no program."""
+        del provider
+        return ()
 
     async def run(self, request: Request, emit: Emit) -> Result:
         """Wait, write and answer as the script says."""

@@ -1,0 +1,1 @@
+"""Agents behind the `Backend` port: one module for each."""
