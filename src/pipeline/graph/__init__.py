@@ -1,1 +1,1 @@
-"""A workflow as a graph: what can be reached from where, and how it is drawn. Only here is networkx imported."""
+"""A workflow as a graph: what can be reached from where, and how it is drawn. Only drawing needs networkx."""

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 
-import networkx as nx
-
+from pipeline.graph.walk import Ways, cycles, reached, turned
 from pipeline.language.edges import Role, edges
 from pipeline.language.model import ExitStage, Workflow
 from pipeline.language.names import nearest
@@ -14,10 +12,10 @@ from pipeline.language.names import nearest
 
 @dataclass(frozen=True)
 class Graph:
-    """Stages as nodes. `flow` holds the ways the cursor goes; a parallel stage's branches hang beside it."""
+    """Stages as nodes, joined by the ways the cursor goes; a parallel stage's branches hang beside them."""
 
     workflow: Workflow
-    flow: "nx.DiGraph[str]"
+    ways: Ways
     branches: Mapping[str, tuple[str, ...]]  # of each parallel stage
 
     @cached_property
@@ -39,30 +37,27 @@ class Graph:
         """The stages a run can come to from its start."""
         start = _meant(self.workflow.start, self.workflow.by_id)
         if not start:
-            return frozenset(self.flow)  # told by the rule about the start
-        walked = {start, *nx.descendants(self.flow, start)}
+            return frozenset(self.ways)  # told by the rule about the start
+        walked = reached(self.ways, [start])
         return frozenset(walked.union(*(self.branches.get(stage, ()) for stage in walked & self.branches.keys())))
 
     @cached_property
     def can_exit(self) -> frozenset[str]:
         """The stages from which some exit can be reached."""
-        return frozenset(chain.from_iterable(nx.bfs_layers(self.flow.reverse(copy=False), list(self.exits))))
+        return frozenset(reached(turned(self.ways), self.exits))
 
     @cached_property
     def loops(self) -> tuple[tuple[str, ...], ...]:
         """The groups of stages that lie on cycles together, each in the order of the file."""
         order = {stage.id: index for index, stage in enumerate(self.workflow.stages)}
-        components = nx.strongly_connected_components(self.flow)
-        looping = (c for c in components if len(c) > 1 or self.flow.has_edge(*[next(iter(c))] * 2))
-        ordered = (tuple(sorted(component, key=order.__getitem__)) for component in looping)
+        ordered = (tuple(sorted(cycle, key=order.__getitem__)) for cycle in cycles(self.ways))
         return tuple(sorted(ordered, key=lambda loop: order[loop[0]]))
 
 
 def build(workflow: Workflow) -> Graph:
     """The graph of a workflow, also of one with errors: a mistyped target counts as the stage that was meant."""
     ids = workflow.by_id
-    flow: nx.DiGraph[str] = nx.DiGraph()
-    flow.add_nodes_from(ids)
+    ways: dict[str, dict[str, None]] = {name: {} for name in ids}
     branches: dict[str, list[str]] = {}
     for edge in edges(workflow):
         source, target = (_meant(name, ids) for name in (edge.source, edge.target))
@@ -71,8 +66,9 @@ def build(workflow: Workflow) -> Graph:
         if edge.role is Role.BRANCH:
             branches.setdefault(source, []).append(target)
         else:
-            flow.add_edge(source, target)
-    return Graph(workflow, flow, {stage: tuple(names) for stage, names in branches.items()})
+            ways[source][target] = None
+    led = {name: tuple(targets) for name, targets in ways.items()}
+    return Graph(workflow, led, {stage: tuple(names) for stage, names in branches.items()})
 
 
 def _meant(name: str, ids: Mapping[str, object]) -> str | None:

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-import networkx as nx
-
 from pipeline.graph.build import Graph
+from pipeline.graph.walk import cycles, gatekeepers, reached, within
 from pipeline.language.diagnostics import Problem
 from pipeline.language.edges import edges
 from pipeline.language.expressions.syntax import Function
@@ -109,7 +108,7 @@ def dead_end(graph: Graph) -> Iterator[Problem]:
     for stage in graph.workflow.stages:
         inside = stage.id in graph.owners or stage.id not in graph.reachable
         if not inside and stage.id not in graph.can_exit:
-            leaves = graph.flow.out_degree(stage.id)
+            leaves = graph.ways[stage.id]
             how = "no exit can be reached" if leaves else "no way leads on"
             yield Problem(stage.at.span, f'from stage "{stage.id}" {how}', "lead a transition from it", stage.id)
 
@@ -151,8 +150,8 @@ def unbounded_loop(graph: Graph) -> Iterator[Problem]:
         if edge.when and any(call.function is Function.VISITS for call in edge.when.calls())
     }
     for loop in graph.loops:
-        alone = [name for name in loop if not isinstance(workflow.by_id[name], HumanStage)]
-        if counted.isdisjoint(loop) and not nx.is_directed_acyclic_graph(graph.flow.subgraph(alone)):
+        alone = {name for name in loop if not isinstance(workflow.by_id[name], HumanStage)}
+        if counted.isdisjoint(loop) and any(cycles(within(graph.ways, alone))):
             stage = workflow.by_id[loop[0]]
             visits = workflow.settings.max_visits
             message = f"the loop over {_listing(loop)} has no bound but the default of {visits} visits to a stage"
@@ -252,7 +251,7 @@ def bypassed_gate(graph: Graph) -> Iterator[Problem]:
     """
     workflow = graph.workflow
     gates = [stage for stage in workflow.stages if isinstance(stage, LlmStage | ToolStage) and stage.goal_gate]
-    if not gates or workflow.start not in graph.flow:
+    if not gates or workflow.start not in graph.ways:
         return
     passed = _always_passed(graph)
     for stage in gates:
@@ -265,17 +264,16 @@ def bypassed_gate(graph: Graph) -> Iterator[Problem]:
 
 def _always_passed(graph: Graph) -> dict[str, set[str]]:
     """For each exit in reach, the stages that every way from the start to it goes through."""
-    above = nx.immediate_dominators(graph.flow, graph.workflow.start)
-    return {name: set(_up(name, above)) for name in graph.reachable.intersection(graph.exits)}
+    above = gatekeepers(graph.ways, graph.workflow.start)
+    return {name: set(_up(name, above)) for name in graph.exits if name in above}
 
 
-def _up(name: str, above: Mapping[str, str | None]) -> Iterator[str]:
+def _up(name: str, above: Mapping[str, str]) -> Iterator[str]:
     """A stage and everything above it in a tree."""
-    at: str | None = name
-    while at is not None:
-        yield at
-        parent = above.get(at)
-        at = parent if parent != at else None
+    while (parent := above[name]) != name:
+        yield name
+        name = parent
+    yield name
 
 
 def _where(graph: Graph, stage: str) -> frozenset[str]:
@@ -287,8 +285,7 @@ def _after_findings(graph: Graph) -> set[str]:
     """The stages that some review or tool stage leads to."""
     finders = (s.id for s in graph.workflow.stages if isinstance(s, ToolStage) or is_review(s))
     places = set(chain.from_iterable(_where(graph, finder) for finder in finders))
-    following = set(chain.from_iterable(graph.flow.successors(place) for place in places))
-    return set(chain.from_iterable(nx.bfs_layers(graph.flow, list(following)))) if following else set()
+    return reached(graph.ways, chain.from_iterable(graph.ways[place] for place in places))
 
 
 def _listing(names: tuple[str, ...]) -> str:

@@ -7,8 +7,16 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, PlainSerializer, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetPydanticSchema,
+    PlainSerializer,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError, core_schema
 
 from pipeline.language.durations import format_duration, parse_duration
 from pipeline.language.expressions import Expression, ExpressionError, parse_expression
@@ -107,9 +115,10 @@ def _comma_separated(value: object) -> object:
 
 Duration = Annotated[timedelta, BeforeValidator(_duration), PlainSerializer(format_duration)]
 TimeLimit = Annotated[timedelta, BeforeValidator(_positive_duration), PlainSerializer(format_duration)]
-Condition = Annotated[
-    InstanceOf[Expression], BeforeValidator(_condition), PlainSerializer(lambda expression: expression.text)
-]
+_CONDITION = core_schema.no_info_plain_validator_function(
+    _condition, serialization=core_schema.plain_serializer_function_ser_schema(lambda expression: expression.text)
+)
+Condition = Annotated[Expression, GetPydanticSchema(lambda _source, _handler: _CONDITION)]  # its fields are no model
 Flag = Annotated[bool, BeforeValidator(_auto_status)]
 Keys = Annotated[tuple[str, ...], BeforeValidator(_comma_separated)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
