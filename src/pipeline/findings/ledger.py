@@ -1,0 +1,155 @@
+"""The findings of a store: a fold over events. Whoever has the same events has the same ledger."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pipeline.errors import AwfError
+from pipeline.findings.events import (
+    AnyEvent,
+    Assessed,
+    Decided,
+    Edited,
+    Linked,
+    Missed,
+    Named,
+    Raised,
+    Seen,
+    Tried,
+    Turned,
+    Unlinked,
+)
+from pipeline.findings.model import Change, Finding, FindingId, Observed, PassId, State
+from pipeline.findings.passes import Pass
+
+MERGED = "duplicate_of"
+EDITED = "edited"  # the key of `ext` that lists the fields a person changed
+
+
+class Ledger:
+    """All findings and passes, in the order in which they came."""
+
+    def __init__(self, events: Iterable[AnyEvent] = ()) -> None:
+        self.findings: dict[FindingId, Finding] = {}
+        self.passes: dict[PassId, Pass] = {}
+        self.names: dict[str, FindingId] = {}  # signatures and aliases
+        for event in events:
+            self.apply(event)
+
+    def __iter__(self) -> Iterator[Finding]:
+        """The findings that stand for themselves; one merged into another is shown with that."""
+        return (finding for finding in self.findings.values() if not merged_into(finding))
+
+    def find(self, name: str) -> Finding | None:
+        """A finding by its id, the beginning of it, its number, its signature or any alias."""
+        if name in self.names:
+            return self.findings[self.names[name]]
+        if name.removeprefix("#").isdecimal():
+            number = int(name.removeprefix("#"))
+            return next((finding for finding in self.findings.values() if finding.number == number), None)
+        close = [finding for id, finding in self.findings.items() if id.startswith((name, f"fnd_{name}"))]
+        return close[0] if len(close) == 1 else None
+
+    def apply(self, event: AnyEvent) -> None:
+        """Take one more event in."""
+        match event:
+            case Assessed():
+                self.passes[event.assessment.id] = event.assessment
+            case Raised():
+                self._raise(event)
+            case _:
+                self._put(_after(self._known(event.id), event))
+
+    def _raise(self, event: Raised) -> None:
+        finding = event.finding
+        if finding.id in self.findings:  # two processes raised it at once
+            known = self.findings[finding.id]
+            self._put(known.model_copy(update={"votes": known.votes + finding.votes, "updated_at": event.at}))
+            return
+        change = Change(at=event.at, what="raised", state=finding.state, pass_id=finding.pass_id)
+        update = {"number": len(self.findings) + 1, "history": (*finding.history, change)}
+        self._put(finding.model_copy(update=update))
+
+    def _put(self, finding: Finding) -> None:
+        self.findings[finding.id] = finding
+        for name in (finding.id, finding.signature, *finding.aliases):
+            self.names.setdefault(name, finding.id)
+
+    def _known(self, id: FindingId) -> Finding:
+        if id not in self.findings:
+            raise AwfError(f"the ledger speaks of finding {id}, which was never raised")
+        return self.findings[id]
+
+
+def merged_into(finding: Finding) -> str:
+    """The finding that another was merged into; nothing for one that stands for itself."""
+    return next((link.to for link in finding.links if link.kind == MERGED), "")
+
+
+def _after(finding: Finding, event: AnyEvent) -> Finding:
+    """A finding after an event about it."""
+    match event:
+        case Seen():
+            return _seen(finding, event)
+        case Missed():
+            return _told(finding, event.at, "absent", pass_id=event.pass_id).model_copy(
+                update={"observed": Observed.ABSENT, "absent_passes": finding.absent_passes + 1}
+            )
+        case Turned():
+            turned = {"state": event.state, "suppression": event.suppression if event.state.dismissed else None}
+            told = _told(finding, event.at, "state", event.state, event.by, event.note, event.pass_id)
+            return told.model_copy(update=turned)
+        case Tried():
+            told = _told(finding, event.at, "attempt", by=event.attempt.by, note=event.attempt.outcome)
+            return told.model_copy(update={"attempts": (*finding.attempts, event.attempt)})
+        case Decided():
+            told = _told(finding, event.at, "decision", by=event.decision.by, note=event.decision.action)
+            return told.model_copy(update={"decisions": (*finding.decisions, event.decision)})
+        case Linked():
+            told = _told(finding, event.at, "linked", note=f"{event.link.kind} {event.link.to}")
+            return told.model_copy(update={"links": (*finding.links, event.link)})
+        case Unlinked():
+            links = tuple(link for link in finding.links if (link.kind, link.to) != (event.link.kind, event.link.to))
+            told = _told(finding, event.at, "unlinked", note=f"{event.link.kind} {event.link.to}")
+            return told.model_copy(update={"links": links})
+        case Named():
+            aliases = finding.aliases if event.alias in finding.aliases else (*finding.aliases, event.alias)
+            return finding.model_copy(update={"aliases": aliases})
+        case Edited():
+            return _edited(finding, event)
+        case _:
+            raise AwfError(f"an event of the kind {event.kind} is not about one finding")
+
+
+def _seen(finding: Finding, event: Seen) -> Finding:
+    told = _told(
+        finding, event.at, "seen", note=event.note or f"{event.observed}, {event.strength}", pass_id=event.pass_id
+    )
+    kept = set(finding.ext.get(EDITED, ()))
+    changes = {name: value for name, value in event.changes.items() if name not in kept}
+    update: dict[str, Any] = {
+        "observed": event.observed,
+        "strength": event.strength,
+        "pass_id": PassId(event.pass_id),
+        "votes": (*finding.votes, *event.votes),
+        "absent_passes": 0,
+    }
+    return _with(told.model_copy(update=update), changes)
+
+
+def _edited(finding: Finding, event: Edited) -> Finding:
+    told = _told(finding, event.at, "edited", by=event.by, note=event.note or ", ".join(sorted(event.changes)))
+    edited = sorted({*finding.ext.get(EDITED, ()), *event.changes})
+    return _with(told, {**event.changes, "ext": {**finding.ext, EDITED: edited}})
+
+
+def _with(finding: Finding, changes: dict[str, Any]) -> Finding:
+    if not changes:
+        return finding
+    return Finding.model_validate({**{name: getattr(finding, name) for name in Finding.model_fields}, **changes})
+
+
+def _told(
+    finding: Finding, at: str, what: str, state: State | None = None, by: str = "", note: str = "", pass_id: str = ""
+) -> Finding:
+    change = Change(at=at, what=what, state=state, by=by, note=note, pass_id=pass_id)
+    return finding.model_copy(update={"history": (*finding.history, change), "updated_at": at})

@@ -1,0 +1,291 @@
+"""One finding, whatever format it came in: what is claimed, by whom, on what evidence, and what became of it.
+
+A finding is never changed: every event gives a new one. Votes, evidence and history only grow.
+"""
+
+from enum import StrEnum
+from typing import Any, NewType
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FindingId = NewType("FindingId", str)
+PassId = NewType("PassId", str)
+
+
+class Severity(StrEnum):
+    """How bad it is, worst first."""
+
+    CRITICAL = "critical"  # breakage, a hole, lost data: must be fixed before merging
+    HIGH = "high"  # likely met in normal use
+    MEDIUM = "medium"  # an edge case, a slowness, a trap
+    LOW = "low"  # narrow and minor
+    INFO = "info"  # to be known, not to be fixed
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst."""
+        return _SEVERITIES.index(self)
+
+
+_SEVERITIES = tuple(Severity)
+
+
+class Category(StrEnum):
+    """What kind of defect it is."""
+
+    BUG = "bug"
+    SECURITY = "security"
+    PERFORMANCE = "performance"
+    CONCURRENCY = "concurrency"
+    API_CONTRACT = "api-contract"
+    DATA_LOSS = "data-loss"
+    TEST_GAP = "test-gap"
+    DOCS_GAP = "docs-gap"
+    BUILD_RELEASE = "build-release"
+    MAINTAINABILITY = "maintainability"
+    PRODUCT = "product"
+    REQUIREMENT = "requirement"
+
+
+class State(StrEnum):
+    """What became of a finding. A claim that it is fixed is not yet a fix."""
+
+    OPEN = "open"
+    REOPENED = "reopened"  # it was gone and came back, or a claimed fix did not hold
+    FIX_CLAIMED = "fix_claimed"  # somebody says so; nobody has looked
+    VERIFIED_FIXED = "verified_fixed"  # a fresh look, or a person, confirmed it
+    FALSE_POSITIVE = "false_positive"
+    WONT_FIX = "wont_fix"
+    UNCERTAIN = "uncertain"  # it could not be confirmed or refuted
+
+    @property
+    def active(self) -> bool:
+        """Whether it still counts against the code."""
+        return self in (State.OPEN, State.REOPENED, State.UNCERTAIN)
+
+    @property
+    def dismissed(self) -> bool:
+        """Whether somebody decided that nothing is to be done."""
+        return self in (State.FALSE_POSITIVE, State.WONT_FIX)
+
+
+class Observed(StrEnum):
+    """How a finding stood in the last pass that covered it."""
+
+    NEW = "new"
+    UNCHANGED = "unchanged"
+    UPDATED = "updated"  # the same defect, told differently
+    MOVED = "moved"  # the same defect on another line or in another file
+    ABSENT = "absent"  # its place was reviewed, and nobody reported it: that alone is no proof
+
+
+class Gate(StrEnum):
+    """Whether a finding keeps the change from shipping."""
+
+    MUST = "must"
+    SUGGEST = "suggest"
+
+
+class AutofixClass(StrEnum):
+    """How a fix may be made, least careful first."""
+
+    SAFE_AUTO = "safe_auto"  # local and certain
+    GATED_AUTO = "gated_auto"  # concrete, but it changes behaviour
+    MANUAL = "manual"  # it needs a decision about the design
+    ADVISORY = "advisory"  # nothing to fix: for the report
+
+
+class Owner(StrEnum):
+    """Who acts on a finding next."""
+
+    REVIEW_FIXER = "review-fixer"
+    DOWNSTREAM_RESOLVER = "downstream-resolver"
+    HUMAN = "human"
+    RELEASE = "release"
+
+
+class Lens(StrEnum):
+    """Which kind of assessment a finding comes from."""
+
+    CODE_REVIEW = "code-review"
+    QA = "qa"
+    PM = "pm"
+
+
+class Strength(StrEnum):
+    """How surely a finding of this pass is one that was known, surest first."""
+
+    EXACT = "exact"  # the same signature, alias or tool's own id
+    MAPPED = "mapped"  # the same text where git says the line went
+    CONTENT = "content"  # the same text, and no other like it
+    FUZZY = "fuzzy"  # close by, with much the same surroundings
+    JUDGED = "judged"  # somebody was asked
+
+
+class Actor(StrEnum):
+    """Who changed a finding's state."""
+
+    USER = "user"
+    FINISH_TASK = "finish-task"
+    REVALIDATE = "revalidate"
+    ORCHESTRATOR = "orchestrator"
+
+
+class Value(BaseModel):
+    """A part of a finding: frozen, and closed to names it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Confidence(Value):
+    """How well the evidence supports the claim, from 0 to 100, and as its source said it."""
+
+    value: int = Field(ge=0, le=100)
+    scale: str = ""  # anchor, fraction, word, or that of a tool
+    native: float | str | None = None
+
+
+class Location(Value):
+    """Where a defect is. Lines count from 1; `end` is inclusive."""
+
+    path: str
+    start: int | None = None
+    end: int | None = None
+    symbol: str = ""
+
+
+class Evidence(Value):
+    """What supports a claim: lines of a file, or a text that names none."""
+
+    path: str = ""
+    start: int | None = None
+    end: int | None = None
+    symbol: str = ""
+    quote: str = ""  # verbatim, at most 240 characters
+    raw: str = ""  # as its source wrote it
+
+
+class Vote(Value):
+    """What one reviewer said of a finding. Votes are kept apart: together they would say what nobody said."""
+
+    reviewer: str
+    pass_id: str = ""
+    stage: str = ""
+    run: str = ""
+    title: str = ""
+    severity: Severity
+    confidence: int
+    autofix_class: AutofixClass
+    owner: Owner
+    action: str = ""  # what the reviewer would do: apply, defer, skip or acknowledge
+    input_id: str = ""  # `<reviewer>#<n>` of the pass
+
+
+class Attempt(Value):
+    """A try to fix a finding."""
+
+    run: str = ""
+    round: int = 0
+    by: str = ""
+    what: str = ""
+    outcome: str = ""  # claimed, not_fixed, wrong, regressed, verified
+
+
+class Decision(Value):
+    """What somebody decided to do about a finding. To defer or skip leaves it open."""
+
+    at: str
+    action: str  # apply, defer, skip, acknowledge
+    by: str = ""
+    reason: str = ""
+    ref: str = ""  # a ticket
+
+
+class Suppression(Value):
+    """Why a finding is not shown, and for how long. It holds for the text that was dismissed, not for another."""
+
+    kind: str = "external"  # or inSource
+    reason: str = ""
+    by: str = ""
+    expires: str = ""  # an ISO date; never when empty
+    digest: str = ""  # of the evidence that was dismissed
+
+
+class Link(Value):
+    """How a finding stands to another."""
+
+    kind: str  # duplicate_of, caused_by, split_from, related
+    to: str
+    note: str = ""
+
+
+class Change(Value):
+    """One line of a finding's history."""
+
+    at: str
+    what: str  # raised, seen, absent, state, attempt, decision, edited, merged, split, linked
+    state: State | None = None  # what it became, where that changed
+    by: str = ""
+    note: str = ""
+    pass_id: str = ""
+
+
+class GateDecision(Value):
+    """Whether a finding gates, and who said so."""
+
+    value: Gate = Gate.SUGGEST
+    by: str = "policy"
+    policy: str = "default"
+
+
+class Finding(Value):
+    """One defect with its identity, its provenance and its history."""
+
+    id: FindingId
+    number: int = 0  # stable within the store: what people and agents call it by
+    signature: str
+    fingerprints: dict[str, str] = Field(default_factory=dict)  # `name/vN` to value
+    aliases: tuple[str, ...] = ()  # every other name it was ever given
+    title: str
+    plain_title: str = ""
+    impact: str = ""
+    fix: str | None = None
+    reproduction: str | None = None
+    min_fix_scope: str | None = None
+    regression_tests: tuple[str, ...] = ()
+    category: Category
+    severity: Severity
+    confidence: Confidence
+    gate: GateDecision = GateDecision()
+    autofix_class: AutofixClass = AutofixClass.MANUAL
+    owner: Owner = Owner.HUMAN
+    requires_verification: bool = False
+    pre_existing: bool = False
+    system_breaking: bool = False
+    locations: tuple[Location, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    votes: tuple[Vote, ...] = ()
+    sources: tuple[str, ...] = ()
+    lens: Lens = Lens.CODE_REVIEW
+    scope: str = ""
+    task: str = ""
+    agreement: int = 1  # independent reviewers that said so
+    state: State = State.OPEN
+    observed: Observed = Observed.NEW
+    strength: Strength | None = None  # of its last match
+    late: bool = False  # on lines that an earlier pass had covered unchanged
+    pass_id: PassId  # the pass that raised it or saw it last
+    absent_passes: int = 0  # in a row
+    created_at: str
+    updated_at: str
+    attempts: tuple[Attempt, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    suppression: Suppression | None = None
+    links: tuple[Link, ...] = ()
+    history: tuple[Change, ...] = ()
+    ext: dict[str, Any] = Field(default_factory=dict)  # what a format said that has no place here, by format
+
+    @property
+    def place(self) -> Location | None:
+        """Where it is first of all."""
+        return self.locations[0] if self.locations else None

@@ -1,0 +1,89 @@
+"""One assessment: who was asked, what became of every item they returned, and what it came to."""
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import Field
+
+from pipeline.findings.claims import Returned
+from pipeline.findings.model import PassId, Value
+
+
+class Disposition(StrEnum):
+    """What became of a raw item. Every item has exactly one."""
+
+    SURVIVING = "surviving"  # it is a finding of this pass, the first of its group
+    MERGED = "merged"  # into another
+    DEMOTED = "demoted"  # to a note beside the findings
+    SUPPRESSED = "suppressed"  # known and dismissed
+    FILTERED = "filtered"  # not confident enough, or a validator refused it
+    REJECTED = "rejected"  # it could not be read, or points outside
+
+
+class Entry(Value):
+    """The fate of one raw item."""
+
+    input_id: str
+    disposition: Disposition
+    reason: str
+    into: str = ""  # the input or finding it became part of
+    title: str = ""
+
+
+class Coverage(Value):
+    """Who answered, and what they could not say."""
+
+    reviewers: dict[str, Returned] = Field(default_factory=dict)
+    problems: dict[str, str] = Field(default_factory=dict)  # by reviewer
+    residual_risks: tuple[str, ...] = ()
+    testing_gaps: tuple[str, ...] = ()
+    paths: tuple[str, ...] | None = None  # what was looked at; None is everything
+
+    @property
+    def complete(self) -> bool:
+        """Whether everybody who was asked gave an answer that can be read."""
+        return all(status in (Returned.RETURNED, Returned.EMPTY) for status in self.reviewers.values())
+
+
+class Pattern(Value):
+    """Something done well that is worth spreading. It is never a finding."""
+
+    id: str
+    name: str
+    location: str = ""
+    rationale: str = ""
+    destination: str = ""
+
+
+class ReviewerVerdict(Value):
+    """What a reviewer says of the whole."""
+
+    reviewer: str
+    verdict: str  # SHIP, SHIP-WITH-TICKETS or BLOCK
+    argument: str = ""
+
+
+class Pass(Value):
+    """One assessment pass. It is written once and never changed."""
+
+    id: PassId
+    started_at: str
+    skill: str = "code-review"  # or full-review
+    task: str = ""
+    branch: str = ""
+    base: str = ""
+    head: str = ""  # the commit at the start
+    round: int = 1
+    caller: str = ""
+    mode: Literal["full", "quick", "verify"] = "full"
+    scope: str = "changeset"
+    target: str = ""
+    run: str = ""
+    stage: str = ""
+    visit: int = 0
+    coverage: Coverage = Coverage()
+    entries: tuple[Entry, ...] = ()
+    finding_ids: tuple[str, ...] = ()  # those raised or seen in it
+    patterns: tuple[Pattern, ...] = ()
+    reviewer_verdicts: tuple[ReviewerVerdict, ...] = ()
+    ext: dict[str, Any] = Field(default_factory=dict)

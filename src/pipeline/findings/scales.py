@@ -1,0 +1,176 @@
+"""The scales of the formats, one table each. What a coarse scale cannot say is kept beside it, never guessed."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pipeline.findings.model import AutofixClass, Category, Confidence, Owner, Severity, State
+
+P_LEVEL: Mapping[Severity, str] = MappingProxyType(
+    {
+        Severity.CRITICAL: "P0",
+        Severity.HIGH: "P1",
+        Severity.MEDIUM: "P2",
+        Severity.LOW: "P3",
+        Severity.INFO: "P3",
+    }
+)
+VERDICT_SEVERITY: Mapping[Severity, str] = MappingProxyType(
+    {
+        Severity.CRITICAL: "Blocker",
+        Severity.HIGH: "High",
+        Severity.MEDIUM: "Medium",
+        Severity.LOW: "Low",
+        Severity.INFO: "Info",
+    }
+)
+RECORD_SEVERITY: Mapping[Severity, str] = MappingProxyType(
+    {severity: ("low" if severity is Severity.INFO else str(severity)) for severity in Severity}
+)
+SARIF_LEVEL: Mapping[Severity, str] = MappingProxyType(
+    {
+        Severity.CRITICAL: "error",
+        Severity.HIGH: "error",
+        Severity.MEDIUM: "warning",
+        Severity.LOW: "note",
+        Severity.INFO: "note",
+    }
+)
+SECURITY_SEVERITY: Mapping[Severity, str] = MappingProxyType(
+    {
+        Severity.CRITICAL: "9.5",
+        Severity.HIGH: "8.0",
+        Severity.MEDIUM: "5.5",
+        Severity.LOW: "2.0",
+        Severity.INFO: "0.1",
+    }
+)
+RDJSON_SEVERITY: Mapping[Severity, str] = MappingProxyType(
+    {
+        Severity.CRITICAL: "ERROR",
+        Severity.HIGH: "ERROR",
+        Severity.MEDIUM: "WARNING",
+        Severity.LOW: "INFO",
+        Severity.INFO: "INFO",
+    }
+)
+VERDICT_STATUS: Mapping[State, str] = MappingProxyType(
+    {
+        State.OPEN: "open",
+        State.REOPENED: "reopened",
+        State.FIX_CLAIMED: "fixed",
+        State.VERIFIED_FIXED: "verified",
+        State.FALSE_POSITIVE: "wont_fix",
+        State.WONT_FIX: "wont_fix",
+        State.UNCERTAIN: "open",
+    }
+)
+RECORD_STATUS: Mapping[State, str] = MappingProxyType(
+    {
+        State.OPEN: "open",
+        State.REOPENED: "open",
+        State.FIX_CLAIMED: "uncertain",
+        State.VERIFIED_FIXED: "fixed",
+        State.FALSE_POSITIVE: "false-positive",
+        State.WONT_FIX: "wont-fix",
+        State.UNCERTAIN: "uncertain",
+    }
+)
+ANCHORS = (0, 25, 50, 75, 100)
+_WORDS = {"high": 75, "medium": 50, "low": 25}
+_FRACTIONS = {100: 1.0, 75: 0.75, 50: 0.6, 25: 0.5}
+_BANDS = ((0.9, 100), (0.75, 75), (0.6, 50), (0.5, 25))
+
+CATEGORY_OF: Mapping[str, Category] = MappingProxyType(
+    {
+        "correctness": Category.BUG,
+        "adversarial": Category.BUG,
+        "reliability": Category.BUG,
+        "security": Category.SECURITY,
+        "performance": Category.PERFORMANCE,
+        "api-contract": Category.API_CONTRACT,
+        "api-patterns": Category.API_CONTRACT,
+        "data-migrations": Category.DATA_LOSS,
+        "testing": Category.TEST_GAP,
+        "qa": Category.TEST_GAP,
+        "docs": Category.DOCS_GAP,
+        "maintainability": Category.MAINTAINABILITY,
+        "project-standards": Category.MAINTAINABILITY,
+        "simplify": Category.MAINTAINABILITY,
+        "ci": Category.BUILD_RELEASE,
+        "deployment": Category.BUILD_RELEASE,
+        "pm": Category.PRODUCT,
+        "plan": Category.REQUIREMENT,
+        "races": Category.CONCURRENCY,
+        "julik-races": Category.CONCURRENCY,
+    }
+)
+CATEGORY_LABEL: Mapping[Category, str] = MappingProxyType(
+    {
+        Category.BUG: "Bug",
+        Category.SECURITY: "Security",
+        Category.PERFORMANCE: "Performance",
+        Category.CONCURRENCY: "Concurrency",
+        Category.API_CONTRACT: "Design / API",
+        Category.DATA_LOSS: "Data loss",
+        Category.TEST_GAP: "Coverage",
+        Category.DOCS_GAP: "Doc",
+        Category.BUILD_RELEASE: "Build / release",
+        Category.MAINTAINABILITY: "Maintainability / Style",
+        Category.PRODUCT: "Product",
+        Category.REQUIREMENT: "Requirement",
+    }
+)
+
+
+def of_anchor(anchor: int) -> Confidence:
+    """A reviewer's anchor."""
+    return Confidence(value=anchor, scale="anchor", native=anchor)
+
+
+def of_word(word: str) -> Confidence:
+    """A word."""
+    return Confidence(value=_WORDS[word], scale="word", native=word)
+
+
+def of_fraction(fraction: float) -> Confidence:
+    """A number from 0.50 to 1.00; one below is as good as none."""
+    value = next((anchor for least, anchor in _BANDS if fraction >= least), 0)
+    return Confidence(value=value, scale="fraction", native=fraction)
+
+
+def anchor_of(confidence: Confidence) -> int:
+    """The anchor at or below a confidence."""
+    return max(anchor for anchor in ANCHORS if anchor <= confidence.value)
+
+
+def word_of(confidence: Confidence) -> str:
+    """A confidence as a word; the one its source used, if it did."""
+    if confidence.scale == "word" and isinstance(confidence.native, str):
+        return confidence.native
+    return {100: "high", 75: "high", 50: "medium"}.get(anchor_of(confidence), "low")
+
+
+def fraction_of(confidence: Confidence) -> float:
+    """A confidence from 0.50 to 1.00; the number its source gave, if it did."""
+    if confidence.scale == "fraction" and isinstance(confidence.native, float):
+        return confidence.native
+    return _FRACTIONS.get(anchor_of(confidence), 0.5)
+
+
+def category_of(source: str) -> Category:
+    """The category of what a reviewer, a domain or a stage finds, where it does not say."""
+    name = source.lower()
+    if name in CATEGORY_OF:
+        return CATEGORY_OF[name]
+    if name in set(Category):
+        return Category(name)
+    return next((category for word, category in CATEGORY_OF.items() if word in name.split("-")), Category.BUG)
+
+
+def handling(fix: str | None, severity: Severity) -> tuple[AutofixClass, Owner]:
+    """Class and owner where a source gives none. A safe fix is never assumed."""
+    if severity is Severity.INFO:
+        return AutofixClass.ADVISORY, Owner.HUMAN
+    if fix and severity.rank >= Severity.MEDIUM.rank:
+        return AutofixClass.GATED_AUTO, Owner.DOWNSTREAM_RESOLVER
+    return AutofixClass.MANUAL, Owner.HUMAN
