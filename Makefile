@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+AGENTS := .agents
 
-.PHONY: test lint types layers unit demo bench lock format clean
+.PHONY: test lint types layers unit test-agents demo bench lock format clean
 
 test: lint types layers unit  ## all that must hold
 
@@ -27,6 +28,17 @@ layers: $(READY)  ## the direction of imports
 unit: $(READY)  ## unit and integration tests
 	$(BIN)/pytest -n 3  # many tests wait for processes: one more than two cores
 
+$(AGENTS)/.ready: pyproject.toml tests/agents/install.py tests/agents/package.json
+	$(PYTHON) -m venv $(AGENTS)/venv
+	$(AGENTS)/venv/bin/python -m pip install --quiet --upgrade "pip>=25.1"  # the first that knows groups
+	$(AGENTS)/venv/bin/python -m pip install --quiet --no-deps --group real-agents
+	$(AGENTS)/venv/bin/python tests/agents/install.py $(AGENTS)
+	touch $(AGENTS)/.ready
+
+test-agents: $(READY) $(AGENTS)/.ready  ## the real agents against a model on loopback; installs about 1.5 GB
+	PATH="$(CURDIR)/$(AGENTS)/bin:$$PATH" AWF_REQUIRED_AGENTS="claude codex gemini opencode pi" \
+	  $(BIN)/pytest -n 2 tests/agents
+
 demo: $(READY)  ## watch a run: a small project with defects, found and repaired
 	$(BIN)/awf demo
 
@@ -45,4 +57,4 @@ lock: $(READY)  ## choose versions anew
 	  --no-emit-find-links --no-annotate --no-header --group dev --output-file requirements-dev.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(AGENTS) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -453,14 +453,6 @@ def test_a_run_id_stays_inside_the_store(awf: Awf, tmp_path: Path, name: str) ->
     assert done.returncode == (2 if name else 0)
 
 
-def test_an_agent_must_be_chosen(awf: Awf, tmp_path: Path) -> None:
-    """The scripted one is never chosen silently."""
-    write(tmp_path, 'stage "a" kind="llm" prompt="x"\ntransition from="a" to="end"\n')
-    done = awf("run", "w.awf.kdl", "--json")
-    assert result(done)["status"] == "fail"
-    assert "no agent is chosen" in result(done)["reason"]
-
-
 def test_a_command_can_be_the_agent(awf: Awf, tmp_path: Path) -> None:
     """Prompt on standard input, answer on standard output."""
     write(tmp_path, 'stage "a" kind="llm" prompt="Say $goal"\ntransition from="a" to="end"\n')

@@ -8,6 +8,7 @@ from typing import Any
 from pipeline import __version__
 from pipeline.app.catalog import Entry
 from pipeline.app.check import Report
+from pipeline.app.secrecy import options_without_secrets, without_secrets
 from pipeline.app.wiring import Surroundings, process_label, services
 from pipeline.backends.sweep import kill_labelled
 from pipeline.engine.context import Key
@@ -115,10 +116,12 @@ def _read_prompt(entry: Entry, path: str) -> str:
 
 async def start(record: RunCreated, journal: Journal, around: Surroundings) -> RunResult:
     """Begin a run and drive it until it stops."""
+    record = without_secrets(around.redactor, record)
     with journal.own(record.run_id):
         state = begin(record)
+        made = services(state, journal, around)  # refuses a run without an agent, before it is recorded
         journal.create(record.run_id, record)
-        return await _drive(state, services(state, journal, around), EventKind.RUN_STARTED)
+        return await _drive(state, made, EventKind.RUN_STARTED)
 
 
 async def resume(run_id: str, how: Resume, journal: Journal, around: Surroundings) -> RunResult:
@@ -127,15 +130,16 @@ async def resume(run_id: str, how: Resume, journal: Journal, around: Surrounding
         state = load_state(journal, run_id)
         if state.status.final:
             raise AwfError(f"run {run_id} is over ({state.status}): {state.reason}")
+        options = options_without_secrets(around.redactor, dict(how.options))
         kill_labelled(
             process_label(around.store, run_id)
         )  # whatever a killed process left running would work beside its repetition
-        made = services(replace(state, options={**state.options, **how.options}), journal, around)
+        made = services(replace(state, options={**state.options, **options}), journal, around)
         state = _adopted(state, how, made)
         record = RunResumed(
             at=made.clock.now(),
             raised=raised_settings(state, how.raised),
-            options=dict(how.options),
+            options=options,
             repeat=how.repeat,
             torn=await _restored(state, made),
         )
@@ -157,12 +161,13 @@ def _adopted(state: State, how: Resume, made: Services) -> State:
     entry, report = how.adopt
     if report.workflow is None:
         raise AwfError(f'"{report.source.name}" has errors and cannot be adopted')
-    record = WorkflowAdopted(
+    found = WorkflowAdopted(
         at=made.clock.now(),
         file=report.source.name,
         source=report.source.text,
         prompts=prompt_texts(entry, report.workflow),
     )
+    record = without_secrets(made.redactor, found)
     after = apply(state, record)  # refuses a workflow in which the run's place is gone, before it is recorded
     made.journal.append(state.run_id, record)
     return after

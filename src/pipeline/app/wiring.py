@@ -5,11 +5,13 @@ import random
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
 from pipeline.app.backends import Backends
 from pipeline.app.people import Answers, AutoApprove, FirstOf
+from pipeline.app.settings import NOTHING_SET, Settings
 from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.worktree import GitWorktrees
@@ -17,6 +19,7 @@ from pipeline.engine.context import Key
 from pipeline.engine.events import Listener
 from pipeline.engine.handler import Handler, Job
 from pipeline.engine.ports import Journal
+from pipeline.engine.redaction import Redactor, redactor_of
 from pipeline.engine.run import Services
 from pipeline.engine.state import State
 from pipeline.findings import accumulate
@@ -24,7 +27,7 @@ from pipeline.findings.file import FindingsFile
 from pipeline.handlers.decision import DecisionHandler
 from pipeline.handlers.exit import ExitHandler
 from pipeline.handlers.human import HumanHandler, People
-from pipeline.handlers.llm import LlmHandler
+from pipeline.handlers.llm import Defaults, LlmHandler
 from pipeline.handlers.tool import ToolHandler
 from pipeline.handlers.workspace import WorkspaceHandler
 from pipeline.language.model import LlmStage, StageKind
@@ -44,12 +47,18 @@ class SystemClock:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a run stands on: the store, the environment, who listens, and who may be asked."""
+    """What a run stands on: the store, the environment, who listens, who may be asked, and the settings."""
 
     store: Path
     environ: Mapping[str, str]
     listeners: tuple[Listener, ...] = ()
     people: tuple[People, ...] = ()
+    settings: Settings = NOTHING_SET
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """What keeps the secrets of the environment out of all that is written and shown."""
+        return redactor_of(self.environ)
 
 
 def process_label(store: Path, run_id: str) -> str:
@@ -60,12 +69,15 @@ def process_label(store: Path, run_id: str) -> str:
 def services(state: State, journal: Journal, around: Surroundings) -> Services:
     """Everything the driver of one run needs."""
     clock = SystemClock()
-    plugins = PluginManager(clock.now, around.listeners)
+    plugins = PluginManager(clock.now, around.listeners, around.redactor)
     plugins.register(accumulate, "findings.accumulate")
     plugins.load_installed()
-    processes = LocalProcesses(label=process_label(around.store, state.run_id))
+    label = process_label(around.store, state.run_id)
+    processes = LocalProcesses(label=label, redactor=around.redactor)
     worktrees = GitWorktrees(around.store / "worktrees", dict(around.environ))
-    backends = Backends(state.options, processes, plugins.backends())
+    backends = Backends(state.options, processes, plugins.backends(), around.settings, around.environ, label)
+    if not state.stages_run:
+        backends.check(state.workflow)  # a missing agent is told before the first stage, not when it is reached
 
     findings = FindingsFile(around.store.absolute() / "runs" / state.run_id / "findings.json")
 
@@ -85,11 +97,11 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
         )
 
     def environment(names: Collection[str]) -> Mapping[str, str]:
-        return child_environment(around.environ, extra_names=names)
+        return child_environment(around.environ, extra_names=(*names, *around.settings.environment))
 
     workspace = WorkspaceHandler(worktrees)
     handlers: dict[StageKind, Handler] = {
-        StageKind.LLM: LlmHandler(backends.choose, summary, environment),
+        StageKind.LLM: LlmHandler(backends.choose, summary, environment, _defaults(around.settings)),
         StageKind.TOOL: ToolHandler(processes, environment, findings_file),
         StageKind.HUMAN: HumanHandler(FirstOf(_people(state, around.people)), clock.now),
         StageKind.DECISION: DecisionHandler(),
@@ -99,7 +111,13 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
         StageKind.EXIT: ExitHandler(),
     }
     handlers.update(plugins.handlers())
-    return Services(journal, handlers, plugins, clock, random.random, worktrees, around.store)
+    return Services(journal, handlers, plugins, clock, random.random, worktrees, around.store, around.redactor)
+
+
+def _defaults(settings: Settings) -> Defaults:
+    limits = settings.limits
+    usual = Defaults()
+    return Defaults(settings.model_choice, limits.timeout or usual.timeout, limits.idle or usual.idle)
 
 
 def _summary_budget(job: Job) -> int:

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from fnmatch import fnmatchcase
 from types import MappingProxyType
+
+from pipeline.engine.secret import SECRET_NAMES, matches
 
 _ALLOWED = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_*", "TERM", "TMPDIR", "TZ", "XDG_*"),
@@ -11,10 +12,7 @@ _ALLOWED = (
     *("GIT_SSL_CAINFO", "PIP_CERT", "CARGO_HTTP_CAINFO", "NIX_SSL_CERT_FILE"),
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
 )
-_SECRET = (
-    *("*_API_KEY", "*_SECRET", "*_SECRET_*", "*_TOKEN", "*_PASSWORD", "*_CREDENTIAL*", "AWS_*", "AZURE_*", "TWINE_*"),
-    *("DATABASE_URL", "SSH_AUTH_SOCK", "CLAUDE_CODE_MESSAGING_*"),
-)
+_SECRET = (*SECRET_NAMES, "AWS_*", "AZURE_*", "TWINE_*", "SSH_AUTH_SOCK", "CLAUDE_CODE_MESSAGING_*")
 _REDIRECTING = ("*_BASE_URL",)  # in a tool it would turn the user's own test suite to another host
 _OUTER_AGENT = ("CLAUDECODE", "CLAUDE_CODE_*", "AI_AGENT", "OPENCODE", "GEMINI_CLI", "CODEX_*SANDBOX*")
 _NEVER = (*_SECRET, *_REDIRECTING, *_OUTER_AGENT)
@@ -59,8 +57,4 @@ def provider_variables(provider: str | None) -> tuple[str, ...]:
 
 
 def _may_pass(name: str, patterns: Iterable[str]) -> bool:
-    return _matches(name, patterns) and not _matches(name.upper(), _NEVER)
-
-
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return matches(name, patterns) and not matches(name.upper(), _NEVER)

@@ -1,4 +1,7 @@
-"""Programs on this machine. Whatever happens, nothing that a program started is left when `run` returns or raises."""
+"""Programs on this machine. Whatever happens, nothing that a program started is left when `run` returns or raises.
+
+What a program writes is kept and handed on without the secrets in it.
+"""
 
 import asyncio
 import errno
@@ -14,16 +17,18 @@ from typing import IO
 
 from pipeline.backends import sweep
 from pipeline.backends.child import Child
-from pipeline.backends.spool import Lines, Spool
+from pipeline.backends.spool import Lines, Redacted, Spool
 from pipeline.engine.process import Command, Ending, Finished, OnLine
+from pipeline.engine.redaction import PATTERNS_ONLY, Redactor
 
 
 class LocalProcesses:
     """Runs programs here. Each carries `label` in its marker, by which `sweep.kill_labelled` finds what was left."""
 
-    def __init__(self, label: str, grace: float = 5.0) -> None:
+    def __init__(self, label: str, grace: float = 5.0, redactor: Redactor = PATTERNS_ONLY) -> None:
         self._label = label
         self._grace = grace
+        self._redactor = redactor
 
     async def run(self, command: Command, on_line: OnLine | None = None) -> Finished:
         """Run a program to its end; a command that cannot be run is an ending too."""
@@ -33,11 +38,13 @@ class LocalProcesses:
         with _spool(command, "stdout") as out, _spool(command, "stderr") as err:
             program = _start(command, token)
             if isinstance(program, str):
-                return _finished(out, err, Ending.SPAWN_ERROR, message=program)
-            child = Child(program, (out.write, lines.feed) if on_line else (out.write,), (err.write,))
-            ending, code = await self._see_through(command, child, token)
+                return _finished(out, err, Ending.SPAWN_ERROR, message=self._redactor.text(program))
+            sinks = (out.write, lines.feed) if on_line else (out.write,)
+            with Redacted(self._redactor, *sinks) as said, Redacted(self._redactor, err.write) as complained:
+                child = Child(program, (said.feed,), (complained.feed,))
+                ending, code = await self._see_through(command, child, token)
             lines.finish()
-            return _finished(out, err, *_judge(ending, code), duration=child.duration)
+            return _finished(out, err, *how_it_ended(ending, code), duration=child.duration)
 
     async def _see_through(self, command: Command, child: Child, token: str) -> tuple[Ending, int | None]:
         try:
@@ -57,10 +64,10 @@ class LocalProcesses:
             return ending
         finally:
             grace = 0.0 if child.exited else self._grace
-            await _to_the_end(partial(sweep.stop, child.pid, token, grace))
+            await to_the_end(partial(sweep.stop, child.pid, token, grace))
 
 
-async def _to_the_end(stop: Callable[[], None]) -> None:
+async def to_the_end(stop: Callable[[], None]) -> None:
     """Run `stop` in a thread of its own until it is done; a cancellation that comes meanwhile is raised afterwards.
 
     A task would not do: whoever cancels every task of the loop would cancel it too.
@@ -145,7 +152,8 @@ def _words(error: OSError) -> str:
             return error.strerror or str(error)
 
 
-def _judge(ending: Ending, code: int | None) -> tuple[Ending, int | None, str]:
+def how_it_ended(ending: Ending, code: int | None) -> tuple[Ending, int | None, str]:
+    """An ending with the exit code, or the signal that somebody else sent."""
     if ending is not Ending.EXITED:
         return ending, None, ""
     if code is not None and code < 0:

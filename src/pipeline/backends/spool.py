@@ -1,13 +1,19 @@
-"""What a program writes: kept whole on disk up to a limit, in memory only its last lines and the line being read."""
+"""What a program writes: kept on disk up to a limit, in memory only its last lines and the line being read.
+
+Secrets are taken out before anything is kept or handed on.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pipeline.engine.redaction import Redactor, open_key
+
 TAIL_LINES = 30
 TAIL_BYTES = 4096
 LONGEST_LINE = 8 * 1024 * 1024
+LONGEST_HELD = 64 * 1024  # bytes held back for the sake of a line or a private key that does not end
 _CONTINUATION = bytes(range(0x80, 0xC0))  # a cut through a character leaves these at the front
 
 
@@ -92,3 +98,53 @@ class Lines:
         line = b"[a line of %d bytes was skipped]" % self._length if skipped else b"".join(self._parts)
         self._parts, self._length = [], 0
         self._on_line(line)
+
+
+class Redacted:
+    """Takes the secrets out of what it is fed and hands on the rest, whole lines at a time.
+
+    A line that does not end is handed on but for its end, in which a secret may have begun; a private key that does not
+    end is handed on as a mark, again and again.
+    """
+
+    def __init__(self, redactor: Redactor, *sinks: Callable[[bytes], None]) -> None:
+        self._redactor = redactor
+        self._sinks = sinks
+        self._overlap = redactor.overlap
+        self._held = bytearray()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._hand_on_all()
+
+    def feed(self, data: bytes) -> None:
+        """Take what was written next, and hand on every line that it completes."""
+        self._held += data
+        if b"\n" in data or self._too_long():
+            data, cut = self._redactor.settled(bytes(self._held), self._end())
+            del self._held[:cut]
+            self._hand_on(data)
+        if self._too_long():
+            key = open_key(bytes(self._held))
+            self._hand_on_all()
+            self._held += key
+
+    def _too_long(self) -> bool:
+        return len(self._held) > LONGEST_HELD + self._overlap
+
+    def _end(self) -> int:
+        """How far all is known: to the last LF, or in a line without end, as far as no secret can have begun."""
+        line = self._held.rfind(b"\n") + 1
+        return len(self._held) - self._overlap if len(self._held) - line > LONGEST_HELD + self._overlap else line
+
+    def _hand_on_all(self) -> None:
+        data = self._redactor.data(bytes(self._held))
+        self._held.clear()
+        self._hand_on(data)
+
+    def _hand_on(self, data: bytes) -> None:
+        if data:
+            for take in self._sinks:
+                take(data)

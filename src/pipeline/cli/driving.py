@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import click
 from pipeline.app.runs import RunResult
 from pipeline.app.wiring import Surroundings
 from pipeline.cli.asking import TerminalPerson
+from pipeline.cli.settings import settings_here
 from pipeline.engine.events import Event, EventKind, Listener
 from pipeline.engine.ports import Journal
 from pipeline.handlers.human import People
@@ -28,21 +30,26 @@ Run = Callable[[Journal, Surroundings], Coroutine[Any, Any, RunResult]]
 
 def drive(run: Run, store: Path, *, as_json: bool, log: Path | None = None) -> int:
     """Drive a run to where it stops and tell how it ended; `log` takes its events as well."""
+    around = Surroundings(store=store, environ=dict(os.environ), settings=settings_here())
     gc.freeze()  # what the program itself is made of is never garbage
     with contextlib.closing(SqliteJournal(store)) as journal, _logged(log) as listeners:
         if as_json:
-            result = asyncio.run(_until_stopped(run(journal, _around(store, (_print_event, *listeners), ()))))
+            around = replace(around, listeners=(_print_event, *listeners))
+            result = asyncio.run(_until_stopped(run(journal, around)))
             click.echo(json.dumps(result.as_event()))
         else:
-            result = _watched(run, journal, store, listeners)
+            result = _watched(run, journal, replace(around, listeners=listeners))
     return result.exit_code
 
 
-def _watched(run: Run, journal: Journal, store: Path, listeners: tuple[Listener, ...]) -> RunResult:
+def _watched(run: Run, journal: Journal, around: Surroundings) -> RunResult:
     """With a live view on a terminal, plain lines elsewhere; a person at the terminal can be asked."""
     with screen(sys.stderr) as view:
-        people = (TerminalPerson(view.step_aside, view.come_back),) if sys.stdin.isatty() else ()
-        result = asyncio.run(_until_stopped(run(journal, _around(store, (view.listen, *listeners), people))))
+        people: tuple[People, ...] = ()
+        if sys.stdin.isatty():
+            people = (TerminalPerson(view.step_aside, view.come_back),)
+        around = replace(around, listeners=(view.listen, *around.listeners), people=people)
+        result = asyncio.run(_until_stopped(run(journal, around)))
     click.echo(closing(result))
     return result
 
@@ -56,10 +63,6 @@ def _logged(path: Path | None) -> Iterator[tuple[Listener, ...]]:
 
     with event_log(path) as listener:
         yield (listener,)
-
-
-def _around(store: Path, listeners: tuple[Listener, ...], people: tuple[People, ...]) -> Surroundings:
-    return Surroundings(store=store, environ=dict(os.environ), listeners=listeners, people=people)
 
 
 async def _until_stopped(work: Coroutine[Any, Any, RunResult]) -> RunResult:

@@ -14,8 +14,10 @@ from pipeline.language.names import did_you_mean
 
 # What each command is for; its module in this package has its name and holds a click command called `command`.
 COMMANDS = {
+    "config": "Print the settings in force, and where each was set.",
     "context": "Print what a run keeps.",
     "demo": "Watch a run: a small project with defects, found and repaired.",
+    "doctor": "Show which agents are there, and what a run lacks.",
     "explain": "Print what a rule checks, why, and how to mend it.",
     "logs": "Print what a tool wrote, or an agent answered.",
     "prompt": "Print the whole text that a stage's agent received.",
@@ -87,8 +89,10 @@ def exit_code(run: Callable[[], object]) -> int:
 
 
 def report(error: AwfError) -> None:
-    """Print an error and what to do about it."""
-    style = Style.of(sys.stderr)
-    click.echo(f"{style.error('error')}: {error.message}", err=True)
+    """Print an error and what to do about it, but no secret."""
+    from pipeline.engine.redaction import redactor_of  # noqa: PLC0415 - only an error needs it
+
+    style, redactor = Style.of(sys.stderr), redactor_of(os.environ)
+    click.echo(f"{style.error('error')}: {redactor.text(error.message)}", err=True)
     if error.help:
-        click.echo(f"{style.quiet('help')}: {error.help}", err=True)
+        click.echo(f"{style.quiet('help')}: {redactor.text(error.help)}", err=True)

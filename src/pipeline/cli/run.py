@@ -13,6 +13,7 @@ from pipeline.cli import formats
 from pipeline.cli.driving import drive
 from pipeline.cli.here import catalog
 from pipeline.cli.options import as_json_option, log_option, store_option
+from pipeline.cli.settings import settings_here
 from pipeline.cli.starting import who_works, working_options
 from pipeline.cli.terminal import Style
 from pipeline.journal.ids import check_run_id, new_run_id
@@ -53,6 +54,8 @@ def command(
     options = working_options(
         backend, script, agent_command, answers, summary_budget=summary_budget, auto_approve=auto_approve
     )
+    if (most := settings_here().limits.max_cost_usd) is not None:
+        options["max_cost_usd"] = most
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     check_run_id(name)
     record = creation(entry, report, name, goal, options, Path.cwd(), time.time())

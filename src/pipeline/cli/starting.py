@@ -14,9 +14,9 @@ from pipeline.errors import AwfError
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _OPTIONS = (
-    click.option("--backend", help="The agent for stages that name none."),
+    click.option("--backend", help="The agent for stages that name none, such as claude or command."),
     click.option("--script", type=_FILE, help="Replies for the scripted backend."),
-    click.option("--agent-command", help="The program of the command backend."),
+    click.option("--agent-command", help="The program of the command or acp backend."),
     click.option("--answers", type=_FILE, help="Answers to human stages."),
     click.option("--summary-budget", type=click.IntRange(1000), help="Characters about the run that agents are given."),
     click.option("--auto-approve", is_flag=True, help="Take the approving option wherever a person would be asked."),

@@ -1,12 +1,20 @@
 """What every stage leaves in the context, whichever kind it is."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from pipeline.engine.context import Key, Operation, Set, full_response_key, response_key, status_key
 from pipeline.engine.outcome import Outcome
 from pipeline.language.model import BaseStage, LlmStage, ToolStage
 
 SHOWN = 8_000  # characters of an answer that the context shows; the whole is kept beside it
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line for the store's ledger, committed together with the stage."""
+
+    text: str
 
 
 def stage_operations(stage: BaseStage, outcome: Outcome) -> tuple[Operation, ...]:

@@ -27,6 +27,8 @@ class Key:
     WORKSPACE_BASE = "workspace.base"
     WORKSPACE_COMMIT = "workspace.commit"
     FINDINGS = "review.findings"
+    VERDICT = "review.verdict"
+    HOLD = "run.hold"  # why a person has to look before the run goes on; taken away when somebody resumes it
 
 
 def status_key(stage: str) -> str:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pipeline.engine.context import Context, Key
 from pipeline.engine.outcome import Status
 
-VERDICT_KEY = "review.verdict"
-
 
 @dataclass(frozen=True, slots=True)
 class RunEnvironment:
@@ -39,5 +37,5 @@ class RunEnvironment:
         return sum(1 for report in reports if isinstance(report, dict) and report.get("stageId") == stage)
 
     def verdict(self) -> str:
-        verdict = self.values.get(VERDICT_KEY)
+        verdict = self.values.get(Key.VERDICT)
         return verdict if isinstance(verdict, str) else "none"

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
-from pipeline.engine.context import EMPTY, Context, Key, Operation, Set
+from pipeline.engine.context import EMPTY, Context, Delete, Key, Operation, Set
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.policy import approving_options
 from pipeline.engine.records import (
@@ -47,11 +48,19 @@ def begin(record: RunCreated) -> State:
         prompts=record.prompts,
         goal=goal,
         options=record.options,
-        cwd=record.cwd,
+        cwd=Path(record.cwd),
         cursor=Cursor(workflow.start, 1),
-        settings=workflow.settings,
+        settings=_bounds(workflow, record.options),
         context=context,
     )
+
+
+def _bounds(workflow: Workflow, options: Mapping[str, Any]) -> Settings:
+    """The workflow's bounds; the money it may cost, where it does not say, as the run was started."""
+    most = options.get("max_cost_usd")
+    if most is None or workflow.settings.max_cost_usd is not None:
+        return workflow.settings
+    return workflow.settings.model_copy(update={"max_cost_usd": float(most)})
 
 
 def read_workflow(file: str, source: str) -> Workflow:
@@ -191,6 +200,7 @@ def _resumed(state: State, record: RunResumed) -> State:
         status=RunStatus.RUNNING,
         reason="",
         repeat=record.repeat,
+        context=state.context.apply([Delete(Key.HOLD)]) if Key.HOLD in state.context else state.context,
         options={**state.options, **record.options},
         settings=_raised(state.settings, record.raised),
         progress=_interrupted(state) if state.status in _MID_STAGE else state.progress,
@@ -221,7 +231,13 @@ def _adopted(state: State, record: WorkflowAdopted) -> State:
     workflow = read_workflow(record.file, record.source)
     if state.cursor.stage not in workflow.by_id:
         raise AwfError(f'the new workflow has no stage "{state.cursor.stage}", where the run stands')
-    return replace(state, workflow=workflow, ways=ways_of(workflow), prompts=record.prompts, settings=workflow.settings)
+    return replace(
+        state,
+        workflow=workflow,
+        ways=ways_of(workflow),
+        prompts=record.prompts,
+        settings=_bounds(workflow, state.options),
+    )
 
 
 def owed_after(state: State, stage: str, option: str) -> frozenset[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pipeline.engine.context import Context
-from pipeline.engine.outcome import Outcome
+from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.state import State
 from pipeline.engine.workspace import Workspace
 from pipeline.language.model import BaseStage
@@ -47,11 +47,25 @@ class Job:
     @property
     def directory(self) -> Path:
         """Where the stage works: the worktree, or the directory the run was started in."""
-        return self.workspace.path if self.workspace else Path(self.state.cwd)
+        workspace = self.workspace
+        return workspace.path if workspace else self.state.cwd
 
     def named(self, path: Path) -> str:
         """A path as records name it: relative to the store."""
         return str(path.relative_to(self.store)) if path.is_relative_to(self.store) else str(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What an answer or a report says in a form that code can read. With a `problem` it says nothing."""
+
+    status: Status = Status.FAIL
+    reason: str = ""
+    problem: str = ""
+
+
+ReadAnswer = Callable[[Job, str], Judged | None]  # None: it holds nothing that code can read
+ReadReport = Callable[[Job, Path], Judged]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +75,8 @@ class Waiting:
 
 def attempt_directory(store: Path, run_id: str, stage: str, visit: int, attempt: int) -> Path:
     """Where the files of an attempt are: the first in its visit's directory, a later one in one of its own below it."""
-    visited = store.joinpath("runs", run_id, stage, str(visit))
-    return visited if attempt == 1 else visited / f"attempt-{attempt}"
+    visited = f"runs/{run_id}/{stage}/{visit}"
+    return store / (visited if attempt == 1 else f"{visited}/attempt-{attempt}")
 
 
 class Handler(Protocol):

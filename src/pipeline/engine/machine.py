@@ -7,7 +7,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pipeline.engine.context import Operation
+from pipeline.engine.context import Key, Operation
 from pipeline.engine.environment import RunEnvironment
 from pipeline.engine.fold import After, absorb, owed_after
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
@@ -73,6 +73,8 @@ def decide(state: State) -> Command:
         return Stop(state.status, state.reason)
     if limit := reached_limit(state):
         return Pause(limit.limit, state.cursor.stage, limit.count, limit.allowed, limit.reason)
+    if hold := state.context.get(Key.HOLD):
+        return Pause("hold", state.cursor.stage, 1, 0, str(hold))
     stage = state.stage
     if state.progress.begun and not state.repeat:
         begun = min(state.progress.begun)

@@ -37,8 +37,11 @@ class Journal(Protocol):
     def create(self, run_id: str, record: AnyRecord) -> None:
         """Begin a run with its first record. Raises JournalError when there is one of that name."""
 
-    def append(self, run_id: str, record: AnyRecord, *, attached: str = "") -> int:
-        """Add a record and give its number. A long text that only people ask for is attached, not part of it."""
+    def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
+        """Add a record and give its number. A long text that only people ask for is attached, not part of it.
+
+        `lines` are added to the store's ledger in the same commit.
+        """
 
     def attached(self, run_id: str, seq: int) -> str:
         """The text attached to a record; empty when there is none."""
@@ -48,6 +51,12 @@ class Journal(Protocol):
 
     def last(self, run_id: str) -> Entry:
         """The newest record of a run."""
+
+    def enter(self, lines: Sequence[str]) -> None:
+        """Add lines to the store's ledger, all of them or none."""
+
+    def ledger(self, after: int = 0) -> Iterator[tuple[int, str]]:
+        """The lines of the store's ledger with their numbers, from the one after `after`. They belong to no run."""
 
     def runs(self) -> Sequence[str]:
         """The ids of all runs, the oldest first."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipeline.engine.bookkeeping import stage_operations
+from pipeline.engine.bookkeeping import Line, stage_operations
 from pipeline.engine.context import Context, Key, Operation, Set
 from pipeline.engine.events import EventKind
 from pipeline.engine.fold import apply
@@ -26,6 +26,7 @@ from pipeline.engine.records import (
     VisitCompleted,
     VisitStarted,
 )
+from pipeline.engine.redaction import PATTERNS_ONLY, Redactor, redact_operation, redact_outcome
 from pipeline.engine.state import State
 from pipeline.engine.workspace import Workspaces
 from pipeline.language.model import (
@@ -46,8 +47,8 @@ class Plugins(Protocol):
 
     def operations(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
-    ) -> tuple[Operation, ...]:
-        """Context operations for a stage that is done. `context` holds what the stage itself left."""
+    ) -> tuple[Operation | Line, ...]:
+        """Context operations and ledger lines for a stage that is done. `context` holds what the stage itself left."""
 
     def tell(self, kind: EventKind, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
         """Let everybody who listens know."""
@@ -64,6 +65,7 @@ class Services:
     chance: Callable[[], float]  # a random number in [0, 1)
     workspaces: Workspaces
     store: Path
+    redactor: Redactor = PATTERNS_ONLY
 
 
 def leaves_files(stage: BaseStage) -> bool:
@@ -72,12 +74,13 @@ def leaves_files(stage: BaseStage) -> bool:
 
 
 class Driver:
-    """Drives one run from where it stands until it stops."""
+    """Drives one run from where it stands until it stops. No secret that a stage or a plugin hands in is recorded."""
 
     def __init__(self, state: State, services: Services) -> None:
         self.state = state
         self.services = services
         self._kept: dict[str, str] = {}  # texts to be recorded with the attempt of a stage
+        self._lines: list[str] = []  # for the ledger, to be committed with the stage
         self._committing = asyncio.Lock()  # git allows one commit at a time
 
     async def drive(self) -> State:
@@ -221,9 +224,10 @@ class Driver:
             result = await self.services.handlers[StageKind(job.stage.kind)].run(job)  # type: ignore[attr-defined]
         except Exception as error:  # noqa: BLE001 - whatever a handler raises, it is the stage that failed
             result = crashed(error)
-        if isinstance(result, Outcome) and not result.duration:
-            return result.model_copy(update={"duration": round(self._now() - began, 6)})
-        return result
+        if isinstance(result, Waiting):
+            return result
+        result = redact_outcome(self.services.redactor, result)
+        return result if result.duration else result.model_copy(update={"duration": round(self._now() - began, 6)})
 
     def _job(self, stage: BaseStage, visit: int, attempt: int, before: State | None = None) -> Job:
         state = before or self.state
@@ -237,14 +241,17 @@ class Driver:
                 self._tell(EventKind.STAGE_OUTPUT, stage.id, visit, **data)
 
         def keep(text: str) -> None:
-            self._kept[stage.id] = text
+            self._kept[stage.id] = self.services.redactor.text(text)
 
         return Job(stage, visit, attempt, state, self.services.store, tell, keep)
 
     def _operations(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
         own = stage_operations(stage, outcome)
         after = state.context.apply(own)
-        return (*own, *self.services.plugins.operations(stage, visit, outcome, after, state, self._now()))
+        added = self.services.plugins.operations(stage, visit, outcome, after, state, self._now())
+        redactor = self.services.redactor
+        self._lines += [redactor.text(line.text) for line in added if isinstance(line, Line)]
+        return (*own, *(redact_operation(redactor, one) for one in added if not isinstance(one, Line)))
 
     async def _saved(self, stage: BaseStage, visit: Visit) -> Iterable[Operation]:
         """Commit what a stage changed in the workspace; the commit becomes part of the checkpoint."""
@@ -274,7 +281,7 @@ class Driver:
         self._tell(EventKind.CHECKPOINT_SAVED, record.stage, record.visit)
         self._tell_done(record.stage, record.visit, record.outcome, to=record.chosen.target, why=record.chosen.reason)
         after = self.state.context.list_at(Key.FINDINGS)
-        if before != after:
+        if before is not after and before != after:
             self._tell(EventKind.FINDINGS_CHANGED, record.stage, record.visit, outstanding=len(after))
 
     def _tell_done(self, stage: str, visit: int, outcome: Outcome, **data: Any) -> None:
@@ -285,7 +292,9 @@ class Driver:
 
     def _record(self, record: AnyRecord, kept_of: str = "") -> None:
         """Make it durable, then true. `kept_of` is the stage whose text is recorded with it."""
-        self.services.journal.append(self.state.run_id, record, attached=self._kept.pop(kept_of, ""))
+        lines, self._lines = self._lines, []
+        attached = self._kept.pop(kept_of, "")
+        self.services.journal.append(self.state.run_id, record, attached=attached, lines=lines)
         self.state = apply(self.state, record)
 
     def _tell(self, kind: EventKind, stage: str = "", visit: int = 0, **data: Any) -> None:

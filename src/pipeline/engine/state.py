@@ -76,7 +76,7 @@ class State:
     prompts: Mapping[str, str]
     goal: str
     options: Mapping[str, Any]
-    cwd: str
+    cwd: Path
     cursor: Cursor
     settings: Settings
     status: RunStatus = RunStatus.RUNNING

@@ -1,14 +1,15 @@
 """Agent stages: a prompt in, an answer out, and an honest reading of it."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pipeline.engine.agent import AgentEvent, AgentStatus, Backend, ErrorKind, Limits, Request, Result, Session
-from pipeline.engine.handler import Job
+from pipeline.engine.handler import Job, Judged, ReadAnswer
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Source, Status, Usage
 from pipeline.handlers.markers import Claims, read_claims
 from pipeline.handlers.variables import expand_prompt
-from pipeline.language.choice import choose_model
+from pipeline.language.choice import UNCHOSEN, ModelChoice, choose_model
 from pipeline.language.model import LlmStage
 
 RESTATED = """
@@ -26,13 +27,36 @@ ChooseBackend = Callable[[LlmStage, str | None], Backend]
 AgentEnvironment = Callable[[Collection[str]], Mapping[str, str]]
 
 
+def _says_nothing(job: Job, answer: str) -> None:
+    """Take an answer for words alone."""
+    del job, answer
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What holds for an agent where the workflow does not say. No agent runs for ever."""
+
+    model: ModelChoice = UNCHOSEN
+    timeout: float = 2 * 3600.0  # seconds in all
+    idle: float = 1800.0  # seconds without any output: a long test run inside an agent prints nothing
+
+
 class LlmHandler:
     """Asks an agent. A review that gives no status is asked once more, then fails as no review at all."""
 
-    def __init__(self, backend: ChooseBackend, summary: Summary, environment: AgentEnvironment) -> None:
+    def __init__(
+        self,
+        backend: ChooseBackend,
+        summary: Summary,
+        environment: AgentEnvironment,
+        defaults: Defaults = Defaults(),  # noqa: B008 - it is frozen
+        read: ReadAnswer = _says_nothing,
+    ) -> None:
         self._backend = backend
         self._summary = summary
         self._environment = environment
+        self._defaults = defaults
+        self._read = read
 
     async def run(self, job: Job) -> Outcome:
         stage = job.stage
@@ -55,7 +79,7 @@ class LlmHandler:
     async def _asked(
         self, job: Job, stage: LlmStage, prompt: str, session: Session | None = None
     ) -> tuple[Outcome, Session | None]:
-        choice = choose_model(stage, job.state.workflow.models)
+        choice = choose_model(stage, job.state.workflow.models, self._defaults.model)
         backend = self._backend(stage, choice.provider)
         request = Request(
             stage=stage.id,
@@ -69,33 +93,88 @@ class LlmHandler:
             provider=choice.provider,
             reasoning_effort=choice.reasoning_effort,
             access=stage.access,
-            limits=Limits(timeout=stage.timeout.total_seconds() if stage.timeout else None),
+            limits=self._limits(stage),
             session=session,
             env=self._environment(backend.variables(choice.provider)),
         )
         result = await backend.run(request, lambda event: job.tell(_told(event)))
-        return judge(stage, result).model_copy(update={"backend": backend.name}), result.session
+        judged = self._read(job, result.text) if stage.auto_status and result.status is AgentStatus.OK else None
+        return judge(stage, result, backend.name, judged), result.session
+
+    def _limits(self, stage: LlmStage) -> Limits:
+        """A stage's own time is for all of it, silent or not."""
+        if stage.timeout:
+            return Limits(timeout=stage.timeout.total_seconds())
+        return Limits(timeout=self._defaults.timeout, idle=self._defaults.idle)
 
 
 def _both(first: Usage | None, second: Usage | None) -> Usage | None:
     return first if second is None else second.plus(first)
 
 
-def judge(stage: LlmStage, result: Result) -> Outcome:
-    """What an agent's result means for its stage."""
+def judge(stage: LlmStage, result: Result, backend: str = "", judged: Judged | None = None) -> Outcome:
+    """What an agent's result means for its stage. What code can read of it goes before what it claims."""
+    said = _Said(result, backend)
     if result.outcome is not None:
-        return _scripted(result.outcome)
+        return _scripted(result.outcome, backend)
     if _is_empty(result):
-        return _outcome(result, Status.RETRY, "the agent answered nothing", FailureClass.AGENT)
+        return said.failed("the agent answered nothing", FailureClass.AGENT, Status.RETRY)
     if result.status is not AgentStatus.OK:
-        return _agent_failed(result)
+        return said.failed(f"the agent failed ({_trouble(result)})", FailureClass.AGENT)
     claims = read_claims(result.text)
     if not stage.auto_status:
-        return _claiming(_outcome(result, Status.SUCCESS), claims)
+        return said.outcome(Status.SUCCESS, claims)
+    if judged is not None:
+        return said.judged(judged, claims)
     if claims.status is None:
-        return _outcome(result, Status.FAIL, "the review gave no status", FailureClass.PROTOCOL)
-    reason = claims.reason if claims.status is not Status.SUCCESS else ""
-    return _claiming(_outcome(result, claims.status, reason, source=Source.MARKER), claims)
+        return said.failed("the review gave no status", FailureClass.PROTOCOL)
+    return said.outcome(claims.status, claims, Source.MARKER)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """An agent's answer, to be made an outcome of."""
+
+    result: Result
+    backend: str
+
+    def outcome(self, status: Status, claims: Claims, source: Source = Source.DEFAULT) -> Outcome:
+        claimed = source is Source.MARKER and status is not Status.SUCCESS
+        return Outcome(
+            status=status,
+            source=source,
+            reason=claims.reason if claimed else "",
+            response=self.result.text,
+            usage=self.result.usage,
+            preferred_label=claims.preferred_label,
+            preferred_next=claims.preferred_next,
+            backend=self.backend,
+            notes=_notes(self.result),
+        )
+
+    def judged(self, judged: Judged, claims: Claims) -> Outcome:
+        if judged.problem:
+            return self.failed(f"the review cannot be read: {judged.problem}", FailureClass.PROTOCOL)
+        outcome = self.outcome(judged.status, claims, Source.STRUCTURED)
+        notes = (*outcome.notes, *_contradiction(judged, claims))
+        return outcome.model_copy(update={"reason": judged.reason, "notes": notes})
+
+    def failed(self, reason: str, kind: FailureClass, status: Status = Status.FAIL) -> Outcome:
+        return Outcome(
+            status=status,
+            reason=reason,
+            response=self.result.text,
+            failure=Failure(kind=kind, digest=reason, exit_code=self.result.exit_code),
+            usage=self.result.usage,
+            backend=self.backend,
+            notes=_notes(self.result),
+        )
+
+
+def _contradiction(judged: Judged, claims: Claims) -> tuple[str, ...]:
+    if claims.status is None or claims.status is judged.status:
+        return ()
+    return (f"the answer claims {claims.status}; its findings say {judged.status}",)
 
 
 def _is_empty(result: Result) -> bool:
@@ -104,33 +183,18 @@ def _is_empty(result: Result) -> bool:
     return result.status is AgentStatus.OK and not result.text.strip()
 
 
-def _agent_failed(result: Result) -> Outcome:
-    error = f"{result.error.kind}: {result.error.message}" if result.error else "no answer"
+def _trouble(result: Result) -> str:
+    if result.error:
+        return f"{result.error.kind}: {result.error.message}"
     words = {AgentStatus.TIMEOUT: "it took too long", AgentStatus.IDLE: "it was silent for too long"}
-    reason = f"the agent failed ({words.get(result.status, error)})"
-    return _outcome(result, Status.FAIL, reason, FailureClass.AGENT)
+    return words.get(result.status, "no answer")
 
 
-def _outcome(
-    result: Result,
-    status: Status,
-    reason: str = "",
-    failure: FailureClass | None = None,
-    source: Source = Source.DEFAULT,
-) -> Outcome:
-    details = Failure(kind=failure, digest=reason, exit_code=result.exit_code) if failure else None
-    return Outcome(
-        status=status, source=source, reason=reason, response=result.text, failure=details, usage=result.usage
-    )
+def _notes(result: Result) -> tuple[str, ...]:
+    return (f"the agent was refused {', '.join(result.denied)}",) if result.denied else ()
 
 
-def _claiming(outcome: Outcome, claims: Claims) -> Outcome:
-    return outcome.model_copy(
-        update={"preferred_label": claims.preferred_label, "preferred_next": claims.preferred_next}
-    )
-
-
-def _scripted(given: Mapping[str, Any]) -> Outcome:
+def _scripted(given: Mapping[str, Any], backend: str) -> Outcome:
     """An outcome that a script states whole."""
     usage = given.get("usage")
     return Outcome(
@@ -141,6 +205,7 @@ def _scripted(given: Mapping[str, Any]) -> Outcome:
         preferred_label=str(given.get("preferred_label", "")),
         preferred_next=str(given.get("preferred_next") or given.get("next") or ""),
         usage=Usage(**usage) if usage else None,
+        backend=backend,
     )
 
 

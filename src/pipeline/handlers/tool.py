@@ -4,25 +4,41 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from pipeline.engine.context import Key
-from pipeline.engine.handler import Job
+from pipeline.engine.handler import Job, Judged, ReadReport
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Source, Status
 from pipeline.engine.process import Command, Ending, Finished, Processes
 from pipeline.handlers.digest import digest
 from pipeline.handlers.variables import ShellCommand, context_text, shell_command
-from pipeline.language.model import ToolStage
+from pipeline.language.model import FindingsFormat, ToolStage
 
 LARGEST_VALUE = 100_000  # bytes that fit into an environment variable with room to spare
 
 Environment = Callable[[Collection[str]], Mapping[str, str]]
 
 
+REPORT = "report"  # the file a command may write what it found to, instead of printing it
+
+
+def _unread(job: Job, report: Path) -> Judged:
+    """Say that nobody reads reports."""
+    del job, report
+    return Judged(problem="nothing here reads reports")
+
+
 class ToolHandler:
     """Runs commands. `environment` gives the clean environment, with the names a command asks for."""
 
-    def __init__(self, processes: Processes, environment: Environment, findings: Callable[[Job], Path]) -> None:
+    def __init__(
+        self,
+        processes: Processes,
+        environment: Environment,
+        findings: Callable[[Job], Path],
+        read: ReadReport = _unread,
+    ) -> None:
         self._processes = processes
         self._environment = environment
         self._findings = findings
+        self._read = read
 
     async def run(self, job: Job) -> Outcome:
         stage = job.stage
@@ -43,7 +59,11 @@ class ToolHandler:
             ),
             on_line=lambda line: job.tell({"text": line.decode(errors="replace")}),
         )
-        return tool_outcome(job, finished)
+        outcome = tool_outcome(job, finished)
+        if stage.findings is FindingsFormat.TEXT or finished.ending is not Ending.EXITED:
+            return outcome
+        written = job.artifacts / REPORT
+        return with_report(outcome, self._read(job, written if written.is_file() else finished.stdout))
 
     def _variables(self, job: Job, command: ShellCommand) -> dict[str, str]:
         return {
@@ -53,6 +73,7 @@ class ToolHandler:
             "AWF_STAGE": job.stage.id,
             "AWF_VISIT": str(job.visit),
             "AWF_FINDINGS": str(self._findings(job)),
+            "AWF_REPORT": str(job.artifacts.absolute() / REPORT),
             **{name: _no_nul(context_text(job.context, key)) for name, key in command.keys.items()},
         }
 
@@ -80,6 +101,20 @@ def tool_outcome(job: Job, finished: Finished) -> Outcome:
         stderr_tail=finished.stderr_tail,
     )
     return Outcome(status=Status.FAIL, reason=line, failure=failure, **common)
+
+
+def with_report(outcome: Outcome, judged: Judged) -> Outcome:
+    """The worse of how a command ended and what it reported. A report that cannot be read is no clean one."""
+    if judged.problem:
+        reason = f"its report cannot be read: {judged.problem}"
+        failure = outcome.failure or Failure(kind=FailureClass.PROTOCOL, digest=reason)
+        changed = {"status": Status.FAIL, "reason": outcome.reason or reason, "failure": failure}
+        return outcome.model_copy(update={**changed, "notes": (*outcome.notes, reason)})
+    if not outcome.status.passes:
+        return outcome.model_copy(update={"reason": judged.reason or outcome.reason})
+    if judged.status is Status.SUCCESS:
+        return outcome
+    return outcome.model_copy(update={"status": judged.status, "source": Source.STRUCTURED, "reason": judged.reason})
 
 
 def _what_happened(finished: Finished) -> tuple[FailureClass, str]:

@@ -1,6 +1,5 @@
 """Workspace stages: the run's git worktree is made, merged and removed."""
 
-from pathlib import Path
 from typing import Any
 
 from pipeline.engine.context import Key
@@ -37,13 +36,13 @@ class WorkspaceHandler:
         if job.workspace is not None:
             return Outcome(status=Status.SUCCESS, response=f"the workspace {job.workspace.path} is there already")
         name = f"{job.run_id}-{stage.workspace_name}" if stage.workspace_name else job.run_id
-        made = await self._workspaces.create(Path(job.state.cwd), name)
+        made = await self._workspaces.create(job.state.cwd, name)
         return Outcome(status=Status.SUCCESS, response=f"{made.path} on {made.branch}", updates=_known(made))
 
     async def _merge(self, job: Job) -> Outcome:
         workspace = _required(job)
         subject = f"Merge {workspace.branch}: {job.state.goal.partition(chr(10))[0] or job.state.workflow.name}"
-        merge = await self._workspaces.merge(Path(job.state.cwd), workspace, subject[:120])
+        merge = await self._workspaces.merge(job.state.cwd, workspace, subject[:120])
         if merge.commit is None:
             words = f"{len(merge.conflicts)} files conflict: {', '.join(merge.conflicts[:20])}"
             failure = Failure(kind=FailureClass.CONFLICT, digest=words)
@@ -53,7 +52,7 @@ class WorkspaceHandler:
     async def _cleanup(self, job: Job) -> Outcome:
         if job.workspace is None:
             return Outcome(status=Status.SUCCESS, response="there is no workspace")
-        await self._workspaces.cleanup(Path(job.state.cwd), job.workspace)
+        await self._workspaces.cleanup(job.state.cwd, job.workspace)
         return Outcome(status=Status.SUCCESS, updates={Key.WORKSPACE_PATH: None})
 
 

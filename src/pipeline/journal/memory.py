@@ -17,6 +17,7 @@ class MemoryJournal:
     def __init__(self) -> None:
         self._runs: dict[str, list[bytes]] = {}
         self._attached: dict[tuple[str, int], bytes] = {}
+        self._lines: list[str] = []
         self._owned: set[str] = set()
 
     def create(self, run_id: str, record: AnyRecord) -> None:
@@ -25,9 +26,10 @@ class MemoryJournal:
             raise JournalError(f"there is already a run {run_id}")
         self._runs[run_id] = [encode(record)]
 
-    def append(self, run_id: str, record: AnyRecord, *, attached: str = "") -> int:
+    def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
         bodies = self._bodies(run_id)
         bodies.append(encode(record))
+        self.enter(lines)
         if attached:
             self._attached[run_id, len(bodies)] = packed(attached)
         return len(bodies)
@@ -44,6 +46,12 @@ class MemoryJournal:
     def last(self, run_id: str) -> Entry:
         bodies = self._bodies(run_id)
         return Entry(len(bodies), decode(bodies[-1], run_id, len(bodies)))
+
+    def enter(self, lines: Sequence[str]) -> None:
+        self._lines += lines
+
+    def ledger(self, after: int = 0) -> Iterator[tuple[int, str]]:
+        return islice(enumerate(tuple(self._lines), start=1), after, None)
 
     def runs(self) -> Sequence[str]:
         return tuple(self._runs)

@@ -21,7 +21,6 @@ Places = dict[str, list[Path]]  # of texts
 
 LONG = 200  # characters of a text that is worth a place in the pool
 
-_NUMBERS = (int, float, bool)
 _adapter: TypeAdapter[AnyRecord] = TypeAdapter(AnyRecord)
 
 
@@ -29,7 +28,8 @@ def encode(record: AnyRecord) -> bytes:
     """A record as UTF-8 JSON; raises JournalError when it holds what JSON cannot say."""
     texts: Places = {}
     try:
-        data = _plain(record.model_dump(), (), texts)
+        data = record.model_dump()
+        _noted(data, (), texts)
         return _dumped({"v": VERSION, **_pooled(data, texts), **data})
     except (TypeError, ValueError, RecursionError) as error:
         raise JournalError(f"a {record.kind} record cannot be written down: {error}") from error
@@ -40,31 +40,31 @@ def decode(body: bytes, run_id: str, seq: int) -> AnyRecord:
     try:
         data = _loaded(body)
     except (ValueError, RecursionError) as error:
-        raise damaged(run_id, seq, f"it is not JSON ({error})") from error
+        raise damaged(f"run {run_id}", seq, f"it is not JSON ({error})") from error
     if not isinstance(data, dict):
-        raise damaged(run_id, seq, "it is not a JSON object")
+        raise damaged(f"run {run_id}", seq, "it is not a JSON object")
     _check_version(data.pop("v", None), run_id, seq)
     try:
         if "texts" in data:
             _restore(data, data.pop("texts"), data.pop("places"))
         return _adapter.validate_python(data)
     except ValidationError as error:
-        raise damaged(run_id, seq, _first_problem(error)) from error
+        raise damaged(f"run {run_id}", seq, _first_problem(error)) from error
     except (LookupError, TypeError, ValueError) as error:
-        raise damaged(run_id, seq, "it refers to a text that it does not have") from error
+        raise damaged(f"run {run_id}", seq, "it refers to a text that it does not have") from error
 
 
-def damaged(run_id: str, seq: int, problem: str) -> JournalError:
-    """The error for a record that cannot be understood."""
+def damaged(whose: str, seq: int, problem: str) -> JournalError:
+    """The error for a record, of a run or of the ledger, that cannot be understood."""
     return JournalError(
-        f"record {seq} of run {run_id} is damaged: {problem}",
+        f"record {seq} of {whose} is damaged: {problem}",
         help="nothing was changed; restore the store from a copy, or start a new run",
     )
 
 
 def _check_version(version: object, run_id: str, seq: int) -> None:
     if type(version) is not int or version < 1:
-        raise damaged(run_id, seq, "it does not say the version of its format")
+        raise damaged(f"run {run_id}", seq, "it does not say the version of its format")
     if version > VERSION:
         raise JournalError(
             f"record {seq} of run {run_id} was written by a newer awf (format {version}, and this one reads {VERSION})",
@@ -92,23 +92,17 @@ def _loaded(body: bytes) -> Any:
         return json.loads(body)
 
 
-def _plain(value: Any, path: Path, texts: Places) -> Any:
-    """A copy in dicts and lists, noting where its long texts are; raises TypeError for what is not JSON."""
-    if isinstance(value, dict):
-        return {key: _inner(item, path, key, texts) for key, item in _texts_only(value)}
-    if isinstance(value, (list, tuple)):
-        return [_inner(item, path, index, texts) for index, item in enumerate(value)]
-    if value is None or isinstance(value, (int, float)):
-        return value
-    raise TypeError(f"{value!r:.80} is not a JSON value")
-
-
-def _inner(value: Any, path: Path, key: str | int, texts: Places) -> Any:
-    if not isinstance(value, str):
-        return value if type(value) in _NUMBERS else _plain(value, (*path, key), texts)
-    if len(value) >= LONG:
-        texts.setdefault(value, []).append((*path, key))
-    return value
+def _noted(value: Any, path: Path, texts: Places) -> None:
+    """Note where the long texts of a value are; raises TypeError for what is not JSON."""
+    for key, item in _texts_only(value) if isinstance(value, dict) else enumerate(value):
+        if isinstance(item, str):
+            if len(item) >= LONG:
+                texts.setdefault(item, []).append((*path, key))
+        elif isinstance(item, (dict, list, tuple)):
+            if item:
+                _noted(item, (*path, key), texts)
+        elif item is not None and not isinstance(item, (int, float)):
+            raise TypeError(f"{item!r:.80} is not a JSON value")
 
 
 def _texts_only(value: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
@@ -135,5 +129,7 @@ def _restore(data: Any, texts: list[str], places: list[list[Any]]) -> None:
 def _put(data: Any, path: Sequence[str | int], value: Any) -> None:
     *above, last = path
     for key in above:
+        if isinstance(data[key], tuple):
+            data[key] = list(data[key])
         data = data[key]
     data[last] = value

@@ -22,6 +22,7 @@ T = TypeVar("T")
 _RUN_BITS = 32  # an id is the run's number, shifted by these, and the record's number
 _BATCH = 100  # records read at once, so that no read stays open while somebody uses them
 _SEQ = (1 << _RUN_BITS) - 1
+_LEDGER = 0  # the number that no run has: the lines of the ledger are kept under it
 _NEWEST = "SELECT max(id) FROM records WHERE id > ? AND id < ?"
 _SELECT = "SELECT id, crc, CAST(body AS BLOB) FROM records WHERE id > ? AND id < ? ORDER BY id"
 
@@ -51,9 +52,11 @@ class SqliteJournal:
             number = database.execute("INSERT INTO runs (name) VALUES (?)", (run_id,)).lastrowid or 0
             _insert(database, _id(number, 1), body, "")
 
-    def append(self, run_id: str, record: AnyRecord, *, attached: str = "") -> int:
+    def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
         body = encode(record)
         number = self._number(run_id)
+        if lines:
+            return self._append_all(run_id, number, body, attached, lines)
         with told(self._path):
             database = self._opened()
             self._check_identity()
@@ -66,10 +69,29 @@ class SqliteJournal:
         self._newest[number] = id
         return id & _SEQ
 
+    def _append_all(self, run_id: str, number: int, body: bytes, attached: str, lines: Sequence[str]) -> int:
+        with self._committing() as database:
+            id = self._last_id(run_id, number) + 1
+            _insert(database, id, body, attached)
+            _insert_lines(database, lines)
+        self._newest[number] = id
+        return id & _SEQ
+
+    def enter(self, lines: Sequence[str]) -> None:
+        if self._database is None:
+            with told(self._path):
+                prepare(self._directory)
+        with self._committing() as database:
+            _insert_lines(database, lines)
+
+    def ledger(self, after: int = 0) -> Iterator[tuple[int, str]]:
+        for seq, body in self._sound_rows("the ledger", _LEDGER, after):
+            yield seq, body.decode(errors="surrogatepass")
+
     def _last_id(self, run_id: str, number: int) -> int:
         newest: int | None = self._opened().execute(_NEWEST, _ids(number)).fetchone()[0]
         if newest is None:
-            raise damaged(run_id, 1, "it is missing")
+            raise damaged(f"run {run_id}", 1, "it is missing")
         return newest
 
     def attached(self, run_id: str, seq: int) -> str:
@@ -78,7 +100,7 @@ class SqliteJournal:
         try:
             return unpacked(rows[0][0]) if rows and rows[0][0] is not None else ""
         except ATTACHMENT_ERRORS as error:
-            raise damaged(run_id, seq, "the text attached to it cannot be read") from error
+            raise damaged(f"run {run_id}", seq, "the text attached to it cannot be read") from error
 
     def entries(self, run_id: str, after: int = 0) -> Iterator[Entry]:
         return self._entries(run_id, self._number(run_id), after)
@@ -87,8 +109,9 @@ class SqliteJournal:
         number = self._number(run_id)
         rows = self._rows(f"{_SELECT} DESC LIMIT 1", _ids(number))
         if not rows or rows[0][0] >> _RUN_BITS != number:
-            raise damaged(run_id, 1, "it is missing")
-        return _entry(run_id, rows[0][0] & _SEQ, rows[0])
+            raise damaged(f"run {run_id}", 1, "it is missing")
+        seq = rows[0][0] & _SEQ
+        return Entry(seq, decode(_body(f"run {run_id}", seq, rows[0]), run_id, seq))
 
     def runs(self) -> Sequence[str]:
         rows = self._rows("SELECT name FROM runs ORDER BY number")
@@ -107,12 +130,17 @@ class SqliteJournal:
                 database.close()
 
     def _entries(self, run_id: str, number: int, after: int) -> Iterator[Entry]:
+        for seq, body in self._sound_rows(f"run {run_id}", number, after):
+            yield Entry(seq, decode(body, run_id, seq))
+
+    def _sound_rows(self, whose: str, number: int, after: int) -> Iterator[tuple[int, bytes]]:
+        """The bodies of some rows, each where it should be and as it was written."""
         while rows := self._rows(f"{_SELECT} LIMIT {_BATCH}", _ids(number, after)):
             for row in rows:
                 if row[0] != _id(number, after + 1):
-                    raise damaged(run_id, after + 1, "it is missing")
+                    raise damaged(whose, after + 1, "it is missing")
                 after += 1
-                yield _entry(run_id, after, row)
+                yield after, _body(whose, after, row)
 
     def _number(self, run_id: str) -> int:
         number = self._numbers.get(run_id)
@@ -182,8 +210,15 @@ def _insert(database: sqlite3.Connection, id: int, body: bytes, attached: str) -
     database.execute("INSERT INTO records VALUES (?, ?, CAST(? AS TEXT), ?)", row)
 
 
-def _entry(run_id: str, seq: int, row: tuple[Any, ...]) -> Entry:
+def _insert_lines(database: sqlite3.Connection, lines: Sequence[str]) -> None:
+    newest = database.execute(_NEWEST, _ids(_LEDGER)).fetchone()[0] or 0
+    bodies = (line.encode(errors="surrogatepass") for line in lines)
+    rows = ((seq, zlib.crc32(body, seq), body) for seq, body in enumerate(bodies, start=newest + 1))
+    database.executemany("INSERT INTO records VALUES (?, ?, CAST(? AS TEXT), NULL)", rows)
+
+
+def _body(whose: str, seq: int, row: tuple[Any, ...]) -> bytes:
     _, crc, body = row
     if type(body) is not bytes or zlib.crc32(body, seq) != crc:
-        raise damaged(run_id, seq, "its checksum does not match")
-    return Entry(seq, decode(body, run_id, seq))
+        raise damaged(whose, seq, "its checksum does not match")
+    return body

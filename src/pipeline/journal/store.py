@@ -136,15 +136,15 @@ def _copied(path: Path) -> sqlite3.Connection:
         return database
 
 
-def parts(path: Path) -> tuple[Path, ...]:
+def parts(path: Path) -> tuple[str, ...]:
     """The files of an open database: itself, its log, and the log's index."""
-    return path, Path(f"{path}-wal"), Path(f"{path}-shm")
+    return str(path), f"{path}-wal", f"{path}-shm"
 
 
-def identity(files: tuple[Path, ...]) -> tuple[tuple[int, int], ...]:
+def identity(files: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
     """Which files some names stand for; empty when one is missing."""
     try:
-        seen = [file.stat() for file in files]
+        seen = [os.stat(file) for file in files]  # noqa: PTH116 - asked at every append, and a path would cost more
     except FileNotFoundError:
         return ()
     return tuple((status.st_dev, status.st_ino) for status in seen)

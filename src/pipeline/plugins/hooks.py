@@ -10,6 +10,7 @@ from typing import Any
 import pluggy
 
 from pipeline.engine.agent import Backend
+from pipeline.engine.bookkeeping import Line
 from pipeline.engine.context import Context, Operation
 from pipeline.engine.events import Event
 from pipeline.engine.handler import Handler
@@ -27,8 +28,8 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 @hookspec
 def after_stage(
     stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
-) -> Iterable[Operation]:
-    """Context operations for a stage that is done; committed with it.
+) -> Iterable[Operation | Line]:
+    """Context operations and ledger lines for a stage that is done; committed with it.
 
     `context` holds what the stage itself left; `state` is the run as it was before.
     """

@@ -6,10 +6,12 @@ from typing import Any
 import pluggy
 
 from pipeline.engine.agent import Backend
+from pipeline.engine.bookkeeping import Line
 from pipeline.engine.context import Append, Context, Delete, Discard, Operation, Set
 from pipeline.engine.events import Event, EventKind, Listener
 from pipeline.engine.handler import Handler
 from pipeline.engine.outcome import Outcome
+from pipeline.engine.redaction import PATTERNS_ONLY, Redactor
 from pipeline.engine.state import State
 from pipeline.errors import AwfError
 from pipeline.language.model import BaseStage, StageKind
@@ -26,11 +28,14 @@ class PluginError(AwfError):
 class PluginManager:
     """The plugins of a program and the listeners of a run."""
 
-    def __init__(self, now: Callable[[], float], listeners: tuple[Listener, ...] = ()) -> None:
+    def __init__(
+        self, now: Callable[[], float], listeners: tuple[Listener, ...] = (), redactor: Redactor = PATTERNS_ONLY
+    ) -> None:
         self._plugins = pluggy.PluginManager(hooks.PROJECT)
         self._plugins.add_hookspecs(hooks)
         self._now = now
         self._listeners = listeners
+        self._redactor = redactor
         self._told: set[tuple[str, str]] = set()
         self._seq = 0
 
@@ -56,14 +61,14 @@ class PluginManager:
 
     def operations(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
-    ) -> tuple[Operation, ...]:
-        """What plugins add to the context for a stage that is done."""
+    ) -> tuple[Operation | Line, ...]:
+        """What plugins add to the context and to the ledger for a stage that is done."""
         given = {"stage": stage, "visit": visit, "outcome": outcome, "context": context, "state": state, "at": at}
-        gathered: list[Operation] = []
+        gathered: list[Operation | Line] = []
         for name, added in self._call("after_stage", state, given):
-            wrong = [operation for operation in added if not isinstance(operation, Set | Delete | Append | Discard)]
+            wrong = [one for one in added if not isinstance(one, Set | Delete | Append | Discard | Line)]
             if wrong:
-                self._complain(name, "after_stage", state, TypeError(f"{wrong[0]!r} is no context operation"))
+                self._complain(name, "after_stage", state, TypeError(f"{wrong[0]!r} is no operation and no line"))
             else:
                 gathered += added
         return tuple(gathered)
@@ -89,9 +94,11 @@ class PluginManager:
         return tuple(rule for found in self._plugins.hook.workflow_rules() for rule in found)
 
     def tell(self, kind: EventKind, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
-        """Let listeners and plugins know what happened."""
+        """Let listeners and plugins know what happened, but no secret."""
         self._seq += 1
-        event = Event(kind, state.run_id, self._seq, self._now(), stage, visit, data)
+        if not self._listeners and not self._plugins.hook.on_event.get_hookimpls():
+            return
+        event = Event(kind, state.run_id, self._seq, self._now(), stage, visit, self._redactor.value(data))
         for listener in self._listeners:
             try:
                 listener(event)

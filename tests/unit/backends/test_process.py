@@ -12,6 +12,8 @@ import pytest
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.sweep import MARKER
 from pipeline.engine.process import Command, Ending
+from pipeline.engine.redaction import Redactor
+from pipeline.engine.secret import Secret
 
 from .conftest import PATH, Bench, alive, eventually, labelled
 
@@ -304,3 +306,27 @@ def test_many_programs_run_at_once(bench: Bench, tmp_path: Path) -> None:
         return [each.exit_code for each in finished]
 
     assert asyncio.run(run_all()) == list(range(20))
+
+
+def test_no_secret_of_a_program_is_kept_or_handed_on(bench: Bench) -> None:
+    """Neither in its files, nor in their ends, nor in the lines, however it is written; JSON stays JSON."""
+    bench.processes = LocalProcesses(bench.label, redactor=Redactor((Secret("X", "s3cr3t-value"),)))
+    lines: list[bytes] = []
+    script = "printf '{\"a\":\"s3cr3t'; printf -- '-value\"}\\nlast s3cr3t-value'; echo s3cr3t-value >&2"
+    finished = asyncio.run(bench.processes.run(bench.shell(script), lines.append))
+    assert lines == [b'{"a":"[redacted X]"}', b"last [redacted X]"]
+    assert finished.stdout.read_bytes() == b'{"a":"[redacted X]"}\nlast [redacted X]'
+    assert finished.stderr.read_bytes() == b"[redacted X]\n"
+    assert (finished.stdout_tail, finished.stderr_tail) == ('{"a":"[redacted X]"}\nlast [redacted X]', "[redacted X]")
+
+
+def test_a_program_that_cannot_be_started_does_not_tell_its_secret(bench: Bench) -> None:
+    """Its name may hold one."""
+    processes = LocalProcesses(bench.label, redactor=Redactor((Secret("X", "s3cr3t-value"),)))
+    finished = asyncio.run(processes.run(bench.command("/no/s3cr3t-value")))
+    assert finished.message == '"/no/[redacted X]" was not found, or is a script whose interpreter was not found'
+
+
+def test_without_a_redactor_keys_are_still_known_by_their_looks(bench: Bench) -> None:
+    """Nobody has to remember it."""
+    assert bench.run(bench.shell("echo ghp_abcdefghijklmnopqrstuvwxyz0123456789")).stdout_tail == "[redacted]"

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.backends.spool import TAIL_BYTES, Lines, Spool
+from pipeline.backends.spool import LONGEST_HELD, TAIL_BYTES, Lines, Redacted, Spool
+from pipeline.engine.redaction import PATTERNS_ONLY, Redactor
+from pipeline.engine.secret import Secret
+
+SECRET = b"s3cr3t-value"
+REDACTOR = Redactor((Secret("X", SECRET.decode()),))
+BEGIN, END = b"-----BEGIN PRIVATE KEY-----\n", b"-----END PRIVATE KEY-----\n"
+BODY = b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n"
 
 
 def spooled(path: Path, *chunks: bytes, limit: int = 1000) -> tuple[bytes, str]:
@@ -62,3 +69,101 @@ def test_the_longest_line_is_still_read() -> None:
         reader.feed(chunk)
     reader.finish()
     assert lines == [b"abc", b"[a line of 4 bytes was skipped]", b"[a line of 5 bytes was skipped]"]
+
+
+def redacted(*chunks: bytes, redactor: Redactor = REDACTOR) -> list[bytes]:
+    """What is handed on after each chunk, and at the end."""
+    handed: list[bytes] = []
+    seen: list[bytes] = []
+    with Redacted(redactor, seen.append) as stream:
+        for chunk in chunks:
+            stream.feed(chunk)
+            handed.append(b"".join(seen))
+            seen.clear()
+    return [*handed, b"".join(seen)]
+
+
+def test_a_line_is_handed_on_when_it_is_whole() -> None:
+    """All but the unfinished line can be read at once; that one is handed on at the end."""
+    assert redacted(b"a", b"b\nc\nd", b"", b"e") == [b"", b"ab\nc\n", b"", b"", b"de"]
+
+
+def test_what_was_held_back_is_kept_when_something_raises() -> None:
+    """A cancelled program's last words are not lost."""
+    seen: list[bytes] = []
+    stream = Redacted(REDACTOR, seen.append)
+    stream.feed(b"last words")
+    with pytest.raises(KeyError), stream:
+        raise KeyError
+    assert seen == [b"last words"]
+
+
+def test_every_sink_gets_the_same() -> None:
+    """What is kept and what is handed on do not differ."""
+    first: list[bytes] = []
+    second: list[bytes] = []
+    with Redacted(REDACTOR, first.append, second.append) as stream:
+        stream.feed(b"a " + SECRET + b"\n")
+    assert first == second == [b"a [redacted X]\n"]
+
+
+@pytest.mark.parametrize("at", range(len(SECRET) + 1))
+def test_a_secret_split_at_any_place_is_found(at: int) -> None:
+    """It is looked for in whole lines."""
+    assert b"".join(redacted(b"a " + SECRET[:at], SECRET[at:] + b" b\n")) == b"a [redacted X] b\n"
+
+
+@given(st.lists(st.sampled_from([b"a", b"\n", b" ", SECRET, BEGIN, BODY, END]), max_size=12), st.data())
+def test_chunks_make_no_difference(parts: list[bytes], data: st.DataObject) -> None:
+    """However the bytes arrive, no line of a secret is left, and all else is."""
+    whole = b"".join(parts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
+    chunks = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+    assert b"".join(redacted(*chunks)) == REDACTOR.data(whole)
+
+
+def test_a_private_key_is_held_back_until_it_ends() -> None:
+    """Its lines come one by one, and none is handed on; what follows is."""
+    handed = redacted(b"a\n" + BEGIN, BODY, BODY, END, b"b\n")
+    assert handed == [b"a\n", b"", b"", b"[redacted]\n", b"b\n", b""]
+
+
+def test_a_private_key_that_never_ends_is_cut() -> None:
+    """It costs no memory, and none of it is handed on however long it is."""
+    lines = LONGEST_HELD * 4 // len(BODY)
+    handed = b"".join(redacted(BEGIN, *[BODY] * lines, b"and so on\n"))
+    assert b"MIIE" not in handed
+    assert 2 < handed.count(b"[redacted]") < 6
+    assert handed.endswith(b"and so on\n")
+
+
+@pytest.mark.parametrize("before", range(40))
+def test_a_secret_in_a_line_without_end_is_found_at_every_cut(before: int) -> None:
+    """Where such a line is cut depends on its length alone: a secret is pushed across that place byte by byte."""
+    redactor = Redactor((Secret("X", SECRET.decode()),))
+    room = LONGEST_HELD + redactor.overlap
+    cut = room + 1 - redactor.overlap  # the end of what is handed on first
+    filler = b"." * (cut - len(SECRET) - 14 + before)
+    handed = redacted(filler + SECRET, b"." * (room + 1 - len(filler) - len(SECRET)), b"." * 100, redactor=redactor)
+    assert handed[1]
+    assert b"".join(handed).strip(b".") == b"[redacted X]"
+
+
+def test_a_line_without_end_is_not_held_in_memory() -> None:
+    """Most of it has been handed on before it ends."""
+    handed = redacted(*[b"x" * 10_000] * 100)
+    assert len(b"".join(handed)) == 1_000_000
+    assert len(handed[-1]) <= LONGEST_HELD + REDACTOR.overlap
+
+
+def test_the_limit_counts_what_is_kept(tmp_path: Path) -> None:
+    """A secret at the limit is redacted before the rest is dropped, in the file and in the tail."""
+    with Spool(tmp_path / "log", 8) as spool, Redacted(REDACTOR, spool.write) as stream:
+        stream.feed(b"12345" + SECRET)
+    assert (tmp_path / "log").read_bytes() == b"12345[re\n[9 more bytes were not kept: the limit is 8]\n"
+    assert spool.tail() == "12345[redacted X]"
+
+
+def test_a_stream_without_known_secrets_knows_patterns() -> None:
+    """Two lines of a key are not needed to find a token."""
+    assert redacted(b"ghp_" + b"a1" * 9, b"a1" * 9 + b"\n", redactor=PATTERNS_ONLY)[1] == b"[redacted]\n"

@@ -73,9 +73,17 @@ def repository(tmp_path: Path) -> World:
     return world
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """What every test gets a copy of."""
+    return repository(tmp_path_factory.mktemp("template"))
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return repository(tmp_path)
+def world(template: World, tmp_path: Path) -> World:
+    shutil.copytree(template.repo, tmp_path / "repo")
+    (tmp_path / "home").mkdir()
+    return World(tmp_path / "repo", template.env | {"HOME": str(tmp_path / "home")})
 
 
 def without(path: Path, name: str) -> dict[str, bytes]:

@@ -68,11 +68,11 @@ class World:
     def intercepted(self, when: str, what: str) -> dict[str, str]:
         fake = self.root / "bin/git"
         fake.parent.mkdir(exist_ok=True)
-        count = f'n=$(($(cat "{self.root}/calls") + 1)); echo $n > "{self.root}/calls"'
+        count = f'read n < "{self.root}/calls"; n=$((n + 1)); echo $n > "{self.root}/calls"'
         real = shutil.which("git", path=self.env["PATH"])
         fake.write_text(f'#!/bin/sh\n{count}\nif {when}; then\n{what}\nfi\nexec {real} "$@"\n')
         fake.chmod(0o755)
-        (self.root / "calls").write_text("0")
+        (self.root / "calls").write_text("0\n")
         return self.env | {"PATH": f"{fake.parent}:{self.env['PATH']}"}
 
     def run(self, env: dict[str, str]) -> int:
@@ -84,11 +84,20 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    (tmp_path / "home").mkdir()
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "GIT_CONFIG_NOSYSTEM": "1"}
-    world = World(tmp_path, env)
-    (tmp_path / "journal").touch()
+def world(template: World, tmp_path: Path) -> World:
+    root = tmp_path / "world"
+    shutil.copytree(template.root, root)
+    return World(root, template.env | {"HOME": str(root / "home")})
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """What every test gets a copy of."""
+    root = tmp_path_factory.mktemp("template")
+    (root / "home").mkdir()
+    env = {"PATH": os.environ["PATH"], "HOME": str(root / "home"), "GIT_CONFIG_NOSYSTEM": "1"}
+    world = World(root, env)
+    (root / "journal").touch()
     subprocess.run(["git", "init", "-q", "-b", "main", world.repo], env=env, check=True)
     (world.repo / ".gitignore").write_text(".awf/\n")
     for number in range(20):

@@ -1,7 +1,7 @@
 """The local driver with the shipped fakes: cancellation reaches everything, and trouble stays where it is."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +194,14 @@ def test_a_journal_that_cannot_be_written_stops_the_run() -> None:
     """Nothing runs that could not be recorded, and the error is told as it is."""
 
     class Full(MemoryJournal):
-        def append(self, run_id: str, record: AnyRecord, *, attached: str = "") -> int:  # noqa: ARG002 - the port's
+        def append(
+            self,
+            run_id: str,  # noqa: ARG002 - the port's
+            record: AnyRecord,  # noqa: ARG002
+            *,
+            attached: str = "",  # noqa: ARG002
+            lines: Sequence[str] = (),  # noqa: ARG002
+        ) -> int:
             raise JournalError("the disk is full")
 
     made = driver('stage "a" kind="tool" command="x"\ntransition from="a" to="end"', lambda _: SUCCESS, Clock())

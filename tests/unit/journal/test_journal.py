@@ -158,3 +158,22 @@ def test_ownership_ends_with_an_error(journal: Journal) -> None:
         raise ZeroDivisionError
     with journal.own("a"):
         pass
+
+
+def test_lines_of_the_ledger_come_back_in_order(journal: Journal) -> None:
+    """They belong to no run, count from one, and are read from where one left off."""
+    assert list(journal.ledger()) == []
+    journal.enter([f"line {number} \udcff" for number in range(1, 251)])
+    assert [number for number, _ in journal.ledger()] == list(range(1, 251))
+    assert list(journal.ledger(after=248)) == [(249, "line 249 \udcff"), (250, "line 250 \udcff")]
+    assert not journal.runs()
+
+
+def test_a_record_and_its_lines_are_one(journal: Journal) -> None:
+    """Lines given with a record are in the ledger when it is in its run, and beside it in no other way."""
+    journal.create("a", created("a"))
+    assert journal.append("a", started(1), lines=["one", "two"]) == 2
+    assert journal.append("a", started(2)) == 3
+    assert list(journal.ledger()) == [(1, "one"), (2, "two")]
+    assert [entry.record for entry in journal.entries("a")] == [created("a"), started(1), started(2)]
+    assert journal.attached("a", 2) == ""

@@ -10,6 +10,7 @@ import pytest
 from pipeline.engine.ports import JournalError
 from pipeline.engine.records import AnyRecord, RunCreated, VisitStarted
 from pipeline.journal.sqlite import SqliteJournal
+from pipeline.journal.store import DATABASE
 
 
 def created(run_id: str) -> AnyRecord:
@@ -245,3 +246,36 @@ def test_an_append_costs_the_same_after_many(tmp_path: Path) -> None:
         cost()
     assert cost() < 1.5 * first
     journal.close()
+
+
+def test_a_record_that_fails_leaves_no_lines(tmp_path: Path) -> None:
+    """When the commit is refused, neither the record nor its lines are there."""
+    journal = SqliteJournal(tmp_path)
+    journal.create("a", created("a"))
+    with sqlite3.connect(tmp_path / DATABASE) as other:
+        other.execute("CREATE TRIGGER full BEFORE INSERT ON records WHEN NEW.id = 2 BEGIN SELECT * FROM nowhere; END")
+    with pytest.raises(JournalError, match="no such table"):
+        journal.append("a", started(1), lines=["one", "two"])
+    with sqlite3.connect(tmp_path / DATABASE) as other:
+        other.execute("DROP TRIGGER full")
+    assert list(journal.ledger()) == []
+    assert len(list(journal.entries("a"))) == 1
+
+
+def test_two_processes_write_one_ledger(tmp_path: Path) -> None:
+    """Lines of two journals at one store are numbered one after the other."""
+    one, other = SqliteJournal(tmp_path), SqliteJournal(tmp_path)
+    one.enter(["a", "b"])
+    other.enter(["c"])
+    one.enter(["d"])
+    assert [line for _, line in other.ledger()] == ["a", "b", "c", "d"]
+
+
+def test_a_damaged_line_is_told(tmp_path: Path) -> None:
+    """A line whose checksum does not match is named, and none after it is read."""
+    journal = SqliteJournal(tmp_path)
+    journal.enter(["a", "b", "c"])
+    with sqlite3.connect(tmp_path / DATABASE) as other:
+        other.execute("UPDATE records SET body = 'x' WHERE id = 2")
+    with pytest.raises(JournalError, match="record 2 of the ledger is damaged: its checksum does not match"):
+        list(journal.ledger())

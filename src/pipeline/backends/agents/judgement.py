@@ -20,10 +20,20 @@ _BY_WORDS = (
         ErrorKind.AUTH,
         r"\b(401|403)\b|unauthori[sz]ed|invalid.{0,20}api.?key|api.?key.{0,30}(missing|invalid)",
     ),
-    (ErrorKind.AUTH, r"not logged in|please (run )?/?login|authentication"),
-    (ErrorKind.RATE_LIMIT, r"\b429\b|rate.?limit|too many requests|quota"),
-    (ErrorKind.SERVER, r"\b5\d\d\b|overloaded|internal server error|connection (reset|refused|closed)|disconnected"),
-    (ErrorKind.INVALID, r"\b(400|404|422)\b|invalid.?request|bad request|model.{0,40}not found|unknown model"),
+    (ErrorKind.AUTH, r"not logged in|please (run )?/?login|authentication|missing environment variable|sign in again"),
+    (ErrorKind.RATE_LIMIT, r"\b429\b|rate.?limit|usage limit|too many requests|quota"),
+    (
+        ErrorKind.SERVER,
+        r"\b5\d\d\b|overloaded|internal server error|connection (reset|refused|closed|failed)|disconnected",
+    ),
+    (
+        ErrorKind.SERVER,
+        r"\bterminated\b|disconnected|stream ended|fetch failed|socket hang up|\bECONN\w+|high demand|at capacity",
+    ),
+    (
+        ErrorKind.INVALID,
+        r"\b(400|404|422)\b|invalid.?request|bad request|model.{0,40}not found|unknown model|context window",
+    ),
 )
 
 

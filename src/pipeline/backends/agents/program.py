@@ -1,7 +1,7 @@
 """Command-line agents: one way to run them; each has a module that knows its arguments and its protocol."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -66,16 +66,30 @@ class Override:
 
 
 AS_IT_IS = Override()
+Missing = Callable[[Mapping[str, str]], Awaitable[Collection[str]]]
+
+
+async def _nothing_missing(env: Mapping[str, str]) -> Collection[str]:
+    """Take it on trust that a program has its flags."""
+    del env
+    return ()
 
 
 class ProgramBackend:
-    """Runs a command-line agent."""
+    """Runs a command-line agent. `missing` tells which of its flags the installed program does not have."""
 
-    def __init__(self, agent: Agent, processes: Processes, override: Override = AS_IT_IS) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        processes: Processes,
+        override: Override = AS_IT_IS,
+        missing: Missing = _nothing_missing,
+    ) -> None:
         self.name = agent.name
         self._agent = agent
         self._processes = processes
         self._override = override
+        self._missing = missing
 
     def variables(self, provider: str | None) -> Collection[str]:
         """Its own, and those the user adds."""
@@ -89,11 +103,20 @@ class ProgramBackend:
             *(self._override.program or (self._agent.program,)),
             *(self._override.arguments or started.arguments),
         )
+        if lacking := [flag for flag in await self._missing(request.env) if flag in argv]:
+            return Result(AgentStatus.ERROR, error=_outdated(argv[0], lacking), argv=argv)
         reading = _Lines(self._agent.reader(request), emit)
         finished = await self._processes.run(command_for(argv, request, started.env), reading.take)
         if reading.broken:
             return Result(AgentStatus.ERROR, error=reading.broken, exit_code=finished.exit_code, argv=argv)
         return judge(argv, finished, reading.reader.conclude(finished.stderr_tail))
+
+
+def _outdated(program: str, flags: list[str]) -> AgentError:
+    words = (
+        f'the installed "{program}" does not know {", ".join(flags)}; update it, or give its arguments in the settings'
+    )
+    return AgentError(ErrorKind.CONFIG, words)
 
 
 class _Lines:
@@ -108,7 +131,7 @@ class _Lines:
         """Read one line."""
         try:
             message = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         if not isinstance(message, dict) or self.broken:
             return

@@ -4,11 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.unit.backends.conftest import PATH, Bench
 
 from pipeline.backends.agents.command import CommandBackend
 from pipeline.engine.agent import AgentEvent, AgentStatus, ErrorKind, Limits, Request, Result
-
-from tests.unit.backends.conftest import PATH, Bench
 
 
 def ask(bench: Bench, *argv: str, events: list[AgentEvent] | None = None, **options: Any) -> Result:

@@ -1,0 +1,235 @@
+"""What of a machine is ready for a run: its agents, git, the store. Nothing here changes anything or shows a key."""
+
+import asyncio
+import os
+import platform
+import sqlite3
+import tempfile
+import time
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from pipeline.app.backends import Backends
+from pipeline.app.settings import Settings
+from pipeline.backends.agents.probe import probe
+from pipeline.backends.agents.program import Agent
+from pipeline.backends.agents.registry import AGENTS, agent
+from pipeline.backends.environment import child_environment
+from pipeline.engine.agent import AgentStatus, Backend, Limits, Request, Result
+from pipeline.engine.process import Command, Ending, Processes
+from pipeline.engine.redaction import Redactor, redactor_of
+from pipeline.engine.secret import SECRET_NAMES, matches
+from pipeline.errors import AwfError
+from pipeline.journal.sqlite import SqliteJournal
+from pipeline.language.choice import UNCHOSEN, ModelChoice
+from pipeline.language.model import Access
+
+PROMPT = "Answer with the word OK and nothing else.\n"
+CALL_TIMEOUT = 120.0  # seconds for a tiny request
+EXTRAS = {"api": "pydantic_ai"}  # what can be installed besides, and the module that comes with it
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What came of a tiny request."""
+
+    seconds: float
+    text: str = ""
+    cost_usd: float | None = None
+    error: str = ""  # its kind, or how the agent was stopped
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """How one agent stands."""
+
+    name: str
+    path: str = ""  # of its program
+    version: str = ""
+    missing: tuple[str, ...] = ()  # flags that it does not take
+    keys: tuple[str, ...] = ()  # the names of the variables with a key for it
+    problem: str = ""
+    advice: str = ""  # how to get it, or how it gets its key
+    call: Call | None = None
+
+    @property
+    def works(self) -> bool:
+        """Whether it is there and nothing speaks against it."""
+        return bool(self.path) and not self.problem and not self.missing and not (self.call and self.call.error)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How something else of the machine stands."""
+
+    name: str
+    state: str
+    ok: bool = True
+    needed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Everything that was looked at."""
+
+    agents: tuple[AgentState, ...]
+    parts: tuple[Part, ...]
+    default: str  # the backend of a stage that asks for none; empty when there is none
+
+    @property
+    def healthy(self) -> bool:
+        """Whether a run can be worked on: by one agent at least, and with everything that it needs."""
+        return any(one.works for one in self.agents) and all(part.ok for part in self.parts if part.needed)
+
+
+@dataclass(frozen=True, slots=True)
+class Doctor:
+    """Looks at a machine."""
+
+    settings: Settings
+    environ: Mapping[str, str]
+    store: Path
+    processes: Processes
+    cache: Path | None  # where probes are remembered
+    added: Mapping[str, Backend]  # the backends that plugins bring
+
+    async def examine(self, *, call: bool) -> Diagnosis:
+        """Look at everything; with `call`, every agent that is there is asked for a word."""
+        agents = await asyncio.gather(
+            *(self._agent(name) for name in AGENTS), *(self._other(name) for name in self._others())
+        )
+        if call:
+            agents = await asyncio.gather(*(self._called(one) for one in agents))
+        parts = (await self._git(), _store(self.store), *_python(), *map(_extra, EXTRAS))
+        return Diagnosis(tuple(agents), parts, self._default())
+
+    @property
+    def _redactor(self) -> Redactor:
+        return redactor_of(self.environ)
+
+    def _backends(self) -> Backends:
+        return Backends({}, self.processes, self.added, self.settings, self.environ)
+
+    def _default(self) -> str:
+        try:
+            return self._backends().default(self.settings.model_choice.provider)
+        except AwfError:
+            return ""  # the agents' own lines say what is missing
+
+    async def _agent(self, name: str) -> AgentState:
+        known, override = agent(name), self.settings.override(name)
+        path = self._backends().path_of(name)
+        keys = self._keys((*known.variables(self._choice(name).provider), *override.variables))
+        if path is None:
+            return AgentState(name, keys=keys, advice=known.install)
+        probed = await probe(known, Path(path), self.processes, self._environment(()), self.cache, override.program[1:])
+        problem = self._redactor.text(probed.problem)
+        return AgentState(name, path, probed.version, probed.missing, keys, problem, self._advice(name, known))
+
+    def _others(self) -> list[str]:
+        """The backends that have no program of a known name, where they are set up or a plugin brings them."""
+        own = {"acp": self.settings.acp_command, "command": self.settings.override("command").program}
+        return [*(name for name, command in own.items() if command), "api", *sorted(self.added)]
+
+    async def _other(self, name: str) -> AgentState:
+        try:
+            backend = self._backends().named(name)
+        except AwfError as error:
+            return AgentState(name, advice=error.help or "", problem=error.message)
+        keys = self._keys(backend.variables(self._choice(name).provider))
+        if name in self.added:
+            return AgentState(name, "a plugin", keys=keys)
+        if name == "api":
+            return AgentState(name, "a library", keys=keys, problem="" if keys else "it needs a provider and its key")
+        path = self._backends().path_of(name) or ""
+        return AgentState(name, path, keys=keys, problem="" if path else "its program was not found")
+
+    def _advice(self, name: str, known: Agent) -> str:
+        """An agent with many providers is given the key of the one that is named, and no other."""
+        if self._choice(name).provider or any(matches(variable, SECRET_NAMES) for variable in known.variables(None)):
+            return ""
+        return "it is given a key when a stage or the settings name a provider"
+
+    async def _called(self, one: AgentState) -> AgentState:
+        if not one.works:
+            return one
+        backend = self._backends().named(one.name)
+        with tempfile.TemporaryDirectory(prefix="awf-doctor-") as folder:
+            began = time.monotonic()
+            result = await backend.run(self._request(backend, Path(folder)), lambda _: None)
+            return replace(one, call=self._call(result, time.monotonic() - began))
+
+    def _request(self, backend: Backend, folder: Path) -> Request:
+        choice = self._choice(backend.name)
+        return Request(
+            stage="doctor",
+            visit=1,
+            attempt=1,
+            review=False,
+            prompt=PROMPT,
+            cwd=folder,
+            artifacts=folder / "artifacts",
+            model=choice.model,
+            provider=choice.provider,
+            reasoning_effort=choice.reasoning_effort,
+            access=Access.NONE,
+            limits=Limits(timeout=CALL_TIMEOUT),
+            env=self._environment(backend.variables(choice.provider)),
+        )
+
+    def _choice(self, name: str) -> ModelChoice:
+        """The model of the settings: it is meant for the agent they choose, and for no other."""
+        return self.settings.model_choice if name == self._default() else UNCHOSEN
+
+    def _call(self, result: Result, seconds: float) -> Call:
+        cost = result.usage.cost_usd if result.usage else None
+        if result.status is AgentStatus.OK:
+            return Call(seconds, self._redactor.text(result.text), cost)
+        kind = result.error.kind if result.error else result.status
+        return Call(seconds, "", cost, kind, self._redactor.text(result.error.message if result.error else ""))
+
+    def _environment(self, names: Collection[str]) -> Mapping[str, str]:
+        return child_environment(self.environ, extra_names=(*names, *self.settings.environment))
+
+    def _keys(self, names: Collection[str]) -> tuple[str, ...]:
+        """The variables with a key: by their names, never their values."""
+        return tuple(name for name in dict.fromkeys(names) if matches(name, SECRET_NAMES) and self.environ.get(name))
+
+    async def _git(self) -> Part:
+        with tempfile.TemporaryDirectory(prefix="awf-doctor-") as folder:
+            command = Command(("git", "--version"), Path(folder), self._environment(()), Path(folder), timeout=30.0)
+            finished = await self.processes.run(command)
+        if finished.ending is not Ending.EXITED or finished.exit_code:
+            return Part("git", finished.message or "does not run", ok=False)
+        return Part("git", finished.stdout_tail.strip().removeprefix("git version "))
+
+
+def _store(store: Path) -> Part:
+    """Whether runs can be kept: a file is really written, and the runs that are there are really read."""
+    nearest = next(folder for folder in (store.absolute(), *store.absolute().parents) if folder.exists())
+    try:
+        with tempfile.TemporaryFile(dir=nearest) as file:
+            file.write(b"awf")
+            file.flush()
+            os.fsync(file.fileno())
+        with closing(SqliteJournal(store)) as journal:
+            runs = len(journal.runs())
+    except OSError as error:
+        return Part("store", f"{store} cannot be written: {error.strerror or error}", ok=False)
+    except AwfError as error:
+        return Part("store", error.message, ok=False)
+    return Part("store", f"{store}, {runs} run{'' if runs == 1 else 's'}")
+
+
+def _python() -> tuple[Part, Part]:
+    return Part("python", platform.python_version()), Part("sqlite", sqlite3.sqlite_version)
+
+
+def _extra(name: str) -> Part:
+    there = find_spec(EXTRAS[name]) is not None
+    state = "installed" if there else f'not installed: pip install "awf-pipeline[{name}]"'
+    return Part(f"extra {name}", state, ok=there, needed=False)

@@ -1,0 +1,80 @@
+"""Where settings files are and how they are put together: the user's, and over it the project's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.app.settings.read import read_settings
+from pipeline.app.settings.values import NOTHING_SET, Level, Settings, settings_of
+from pipeline.language.diagnostics import Diagnostic
+from pipeline.language.load import MAX_BYTES
+from pipeline.language.rules import reading
+from pipeline.language.rules.rule import Seen, settle
+from pipeline.language.source import START, Source, decode
+
+NAME = "config.kdl"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The two files, and how messages call them."""
+
+    user: Path
+    project: Path
+    home: Path
+    cwd: Path
+
+    @classmethod
+    def of(cls, cwd: Path, home: Path, environ: Mapping[str, str]) -> "Places":
+        """The places for a working directory; a relative XDG_CONFIG_HOME means nothing, as its standard says."""
+        given = Path(environ.get("XDG_CONFIG_HOME", ""))
+        base = given if given.is_absolute() else home / ".config"
+        return cls(base / "awf" / NAME, cwd / ".awf" / NAME, home, cwd)
+
+    def shown(self, path: Path) -> str:
+        """A path as a person would write it here."""
+        if path.is_relative_to(self.cwd):
+            return str(path.relative_to(self.cwd))
+        return f"~/{path.relative_to(self.home)}" if path.is_relative_to(self.home) else str(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings of both files, and what is wrong with them; with anything wrong they are not to be used."""
+
+    settings: Settings
+    wrong: tuple[tuple[Source, tuple[Diagnostic, ...]], ...] = ()
+
+
+def load_settings(places: Places) -> Loaded:
+    """Read both files; one that is not there says nothing."""
+    loaded = Loaded(NOTHING_SET)
+    for level, path in ((Level.USER, places.user), (Level.PROJECT, places.project)):
+        source, seen = _read(path, places.shown(path))
+        file, found = read_settings(source) if not seen else (None, seen)
+        if file is not None:
+            loaded = Loaded(loaded.settings.under(settings_of(file, source, level)), loaded.wrong)
+        else:
+            loaded = Loaded(loaded.settings, (*loaded.wrong, (source, settle(source, found))))
+    return loaded
+
+
+def _read(path: Path, name: str) -> tuple[Source, list[Seen]]:
+    nothing = Source(name, "")
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return nothing, []
+    except OSError as error:
+        return nothing, reading.unreadable_file(START, f'"{name}" cannot be read: {error.strerror or error}')
+    if len(data) > MAX_BYTES:
+        return nothing, reading.too_large(START, f'"{name}" is too large', "1 MiB")
+    if b"\0" in data:
+        return nothing, reading.unreadable_file(START, f'"{name}" is not text but binary data')
+    try:
+        return decode(name, data), []
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        why = f'"{name}" is not UTF-8 text: the byte 0x{data[error.start]:02x} in line {line} has no meaning there'
+        return nothing, reading.unreadable_file(START, why, "save the file as UTF-8")

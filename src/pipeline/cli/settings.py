@@ -1,0 +1,29 @@
+"""The settings as every command meets them: read once, and refused with all their errors."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from pipeline.app.settings import Places, Settings, load_settings
+from pipeline.cli.formats import block
+from pipeline.cli.terminal import Style, inert
+from pipeline.errors import AwfError
+
+
+def places() -> Places:
+    """Where the settings files are for this directory and this user."""
+    return Places.of(Path.cwd(), Path.home(), os.environ)
+
+
+def settings_here() -> Settings:
+    """The settings in force here; a file with errors stops the command, whatever it was to do."""
+    loaded = load_settings(places())
+    if not loaded.wrong:
+        return loaded.settings
+    style = Style.of(sys.stderr)
+    for source, diagnostics in loaded.wrong:
+        click.echo("\n".join(block(one, source, style) for one in diagnostics), err=True)
+    names = " and ".join(f'"{inert(source.name)}"' for source, _ in loaded.wrong)
+    raise AwfError(f"the settings in {names} have errors", help="mend them, or move the file away")

@@ -1,0 +1,119 @@
+"""What findings come to, by each rule of its own. No verdict is made from another; a pass with gaps is never clean."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pipeline.engine.outcome import Status
+from pipeline.findings.model import AutofixClass, Finding, Gate, Severity, State
+from pipeline.findings.passes import Coverage, ReviewerVerdict
+
+BLOCK = "BLOCK"
+
+
+class Verdict(StrEnum):
+    """What a verdict file says."""
+
+    PASS = "PASS"  # noqa: S105 - no password
+    WARN = "WARN"
+    FAIL = "FAIL"
+    ABORT = "ABORT"  # nobody but a person should touch it
+
+
+class Shipping(StrEnum):
+    """What a pass record says."""
+
+    SHIP = "ship"
+    BLOCK_ON_MUSTS = "block-on-MUSTs"
+    BLOCK_ON_REJECTION = "block-on-rejection"
+
+
+class Readiness(StrEnum):
+    """What a completion report says."""
+
+    READY = "Ready to merge"
+    WITH_FIXES = "Ready with fixes"
+    NOT_READY = "Not ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """All of them, for the same findings."""
+
+    verdict: Verdict  # a claimed fix counts as one, as the verdict file has it
+    after_verification: Verdict  # a claimed fix counts as none until somebody has looked
+    shipping: Shipping
+    readiness: Readiness
+    status: Status  # of a stage that found these
+    complete: bool  # whether everybody who was asked answered
+    summary: dict[str, int]  # what counts, by severity as the verdict file calls it
+
+    @property
+    def abort(self) -> bool:
+        """Whether a person has to look before anything is fixed."""
+        return Verdict.ABORT in (self.verdict, self.after_verification)
+
+
+def verdicts(
+    findings: Iterable[Finding],
+    coverage: Coverage | None = None,
+    said: Sequence[ReviewerVerdict] = (),
+    *,
+    fixes_applied: bool = False,
+) -> Verdicts:
+    """The verdicts on some findings. Those that were there before the change are told elsewhere and do not count."""
+    own = [finding for finding in findings if not finding.pre_existing]
+    active = [finding for finding in own if finding.state.active]
+    unproven = [finding for finding in own if finding.state.active or finding.state is State.FIX_CLAIMED]
+    return Verdicts(
+        verdict=file_verdict(active),
+        after_verification=file_verdict(unproven),
+        shipping=shipping(unproven, said),
+        readiness=readiness(unproven, fixes_applied=fixes_applied),
+        status=stage_status(unproven),
+        complete=coverage is None or coverage.complete,
+        summary=summary(active),
+    )
+
+
+def file_verdict(active: Sequence[Finding]) -> Verdict:
+    """By the worst that counts."""
+    critical = [finding for finding in active if finding.severity is Severity.CRITICAL]
+    if any(finding.system_breaking for finding in critical):
+        return Verdict.ABORT
+    if critical:
+        return Verdict.FAIL
+    return Verdict.WARN if any(finding.severity is Severity.HIGH for finding in active) else Verdict.PASS
+
+
+def shipping(active: Iterable[Finding], said: Iterable[ReviewerVerdict] = ()) -> Shipping:
+    """Nothing that must be fixed, and no reviewer who blocks."""
+    if any(finding.gate.value is Gate.MUST for finding in active):
+        return Shipping.BLOCK_ON_MUSTS
+    if any(verdict.verdict == BLOCK for verdict in said):
+        return Shipping.BLOCK_ON_REJECTION
+    return Shipping.SHIP
+
+
+def readiness(active: Sequence[Finding], *, fixes_applied: bool) -> Readiness:
+    """A critical one is in the way; anything that can be acted on, or was, needs a look."""
+    if any(finding.severity is Severity.CRITICAL for finding in active):
+        return Readiness.NOT_READY
+    actionable = any(finding.autofix_class is not AutofixClass.ADVISORY for finding in active)
+    return Readiness.WITH_FIXES if actionable or fixes_applied else Readiness.READY
+
+
+def stage_status(active: Sequence[Finding]) -> Status:
+    """What a stage ends with that found these."""
+    if any(finding.gate.value is Gate.MUST for finding in active):
+        return Status.FAIL
+    return Status.PARTIAL_SUCCESS if active else Status.SUCCESS
+
+
+def summary(active: Iterable[Finding]) -> dict[str, int]:
+    """How many count, by severity."""
+    names: dict[Severity, str] = {severity: str(severity) for severity in Severity} | {Severity.CRITICAL: "blocker"}
+    counts = dict.fromkeys(names.values(), 0)
+    for finding in active:
+        counts[names[finding.severity]] += 1
+    return counts

@@ -1,0 +1,154 @@
+"""Settings as a person meets them: `awf config`, errors in a file, and the agent that a run gets."""
+
+import json
+import os
+import pty
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from tests.integration.conftest import COMMAND, Awf
+from tests.unit.app.stubs import ANSWERED, SETTLED, stub, was_run
+
+WORKFLOW = """workflow "W" {
+  version 2
+  start "tool"
+  stage "tool" kind="tool" command="/usr/bin/env > ran.txt"
+  stage "build" kind="llm" prompt="Build it"
+  stage "end" kind="exit"
+  transition from="tool" to="build"
+  transition from="build" to="end"
+}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a workflow, and a PATH with nothing on it."""
+    (tmp_path / "w.awf.kdl").write_text(WORKFLOW)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / ".awf").mkdir()
+    (tmp_path / "home/.config/awf").mkdir(parents=True)
+    return tmp_path
+
+
+def user(project: Path, text: str) -> None:
+    (project / "home/.config/awf/config.kdl").write_text(text)
+
+
+def own(project: Path, text: str) -> None:
+    (project / ".awf/config.kdl").write_text(text)
+
+
+def run(awf: Awf, project: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return awf("run", "w.awf.kdl", "--run-id", "r", "--json", *arguments, PATH=str(project / "bin"), **environment)
+
+
+def test_every_setting_is_shown_with_where_it_was_set(awf: Awf, project: Path, snapshot: SnapshotAssertion) -> None:
+    """Defaults, the user's file, the project's over it, and an option over both."""
+    user(project, 'backend "claude"\nmodel "m"\nlimits { timeout "1h30m"; }\nagent "pi" { extra "--a b" "" "-c"; }\n')
+    own(project, 'backend "codex"\nlimits {\n  max_cost_usd 2.5\n}\nenvironment "CI" "NPM_*"\n')
+    assert awf("config").stdout == snapshot
+    shown = json.loads(awf("config", "--json", "--backend", "pi").stdout)
+    assert shown["backend"] == {"value": "pi", "from": "option", "name": "--backend", "line": None}
+    assert shown["limits.timeout"]["value"] == "1h30m"
+    assert shown["limits.max_cost_usd"] == {"value": 2.5, "from": "project", "name": ".awf/config.kdl", "line": 3}
+    assert shown["limits.idle"] == {"value": None, "from": "default", "name": None, "line": None}
+    assert shown["agent.pi.extra"]["value"] == ["--a b", "", "-c"]
+
+
+def test_nothing_set_is_shown_too(awf: Awf, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    """With the places where something could be set."""
+    done = awf("config", cwd=tmp_path, XDG_CONFIG_HOME="/etc/my-config")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == snapshot
+
+
+def test_a_terminal_is_not_overrun(project: Path) -> None:
+    """A long value is cut where the terminal ends, and nothing in it acts on the terminal."""
+    own(project, f'agent "pi" {{ extra "\\u{{1b}}[2J" "{"x" * 300}"; }}\n')
+    parent, child = pty.openpty()
+    environment = {"PATH": "", "HOME": str(project / "home"), "COLUMNS": "80", "NO_COLOR": "1"}
+    subprocess.run([COMMAND, "config"], cwd=project, env=environment, stdout=child, check=True, timeout=60)
+    os.close(child)
+    text = os.read(parent, 65536).decode()
+    os.close(parent)
+    assert "\x1b" not in text
+    assert max(map(len, text.split("\r\n"))) <= 80
+    assert "…  project .awf/config.kdl:1" in text
+
+
+def test_settings_with_errors_stop_a_command(awf: Awf, project: Path, snapshot: SnapshotAssertion) -> None:
+    """All errors of both files, with their places, and nothing is done."""
+    user(project, "limits { timeuot 3 }\n")
+    own(project, 'backend 1\nagent "cluade" { program "x"; }\n')
+    told = set()
+    for command in (["config"], ["doctor"], ["run", "w.awf.kdl"], ["resume", "r"]):
+        done = awf(*command)
+        assert (done.returncode, done.stdout) == (2, "")
+        told.add(done.stderr)
+    (errors,) = told  # the same for all of them
+    assert errors == snapshot
+    assert not (project / "ran.txt").exists()
+
+
+def test_other_commands_do_not_read_them(awf: Awf, project: Path) -> None:
+    """What has no use for settings works without them."""
+    own(project, "backend 1\n")
+    assert awf("validate", "w.awf.kdl").returncode == 0
+    assert awf("runs").returncode == 0
+
+
+def test_a_run_without_an_agent_does_not_begin(awf: Awf, project: Path) -> None:
+    """It is told before the first stage is run and before anything is recorded: the run's name is still free."""
+    done = run(awf, project)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert 'stage "build" cannot run: no agent was found: claude, codex' in done.stderr
+    assert '"awf doctor"' in done.stderr
+    assert not (project / "ran.txt").exists()
+    stub(project / "bin", "pi", prints=(ANSWERED, SETTLED))
+    assert run(awf, project).returncode == 0
+
+
+def last(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_a_run_works_with_the_agent_of_the_settings(awf: Awf, project: Path) -> None:
+    """Not with the first on PATH; its answer is the stage's response."""
+    first = stub(project / "bin", "claude")
+    second = stub(project / "bin", "pi", prints=(ANSWERED, SETTLED))
+    own(project, 'backend "pi"\n')
+    assert last(run(awf, project))["status"] == "success"
+    assert (was_run(first), was_run(second)) == (False, True)
+    assert awf("context", "r", "build.response").stdout == "OK\n"
+
+
+def test_an_option_goes_before_the_settings(awf: Awf, project: Path) -> None:
+    """The settings' agent is not even looked for."""
+    own(project, 'backend "codex"\n')
+    pi = stub(project / "bin", "pi", prints=(ANSWERED, SETTLED))
+    last(run(awf, project, "--backend", "pi"))
+    assert was_run(pi)
+
+
+def test_variables_of_the_settings_reach_tools(awf: Awf, project: Path) -> None:
+    """Those that are named; a secret only by its whole name: a pattern does not let it through."""
+    stub(project / "bin", "pi", prints=(ANSWERED, SETTLED))
+    own(project, 'environment "MINE" "OUR_*"\n')
+    last(run(awf, project, MINE="1", OUR_HOST="2", OUR_API_KEY="3", OTHER="4"))
+    given = dict(line.split("=", 1) for line in (project / "ran.txt").read_text().splitlines())
+    assert (given["MINE"], given["OUR_HOST"]) == ("1", "2")
+    assert not {"OUR_API_KEY", "OTHER"} & given.keys()
+
+
+def test_the_store_option_does_not_move_the_settings(awf: Awf, project: Path) -> None:
+    """They belong to the project, wherever its runs are kept."""
+    own(project, 'backend "pi"\n')
+    pi = stub(project / "bin", "pi", prints=(ANSWERED, SETTLED))
+    last(run(awf, project, "--store", "elsewhere"))
+    assert was_run(pi)

@@ -1,0 +1,58 @@
+"""What a machine has for a run, where the command line cannot show it."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from tests.unit.app.stubs import ANSWERED, SETTLED, stub
+from tests.unit.app.test_backends import settings
+
+from pipeline.app.doctor import AgentState, Diagnosis, Doctor
+from pipeline.backends.agents.scripted import ScriptedBackend
+from pipeline.backends.process import LocalProcesses
+
+
+def examine(tmp_path: Path, text: str = "", *, call: bool = False, **environ: str) -> Diagnosis:
+    """Look at a machine that has one plugin with a backend."""
+    added: dict[str, Any] = {"mine": ScriptedBackend({"doctor": "Here."})}
+    given = {"PATH": str(tmp_path), **environ}
+    doctor = Doctor(settings(text), given, tmp_path / "store", LocalProcesses("test", grace=0.2), None, added)
+    return asyncio.run(doctor.examine(call=call))
+
+
+def agent(diagnosis: Diagnosis, name: str) -> AgentState:
+    (found,) = [one for one in diagnosis.agents if one.name == name]
+    return found
+
+
+def test_a_plugin_s_backend_is_an_agent(tmp_path: Path) -> None:
+    """It works without a program, and is asked like the others."""
+    found = agent(examine(tmp_path, call=True), "mine")
+    assert (found.path, found.works) == ("a plugin", True)
+    assert found.call is not None
+    assert found.call.text == "Here."
+
+
+def test_a_path_with_nothing_there_does_not_work(tmp_path: Path) -> None:
+    """It could only be found out by starting it, and is told before."""
+    found = agent(examine(tmp_path, 'acp { command "/gone/agent" "acp"; }'), "acp")
+    assert (found.works, found.problem) == (False, "its program was not found")
+
+
+def test_the_model_of_the_settings_is_for_their_agent_alone(tmp_path: Path) -> None:
+    """Another one would be asked for a model that it does not know; its provider's key is passed by its name."""
+    for name in ("pi", "opencode"):
+        stub(tmp_path, name, prints=(ANSWERED, SETTLED))
+    text = 'backend "pi"\nmodel "m"\nprovider "mistral"\n'
+    found = examine(tmp_path, text, call=True, MISTRAL_API_KEY="planted-0123456789")
+    assert "--model mistral/m" in (tmp_path / "pi.ran").read_text()
+    assert "mistral" not in (tmp_path / "opencode.ran").read_text()
+    assert agent(found, "pi").keys == ("MISTRAL_API_KEY",)
+    assert (agent(found, "opencode").keys, agent(found, "pi").advice) == ((), "")
+
+
+def test_an_unneeded_part_may_be_missing(tmp_path: Path) -> None:
+    """Git is needed, an extra is not."""
+    parts = {part.name: part for part in examine(tmp_path).parts}
+    assert (parts["git"].ok, parts["git"].needed, parts["extra api"].needed) == (False, True, False)
+    assert not examine(tmp_path).healthy

@@ -1,0 +1,254 @@
+"""Settings: two files, one over the other; everything wrong with them told at once."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
+
+from pipeline.app.settings import NOTHING_SET, AgentLimits, Loaded, Origin, Places, Setting, Settings, load_settings
+from pipeline.app.settings.grammar import AcpSettings, AgentSettings, LimitSettings, SettingsFile
+from pipeline.app.settings.read import read_settings
+from pipeline.app.settings.values import Level, settings_of
+from pipeline.backends.agents.program import Override
+from pipeline.backends.agents.registry import AGENTS
+from pipeline.cli.formats import block
+from pipeline.cli.terminal import Style
+from pipeline.language.choice import ModelChoice
+from pipeline.language.model import Element
+from pipeline.language.source import Source
+
+WHOLE = """
+backend "codex"
+model "gpt-5"
+provider "openai"
+reasoning_effort "high"
+environment "CI" "NPM_CONFIG_*"
+agent "codex" {
+  program "/opt/node" "/opt/codex.js"
+  arguments "exec" "--json"
+  extra "--add-dir" "/x"
+  pass "MY_VAR"
+}
+agent "pi" extra="--verbose"
+acp { command "opencode" "acp"; pass "OTHER" }
+limits { max_cost_usd 5; timeout "30m"; idle "90s" }
+"""
+WRONG = """bakend "claude"
+model 3
+model "x"
+provider ""
+reasoning_effort null
+environment "A=b" "OK" 7
+environment
+agent "cluade" { program "x"; }
+agent { program "x" }
+agent "codex" extra="--x" foo="y" {
+  program "./bin/codex" "--x"
+  arguments
+  pass "A B"
+  frob 1
+}
+agent "codex" { extra "--y" }
+agent "pi" "stray" extra="a" extra="b"
+limits { timeout 30; idle "0s"; max_cost_usd -1 }
+limits { timeout "3m" }
+acp comand="x" { command "opencode" { acp 1; } }
+backend "a" "b"
+"""
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    """A home and a project with no settings yet."""
+    (tmp_path / "home/.config/awf").mkdir(parents=True)
+    (tmp_path / "project/.awf").mkdir(parents=True)
+    return Places.of(tmp_path / "project", tmp_path / "home", {})
+
+
+def read(text: str) -> Settings:
+    """The settings of one text."""
+    file, seen = read_settings(Source("config.kdl", text))
+    assert not seen
+    assert file is not None
+    return settings_of(file, Source("config.kdl", text), Level.USER)
+
+
+def shown(loaded: Loaded) -> str:
+    """What a person is told of settings that are wrong."""
+    return "\n".join(block(one, source, Style(False)) for source, found in loaded.wrong for one in found)
+
+
+def test_everything_can_be_set() -> None:
+    """Each word of the language arrives where it is used."""
+    settings = read(WHOLE)
+    assert settings.backend == "codex"
+    assert settings.model_choice == ModelChoice("gpt-5", "openai", "high")
+    assert settings.environment == ("CI", "NPM_CONFIG_*")
+    program, arguments = ("/opt/node", "/opt/codex.js"), ("exec", "--json")
+    assert settings.override("codex") == Override(program, arguments, ("--add-dir", "/x"), ("MY_VAR",))
+    assert settings.override("pi") == Override(extra=("--verbose",))
+    assert (settings.acp_command, settings.acp_variables) == (("opencode", "acp"), ("OTHER",))
+    assert settings.limits == AgentLimits(timeout=1800, idle=90, max_cost_usd=5)
+
+
+def test_nothing_need_be_set(places: Places) -> None:
+    """Without files every value is left to whoever asks for it."""
+    assert load_settings(places) == Loaded(NOTHING_SET)
+    assert (NOTHING_SET.backend, NOTHING_SET.environment, NOTHING_SET.acp_command) == (None, (), ())
+    assert (NOTHING_SET.model_choice, NOTHING_SET.limits) == (ModelChoice(), AgentLimits())
+    assert NOTHING_SET.override("claude") == Override()
+
+
+def test_every_agent_can_be_set() -> None:
+    """The names a file takes are those of the command-line agents, and the one for any program."""
+    assert AgentSettings.model_fields["name"].annotation.__args__ == (*AGENTS, "command")  # type: ignore[union-attr]  # a Literal has them
+
+
+def test_a_project_goes_before_the_user(places: Places) -> None:
+    """Name by name, each with the file and line that said it; the other names of a block stay."""
+    places.user.write_text(
+        'backend "claude"\nlimits {\n  timeout "1h"\n  idle "5m"\n}\nagent "pi" { extra "-a"; pass "X" }\n'
+    )
+    places.project.write_text('\nbackend "codex"\nlimits { timeout "10m" }\nagent "pi" { extra "-b" }\n')
+    loaded = load_settings(places)
+    user, project = str(places.user).replace(str(places.home), "~"), ".awf/config.kdl"
+    assert loaded.wrong == ()
+    assert dict(loaded.settings.entries) == {
+        "backend": Setting("codex", Origin(Level.PROJECT, project, 2)),
+        "limits.timeout": Setting(timedelta(minutes=10), Origin(Level.PROJECT, project, 3)),
+        "limits.idle": Setting(timedelta(minutes=5), Origin(Level.USER, user, 4)),
+        "agent.pi.extra": Setting(("-b",), Origin(Level.PROJECT, project, 4)),
+        "agent.pi.pass": Setting(("X",), Origin(Level.USER, user, 6)),
+    }
+
+
+def test_a_provider_belongs_to_its_model() -> None:
+    """A project that names a model does not get the provider of the user's model."""
+    user = read('model "gpt-5"\nprovider "openai"\nreasoning_effort "high"\n')
+    assert user.under(read('model "sonnet"')).model_choice == ModelChoice("sonnet", None, "high")
+    assert user.under(read('provider "azure"')).model_choice == ModelChoice("gpt-5", "azure", "high")
+
+
+def test_an_option_goes_before_both() -> None:
+    """It is told as what it is; one that was not given says nothing."""
+    settings = read('backend "claude"').with_option("backend", "--backend", "pi")
+    assert settings.entries["backend"] == Setting("pi", Origin(Level.OPTION, "--backend"))
+    assert read('backend "claude"').with_option("backend", "--backend", None).backend == "claude"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [("/etc/xdg", "/etc/xdg"), ("relative", "/home/u/.config"), ("", "/home/u/.config")]
+)
+def test_the_user_s_file_is_where_other_programs_have_theirs(given: str, expected: str) -> None:
+    """XDG_CONFIG_HOME is honoured where it is an absolute path."""
+    environ = {"XDG_CONFIG_HOME": given} if given else {}
+    places = Places.of(Path("/work"), Path("/home/u"), environ)
+    assert places.user == Path(expected) / "awf/config.kdl"
+    assert places.project == Path("/work/.awf/config.kdl")
+
+
+def test_everything_wrong_is_told_at_once(places: Places, snapshot: SnapshotAssertion) -> None:
+    """Each mistake at its place, with what was probably meant."""
+    places.project.write_text(WRONG)
+    loaded = load_settings(places)
+    assert shown(loaded) == snapshot
+    assert loaded.settings == NOTHING_SET
+
+
+def test_both_files_are_told_of(places: Places) -> None:
+    """A mistake in one does not hide those of the other."""
+    places.user.write_text("backend 1\n")
+    places.project.write_text("modle 1\n")
+    assert [(source.name, len(found)) for source, found in load_settings(places).wrong] == [
+        ("~/.config/awf/config.kdl", 1),
+        (".awf/config.kdl", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b'backend "cla', "this text is never closed"),
+        (b"\0\0", '".awf/config.kdl" is not text but binary data'),
+        (b"\nbackend \xff", '".awf/config.kdl" is not UTF-8 text: the byte 0xff in line 2 has no meaning there'),
+        (b"// " + b"x" * 1024 * 1024, '".awf/config.kdl" is too large; the limit is 1 MiB'),
+        (b"a {\n" * 70 + b"}\n" * 70, "blocks are nested too deep; the limit is 64 levels"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told(places: Places, data: bytes, message: str) -> None:
+    """It is a diagnostic, never a traceback."""
+    places.project.write_bytes(data)
+    ((_, (found,)),) = load_settings(places).wrong
+    assert found.message == message
+
+
+def test_a_directory_is_no_file(places: Places) -> None:
+    """Something that is there and cannot be read is not the same as nothing."""
+    places.project.mkdir()
+    assert '".awf/config.kdl" cannot be read: Is a directory' in shown(load_settings(places))
+
+
+def test_the_documented_file_is_read() -> None:
+    """The example of the documentation has every word there is, and no other."""
+    page = (Path(__file__).parents[3] / "docs/agents.md").read_text()
+    (example,) = re.findall(r"```kdl\n(.*?)```", page, re.DOTALL)
+    said = {name.replace("agent.command", "agent.claude") for name in read(example).entries}
+    blocks: dict[str, type[Element]] = {
+        "": SettingsFile,
+        "agent.claude.": AgentSettings,
+        "acp.": AcpSettings,
+        "limits.": LimitSettings,
+    }
+    words = {prefix + name for prefix, model in blocks.items() for name in model.attributes()}
+    assert {name.replace("agent.pi", "agent.claude") for name in said} == words
+
+
+NAMES = ("backend", "model", "provider", "limits.idle", "agent.pi.extra")
+SOME = st.dictionaries(
+    st.sampled_from(NAMES), st.builds(Setting, st.text(max_size=3), st.just(Origin(Level.USER, "f", 1)))
+)
+
+
+@given(SOME.map(Settings), SOME.map(Settings))
+def test_the_later_word_holds(first: Settings, second: Settings) -> None:
+    """Every name that the second sets is as it says; the others are as the first says, but for a lone provider."""
+    both = first.under(second).entries
+    assert {name: both[name] for name in second.entries} == second.entries
+    kept = {name: value for name, value in first.entries.items() if name not in second.entries}
+    if "model" in second.entries:
+        kept.pop("provider", None)
+    assert {name: value for name, value in both.items() if name not in second.entries} == kept
+
+
+WORDS = st.sampled_from(
+    [
+        *"{};\n= ",
+        "agent",
+        '"pi"',
+        "limits",
+        "timeout",
+        '"3m"',
+        "acp",
+        "command",
+        "backend",
+        "7",
+        "null",
+        "true",
+        "-",
+        "pass",
+        "/-",
+        "/*",
+    ]
+)
+
+
+@given(st.lists(WORDS, max_size=25).map(" ".join))
+def test_reading_never_fails(text: str) -> None:
+    """Any text is settings, or problems with a place in it."""
+    file, seen = read_settings(Source("f", text))
+    assert (file is None) == bool(seen)
+    assert all(0 <= problem.span.start <= len(text) for _, problem in seen)

@@ -1,0 +1,429 @@
+"""Agents that speak the Agent Client Protocol: real programs, over real pipes."""
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.backends.conftest import PATH, Bench, alive, eventually
+
+from pipeline.backends.agents.acp import AcpBackend
+from pipeline.engine.agent import AgentEvent, AgentStatus, ErrorKind, Limits, Request, Result, Session
+from pipeline.engine.outcome import Usage
+from pipeline.engine.redaction import Redactor
+from pipeline.engine.secret import Secret
+from pipeline.language.model import Access
+
+AGENT = (sys.executable, str(Path(__file__).with_name("acp_agent.py")))
+MODELS = {
+    "configOptions": [
+        {"id": "m", "category": "model", "type": "select", "options": [{"value": "small"}, {"value": "large"}]},
+        {"id": "t", "category": "thought_level", "type": "select", "options": [{"options": [{"value": "high"}]}]},
+    ]
+}
+
+
+def request(bench: Bench, steps: Any, **options: Any) -> Request:
+    """A request whose prompt is what the agent shall do."""
+    defaults = {"stage": "build", "visit": 1, "attempt": 1, "review": False, "prompt": json.dumps(steps)}
+    there = {"cwd": bench.cwd, "artifacts": bench.artifacts, "env": {"PATH": PATH}}
+    return Request(**{**defaults, **there, **options})
+
+
+def backend(bench: Bench, *flags: str, **options: Any) -> AcpBackend:
+    """The backend with the test's agent."""
+    return AcpBackend((*AGENT, *flags), bench.label, **{"grace": 5.0, **options})
+
+
+def ask(bench: Bench, *steps: list[Any], flags: tuple[str, ...] = (), **options: Any) -> Result:
+    """What the agent answers."""
+    return asyncio.run(backend(bench, *flags).run(request(bench, steps, **options), lambda _: None))
+
+
+def error_of(result: Result) -> tuple[ErrorKind, str]:
+    """How and why a request failed."""
+    assert result.status is AgentStatus.ERROR
+    assert result.error is not None
+    return result.error.kind, result.error.message
+
+
+def test_the_answer_is_what_is_said_after_the_last_tool_call(bench: Bench) -> None:
+    """Banners, thoughts and what is said while working are no answer; every line and tool is told."""
+    steps = [["say", "pi v1\n---\n"], ["think", "hm"], ["tool", "edit", "Write a"], ["say", "do"], ["say", "ne\nall"]]
+    events: list[AgentEvent] = []
+    result = asyncio.run(backend(bench).run(request(bench, steps), events.append))
+    assert (result.status, result.text, result.error) == (AgentStatus.OK, "done\nall", None)
+    assert (result.version, result.session, result.exit_code) == ("1.2", None, 0)
+    assert [(event.kind, event.text) for event in events] == [
+        ("started", ""),
+        *(("text", line) for line in ("pi v1", "---")),
+        *(("tool_start", "Write a"), ("tool_end", "Write a")),
+        *(("text", line) for line in ("done", "all")),
+    ]
+
+
+def test_an_agent_that_has_answered_may_leave_by_itself(bench: Bench) -> None:
+    """It may have a session to write."""
+    ask(bench, ["say", "done"], ["leave_slowly"])
+    assert (bench.cwd / "left").exists()
+
+
+def test_what_goes_over_the_line_is_kept(bench: Bench) -> None:
+    """The raw frames and the standard error stand in the artifacts."""
+    ask(bench, ["say", "hello"], ["complain", "careful"])
+    frames = [json.loads(line) for line in (bench.artifacts / "stdout.log").read_text().splitlines()]
+    assert frames[-1] == {"jsonrpc": "2.0", "id": 3, "result": {"stopReason": "end_turn"}}
+    assert (bench.artifacts / "stderr.log").read_text() == "careful\n"
+
+
+def test_what_is_kept_has_no_secret(bench: Bench) -> None:
+    """A key is taken out of the raw frames and the standard error, but not out of a file that the agent writes."""
+    key = "planted-value-of-a-key"
+    steps = [["complain", key], ["ask", "fs/write_text_file", {"path": "a.txt", "content": key}]]
+    redactor = Redactor((Secret("MY_KEY", key),))
+    asyncio.run(backend(bench, redactor=redactor).run(request(bench, steps), lambda _: None))
+    assert (bench.cwd / "a.txt").read_text() == key
+    for name in ("stdout.log", "stderr.log"):
+        kept = (bench.artifacts / name).read_text()
+        assert ("[redacted MY_KEY]" in kept, key in kept) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("access", "allowed"),
+    [
+        (Access.CODING, {"read", "search", "edit", "delete", "execute", "fetch", "other"}),
+        (Access.READ_ONLY, {"read", "search"}),
+        (Access.NONE, set[str]()),
+    ],
+)
+def test_permission_goes_by_access(bench: Bench, access: Access, allowed: set[str]) -> None:
+    """Each kind of tool is allowed once, or rejected and named among the denied."""
+    kinds = ["read", "search", "edit", "delete", "execute", "fetch", "other"]
+    events: list[AgentEvent] = []
+    asked = request(bench, [["permit", kind, f"T {kind}"] for kind in kinds], access=access)
+    result = asyncio.run(backend(bench).run(asked, events.append))
+    said = [event.text for event in events if event.kind == "text"]
+    assert said == ["yes" if kind in allowed else "no" for kind in kinds]
+    assert result.denied == tuple(f"T {kind}" for kind in kinds if kind not in allowed)
+    assert not [event for event in events if event.kind == "warning"]
+
+
+def test_a_tool_that_did_not_ask_is_told(bench: Bench) -> None:
+    """An agent that writes without asking in a stage that may not write gets a warning."""
+    events: list[AgentEvent] = []
+    steps = [["tool", "edit", "Write a"], ["tool", "read", "Read a"], ["say", "done"]]
+    asyncio.run(backend(bench).run(request(bench, steps, access=Access.READ_ONLY), events.append))
+    told = [event.text for event in events if event.kind == "warning"]
+    assert told == ['it used "Write a" (edit) without asking, though its access is read-only']
+
+
+def test_without_an_option_to_reject_it_is_cancelled(bench: Bench) -> None:
+    """Where only yes is offered, no is said by calling it off."""
+    only = {"toolCall": {"toolCallId": "c"}, "options": [{"optionId": "y", "kind": "allow_once"}]}
+    result = ask(bench, ["ask", "session/request_permission", only], access=Access.NONE)
+    assert json.loads(result.text) == {"outcome": {"outcome": "cancelled"}}
+
+
+@pytest.mark.parametrize(
+    ("access", "reads", "writes"),
+    [(Access.CODING, True, True), (Access.READ_ONLY, True, False), (Access.NONE, False, False)],
+)
+def test_files_go_by_access(bench: Bench, access: Access, reads: bool, writes: bool) -> None:  # noqa: FBT001 - a table
+    """What is offered is what is done, and what is refused is refused when it is asked for all the same."""
+    (bench.cwd / "a.txt").write_text("one\ntwo\nthree\n")
+    new = bench.cwd / "deep" / "b.txt"
+    offered = ask(bench, ["settings"], access=access).text
+    assert json.loads(offered) == [{"fs": {"readTextFile": reads, "writeTextFile": writes}, "terminal": False}]
+    part = {"path": str(bench.cwd / "a.txt"), "line": 2, "limit": 1}
+    read = ask(bench, ["ask", "fs/read_text_file", part], access=access)
+    assert (json.loads(read.text) == {"content": "two\n"}) is reads
+    written = ask(bench, ["ask", "fs/write_text_file", {"path": str(new), "content": "neu\r\n"}], access=access)
+    assert (json.loads(written.text) == {}) is writes
+    assert written.denied == (() if writes else ("fs/write_text_file",))
+    assert (new.read_bytes() == b"neu\r\n") if writes else not new.parent.exists()
+
+
+@pytest.mark.parametrize("name", ["../out.txt", "/etc/passwd", "link/out.txt", "nul\0"])
+@pytest.mark.parametrize("method", ["fs/read_text_file", "fs/write_text_file"])
+def test_no_file_outside_is_touched(bench: Bench, method: str, name: str) -> None:
+    """Neither by name nor by a link does a path lead out of the directory."""
+    outside = bench.cwd.parent / "out.txt"
+    outside.write_text("secret")
+    (bench.cwd / "link").symlink_to(bench.cwd.parent)
+    result = ask(bench, ["ask", method, {"path": name, "content": "bad"}])
+    answer = json.loads(result.text)
+    assert answer["code"] == -32602
+    assert ("outside of" in answer["message"]) is ("\0" not in name)
+    assert outside.read_text() == "secret"
+    assert result.denied == (name,)
+
+
+def test_what_cannot_be_read_or_written_is_an_error_to_the_agent(bench: Bench) -> None:
+    """The agent is told, and goes on."""
+    (bench.cwd / "binary").write_bytes(b"\xff\xfe")
+    (bench.cwd / "directory").mkdir()
+    asked = [
+        ("fs/read_text_file", {"path": "binary"}, -32603),
+        ("fs/read_text_file", {"path": "directory"}, -32602),
+        ("fs/read_text_file", {"path": "missing"}, -32602),
+        ("fs/write_text_file", {"path": "directory", "content": ""}, -32603),
+        ("fs/read_text_file", {}, -32602),
+        ("terminal/create", {"command": "sh"}, -32601),
+    ]
+    events: list[AgentEvent] = []
+    steps = [step for method, params, _ in asked for step in (["ask", method, params], ["say", "\n"])]
+    assert asyncio.run(backend(bench).run(request(bench, steps), events.append)).status is AgentStatus.OK
+    codes = [json.loads(event.text)["code"] for event in events if event.kind == "text"]
+    assert codes == [code for _, _, code in asked]
+
+
+def test_a_large_frame_arrives(bench: Bench) -> None:
+    """An update and a prompt of megabytes are no different from small ones."""
+    result = ask(bench, ["big", 3_000_000], ["say", "y" * 300_000])
+    assert (len(result.text), result.text[-1], result.status) == (3_300_000, "y", AgentStatus.OK)
+
+
+def test_a_line_separator_is_part_of_a_line(bench: Bench) -> None:
+    """Only LF ends a frame."""
+    assert ask(bench, ["say", "a\N{LINE SEPARATOR}b\x85c"]).text == "a\N{LINE SEPARATOR}b\x85c"
+
+
+def test_the_agent_has_the_request_s_variables_only(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What awf itself was started with does not reach it."""
+    monkeypatch.setenv("PLANTED", "ours")
+    assert ask(bench, ["env", "PLANTED"]).text == "nothing"
+    assert ask(bench, ["env", "PLANTED"], env={"PATH": PATH, "PLANTED": "given"}).text == "given"
+
+
+def test_a_cancelled_request_leaves_no_process(bench: Bench) -> None:
+    """The agent is told by the protocol, and what left its session is gone when the cancellation is raised."""
+
+    async def cancel() -> None:
+        steps = [["grandchild"], ["wait"]]
+        task = asyncio.create_task(backend(bench).run(request(bench, steps), lambda _: None))
+        await asyncio.to_thread(eventually, (bench.cwd / "pid").exists)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not bench.left()
+
+    asyncio.run(cancel())
+    assert (bench.cwd / "cancelled").exists()
+
+
+def test_an_agent_that_does_not_stop_is_killed_with_its_own(bench: Bench) -> None:
+    """The protocol is tried first, then everything that carries the marker is killed."""
+    asked = request(bench, [["grandchild"], ["deaf"]], limits=Limits(idle=2.0))
+    result = asyncio.run(backend(bench, grace=0.1).run(asked, lambda _: None))
+    assert (result.status, (bench.cwd / "deaf").exists()) == (AgentStatus.IDLE, True)
+    assert not alive(bench.pid())
+
+
+@pytest.mark.parametrize(
+    ("limits", "status"), [(Limits(timeout=2.0), AgentStatus.TIMEOUT), (Limits(idle=2.0), AgentStatus.IDLE)]
+)
+def test_a_limit_has_its_status(bench: Bench, limits: Limits, status: AgentStatus) -> None:
+    """Too long in all and too long silent are told apart; the agent is asked to stop, and what it said is kept."""
+    result = ask(bench, ["say", "half"], ["permit_when_cancelled"], limits=limits)
+    assert (result.status, result.text, result.error) == (status, "half", None)
+    assert json.loads((bench.cwd / "late").read_text()) == {"outcome": {"outcome": "cancelled"}}
+
+
+def test_an_agent_that_dies_in_the_midst_is_an_error(bench: Bench) -> None:
+    """Its exit code and last words are told, or the signal, or that it stopped without a word."""
+    kind, words = error_of(ask(bench, ["say", "half"], ["complain", "401 no key"], ["die", 3]))
+    assert (kind, words) == (ErrorKind.AUTH, f'"{sys.executable}" exited with code 3: 401 no key')
+    kind, words = error_of(ask(bench, ["kill", signal.SIGKILL]))
+    assert (kind, words) == (ErrorKind.KILLED, f'"{sys.executable}" was killed by SIGKILL')
+    kind, words = error_of(ask(bench, ["die", 0]))
+    assert (kind, words) == (ErrorKind.PROTOCOL, f'"{sys.executable}" stopped before it told how it ended')
+
+
+def test_a_program_that_is_no_agent_is_an_error(bench: Bench) -> None:
+    """One that prints something else and ends, one that says nothing, and one of another version."""
+    kind, _ = error_of(ask(bench, flags=("--garbage",)))
+    assert kind is ErrorKind.PROTOCOL
+    silent = backend(bench, "--silent", patience=0.5, grace=0.2)
+    kind, words = error_of(asyncio.run(silent.run(request(bench, []), lambda _: None)))
+    assert (kind, words[:39]) == (ErrorKind.PROTOCOL, "it did not say hello within 0.5 seconds")
+    kind, words = error_of(ask(bench, flags=("--speaks", "2")))
+    assert (kind, words) == (ErrorKind.PROTOCOL, "it speaks version 2 of ACP; version 1 is needed")
+
+
+def test_warnings_between_frames_are_passed_over(bench: Bench) -> None:
+    """A program prints more than its protocol."""
+    noise = [["raw", "Warning: old"], ["raw", "42"], ["raw", '{"id": 77, "result": 1}'], ["raw", '{"method": "x/y"}']]
+    assert ask(bench, *noise, ["say", "done"]).text == "done"
+
+
+def test_a_frame_that_is_not_the_protocol_is_an_error(bench: Bench) -> None:
+    """What cannot be understood is not passed over when it claims to be the protocol."""
+    kind, words = error_of(ask(bench, ["raw", '{"method": "session/update", "params": {}}'], ["wait"]))
+    assert (kind, words[:34]) == (ErrorKind.PROTOCOL, "it sent what is not its protocol (")
+
+
+@pytest.mark.parametrize(
+    ("steps", "offers"),
+    [
+        ([["usage", {"in": 1}]], {}),
+        ([], {"configOptions": [1]}),
+        ([], {"sessionId": None, "modes": 1}),
+        ([["fail", {"code": "one", "message": "no"}]], {}),
+        ([["fail", {"message": "no"}]], {}),
+    ],
+)
+def test_an_answer_that_is_not_the_protocol_is_an_error(bench: Bench, steps: Any, offers: dict[str, Any]) -> None:
+    """It is the agent's mistake and not ours."""
+    flags = ("--offers", json.dumps(offers))
+    kind, words = error_of(ask(bench, ["say", "done"], *steps, flags=flags, model="m" if offers else None))
+    assert kind is ErrorKind.PROTOCOL
+    assert "what is not its protocol (" in words
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"code": -32603, "message": "Internal error", "data": {"details": "API 401: no key"}}, ErrorKind.AUTH),
+        ({"code": -32000, "message": "please sign in"}, ErrorKind.AUTH),
+        ({"code": 429, "message": "slower"}, ErrorKind.RATE_LIMIT),
+        ({"code": 503, "message": "busy"}, ErrorKind.SERVER),
+        ({"code": -32602, "message": "no"}, ErrorKind.INVALID),
+        ({"code": -32601, "message": "no"}, ErrorKind.PROTOCOL),
+        ({"code": -32603, "message": "no"}, ErrorKind.UNKNOWN),
+    ],
+)
+def test_an_error_of_the_agent_has_its_kind(bench: Bench, error: dict[str, Any], kind: ErrorKind) -> None:
+    """By an HTTP status as its code, by its words, else by its code."""
+    told, words = error_of(ask(bench, ["fail", error]))
+    assert told is kind
+    assert words.startswith(error["message"])
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("refusal", ErrorKind.DENIED),
+        ("max_tokens", ErrorKind.INVALID),
+        ("max_turn_requests", ErrorKind.INVALID),
+        ("cancelled", ErrorKind.KILLED),
+        ("bored", ErrorKind.PROTOCOL),
+    ],
+)
+def test_only_the_end_of_the_turn_is_an_end(bench: Bench, reason: str, kind: ErrorKind) -> None:
+    """Whatever else it stopped for is an error, with what was said so far."""
+    result = ask(bench, ["say", "half"], ["stop", reason])
+    assert error_of(result)[0] is kind
+    assert result.text == "half"
+
+
+def test_an_empty_answer_is_an_error(bench: Bench) -> None:
+    """Silence after the last tool call is no answer, whatever was said before it."""
+    kind, words = error_of(ask(bench, ["say", "I will"], ["tool", "read", "Read"]))
+    assert (kind, words) == (ErrorKind.EMPTY, f'"{sys.executable}" answered nothing')
+
+
+@pytest.mark.parametrize(
+    ("usage", "read"),
+    [
+        ({"totalTokens": 15, "inputTokens": 10, "outputTokens": 5}, 10),
+        ({"totalTokens": 22, "inputTokens": 10, "outputTokens": 5, "cachedReadTokens": 7}, 17),
+        ({"totalTokens": 15, "inputTokens": 10, "outputTokens": 5, "cachedReadTokens": 7}, 10),
+    ],
+)
+def test_usage_is_told(bench: Bench, usage: dict[str, int], read: int) -> None:
+    """What was read from a cache is among the input, whether or not the agent counts it so."""
+    events: list[AgentEvent] = []
+    steps = [["say", "done"], ["cost", 0.25], ["usage", usage]]
+    result = asyncio.run(backend(bench).run(request(bench, steps), events.append))
+    expected = Usage(input_tokens=read, output_tokens=5, cost_usd=0.25)
+    assert result.usage == expected
+    assert [event.usage for event in events if event.kind == "usage"] == [expected]
+
+
+def test_no_usage_is_unknown(bench: Bench) -> None:
+    """An agent that tells none has none."""
+    assert ask(bench, ["say", "done"]).usage is None
+
+
+def test_a_session_is_gone_on_with(bench: Bench) -> None:
+    """What it told of its past is no answer, and of its cost only what came since is of this request."""
+    first = ask(bench, ["say", "one"], ["cost", 0.25], flags=("--load",))
+    assert first.session == Session("s-1", Usage(cost_usd=0.25))
+    earlier = Session("s-7", Usage(cost_usd=0.25))
+    second = ask(bench, ["say", "two"], ["cost", 0.75], flags=("--load",), session=earlier)
+    assert (second.text, second.usage) == ("two", Usage(cost_usd=0.5))
+    assert second.session == Session("s-7", Usage(cost_usd=0.75))
+    anew = ask(bench, ["say", "three"], ["cost", 0.125], flags=("--load",), session=earlier)
+    assert anew.usage == Usage(cost_usd=0.125)
+
+
+def test_an_agent_that_cannot_go_on_says_so(bench: Bench) -> None:
+    """A session is not begun anew in silence."""
+    kind, words = error_of(ask(bench, ["say", "two"], session=Session("s-7")))
+    assert (kind, words[:35]) == (ErrorKind.CONFIG, "it cannot go on with a session: it ")
+
+
+def test_the_model_is_chosen_where_it_is_offered(bench: Bench) -> None:
+    """By the session's options, or as agents offered it before; and what is not among them is an error."""
+    offers = ("--offers", json.dumps(MODELS))
+    chosen = ask(bench, ["settings"], flags=offers, model="large", reasoning_effort="high").text
+    assert json.loads(chosen)[1:] == [["m", "large"], ["t", "high"]]
+    older = ("--offers", json.dumps({"models": {"availableModels": [{"modelId": "large"}]}}))
+    assert json.loads(ask(bench, ["settings"], flags=older, model="large").text)[1:] == ["large"]
+    kind, words = error_of(ask(bench, flags=offers, model="huge"))
+    assert (kind, words) == (ErrorKind.CONFIG, 'it does not offer the model "huge", only small, large')
+
+
+def test_a_choice_that_is_not_offered_is_told(bench: Bench) -> None:
+    """The run goes on with the agent's own model, and that is said."""
+    events: list[AgentEvent] = []
+    asked = request(bench, [["say", "done"]], model="large")
+    assert asyncio.run(backend(bench).run(asked, events.append)).status is AgentStatus.OK
+    warnings = [event.text for event in events if event.kind == "warning"]
+    assert warnings == ['it offers no choice of its model: "large" was not set']
+
+
+@pytest.mark.parametrize(("access", "modes"), [(Access.CODING, []), (Access.READ_ONLY, ["read-only"])])
+def test_an_agent_s_own_read_only_mode_is_used(bench: Bench, access: Access, modes: list[str]) -> None:
+    """Some agents do not ask for permission, but have a mode."""
+    offers = json.dumps({"modes": {"availableModes": [{"id": "auto"}, {"id": "read-only"}]}})
+    assert json.loads(ask(bench, ["settings"], flags=("--offers", offers), access=access).text)[1:] == modes
+
+
+def test_an_agent_that_is_not_there_is_an_error(bench: Bench) -> None:
+    """It could not be started, and that is said; so is an empty command."""
+    for argv, why in ((("no-such-agent",), "No such file"), ((), "the command is empty"), (("a\0b",), "null byte")):
+        result = asyncio.run(AcpBackend(argv, bench.label).run(request(bench, []), lambda _: None))
+        kind, words = error_of(result)
+        assert kind is ErrorKind.SPAWN
+        assert why in words
+
+
+def test_what_the_listener_raises_ends_the_agent(bench: Bench) -> None:
+    """An event that cannot be taken is not passed over, and nothing is left running."""
+
+    def refuse(event: AgentEvent) -> None:
+        if event.kind == "text":
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="the disk is full"):
+        asyncio.run(backend(bench).run(request(bench, [["say", "a\n"], ["wait"]]), refuse))
+
+
+def test_the_protocol_s_own_kit_understands_us(bench: Bench) -> None:
+    """An agent made with the kit gets its permission and its files, and its answer and usage arrive."""
+    pytest.importorskip("acp", reason="the protocol's own kit, agent-client-protocol, is not installed")
+    result = asyncio.run(backend(bench, "--kit").run(request(bench, ["Hi"]), lambda _: None))
+    assert (result.status, result.error) == (AgentStatus.OK, None)
+    assert result.text == 'yes ["Hi"]'
+    assert (result.version, result.usage) == ("7", Usage(input_tokens=10, output_tokens=5))
+    assert result.session == Session("kit-1", Usage())
+
+
+def test_the_variables_are_the_provider_s_and_the_user_s(bench: Bench) -> None:
+    """A key reaches the agent by its name only."""
+    names = AcpBackend((), bench.label, ("MY_DIR",)).variables("openai")
+    assert {"OPENAI_API_KEY", "MY_DIR"} <= set(names)
