@@ -6,12 +6,16 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.integration.conftest import COMMAND, Awf
+from tests.integration.conftest import Awf
+from tests.integration.forking import fork_server
 
+SCRIPTED = ("--script", "script.json", "--json")
 WORKFLOW = """workflow "W" {
   version 2
   start "a"
@@ -98,17 +102,23 @@ def test_a_journal_of_a_newer_version_is_refused(awf: Awf, tmp_path: Path) -> No
     assert "newer" in done.stderr
 
 
+def ended(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.stdout, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
 def test_many_runs_at_once_in_one_store(tmp_path: Path) -> None:
     """Fifty runs from four processes at a time all end right, each with its own path."""
     prepared(tmp_path, 3)
-    script = 'for n in $(seq %d 4 50); do "$0" run w.awf.kdl --run-id run$n --script script.json --json | tail -1; done'
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    workers = [
-        subprocess.Popen(
-            ["sh", "-c", script % first, COMMAND], cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True
-        )
-        for first in (1, 2, 3, 4)
-    ]
-    results = [json.loads(line) for worker in workers for line in worker.communicate(timeout=300)[0].splitlines()]
+
+    def every_fourth(first: int) -> list[dict[str, Any]]:
+        with fork_server() as server:
+            runs = [("run", "w.awf.kdl", "--run-id", f"run{n}", *SCRIPTED) for n in range(first, 51, 4)]
+            return [ended(server.run(*run, cwd=tmp_path, env=env)) for run in runs]
+
+    with ThreadPoolExecutor(4) as workers:
+        results = [result for some in workers.map(every_fourth, (1, 2, 3, 4)) for result in some]
     assert sorted(result["run_id"] for result in results) == sorted(f"run{number}" for number in range(1, 51))
     assert {(result["status"], len(result["path"])) for result in results} == {("success", 12)}

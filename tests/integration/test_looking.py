@@ -14,6 +14,8 @@ from syrupy.assertion import SnapshotAssertion
 from tests.integration.conftest import COMMAND, Awf
 from tests.integration.screen import run_on_screen, shown
 
+from pipeline.cli.main import COMMANDS
+
 WORKFLOW = r"""
 workflow "Look" {
   version 2
@@ -41,6 +43,18 @@ SCRIPT = {
     "build": [{"status": "success", "usage": {"input_tokens": 12000, "output_tokens": 345, "cost_usd": 0.25}}],
     "fix": [{"write": {"passed": "yes"}, "reply": "Made it pass."}],
     "review": ["Fine.\n[STATUS: success]"],
+}
+EXAMPLES = {
+    "context": (["r1"], "graph.goal = Look at everything\n"),
+    "explain": (["AWF105"], "AWF105"),
+    "logs": (["r1", "check"], "oops\n"),
+    "prompt": (["r1", "build"], "Build: Look at everything\n"),
+    "runs": ([], "r1"),
+    "show": (["r1", "--format", "svg"], "</svg>\n"),
+    "status": (["r1"], "r1"),
+    "validate": (["look.awf.kdl"], "1 workflow checked"),
+    "why": (["r1"], "build #1"),
+    "workflows": ([], "quick-dev"),
 }
 SLOW = """
 workflow "Slow" {
@@ -92,6 +106,16 @@ def test_runs(run: str, awf: Awf, snapshot: SnapshotAssertion) -> None:
     assert timeless(awf("runs").stdout) == snapshot
     names = [row["run_id"] for row in json.loads(awf("runs", "--json").stdout)]
     assert names == [f"{run}-later", run]
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+@pytest.mark.usefixtures("run")
+def test_every_command_starts_from_the_console_script(script: Awf, command: str) -> None:
+    """Each imports by itself what it needs; one without an example here shows its help."""
+    arguments, words = EXAMPLES.get(command, (["--help"], f"Usage: awf {command}"))
+    done = script(command, *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert words in done.stdout
 
 
 def test_no_runs(awf: Awf) -> None:

@@ -17,7 +17,7 @@ echo "[STATUS: success]"
 """
 
 
-def test_every_command_in_the_readme_does_what_it_says(awf: Awf, tmp_path: Path) -> None:
+def test_every_command_in_the_readme_does_what_it_says(script: Awf, tmp_path: Path) -> None:
     """The workflow shown is run by the commands shown, with an agent that is a small program."""
     (tmp_path / "fix.awf.kdl").write_text(WORKFLOW)
     (tmp_path / "Makefile").write_text("check:\n\t@true\n")
@@ -28,7 +28,7 @@ def test_every_command_in_the_readme_does_what_it_says(awf: Awf, tmp_path: Path)
     seen = {}
     for command in COMMANDS:
         words = [str(tmp_path / "my-agent") if word == "my-agent" else word for word in command]
-        seen[command[0]] = awf(*words)
+        seen[command[0]] = script(*words)
     assert {name: done.returncode for name, done in seen.items()} == {
         "run": 0,
         "status": 0,

@@ -1,6 +1,7 @@
 """A program that runs: its pipes and its exit are watched by callbacks of the loop, which no cancellation can stop."""
 
 import asyncio
+import fcntl
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,7 +12,8 @@ from pipeline.engine.process import Ending
 
 Sink = Callable[[bytes], None]
 
-_CHUNK = 64 * 1024  # what a pipe holds
+_CHUNK = 64 * 1024  # what a pipe usually holds
+_WIDE = 1024 * 1024  # what ours hold: some programs exit without waiting for what they wrote to be read
 _LAST_WORDS = 1.0  # seconds an ended program's pipes are read on: an orphan may hold them open for ever
 _POLL = 0.05  # seconds between two looks, where the system does not tell by itself that a program exited
 
@@ -41,6 +43,7 @@ class Child:
         """Begin to read what it writes and to notice that it exits."""
         for pipe, sinks in self._sinks:
             os.set_blocking(pipe.fileno(), False)
+            _widen(pipe)
             self._reading.add(pipe)
             self._loop.add_reader(pipe.fileno(), self._read, pipe, sinks)
         try:
@@ -132,3 +135,8 @@ class Child:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
+
+
+def _widen(pipe: IO[bytes]) -> None:
+    with suppress(OSError, AttributeError):  # the system may have no such call, or not allow so much: it works without
+        fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _WIDE)

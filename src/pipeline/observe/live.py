@@ -133,8 +133,16 @@ def running_line(running: Running, now: float, width: int) -> Text:
     """A visit that goes on: what it is, for how long, and what it said last."""
     sign = _SPINNER[int(now / PAUSE) % len(_SPINNER)]
     attempt = f"attempt {running.attempt}: " if running.attempt > 1 else ""
-    said = attempt + last_line(running.said)
-    return _line((sign, "cyan"), running.stage, running.visit, now - running.since, said.removesuffix(": "), width)
+    used = "".join(f"{part} · " for part in _spending(running.tokens, running.cost))
+    said = attempt + used + last_line(running.said)
+    return _line(
+        (sign, "cyan"),
+        running.stage,
+        running.visit,
+        now - running.since,
+        said.removesuffix(": ").removesuffix(" · "),
+        width,
+    )
 
 
 def visit_line(happened: Happened, width: int) -> Text:
@@ -172,8 +180,9 @@ def sums(picture: Picture, now: float) -> str:
     parts = [counted(picture.stages, "stage"), span(now - began)]
     if picture.outstanding:
         parts.append(f"{counted(picture.outstanding, 'finding')} outstanding")
-    if picture.tokens:
-        parts.append(f"{amount(picture.tokens)} tokens")
-    if picture.cost:
-        parts.append(money(picture.cost))
-    return " · ".join(parts)
+    return " · ".join([*parts, *_spending(*picture.spent())])
+
+
+def _spending(tokens: int, cost: float) -> list[str]:
+    parts = [f"{amount(tokens)} tokens"] if tokens else []
+    return [*parts, money(cost)] if cost else parts

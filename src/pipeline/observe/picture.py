@@ -47,6 +47,8 @@ class Running:
     parallel: bool = False  # its branches are shown in its place
     said: str = ""
     option: str = ""
+    tokens: int = 0  # so far
+    cost: float = 0.0
 
 
 @dataclass(slots=True)
@@ -89,6 +91,11 @@ class Picture:
         fresh, self.fresh = self.fresh, []
         return fresh
 
+    def spent(self) -> tuple[int, float]:
+        """Tokens and dollars so far, those of what goes on among them."""
+        going_on = self.running.values()
+        return self.tokens + sum(one.tokens for one in going_on), self.cost + sum(one.cost for one in going_on)
+
     def shown(self) -> list[Running]:
         """The visits that go on; a parallel stage only while none of its branches does."""
         branches = [running for running in self.running.values() if not running.parallel]
@@ -113,6 +120,8 @@ class Picture:
         running.option = str(event.data.get("option", running.option))
         if text := str(event.data.get("text", "")).rstrip():
             running.said = text[-_KEPT:]
+        if usage := event.data.get("usage"):
+            running.tokens, running.cost = _spending(usage)
 
     def _again(self, event: Event) -> None:
         delay = event.data.get("delay", 0.0)
@@ -134,8 +143,11 @@ class Picture:
         text = str(event.data.get("reason") or option)
         self.fresh.append(Happened(mark, event.stage, event.visit, event.data.get("duration", 0.0), text))
         self.stages += 1
-        self._spend(event.data.get("usage") or {})
+        tokens, cost = _spending(event.data.get("usage") or {})
+        self.tokens += tokens
+        self.cost += cost
 
-    def _spend(self, usage: Mapping[str, Any]) -> None:
-        self.tokens += (usage.get("input_tokens") or 0) + (usage.get("output_tokens") or 0)
-        self.cost += usage.get("cost_usd") or 0.0
+
+def _spending(usage: Mapping[str, Any]) -> tuple[int, float]:
+    tokens = (usage.get("input_tokens") or 0) + (usage.get("output_tokens") or 0)
+    return tokens, usage.get("cost_usd") or 0.0

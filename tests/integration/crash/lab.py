@@ -2,10 +2,13 @@
 
     python lab.py SCENARIO WORKDIR
 
-SCENARIO is `boundary` (SIGKILL at every journal append, before it and after it in turn) or `random:SEED:COUNT`.
+SCENARIO is `once` (runs that die of SIGKILL at one journal append each, before it and after it in turn, and are resumed
+to the end), `always` (a run whose every process dies at its first append or its second, before or after it) or
+`random:SEED:COUNT` (SIGKILL at random moments, also of what resumes, until the run is over, and then the next).
 Prints one JSON object: how many deaths there were, and every difference from a run that nobody disturbed.
 """
 
+import gc
 import json
 import os
 import random
@@ -15,8 +18,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pipeline.app.runs import load_state, path_of
 from pipeline.backends.sweep import marker, processes
@@ -26,49 +33,20 @@ from pipeline.engine.records import VisitCompleted
 from pipeline.journal.sqlite import SqliteJournal
 
 RUN = f"crashed-{os.getpid()}"  # a name of its own: several labs may work at once
-WORKFLOW = r"""workflow "Crash" {
-  version 2
-  start "ws"
-  settings { max_visits 6; }
-  stage "ws" kind="workspace.create"
-  stage "build" kind="tool" command="echo build >> built.txt"
-  stage "checks" kind="parallel" {
-    branch "lint"
-    branch "review"
-  }
-  stage "lint" kind="tool" command="echo \"$AWF_VISIT\" > lint.txt; test \"$AWF_VISIT\" -ge 2"
-  stage "review" kind="llm" auto_status=true prompt="Review it"
-  stage "gate" kind="decision" {
-    route when="findings() > 0" to="fix"
-    route when="true" to="merge"
-  }
-  stage "fix" kind="llm" prompt="Fix it"
-  stage "merge" kind="workspace.merge"
-  stage "cleanup" kind="workspace.cleanup"
-  stage "exit" kind="exit"
-  transition from="ws" to="build"
-  transition from="build" to="checks"
-  transition from="checks" to="gate"
-  transition from="fix" to="build"
-  transition from="merge" to="cleanup"
-  transition from="cleanup" to="exit"
-}
-"""
-SCRIPT = {
-    "review": [
-        "Bad.\n[STATUS: fail]\n[FAILURE_REASON: no tests]",
-        "Still.\n[STATUS: fail]",
-        "Fine.\n[STATUS: success]",
-    ],
-    "fix": [{"write": {"fix1.txt": "one"}, "reply": "done"}, {"write": {"fix2.txt": "two"}, "reply": "done"}],
-}
+BEGIN = ["run", "crash.awf.kdl", "--run-id", RUN, "--script", "script.json", "--goal", "g"]
+MOST_DEATHS = 200  # a run that does not come forward is wrong
+MOST_LIVES = 20  # of one run, before it may end undisturbed
+PROJECT = Path(__file__).with_name("project")
+TOOLS = ("build", "lint")  # the stages that write down that they run
+CHANGING = ("workspace.base", "workspace.commit", "workspace.merged", "ws.response", "merge.response")  # name commits
+
+Visit = tuple[str, int]
+Experiment = Callable[["Trial"], int]  # what is done to a run; how many deaths that were
 
 
 def project(folder: Path) -> Path:
     """A git repository with the workflow in it."""
-    folder.mkdir(parents=True)
-    (folder / "crash.awf.kdl").write_text(WORKFLOW)
-    (folder / "script.json").write_text(json.dumps(SCRIPT))
+    shutil.copytree(PROJECT, folder)
     git(folder, "init", "-q", "-b", "main")
     git(folder, "add", "-A")
     git(folder, "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "start")
@@ -81,18 +59,119 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def forked(folder: Path, arguments: list[str], *, die_at: int = 0, before: bool = False) -> int:
-    """Start `awf` in a fork; with `die_at` it kills itself at that append to the journal."""
-    child = os.fork()
-    if child:
-        return child
-    os.chdir(folder)
-    quiet = os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(quiet, 1)
-    os.dup2(quiet, 2)
-    if die_at:
-        dying(die_at, before=before)
-    os._exit(exit_code(lambda: awf.main(arguments, prog_name="awf", standalone_mode=False)))
+class Trial:
+    """One run in a copy of the project, and the lives it has: processes that work on it one after the other."""
+
+    def __init__(self, template: Path, folder: Path) -> None:
+        self.folder = shutil.copytree(template, folder)
+        self.ran = folder.with_suffix(".ran")  # each tool's execution, as a line: no restored worktree takes it away
+        self.ran.touch()
+        self._known: list[set[Visit]] = []  # the visits on record when each life began
+
+    def live(self, *, die_at: int = 0, before: bool = False, kill_after: float | None = None) -> int:
+        """Begin or resume the run in a fork, until it ends or is killed; the exit code, negative for a signal."""
+        self._known.append(set(self.committed()))
+        child = os.fork()
+        if not child:
+            self._work(["resume", RUN] if self.recorded() else BEGIN, die_at, before=before)
+        if kill_after is not None:
+            time.sleep(kill_after)  # the moment of death, not a way to wait for something
+            os.kill(child, signal.SIGKILL)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    def _work(self, arguments: list[str], die_at: int, *, before: bool) -> NoReturn:
+        os.chdir(self.folder)
+        quiet = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
+        os.environ.update(LAB_RAN=str(self.ran), LAB_LIFE=str(len(self._known) - 1))
+        if die_at:
+            dying(die_at, before=before)
+        os._exit(exit_code(lambda: awf.main(arguments, prog_name="awf", standalone_mode=False)))
+
+    def journal(self) -> closing[SqliteJournal]:
+        """What is on record."""
+        return closing(SqliteJournal(self.folder / ".awf"))
+
+    def recorded(self) -> bool:
+        """Whether there is anything to resume."""
+        if not (self.folder / ".awf/awf.db").exists():
+            return False
+        with self.journal() as journal:
+            return RUN in journal.runs()
+
+    def over(self) -> bool:
+        """Whether the run came to its end."""
+        if not self.recorded():
+            return False
+        with self.journal() as journal:
+            return load_state(journal, RUN).status.final
+
+    def committed(self) -> list[Visit]:
+        """The visits that are on record as done."""
+        if not self.recorded():
+            return []
+        with self.journal() as journal:
+            records = [entry.record for entry in journal.entries(RUN)]
+        return [(record.stage, record.visit) for record in records if isinstance(record, VisitCompleted)]
+
+    def appends(self) -> int:
+        """How many records followed the first, which makes the run."""
+        with self.journal() as journal:
+            return sum(1 for _ in journal.entries(RUN)) - 1
+
+    def output(self) -> str:
+        """The last that its lives wrote."""
+        return (self.folder / "output.txt").read_text()[-2000:]
+
+    def left_behind(self) -> dict[str, Any]:
+        """What the finished run left: path, context and tree, without what differs from run to run."""
+        with self.journal() as journal:
+            state, path = load_state(journal, RUN), path_of(journal, RUN)
+        context = {key: state.context.get(key) for key in state.context if key not in CHANGING}
+        for report in context.get("review.findings", []):
+            report.pop("timestamp")
+        return {
+            "status": state.status,
+            "path": path,
+            "visits": dict(state.visits),
+            "context": json.loads(json.dumps(context).replace(str(self.folder), "")),
+            "tree": git(self.folder, "rev-parse", "HEAD^{tree}"),
+            "branches": git(self.folder, "branch", "--format=%(refname:short)"),
+        }
+
+    def wrong(self, expected: dict[str, Any]) -> Iterator[str]:
+        """How the run differs from the undisturbed one, and what was done twice, not at all, or never ended."""
+        if not self.over():
+            yield "the run is not over"
+            return
+        found = self.left_behind()
+        yield from (f"{key} is {found[key]!r}, not {value!r}" for key, value in expected.items() if found[key] != value)
+        times = Counter(self.committed())
+        yield from (f"{visit} is on record {count} times" for visit, count in times.items() if count > 1)
+        yield from self._executions()
+        carried = [(process.pid, marker(process.pid) or "") for process in processes()]
+        yield from (f"process {pid} is left" for pid, label in carried if label.startswith(f"{RUN}@"))
+
+    def _executions(self) -> Iterator[str]:
+        """A tool runs for each visit, at most once in each life, and never when the visit is already on record."""
+        ran = Counter(self._told(*line.split()) for line in self.ran.read_text().splitlines())
+        for (life, visit), count in ran.items():
+            if count > 1:
+                yield f"{visit} ran {count} times in life {life}"
+            if visit in self._known[life]:
+                yield f"{visit} was on record and ran again in life {life}"
+        done = {visit for visit in self.committed() if visit[0] in TOOLS}
+        yield from (f"{visit} never ran" for visit in done - {visit for _, visit in ran})
+
+    @staticmethod
+    def _told(life: str, stage: str, visit: str) -> tuple[int, Visit]:
+        return int(life), (stage, int(visit))
+
+    def remove(self) -> None:
+        """Leave nothing behind."""
+        shutil.rmtree(self.folder)
+        self.ran.unlink()
 
 
 def dying(die_at: int, *, before: bool) -> None:
@@ -113,112 +192,73 @@ def dying(die_at: int, *, before: bool) -> None:
     SqliteJournal.append = lethal  # type: ignore[method-assign]  # only in this fork
 
 
-def started(folder: Path, **how: Any) -> int:
-    """Begin the run."""
-    return forked(folder, ["run", "crash.awf.kdl", "--run-id", RUN, "--script", "script.json", "--goal", "g"], **how)
+def one_death(trial: Trial, die_at: int, *, before: bool) -> int:
+    """Kill the run at an append and resume it; the number of deaths."""
+    deaths = int(trial.live(die_at=die_at, before=before) == -signal.SIGKILL)
+    if not trial.over():
+        trial.live()
+    return deaths
 
 
-def ended(child: int) -> int:
-    """Wait for a fork; its exit code, negative for a signal."""
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+def many_deaths(trial: Trial, lives: Iterable[float]) -> int:
+    """Kill the run, and what resumes it, after so many seconds each until it is over; the number of deaths."""
+    deaths = 0
+    for seconds in lives:
+        deaths += trial.live(kill_after=seconds) == -signal.SIGKILL
+        if trial.over():
+            return deaths
+    trial.live()
+    return deaths
 
 
-def left_behind(folder: Path) -> dict[str, Any]:
-    """What a finished run left: path, context and tree, without what differs from run to run."""
-    journal = SqliteJournal(folder / ".awf")
-    state = load_state(journal, RUN)
-    context = {
-        key: state.context.get(key) for key in state.context if key not in ("workspace.commit", "workspace.merged")
-    }
-    context["workspace.base"] = None
-    for report in context.get("review.findings", []):
-        report.pop("timestamp")
-    for key in list(context):
-        if key.endswith(".response") and key.split(".")[0] in ("ws", "merge"):
-            del context[key]
-    return {
-        "status": state.status,
-        "path": path_of(journal, RUN),
-        "visits": dict(state.visits),
-        "context": json.loads(json.dumps(context).replace(str(folder), "")),
-        "tree": git(folder, "rev-parse", "HEAD^{tree}"),
-        "branches": git(folder, "branch", "--format=%(refname:short)"),
-    }
+def every_death(trial: Trial) -> int:
+    """Kill each process at its first append, or its second, until the run is over; the number of deaths."""
+    deaths = 0
+    turns = cycle([(1, True), (1, False), (2, True), (2, False)])  # the first append of a resume notes the resume
+    for die_at, before in islice(turns, MOST_DEATHS):
+        deaths += trial.live(die_at=die_at, before=before) == -signal.SIGKILL
+        if trial.over():
+            break
+    return deaths
 
 
-def repeated(folder: Path) -> list[str]:
-    """Stages that were committed twice."""
-    seen = [
-        (entry.record.stage, entry.record.visit)
-        for entry in SqliteJournal(folder / ".awf").entries(RUN)
-        if isinstance(entry.record, VisitCompleted)
-    ]
-    return [f"{stage} #{visit}" for (stage, visit), count in Counter(seen).items() if count > 1]
+def moments(seed: int, took: float) -> Iterator[Experiment]:
+    """Deaths at moments that a seed gives, a few in each run."""
+    chance = random.Random(seed)  # noqa: S311 - a test's moments of death
+    while True:
+        yield partial(many_deaths, lives=[chance.uniform(0, took / 2) for _ in range(MOST_LIVES)])
 
 
-def differences(folder: Path, expected: dict[str, Any], what: str) -> list[str]:
-    """How a resumed run differs from the undisturbed one."""
-    child = forked(folder, ["resume", RUN])
-    code = ended(child)
-    found = left_behind(folder) if (folder / ".awf/awf.db").exists() else {}
-    wrong = [
-        f"{what}: {key} is {found.get(key)!r}, not {expected[key]!r}"
-        for key in expected
-        if found.get(key) != expected[key]
-    ]
-    wrong += [f"{what}: resume exited with {code}"] if code else []
-    wrong += [f"{what}: {stage} ran again" for stage in repeated(folder)]
-    running = [p.pid for p in processes() if (marker(p.pid) or "").startswith(f"{RUN}@") and p.pid != os.getpid()]
-    wrong += [f"{what}: processes {running} are left"] if running else []
-    if wrong:
-        wrong.append((folder / "output.txt").read_text()[-2000:])
-    return wrong
+def experiments(scenario: str, appends: int, took: float) -> tuple[Iterator[Experiment], int]:
+    """What is done to one run after the other, and the deaths that are enough."""
+    if scenario == "once":
+        return (partial(one_death, die_at=at, before=at % 2 == 1) for at in range(1, appends + 1)), appends
+    if scenario == "always":
+        return iter([every_death]), 2 * appends
+    _, seed, count = scenario.split(":")
+    return moments(int(seed), took), int(count)
 
 
 def main(scenario: str, workdir: Path) -> None:
     """Run a scenario and print what came of it."""
     template = project(workdir / "template")
-    calm = shutil.copytree(template, workdir / "calm")
+    calm = Trial(template, workdir / "calm")
     began = time.monotonic()
-    code = ended(started(calm))
+    if calm.live():
+        sys.exit(calm.output())
     took = time.monotonic() - began
-    if code:
-        sys.exit((calm / "output.txt").read_text())
-    expected = left_behind(calm)
-    appends = sum(1 for _ in SqliteJournal(calm / ".awf").entries(RUN)) - 1
-    deaths, wrong = 0, []
-    for number, how in enumerate(plan(scenario, appends, took)):
-        folder = shutil.copytree(template, workdir / f"run{number}")
-        if isinstance(how, int):
-            killed = ended(started(folder, die_at=how, before=how % 2 == 1)) == -signal.SIGKILL
-        else:
-            child = started(folder)
-            time.sleep(how)  # the moment of death, not a way to wait for something
-            os.kill(child, signal.SIGKILL)
-            killed = ended(child) == -signal.SIGKILL
-        deaths += killed
-        recorded = (folder / ".awf/awf.db").exists() and RUN in SqliteJournal(folder / ".awf").runs()
-        if killed and recorded and not is_over(folder):
-            wrong += differences(folder, expected, f"{scenario} {how}")
-        shutil.rmtree(folder)
-    sys.stdout.write(
-        json.dumps({"appends": appends, "deaths": deaths, "wrong": wrong, "expected": expected["path"]}) + "\n"
-    )
-
-
-def is_over(folder: Path) -> bool:
-    """Whether the run came to its end before it was killed."""
-    return load_state(SqliteJournal(folder / ".awf"), RUN).status.final
-
-
-def plan(scenario: str, appends: int, took: float) -> list[int] | list[float]:
-    """When to kill: at which append, or after how many seconds."""
-    if scenario.startswith("random:"):
-        _, seed, count = scenario.split(":")
-        chance = random.Random(int(seed))  # noqa: S311 - a test's moments of death
-        return [chance.uniform(0, took) for _ in range(int(count))]
-    return list(range(1, appends + 1))
+    expected, appends = calm.left_behind(), calm.appends()
+    planned, count = experiments(scenario, appends, took)
+    deaths, wrong = 0, list(calm.wrong(expected))
+    while deaths < count and (experiment := next(planned, None)):
+        trial = Trial(template, workdir / "trial")
+        deaths += experiment(trial)
+        if problems := list(trial.wrong(expected)):
+            wrong += [f"after death {deaths}: {problem}" for problem in problems] + [trial.output()]
+        trial.remove()
+    sys.stdout.write(json.dumps({"enough": count, "deaths": deaths, "wrong": wrong}) + "\n")
 
 
 if __name__ == "__main__":
+    gc.freeze()  # pages that no collection writes to stay shared with the forks
     main(sys.argv[1], Path(sys.argv[2]))

@@ -330,3 +330,10 @@ def test_a_program_that_cannot_be_started_does_not_tell_its_secret(bench: Bench)
 def test_without_a_redactor_keys_are_still_known_by_their_looks(bench: Bench) -> None:
     """Nobody has to remember it."""
     assert bench.run(bench.shell("echo ghp_abcdefghijklmnopqrstuvwxyz0123456789")).stdout_tail == "[redacted]"
+
+
+def test_what_a_program_wrote_before_it_left_is_read(bench: Bench) -> None:
+    """A program that fills its pipe without ever waiting loses nothing that a wide pipe holds."""
+    script = "import os, sys\nos.set_blocking(1, False)\nos.write(1, b'x' * 900_000)\nos._exit(0)"
+    done = bench.run(bench.command(sys.executable, "-c", script))
+    assert done.stdout.stat().st_size == 900_000

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from pipeline.engine.events import Event, EventKind
-from pipeline.observe.live import PAUSE, LiveView, frame, visit_line
+from pipeline.observe.live import PAUSE, LiveView, frame, running_line, visit_line
 from pipeline.observe.picture import Happened, Mark, Picture, Running
 from pipeline.observe.text import columns
 
@@ -77,3 +77,9 @@ def test_a_terminal_that_is_gone_stops_nothing() -> None:
     view.come_back()
     told(view, K.STAGE_COMPLETED, "a", 1, status="success")
     view.close()
+
+
+def test_an_agent_shows_what_it_does_and_what_it_costs() -> None:
+    """Its tokens and money so far stand before its last tool or line."""
+    running = Running("fix", 2, since=100.0, said="Bash: pytest -q", tokens=12_300, cost=0.42)
+    assert running_line(running, 112.0, 80).plain.endswith("12.3k tokens · $0.42 · Bash: pytest -q")

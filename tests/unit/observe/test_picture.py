@@ -57,3 +57,20 @@ def test_nothing_runs_after_the_end() -> None:
     picture = seen((K.STAGE_STARTED, "a", 1, {}), (K.RUN_CANCELLED, "a", 1, {"outstanding": 2}))
     assert picture.shown() == []
     assert picture.outstanding == 2
+
+
+def test_what_goes_on_is_counted_while_it_goes_on() -> None:
+    """An agent's usage so far replaces what it told before, and is not counted again when it is done."""
+    used = {"agent": "usage", "usage": {"input_tokens": 10, "output_tokens": 5, "cost_usd": 0.5}}
+    more = {"agent": "usage", "usage": {"input_tokens": 20, "output_tokens": 5, "cost_usd": 0.75}}
+    picture = seen(
+        (K.STAGE_STARTED, "a", 1, {}),
+        (K.STAGE_OUTPUT, "a", 1, {"agent": "tool_start", "text": "Bash: pytest -q"}),
+        (K.STAGE_OUTPUT, "a", 1, used),
+        (K.STAGE_OUTPUT, "a", 1, more),
+    )
+    (running,) = picture.shown()
+    assert (running.said, running.tokens, running.cost) == ("Bash: pytest -q", 25, 0.75)
+    assert picture.spent() == (25, 0.75)
+    picture.take(Event(K.STAGE_COMPLETED, "r", 9, 109.0, "a", 1, {"status": "success", "usage": more["usage"]}))
+    assert picture.spent() == (25, 0.75)

@@ -1,0 +1,108 @@
+"""One agent at work in a directory of the test's own, and a look afterwards at whether anything of it is left."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from tests.agents.programs import Program
+
+from pipeline.backends import sweep
+from pipeline.backends.agents.program import ProgramBackend
+from pipeline.backends.agents.registry import agent
+from pipeline.backends.environment import child_environment
+from pipeline.backends.process import LocalProcesses
+from pipeline.engine.agent import AgentEvent, Limits, Request, Result, Session
+from pipeline.language.model import Access
+
+LONGEST = 120.0  # seconds that a request may take before the test calls it a failure
+PAUSE = 0.02  # between two looks
+
+
+class Desk:
+    """Asks one program; `label` is in the marker of all its processes and in the commands that tests let it run."""
+
+    def __init__(self, program: Program, directory: Path, environ: dict[str, str], label: str) -> None:
+        self.program = program
+        self.environ = environ
+        self.label = label
+        self.cwd = directory / "project"
+        self.cwd.mkdir()
+        self.artifacts = directory / "artifacts"
+        self.events: list[AgentEvent] = []
+        self._backend = ProgramBackend(agent(program.name), LocalProcesses(label))
+
+    def ask(
+        self,
+        prompt: str,
+        timeout: float = LONGEST,
+        access: Access = Access.CODING,
+        session: Session | None = None,
+    ) -> Result:
+        """Run the program to its end."""
+        return asyncio.run(self.run(replace(self.request(prompt, timeout), access=access, session=session)))
+
+    def request(self, prompt: str, timeout: float = LONGEST) -> Request:
+        """A request with the environment that a stage of a workflow would give."""
+        names = self._backend.variables(self.program.provider)
+        return Request(
+            stage="stage",
+            visit=1,
+            attempt=1,
+            review=False,
+            prompt=prompt,
+            cwd=self.cwd,
+            artifacts=self.artifacts,
+            model=self.program.model,
+            provider=self.program.provider,
+            limits=Limits(timeout=timeout),
+            env=child_environment(self.environ, extra_names=names),
+        )
+
+    async def run(self, request: Request) -> Result:
+        """Run the program; cancelling this stops it."""
+        return await self._backend.run(request, self.events.append)
+
+    @property
+    def running(self) -> Path:
+        """The file that an endless command makes."""
+        return self.cwd / "running"
+
+    def left(self) -> list[str]:
+        """The processes that are the agent's or its tools'."""
+        return left(self.label)
+
+    def files(self) -> set[str]:
+        """What is in the project."""
+        return {str(path.relative_to(self.cwd)) for path in self.cwd.rglob("*")}
+
+
+def endless(label: str) -> str:
+    """A command that leaves the session of whoever starts it, makes the file `running`, and never ends."""
+    return f"setsid -w sh -c 'touch running; sleep 3600; : {label}'"
+
+
+def left(label: str) -> list[str]:
+    """The processes that carry a label in their marker or their arguments; a sandbox may hide the marker."""
+    alive = [process.pid for process in sweep.processes() if process.alive]
+    return [
+        f"{pid} {command}"
+        for pid, command in ((pid, _command(pid)) for pid in alive)
+        if label in command or (sweep.marker(pid) or "").startswith(label)
+    ]
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""  # it is gone
+
+
+def eventually(condition: Callable[[], bool], what: str) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + LONGEST
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} never happened"
+        time.sleep(PAUSE)

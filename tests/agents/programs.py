@@ -1,0 +1,95 @@
+"""The programs that the suite runs, and how each is pointed at a model on loopback.
+
+Each keeps all its state below a home of the test's own; nothing is read from or written to the home of whoever runs it.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+KEY = "sk-for-a-model-on-loopback"
+MODEL = "scripted"
+NOWHERE = "http://127.0.0.1:9"  # a proxy that is not there: whatever is not on loopback is refused at once
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An agent's program. `settle` writes its settings below a home, and gives the variables to start it with."""
+
+    name: str
+    provider: str
+    model: str
+    settle: Callable[[Path, str], Mapping[str, str]]
+    shell: str  # its shell tool, which a model may ask for even when it is not offered
+    writer: str
+    patience: float  # seconds within which it has asked the model and run a first tool, on a busy machine
+
+
+def _claude(home: Path, url: str) -> Mapping[str, str]:
+    return {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": KEY,
+        "CLAUDE_CONFIG_DIR": str(home / "claude"),
+        "CLAUDE_CODE_MAX_RETRIES": "2",  # each takes twice as long as the one before
+    }
+
+
+def _codex(home: Path, url: str) -> Mapping[str, str]:
+    _write(
+        home / "codex" / "config.toml",
+        'model = "gpt-5"\nmodel_provider = "local"\n'
+        "[model_providers.local]\n"
+        f'name = "local"\nbase_url = "{url}/v1"\nwire_api = "responses"\nenv_key = "OPENAI_API_KEY"\n'
+        "request_max_retries = 1\nstream_max_retries = 2\n",
+    )
+    return {"OPENAI_API_KEY": KEY, "CODEX_HOME": str(home / "codex")}
+
+
+def _gemini(home: Path, url: str) -> Mapping[str, str]:
+    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False}}
+    _write(home / "gemini" / ".gemini" / "settings.json", json.dumps(settings))
+    return {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_CLI_HOME": str(home / "gemini")}
+
+
+def _opencode(home: Path, url: str) -> Mapping[str, str]:
+    options = {"baseURL": f"{url}/v1", "apiKey": "{env:LOCAL_API_KEY}"}
+    provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {MODEL: {}}}
+    config = {"provider": {"local": provider}, "small_model": f"local/{MODEL}"}
+    _write(home / "config" / "opencode" / "opencode.json", json.dumps(config))
+    return {"LOCAL_API_KEY": KEY, "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+
+
+def _pi(home: Path, url: str) -> Mapping[str, str]:
+    price = {"input": 2, "output": 10, "cacheRead": 0, "cacheWrite": 0}
+    local = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": "$LOCAL_API_KEY"}
+    _write(
+        home / "pi" / "models.json",
+        json.dumps({"providers": {"local": {**local, "models": [{"id": MODEL, "cost": price}]}}}),
+    )
+    return {"LOCAL_API_KEY": KEY, "PI_CODING_AGENT_DIR": str(home / "pi")}
+
+
+PROGRAMS: tuple[Program, ...] = (
+    Program("claude", "anthropic", "claude-opus-5-5", _claude, "Bash", "Write", 15),
+    Program("codex", "openai", "gpt-5", _codex, "exec_command", "apply_patch", 15),
+    Program("gemini", "gemini", "gemini-2.5-pro", _gemini, "run_shell_command", "write_file", 30),
+    Program("opencode", "local", MODEL, _opencode, "bash", "write", 45),
+    Program("pi", "local", MODEL, _pi, "bash", "write", 15),
+)
+
+
+def variables(program: Program, directory: Path, url: str, path: str) -> dict[str, str]:
+    """The environment of a person who uses this program, with a home of their own below `directory`."""
+    home = directory / "home"
+    temporary = directory / "tmp"
+    for folder in (home, temporary):
+        folder.mkdir(parents=True, exist_ok=True)
+    offline = {"HTTPS_PROXY": NOWHERE, "HTTP_PROXY": NOWHERE, "NO_PROXY": "127.0.0.1,localhost"}
+    places = {f"XDG_{name.upper()}_HOME": str(home / name) for name in ("config", "data", "state", "cache")}
+    return {"PATH": path, "HOME": str(home), "TMPDIR": str(temporary), **offline, **places, **program.settle(home, url)}
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)

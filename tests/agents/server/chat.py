@@ -1,0 +1,82 @@
+"""The Chat Completions interface of OpenAI, which many other providers speak as well."""
+
+import json
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+from tests.agents.server.conversation import INPUT_TOKENS, OUTPUT_TOKENS, Conversation, Reply, Tool, Turn
+from tests.agents.server.dialect import Json, event, halves, words
+
+_USAGE = {
+    "prompt_tokens": INPUT_TOKENS,
+    "completion_tokens": OUTPUT_TOKENS,
+    "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
+}
+
+
+class ChatCompletions:
+    """`POST /v1/chat/completions`."""
+
+    def conversation(self, body: Json, path: str) -> Conversation:
+        del path
+        turns = tuple(turn for message in body["messages"] for turn in _turns(message))
+        offered = [tool["function"] for tool in body.get("tools") or () if tool.get("type") == "function"]
+        tools = tuple(Tool(tool["name"], tool.get("parameters") or {}) for tool in offered)
+        return Conversation(turns, tools, bool(body.get("stream")))
+
+    def whole(self, reply: Reply) -> Json:
+        message = {"role": "assistant", "content": reply.text or None, **_calls(reply)}
+        choice = {"index": 0, "message": message, "finish_reason": _reason(reply)}
+        return {**_about("chat.completion"), "choices": [choice], "usage": _USAGE}
+
+    def pieces(self, reply: Reply) -> Iterator[bytes]:
+        yield _chunk({"role": "assistant", "content": ""})
+        for part in halves(reply.text):
+            yield _chunk({"content": part})
+        if reply.call:
+            yield _chunk(_calls(reply))
+        yield _chunk({}, _reason(reply))
+        yield event({**_about("chat.completion.chunk"), "choices": [], "usage": _USAGE})
+        yield b"data: [DONE]\n\n"
+
+    def error(self, status: int) -> Json:
+        return openai_error(status)
+
+
+def openai_error(status: int) -> Json:
+    """An error as both interfaces of OpenAI tell it."""
+    message = f"the script refuses this with {status}"
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+
+
+def _turns(message: Json) -> Iterator[Turn]:
+    match message["role"]:
+        case "tool":
+            yield Turn("tool", words(message.get("content")))
+        case "assistant":
+            yield Turn("model", words(message.get("content")))
+        case "user":
+            yield Turn("user", words(message.get("content")))
+
+
+def _calls(reply: Reply) -> dict[str, Any]:
+    if reply.call is None:
+        return {}
+    function = {"name": reply.call.tool, "arguments": json.dumps(reply.call.arguments)}
+    call = {"index": 0, "id": f"call_{secrets.token_hex(12)}", "type": "function", "function": function}
+    return {"tool_calls": [call]}
+
+
+def _reason(reply: Reply) -> str:
+    return "tool_calls" if reply.call else "stop"
+
+
+def _about(kind: str) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{secrets.token_hex(12)}", "object": kind, "created": 0, "model": "scripted"}
+
+
+def _chunk(delta: Json, reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": reason}
+    return event({**_about("chat.completion.chunk"), "choices": [choice]})

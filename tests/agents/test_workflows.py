@@ -1,0 +1,120 @@
+"""Whole runs of `awf` with a real agent: to their end, and through the death of `awf` itself."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agents.conftest import Serve
+from tests.agents.desk import LONGEST, endless, eventually, left
+from tests.agents.programs import PROGRAMS, Program, variables
+from tests.agents.server.script import ReadFile, Say, SayWhether, Shell
+from tests.integration.conftest import COMMAND
+
+FROM_WHEELS = [program for program in PROGRAMS if program.name in ("claude", "codex")]
+pytestmark = [
+    pytest.mark.real_agent,
+    pytest.mark.parametrize("program", FROM_WHEELS, indirect=True, ids=lambda program: program.name),
+]
+
+QUICK_DEV = Path(__file__).parents[2] / "workflows" / "quick-dev.awf.kdl"
+GOOD = "Nothing to say against it.\n[STATUS: success]"
+BAD = "greeting.txt:1: it is only a draft.\n[STATUS: fail]\n[FAILURE_REASON: it is a draft]"
+SMALL = """workflow "Small" {
+  version 2
+  start "implement"
+  settings { max_visits 3; }
+  stage "implement" kind="llm" prompt="Do what ZZimplementZZ says."
+  stage "review" kind="llm" auto_status=true access="read-only" prompt="Do what ZZreviewZZ says."
+  stage "fix" kind="llm" prompt="Do what ZZfixZZ says."
+  stage "exit" kind="exit"
+  transition from="implement" to="review"
+  transition from="review" to="exit" when="outcome(\\"review\\") == \\"success\\""
+  transition from="review" to="fix" when="outcome(\\"review\\") != \\"success\\""
+  transition from="fix" to="review"
+}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A directory with a check of its own and a small workflow."""
+    folder = tmp_path / "project"
+    (folder / ".awf").mkdir(parents=True)
+    check = folder / ".awf" / "self-check"
+    check.write_text("#!/bin/sh\ntest -s greeting.txt\n")
+    check.chmod(0o755)
+    (folder / "small.awf.kdl").write_text(SMALL)
+    return folder
+
+
+def test_quick_dev_fixes_what_a_review_found(program: Program, project: Path, tmp_path: Path, serve: Serve) -> None:
+    """The plan, the change, the check, three reviews at once, one of which fails, the fix, and the reviews again."""
+    look = ReadFile(str(project / "greeting.txt"))
+    server = serve(
+        {
+            "Plan the smallest change": (Say("Write greeting.txt."),),
+            "Implement the plan above": (Shell("echo draft > greeting.txt"), Say("Written.")),
+            "as the engineer who will have to maintain it": (look, SayWhether("draft", BAD, GOOD)),
+            "as someone who wants to misuse it": (Say(GOOD),),
+            "Review the tests of the change": (Say(GOOD),),
+            "Fix all outstanding issues": (Shell("echo hello > greeting.txt"), Say("Fixed.")),
+        }
+    )
+    environ = variables(program, tmp_path, server.url, os.environ["PATH"])
+    done = _awf(project, environ, "run", str(QUICK_DEV), "--backend", program.name, "--goal", "a greeting", "--json")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    reviews = ["review_code", "review_security", "review_tests", "reviews", "gate"]
+    round_one = ["plan", "implement", "selfci", *reviews]
+    assert _result(done)["path"] == [*round_one, "fix", "selfci", *reviews, "exit"]
+    assert (project / "greeting.txt").read_text() == "hello\n"
+
+
+def test_a_killed_run_leaves_no_agent_when_it_is_resumed(
+    program: Program, project: Path, tmp_path: Path, serve: Serve, label: str
+) -> None:
+    """`kill -9` while a tool of the agent runs: the resume ends both, runs the stage again, and comes to success."""
+    first_time_endless = f"if [ -e running ]; then echo draft > greeting.txt; else {endless(label)}; fi"
+    server = serve(
+        {
+            "ZZimplementZZ": (Shell(first_time_endless), Say("Written.")),
+            "ZZreviewZZ": (ReadFile(str(project / "greeting.txt")), SayWhether("draft", BAD, GOOD)),
+            "ZZfixZZ": (Shell("echo hello > greeting.txt"), Say("Fixed.")),
+        }
+    )
+    environ = variables(program, tmp_path, server.url, os.environ["PATH"])
+    _killed_at_work(project, environ, "run", "small.awf.kdl", "--backend", program.name, "--run-id", label)
+    assert left(label), "nothing outlived awf, so that finding nothing after the resume would mean nothing"
+    done = _awf(project, environ, "resume", label, "--json")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    assert _result(done)["path"] == ["implement", "review", "fix", "review", "exit"]
+    assert left(label) == []
+
+
+def _awf(project: Path, environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [COMMAND, *arguments],
+        cwd=project,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=3 * LONGEST,
+    )
+
+
+def _killed_at_work(project: Path, environ: dict[str, str], *arguments: str) -> None:
+    with subprocess.Popen(
+        [COMMAND, *arguments], cwd=project, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    ) as awf:
+        eventually((project / "running").exists, "the endless command")
+        awf.send_signal(signal.SIGKILL)
+
+
+def _result(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
