@@ -115,7 +115,10 @@ class Context:
         """The context after some operations, in their order."""
         values = dict(self.values)
         for operation in operations:
-            _apply(values, operation)
+            if type(operation) is Set:  # nearly all of them are
+                values[operation.key] = operation.value
+            else:
+                _apply(values, operation)
         return Context(values)
 
 

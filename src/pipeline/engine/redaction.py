@@ -39,6 +39,8 @@ class Redactor:
     secrets: tuple[Secret, ...] = ()
     _literals: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)  # and their marks
     _signs: _Signs = field(init=False, repr=False, compare=False)
+    # The last text without a secret: a stage's answer comes by several times, in its outcome and in what plugins add.
+    _clean: list[str] = field(default_factory=lambda: [""], init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         held = ((form, secret.name) for secret in reversed(self.secrets) for form in forms(secret.value))
@@ -55,7 +57,12 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text without secrets."""
-        return self._redacted(text) if len(text) >= SHORTEST and self._signs.found(text) else text
+        if len(text) < SHORTEST or text is self._clean[0]:
+            return text
+        if self._signs.found(text):
+            return self._redacted(text)
+        self._clean[0] = text
+        return text
 
     def data(self, data: bytes) -> bytes:
         """Bytes without secrets; whatever else they are, text or not, stays as it was."""
@@ -132,12 +139,16 @@ def open_key(data: bytes) -> bytes:
 
 def redact_outcome(redactor: Redactor, outcome: Outcome) -> Outcome:
     """An outcome without secrets, in everything that a stage can say."""
-    given = {name: getattr(outcome, name) for name in _SAID}
-    said = redactor.value(given)
-    failure = _redact_failure(redactor, outcome.failure)
-    if said is given and failure is outcome.failure:
-        return outcome
-    return outcome.model_copy(update={**said, "failure": failure})
+    changed = _changed(redactor, outcome, _SAID)
+    if outcome.failure is not None and (words := _changed(redactor, outcome.failure, _SAID_OF_FAILURE)):
+        changed["failure"] = outcome.failure.model_copy(update=words)
+    return outcome.model_copy(update=changed) if changed else outcome
+
+
+def _changed(redactor: Redactor, said: Outcome | Failure, names: tuple[str, ...]) -> dict[str, Any]:
+    """The fields that hold secrets, without them. Most fields are empty, and few of the others are long."""
+    given = ((name, getattr(said, name)) for name in names)
+    return {name: clean for name, value in given if value and (clean := redactor.value(value)) is not value}
 
 
 def redact_operation(redactor: Redactor, operation: Operation) -> Operation:
@@ -146,14 +157,6 @@ def redact_operation(redactor: Redactor, operation: Operation) -> Operation:
         return operation
     value = redactor.value(operation.value)
     return operation if value is operation.value else replace(operation, value=value)
-
-
-def _redact_failure(redactor: Redactor, failure: Failure | None) -> Failure | None:
-    if failure is None:
-        return None
-    given = {name: getattr(failure, name) for name in _SAID_OF_FAILURE}
-    said = redactor.value(given)
-    return failure if said is given else failure.model_copy(update=said)
 
 
 def _mark(name: str, literals: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from pipeline.engine.ports import JournalError
@@ -28,8 +28,7 @@ def encode(record: AnyRecord) -> bytes:
     """A record as UTF-8 JSON; raises JournalError when it holds what JSON cannot say."""
     texts: Places = {}
     try:
-        data = record.model_dump()
-        _noted(data, (), texts)
+        data = _fields(record, (), texts)
         return _dumped({"v": VERSION, **_pooled(data, texts), **data})
     except (TypeError, ValueError, RecursionError) as error:
         raise JournalError(f"a {record.kind} record cannot be written down: {error}") from error
@@ -82,7 +81,7 @@ def _dumped(data: dict[str, Any]) -> bytes:
     try:
         return to_json(data, inf_nan_mode="constants")
     except PydanticSerializationError:  # half of a surrogate pair has no UTF-8, but JSON has an escape for it
-        return json.dumps(data, separators=(",", ":")).encode()
+        return json.dumps(data, separators=(",", ":"), default=lambda model: model.__dict__).encode()
 
 
 def _loaded(body: bytes) -> Any:
@@ -90,6 +89,13 @@ def _loaded(body: bytes) -> Any:
         return from_json(body)
     except ValueError:  # half of a surrogate pair, deep nesting, or damage
         return json.loads(body)
+
+
+def _fields(model: BaseModel, path: Path, texts: Places) -> dict[str, Any]:
+    """A model's fields in a dict of its own, noting where its long texts are."""
+    data = dict(model.__dict__)
+    _noted(data, path, texts)
+    return data
 
 
 def _noted(value: Any, path: Path, texts: Places) -> None:
@@ -101,6 +107,8 @@ def _noted(value: Any, path: Path, texts: Places) -> None:
         elif isinstance(item, (dict, list, tuple)):
             if item:
                 _noted(item, (*path, key), texts)
+        elif isinstance(item, BaseModel):
+            _noted(item.__dict__, (*path, key), texts)
         elif item is not None and not isinstance(item, (int, float)):
             raise TypeError(f"{item!r:.80} is not a JSON value")
 
@@ -112,24 +120,37 @@ def _texts_only(value: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
     return value.items()
 
 
-def _pooled(data: Any, texts: Places) -> dict[str, Any]:
+def _pooled(data: dict[str, Any], texts: Places) -> dict[str, Any]:
     """Put references in the place of repeated texts, and give these with their places."""
     repeated = [(text, paths) for text, paths in texts.items() if len(paths) > 1]
     places = [(number, *path) for number, (_, paths) in enumerate(repeated) for path in paths]
-    for number, *path in places:
-        _put(data, path, {"$text": number})
+    own: set[int] = set()  # the containers that are copies already: what a record holds is not changed
+    for number, (_, paths) in enumerate(repeated):
+        for path in paths:
+            _refer(data, path, number, own)
     return {"texts": [text for text, _ in repeated], "places": places} if repeated else {}
+
+
+def _refer(data: Any, path: Sequence[str | int], number: int, own: set[int]) -> None:
+    *above, last = path
+    for key in above:
+        if id(data[key]) not in own:
+            data[key] = _copied(data[key])
+            own.add(id(data[key]))
+        data = data[key]
+    data[last] = {"$text": number}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return dict(value.__dict__)
+    return dict(value) if isinstance(value, dict) else list(value)
 
 
 def _restore(data: Any, texts: list[str], places: list[list[Any]]) -> None:
     for number, *path in places:
-        _put(data, path, texts[number])
-
-
-def _put(data: Any, path: Sequence[str | int], value: Any) -> None:
-    *above, last = path
-    for key in above:
-        if isinstance(data[key], tuple):
-            data[key] = list(data[key])
-        data = data[key]
-    data[last] = value
+        *above, last = path
+        at = data
+        for key in above:
+            at = at[key]
+        at[last] = texts[number]
