@@ -22,8 +22,8 @@ from pipeline.engine.ports import Journal
 from pipeline.engine.redaction import Redactor, redactor_of
 from pipeline.engine.run import Services
 from pipeline.engine.state import State
-from pipeline.findings import accumulate
 from pipeline.findings.file import FindingsFile
+from pipeline.findings.plugin import ReviewFindings
 from pipeline.handlers.decision import DecisionHandler
 from pipeline.handlers.exit import ExitHandler
 from pipeline.handlers.human import HumanHandler, People
@@ -70,7 +70,8 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
     """Everything the driver of one run needs."""
     clock = SystemClock()
     plugins = PluginManager(clock.now, around.listeners, around.redactor)
-    plugins.register(accumulate, "findings.accumulate")
+    reviews = ReviewFindings(journal, state.workspace.path if state.workspace else state.cwd, around.environ)
+    plugins.register(reviews, "findings")
     plugins.load_installed()
     label = process_label(around.store, state.run_id)
     processes = LocalProcesses(label=label, redactor=around.redactor)
@@ -94,6 +95,7 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
             budget=_summary_budget(job),
             findings_path=str(findings_file(job)) if job.context.list_at(Key.FINDINGS) else "",
             extra=plugins.sections(job.stage, job.visit, job.state),
+            items=lambda room: reviews.items(job.context, room),
         )
 
     def environment(names: Collection[str]) -> Mapping[str, str]:
@@ -101,8 +103,10 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
 
     workspace = WorkspaceHandler(worktrees)
     handlers: dict[StageKind, Handler] = {
-        StageKind.LLM: LlmHandler(backends.choose, summary, environment, _defaults(around.settings)),
-        StageKind.TOOL: ToolHandler(processes, environment, findings_file),
+        StageKind.LLM: LlmHandler(
+            backends.choose, summary, environment, _defaults(around.settings), reviews.read_answer
+        ),
+        StageKind.TOOL: ToolHandler(processes, environment, findings_file, reviews.read_report),
         StageKind.HUMAN: HumanHandler(FirstOf(_people(state, around.people)), clock.now),
         StageKind.DECISION: DecisionHandler(),
         StageKind.WORKSPACE_CREATE: workspace,

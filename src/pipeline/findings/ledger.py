@@ -39,6 +39,12 @@ class Ledger:
         """The findings that stand for themselves; one merged into another is shown with that."""
         return (finding for finding in self.findings.values() if not merged_into(finding))
 
+    def copy(self) -> "Ledger":
+        """A ledger that goes its own way from here."""
+        other = Ledger()
+        other.findings, other.passes, other.names = dict(self.findings), dict(self.passes), dict(self.names)
+        return other
+
     def find(self, name: str) -> Finding | None:
         """A finding by its id, the beginning of it, its number, its signature or any alias."""
         if name in self.names:

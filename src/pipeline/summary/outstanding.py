@@ -13,6 +13,7 @@ from typing import Any
 
 from pipeline.engine.context import Context, Key
 from pipeline.engine.outcome import Status
+from pipeline.summary.budget import counted
 from pipeline.summary.fence import as_text
 
 _READ = 10  # reports of one stage that are looked at
@@ -87,9 +88,17 @@ def _read(entry: Any) -> Report:
         iteration=iteration if _is_count(iteration) else None,
         status=as_text(entry.get("status")),
         reason=as_text(entry.get("failureReason")),
-        response=as_text(entry.get("response")),
+        response=_response(entry),
         timestamp=as_text(entry.get("timestamp")),
     )
+
+
+def _response(entry: dict[str, Any]) -> str:
+    """What a report says; where its findings are known one by one, they are listed by their numbers instead."""
+    listed = entry.get("findingIds")
+    if isinstance(listed, list) and listed:
+        return f"{counted(len(listed), 'finding')}, listed by number under 'Findings by file'."
+    return as_text(entry.get("response"))
 
 
 def _is_count(value: Any) -> bool:

@@ -5,7 +5,7 @@ have the first claim on the budget. A section with nothing to say is not there.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from pipeline.engine.context import Context, Key
 from pipeline.engine.state import Past
@@ -24,6 +24,12 @@ _PATH = 500
 _GAP = "\n\n"
 
 
+def _no_items(room: int) -> str:
+    """Nothing is known one by one."""
+    del room
+    return ""
+
+
 def render(
     context: Context,
     *,
@@ -34,12 +40,16 @@ def render(
     findings_path: str,
     untold: int = 0,
     extra: Sequence[str] = (),
+    items: Callable[[int], str] = _no_items,
 ) -> str:
     """The summary, in at most `budget` characters.
 
-    `past` is oldest first, and `untold` counts the visits before those; `extra` holds sections of plugins.
+    `past` is oldest first, and `untold` counts the visits before those; `extra` holds sections of plugins, and `items`
+    gives what is known of findings one by one in so many characters: it has a line for each, also where that is more.
     """
     budget = max(budget, SMALLEST_BUDGET)
+    listed = items(int(budget * _FINDINGS_SHARE))
+    budget = max(budget - len(listed) - len(_GAP), SMALLEST_BUDGET) if listed else budget
     groups = outstanding(context)
     parts = [
         *_goal(goal),
@@ -54,7 +64,7 @@ def render(
     room = max(int(budget * _FINDINGS_SHARE), budget - needed)
     findings = findings_section(groups, room, fence.path(findings_path, budget // 5))
     others = _others(opening, parts, extras, budget - len(findings) - len(_GAP))
-    return _GAP.join(text for text in (others, findings) if text)
+    return _GAP.join(text for text in (others, findings, listed) if text)
 
 
 def _opening(workflow: str) -> str:

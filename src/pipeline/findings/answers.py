@@ -1,0 +1,72 @@
+"""What agents say of findings by their numbers. A fixer's word is a claim; a reviewer's, who looks afresh, decides."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pipeline.findings.events import AnyEvent, Tried, Turned
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Actor, Attempt, Finding, State
+
+_ANSWER = re.compile(
+    r"\[\s*FINDING\s+#?(?P<number>\d{1,9})\s*:\s*(?P<word>not[ _-]fixed|fixed|wrong)\b(?P<why>[^\]\n]*)\]",
+    re.IGNORECASE,
+)
+_LONGEST = 500  # characters of an explanation
+HOW = """Say what became of each finding by its number, one line each:
+
+[FINDING N: fixed]
+[FINDING N: not fixed, because ...]
+[FINDING N: wrong, because ...]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was said of one finding."""
+
+    number: int
+    word: str  # fixed, not_fixed or wrong
+    why: str = ""
+
+
+def read_answers(text: str) -> list[Answer]:
+    """The answers in a text; the last word on a finding counts."""
+    found = {int(one["number"]): one for one in _ANSWER.finditer(text)}
+    return [
+        Answer(number, re.sub(r"[ -]", "_", one["word"].lower()), one["why"].strip(" \t,:;—-")[:_LONGEST])
+        for number, one in found.items()
+    ]
+
+
+def _asked(answers: list[Answer], ledger: Ledger) -> Iterator[tuple[Answer, Finding]]:
+    """The answers about findings that are open, or said to be fixed; of any other they change nothing."""
+    by_number = {finding.number: finding for finding in ledger}
+    for answer in answers:
+        finding = by_number.get(answer.number)
+        if finding is not None and (finding.state.active or finding.state is State.FIX_CLAIMED):
+            yield answer, finding
+
+
+def claims(answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str) -> Iterator[AnyEvent]:
+    """What a fixer's answers make of findings."""
+    for answer, finding in _asked(answers, ledger):
+        outcome = {"fixed": "claimed"}.get(answer.word, answer.word)
+        yield Tried(
+            at=at, id=finding.id, attempt=Attempt(run=run, round=round, by=by, what=answer.why, outcome=outcome)
+        )
+        if answer.word == "fixed" and finding.state is not State.FIX_CLAIMED:
+            yield Turned(at=at, id=finding.id, state=State.FIX_CLAIMED, by=Actor.FINISH_TASK, note=answer.why)
+        elif answer.word == "wrong" and finding.state is not State.UNCERTAIN:
+            note = f"{by} says that it is wrong: {answer.why}" if answer.why else f"{by} says that it is wrong"
+            yield Turned(at=at, id=finding.id, state=State.UNCERTAIN, by=Actor.FINISH_TASK, note=note)
+
+
+def verified(answers: list[Answer], ledger: Ledger, *, by: str, at: str) -> Iterator[AnyEvent]:
+    """What a reviewer's answers make of findings that somebody said were fixed."""
+    for answer, finding in _asked(answers, ledger):
+        if finding.state is not State.FIX_CLAIMED or answer.word == "wrong":
+            continue
+        held = answer.word == "fixed"
+        state = State.VERIFIED_FIXED if held else State.REOPENED
+        note = f"{by} looked again: {answer.why or answer.word.replace('_', ' ')}"
+        yield Turned(at=at, id=finding.id, state=state, by=Actor.REVALIDATE, note=note)

@@ -1,0 +1,130 @@
+"""ESLint's JSON in: an array with one object for each file, and in it what was found and what was suppressed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipeline.findings.claims import Claim, Return
+from pipeline.findings.codecs import tools
+from pipeline.findings.codecs.paths import relative
+from pipeline.findings.codecs.reading import (
+    TOOL,
+    Refused,
+    Unreadable,
+    excerpt,
+    gather,
+    headline,
+    json_of,
+    malformed,
+    shallow,
+    title_of,
+)
+from pipeline.findings.model import Location, Severity
+from pipeline.findings.scales import handling
+
+FORMAT = "eslint"
+_SEVERITY = {2: Severity.HIGH, 1: Severity.MEDIUM}
+_READ = frozenset(("message", "line", "endLine", "severity", "suppressions"))
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class _Fix(_Part):
+    text: str = ""
+
+
+class _Suppression(_Part):
+    kind: str = ""
+    justification: str = ""
+
+
+class _Message(_Part):
+    message: str = Field(min_length=1)
+    severity: int
+    ruleId: str | None = None  # noqa: N815 - the format's own name
+    line: int | None = Field(default=None, ge=0)
+    endLine: int | None = Field(default=None, ge=0)  # noqa: N815 - the format's own name
+    fix: _Fix | None = None
+    suppressions: list[_Suppression] = Field(default_factory=list)
+
+
+def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
+    """What ESLint found. `root` is the repository's directory, for ESLint writes absolute paths."""
+    name = reviewer or FORMAT
+    try:
+        files = _files(json_of(data))
+    except Unreadable as error:
+        return malformed(name, FORMAT, f"it cannot be read as ESLint's JSON: {error}")
+    items = [(relative(file["filePath"], root), item) for file in files for item in _items(file)]
+    covered = tuple(dict.fromkeys(relative(file["filePath"], root) for file in files))
+    return gather(
+        name,
+        FORMAT,
+        items,
+        lambda item, input_id: _claim(*item, input_id, name),
+        lambda item: title_of(item[1]),
+        covered=covered,
+    )
+
+
+def _files(value: Any) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not value:
+        raise Unreadable("it is not a list of files with at least one: no file was looked at")
+    for file in value:
+        if not isinstance(file, dict) or not isinstance(file.get("filePath"), str) or not _lists(file):
+            raise Unreadable("one of its files has no filePath, or no list of messages")
+    return value
+
+
+def _lists(file: Mapping[str, Any]) -> bool:
+    return isinstance(file.get("messages"), list) and isinstance(file.get("suppressedMessages", []), list)
+
+
+def _items(file: Mapping[str, Any]) -> list[Any]:
+    return [*file["messages"], *file.get("suppressedMessages", [])]
+
+
+def _claim(path: str, item: Any, input_id: str, reviewer: str) -> Claim:
+    told = _Message.model_validate(item)
+    if told.severity not in _SEVERITY:
+        raise Refused(f"its severity is {told.severity}, and 1 or 2 was expected")
+    severity, fix = _SEVERITY[told.severity], _fix(told.fix)
+    autofix_class, owner = handling(fix, severity)
+    return Claim(
+        input_id=input_id,
+        reviewer=reviewer,
+        title=headline(told.message),
+        severity=severity,
+        confidence=TOOL,
+        category=tools.category(FORMAT, told.ruleId or ""),
+        impact=excerpt(told.message) if headline(told.message) != told.message.strip() else "",
+        fix=fix,
+        autofix_class=autofix_class,
+        owner=owner,
+        locations=(_location(path, told),),
+        suppressed=_suppressed(told.suppressions),
+        ext={FORMAT: shallow({key: item[key] for key in item if key not in _READ}, "what it says beyond a claim")},
+    )
+
+
+def _fix(fix: _Fix | None) -> str | None:
+    if fix is None:
+        return None
+    return excerpt(f"Replace with: {fix.text}" if fix.text else "Remove it.", 400)
+
+
+def _location(path: str, told: _Message) -> Location:
+    if not told.line:
+        return Location(path=path)
+    if told.endLine and told.endLine < told.line:
+        raise Refused(f"it ends on line {told.endLine}, before it begins on line {told.line}")
+    return Location(path=path, start=told.line, end=told.endLine or None)
+
+
+def _suppressed(suppressions: list[_Suppression]) -> str | None:
+    if not suppressions:
+        return None
+    return next((item.justification for item in suppressions if item.justification), "suppressed in the source")

@@ -1,0 +1,83 @@
+"""What the lenses share: a view is written with a seal, and what differs from the seal was changed by somebody else.
+
+A seal has a digest of each field as it was written. So an edit is told from a file that is only old, at any time.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from pipeline.findings.events import AnyEvent, Turned
+from pipeline.findings.identity.texts import evidence_digest
+from pipeline.findings.model import Finding, State, Suppression
+
+SEAL = "x_written"
+_DIGITS = 6  # of the digest of one field
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """What somebody changed in a view: what may be applied, and what may not, in words."""
+
+    events: tuple[AnyEvent, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def __add__(self, other: "Edits") -> "Edits":
+        """Both, in order."""
+        return Edits(self.events + other.events, self.problems + other.problems)
+
+
+def sealed(view: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    """A view with the seal of some fields; one that is not there is sealed as such."""
+    return {**view, SEAL: "".join(digest(view.get(key)) for key in keys)}
+
+
+def seal_of(view: Mapping[str, Any], keys: Sequence[str]) -> dict[str, str] | None:
+    """The digest of each field as it was written; None when the view has no seal of these fields."""
+    seal = view.get(SEAL)
+    if not isinstance(seal, str) or len(seal) != _DIGITS * len(keys):
+        return None
+    return {key: seal[at * _DIGITS : (at + 1) * _DIGITS] for at, key in enumerate(keys)}
+
+
+def changed(view: Mapping[str, Any], now: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
+    """The fields that somebody changed: that break the seal, if there is one, and are not what they would be now."""
+    seal = seal_of(view, keys)
+    return [
+        key
+        for key in keys
+        if key in view and not same(view[key], now.get(key)) and (seal is None or seal[key] != digest(view[key]))
+    ]
+
+
+def appended(entries: Sequence[Any], ours: Sequence[Any], mark: str | None) -> list[Any] | None:
+    """What was added at the end of a list that may only grow; None when what was there is no longer there."""
+    if mark is None:
+        return list(entries[len(ours) :]) if same(list(entries[: len(ours)]), list(ours)) else None
+    if not any(digest(list(entries[:end])) == mark for end in range(len(entries), -1, -1)):
+        return None
+    return [entry for entry in entries if entry not in ours]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal; true is not 1 there, as it is in Python."""
+    return bool(one == other) and _text(one) == _text(other)
+
+
+def digest(value: Any) -> str:
+    """A short digest of a JSON value, whatever the order of its keys."""
+    return sha256(_text(value).encode()).hexdigest()[:_DIGITS]
+
+
+def turned(finding: Finding, state: State, *, at: str, by: str, note: str) -> Turned:
+    """A finding's new state; a dismissal holds for the text that it was made for."""
+    suppression = None
+    if state.dismissed:
+        suppression = Suppression(reason=note, by=by, digest=evidence_digest(finding))
+    return Turned(at=at, id=finding.id, state=state, by=by, note=note, suppression=suppression)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

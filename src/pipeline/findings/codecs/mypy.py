@@ -1,0 +1,183 @@
+"""mypy's output in: plain, `--pretty`, or one JSON object on each line (`--output json`).
+
+mypy ends by saying how many errors there are: where fewer were read, the output was cut off.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipeline.findings.claims import Claim, Return
+from pipeline.findings.codecs import tools
+from pipeline.findings.codecs.paths import relative
+from pipeline.findings.codecs.reading import (
+    TOOL,
+    Refused,
+    Unreadable,
+    excerpt,
+    gather,
+    headline,
+    json_of,
+    malformed,
+    reason_of,
+    text_of,
+)
+from pipeline.findings.model import Evidence, Location, Severity
+from pipeline.findings.scales import handling
+from pipeline.findings.signature import QUOTE
+
+FORMAT = "mypy"
+_TOLD = re.compile(
+    r"(?P<path>\S.*?):(?P<line>\d{1,9})(?::\d+)?(?::(?P<end>\d{1,9}):\d+)?: "
+    r"(?P<kind>error|note|warning): ?(?P<message>.*)"
+)
+_BARE = re.compile(r"(?P<path>\S.*?): (?P<kind>error|note|warning): (?P<message>.*)")
+_CODE = re.compile(r"\s*\[([a-z][a-z0-9-]*)\]$")
+_SUMMARY = re.compile(r"Found (?P<count>\d+) errors? in \d+ files?.*|(?P<clean>Success: no issues found.*)")
+_DEFINED = re.compile(r".* defined (?:here|in .*)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One thing that mypy says, with the notes that belong to it."""
+
+    path: str
+    line: int
+    end: int
+    kind: str
+    message: str
+    code: str = ""
+    quote: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    file: str
+    line: int = Field(ge=-1)
+    end_line: int | None = None
+    message: str = Field(min_length=1)
+    hint: str | None = None
+    code: str | None = None
+    severity: Literal["error", "note", "warning"]
+
+
+def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
+    """What mypy found. An output that says nothing at all is not a clean one."""
+    name = reviewer or FORMAT
+    try:
+        text = text_of(data)
+        told: list[_Told | str] = list(_of_json(text) if text.lstrip().startswith("{") else _of_text(text))
+    except Unreadable as error:
+        return malformed(name, FORMAT, f"it cannot be read as the output of mypy: {error}")
+    return gather(name, FORMAT, told, _claims(name, root), lambda item: item if isinstance(item, str) else item.message)
+
+
+def _of_json(text: str) -> Iterator[_Told | str]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            value = json_of(line.encode())
+        except Unreadable as error:
+            raise Unreadable(f"line {number}: {error}") from error
+        yield _json_line(value)
+
+
+def _json_line(value: object) -> _Told | str:
+    try:
+        told = _Line.model_validate(value)
+    except ValueError as error:
+        return f"not an object as mypy writes it: {reason_of(error)}"
+    notes = tuple(told.hint.split("\n")) if told.hint else ()
+    return _Told(told.file, told.line, told.end_line or 0, told.severity, told.message, told.code or "", "", notes)
+
+
+def _of_text(text: str) -> list[_Told | str]:
+    found: list[_Told | str] = []
+    summary = None
+    for line in text.split("\n"):
+        end = _SUMMARY.fullmatch(line.rstrip())
+        summary = end or summary
+        if line.strip() and not end:
+            _add(found, line.rstrip("\r"))
+    _check(text, found, summary)
+    return found
+
+
+def _add(found: list[_Told | str], line: str) -> None:
+    """One line: a thing told, a note to the last, the rest of its message, or the code it is about."""
+    last = found[-1] if found else None
+    if told := _told(line):
+        if isinstance(last, _Told) and _belongs(told, last):
+            found[-1] = replace(last, notes=(*last.notes, told.message))
+        else:
+            found.append(told)
+    elif not isinstance(last, _Told):
+        found.append(line)
+    elif not line.startswith(" "):
+        found[-1] = _coded(replace(last, message=f"{last.message} {line}"))
+    elif not last.quote:
+        found[-1] = replace(last, quote=line.strip()[:QUOTE])
+
+
+def _told(line: str) -> _Told | None:
+    match = _TOLD.fullmatch(line)
+    if match:
+        told = _Told(match["path"], int(match["line"]), int(match["end"] or 0), match["kind"], match["message"])
+        return _coded(told)
+    bare = _BARE.fullmatch(line)
+    return _coded(_Told(bare["path"], 0, 0, bare["kind"], bare["message"])) if bare else None
+
+
+def _coded(told: _Told) -> _Told:
+    match = _CODE.search(told.message)
+    return replace(told, message=told.message[: match.start()].rstrip(), code=match[1]) if match else told
+
+
+def _belongs(told: _Told, last: _Told) -> bool:
+    same = (told.path, told.line) == (last.path, last.line)
+    return told.kind == "note" and last.kind == "error" and (same or bool(_DEFINED.fullmatch(told.message)))
+
+
+def _check(text: str, found: list[_Told | str], summary: re.Match[str] | None) -> None:
+    errors = sum(isinstance(item, _Told) and item.kind == "error" for item in found)
+    if not found and summary is None:
+        raise Unreadable("it says nothing, not even that there are no errors")
+    if not text.endswith("\n"):
+        raise Unreadable("its last line does not end: it was cut off")
+    if summary and int(summary["count"] or 0) != errors:
+        raise Unreadable(f"it counts {summary['count'] or 0} errors and shows {errors}")
+
+
+def _claims(reviewer: str, root: str) -> Callable[[_Told | str, str], Claim]:
+    def claim(told: _Told | str, input_id: str) -> Claim:
+        if isinstance(told, str):
+            raise Refused(f"it is no line of mypy's: {told[:200]}")
+        return _claim(told, input_id, reviewer, root)
+
+    return claim
+
+
+def _claim(told: _Told, input_id: str, reviewer: str, root: str) -> Claim:
+    severity = {"error": Severity.HIGH, "warning": Severity.MEDIUM}.get(told.kind, Severity.INFO)
+    autofix_class, owner = handling(None, severity)
+    path, start, end = relative(told.path, root), max(told.line, 0) or None, told.end or None
+    return Claim(
+        input_id=input_id,
+        reviewer=reviewer,
+        title=headline(told.message) or "mypy says nothing of it",
+        severity=severity,
+        confidence=TOOL,
+        category=tools.category(FORMAT),
+        impact=excerpt("\n".join(told.notes)),
+        autofix_class=autofix_class,
+        owner=owner,
+        locations=(Location(path=path, start=start, end=end if start and end and end >= start else None),),
+        evidence=(Evidence(path=path, start=start, end=start, quote=told.quote),) if told.quote else (),
+        ext={FORMAT: {"code": told.code}} if told.code else {},
+    )

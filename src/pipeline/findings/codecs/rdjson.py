@@ -1,0 +1,229 @@
+"""Reviewdog's diagnostics, in and out: one object with all (rdjson), or one on each line (rdjsonl).
+
+A line that cannot be read makes the whole unreadable: it may be where the answer was cut off.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from pipeline.findings.claims import Claim, Return
+from pipeline.findings.codecs import tools
+from pipeline.findings.codecs.github import outstanding
+from pipeline.findings.codecs.paths import relative
+from pipeline.findings.codecs.reading import (
+    TOOL,
+    Refused,
+    Unreadable,
+    excerpt,
+    gather,
+    headline,
+    json_of,
+    malformed,
+    shallow,
+    text_of,
+    title_of,
+)
+from pipeline.findings.model import Evidence, Finding, Location, Severity
+from pipeline.findings.scales import RDJSON_SEVERITY, handling
+
+FORMAT = "rdjson"
+_SEVERITY: Mapping[str | int, Severity] = {
+    "ERROR": Severity.HIGH,
+    "WARNING": Severity.MEDIUM,
+    "INFO": Severity.LOW,
+    1: Severity.HIGH,
+    2: Severity.MEDIUM,
+    3: Severity.LOW,
+}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+
+class _Position(_Part):
+    line: int = Field(default=0, ge=0)
+    column: int = 0
+
+
+class _Range(_Part):
+    start: _Position = _Position()
+    end: _Position | None = None
+
+
+class _Place(_Part):
+    path: str
+    range: _Range = _Range()
+
+
+class _Related(_Part):
+    message: str = ""
+    location: _Place
+
+
+class _Suggestion(_Part):
+    range: _Range = _Range()
+    text: str = ""
+
+
+class _Code(_Part):
+    value: str = ""
+    url: str = ""
+
+
+class _Source(_Part):
+    name: str = ""
+
+
+class _Diagnostic(_Part):
+    message: str = Field(min_length=1)
+    location: _Place | None = None
+    severity: str | int | None = None
+    source: _Source = _Source()
+    code: _Code = _Code()
+    suggestions: list[_Suggestion] = Field(default_factory=list)
+    related_locations: list[_Related] = Field(default_factory=list)
+
+
+_SUGGESTIONS = TypeAdapter(list[_Suggestion])
+
+
+def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
+    """The diagnostics of either shape. `root` is the repository's directory, for tools that write absolute paths."""
+    try:
+        whole = _whole(data)
+    except Unreadable as error:
+        return malformed(reviewer or FORMAT, FORMAT, f"it cannot be read as rdjson: {error}")
+    source = whole.get("source")
+    tool = source.get("name") if isinstance(source, dict) else ""
+    name = reviewer or tools.name_of(tool if isinstance(tool, str) else "") or FORMAT
+    usual = {key: whole[key] for key in ("source", "severity") if whole.get(key) is not None}
+    return gather(
+        name, FORMAT, whole["diagnostics"], lambda item, input_id: _claim(item, usual, input_id, name, root), title_of
+    )
+
+
+def _whole(data: bytes) -> dict[str, Any]:
+    lines = [(number, line) for number, line in enumerate(text_of(data).split("\n"), 1) if line.strip()]
+    if len(lines) > 1 and lines[0][1].rstrip().endswith("}") and lines[1][1].lstrip().startswith("{"):
+        return {"diagnostics": [_line(number, line) for number, line in lines]}
+    value = json_of(data)
+    if isinstance(value, dict) and isinstance(value.get("diagnostics"), list):
+        return value
+    if isinstance(value, dict) and "message" in value:
+        return {"diagnostics": [value]}
+    raise Unreadable("it has no list named diagnostics, and is no diagnostic itself")
+
+
+def _line(number: int, line: str) -> Any:
+    try:
+        return json_of(line.encode())
+    except Unreadable as error:
+        raise Unreadable(f"line {number}: {error}") from error
+
+
+def _claim(item: Any, usual: Mapping[str, Any], input_id: str, reviewer: str, root: str) -> Claim:
+    if not isinstance(item, dict):
+        raise Refused(f"it is {type(item).__name__}, and a diagnostic is an object")
+    told = _Diagnostic.model_validate({**usual, **{key: value for key, value in item.items() if value is not None}})
+    severity, fix = _severity(told.severity), _fix(told.suggestions)
+    autofix_class, owner = handling(fix, severity)
+    return Claim(
+        input_id=input_id,
+        reviewer=reviewer,
+        title=headline(told.message),
+        severity=severity,
+        confidence=TOOL,
+        category=tools.category(tools.name_of(told.source.name) or reviewer, told.code.value),
+        impact=excerpt(told.message) if headline(told.message) != told.message.strip() else "",
+        fix=fix,
+        autofix_class=autofix_class,
+        owner=owner,
+        locations=(_location(told.location, root),) if told.location and told.location.path else (),
+        evidence=tuple(_evidence(related, root) for related in told.related_locations),
+        ext={FORMAT: shallow({key: item[key] for key in item if key not in ("message", "location")}, "it")},
+    )
+
+
+def _severity(value: str | int | None) -> Severity:
+    if value in (None, "UNKNOWN_SEVERITY", 0):
+        return Severity.MEDIUM
+    if value not in _SEVERITY:
+        raise Refused(f"its severity is {value!r}, and ERROR, WARNING or INFO was expected")
+    return _SEVERITY[value]
+
+
+def _fix(suggestions: list[_Suggestion]) -> str | None:
+    if not suggestions:
+        return None
+    return excerpt(f"Replace with: {suggestions[0].text}" if suggestions[0].text else "Remove it.", 400)
+
+
+def _lines(place: _Place) -> tuple[int | None, int | None]:
+    """The lines of a range. One that ends before a line's first column does not touch that line."""
+    start, last = place.range.start.line, place.range.end
+    end = last.line - (last.column == 1 and last.line > start) if last else 0
+    if start and 0 < end < start:
+        raise Refused(f"its range ends on line {end}, before it begins on line {start}")
+    return start or None, (end or None) if start else None
+
+
+def _location(place: _Place, root: str) -> Location:
+    start, end = _lines(place)
+    return Location(path=relative(place.path, root), start=start, end=end)
+
+
+def _evidence(related: _Related, root: str) -> Evidence:
+    start, end = _lines(related.location)
+    return Evidence(path=relative(related.location.path, root), start=start, end=end, raw=related.message)
+
+
+def encode(findings: Iterable[Finding]) -> str:
+    """Those findings that somebody has still to look at, in the order of their numbers."""
+    shown = sorted(filter(outstanding, findings), key=lambda finding: (finding.number, finding.id))
+    whole = {"source": {"name": "awf"}, "diagnostics": [_diagnostic(finding) for finding in shown]}
+    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _diagnostic(finding: Finding) -> dict[str, Any]:
+    fix = f"Fix: {finding.fix}" if finding.fix else ""
+    diagnostic: dict[str, Any] = {
+        "message": "\n\n".join(part for part in (finding.title, finding.impact, fix) if part),
+        "severity": RDJSON_SEVERITY[finding.severity],
+        "code": _code(finding),
+    }
+    if finding.place:
+        diagnostic["location"] = {"path": finding.place.path} | _range(finding.place)
+    suggestions = _suggestions(_kept(finding).get("suggestions")) if finding.state.active else []
+    return diagnostic | ({"suggestions": suggestions} if suggestions else {})
+
+
+def _kept(finding: Finding) -> Mapping[str, Any]:
+    kept = finding.ext.get(FORMAT)
+    return kept if isinstance(kept, dict) else {}
+
+
+def _suggestions(kept: Any) -> list[dict[str, Any]]:
+    """What a tool proposed to put where; a fix in words is part of the message, for it can be put nowhere."""
+    try:
+        return [item.model_dump() for item in _SUGGESTIONS.validate_python(kept or [])]
+    except ValidationError:  # not what this format calls a suggestion: it stays where it is kept
+        return []
+
+
+def _code(finding: Finding) -> dict[str, str]:
+    """The rule of the tool that found it, or its category."""
+    code = _kept(finding).get("code")
+    value = code.get("value") if isinstance(code, dict) else None
+    sarif = finding.ext.get("sarif")
+    rule = value or (sarif.get("ruleId") if isinstance(sarif, dict) else None)
+    return {"value": rule if isinstance(rule, str) else str(finding.category)}
+
+
+def _range(location: Location) -> dict[str, Any]:
+    if not location.start:
+        return {}
+    return {"range": {"start": {"line": location.start}} | ({"end": {"line": location.end}} if location.end else {})}

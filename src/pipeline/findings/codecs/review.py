@@ -1,0 +1,238 @@
+"""What a review sub-agent returns: the whole of it, or the compact form without the detail.
+
+It is read to the letter. A return that cannot be read says so as a whole; an item that cannot is rejected alone.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from pipeline.findings.claims import Claim, Rejected, Return, Returned
+from pipeline.findings.codecs import strict
+from pipeline.findings.codecs.reading import shallow
+from pipeline.findings.codecs.review_items import DETAIL, KEYS, faults
+from pipeline.findings.codecs.review_text import find_return
+from pipeline.findings.model import AutofixClass, Evidence, Finding, Location, Owner, Severity
+from pipeline.findings.scales import P_LEVEL, anchor_of, category_of, of_anchor
+from pipeline.findings.signature import QUOTE, line_range
+
+__all__ = ["FORMAT", "check", "decode", "encode", "evidence", "find_return", "item", "relative", "text"]
+
+FORMAT = "review"
+TITLE = 100  # characters
+_WORDS = 10  # of a title, above which it is noted
+_LISTS = ("findings", "residual_risks", "testing_gaps")
+_TOP = ("reviewer", *_LISTS)
+_SEVERITIES = {"P0": Severity.CRITICAL, "P1": Severity.HIGH, "P2": Severity.MEDIUM, "P3": Severity.LOW}
+_EVIDENCE: Final = re.compile(
+    r"`?(?P<path>[^\s:`]*[./][^\s:`]*):(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?`?(?:\s+(?:--|—|–)\s+(?P<code>.*))?",
+    re.DOTALL,
+)
+
+
+def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
+    """What a reviewer returned. `root` is where the repository is, for paths that begin there."""
+    try:
+        document = shallow(strict.loads(data), "it")
+    except ValueError as error:
+        return _malformed(reviewer, f"the return cannot be read: {error}")
+    if problem := _whole_fault(document):
+        return _malformed(reviewer or _name(document), problem)
+    return _returned(document, reviewer or document["reviewer"], root)
+
+
+def check(document: Any, *, compact: bool = False) -> list[str]:
+    """What is wrong with a return, with all the detail or in the compact form; nothing when it may be kept."""
+    if problem := _whole_fault(document):
+        return [problem]
+    return [
+        f"finding {number}: {fault}"
+        for number, item in enumerate(document["findings"], 1)
+        for fault in faults(item, compact=compact)
+    ]
+
+
+def encode(
+    findings: Iterable[Finding],
+    reviewer: str,
+    residual_risks: Sequence[str] = (),
+    testing_gaps: Sequence[str] = (),
+    *,
+    compact: bool,
+) -> bytes:
+    """Findings as a reviewer would return them."""
+    return strict.dumps(
+        {
+            "reviewer": reviewer,
+            "findings": [item(finding, compact=compact) for finding in findings],
+            "residual_risks": list(residual_risks),
+            "testing_gaps": list(testing_gaps),
+        }
+    )
+
+
+def item(finding: Finding, *, compact: bool) -> dict[str, Any]:
+    """One finding as an item of a return. What the format cannot say is in fields whose names begin with `x_`."""
+    path, line = _where(finding)
+    said: dict[str, Any] = {
+        "title": _cut(finding.title),
+        "severity": P_LEVEL[finding.severity],
+        "file": path,
+        "line": line or 1,
+        "why_it_matters": finding.impact,
+        "autofix_class": str(finding.autofix_class),
+        "owner": str(finding.owner),
+        "requires_verification": finding.requires_verification,
+        "suggested_fix": finding.fix,
+        "confidence": anchor_of(finding.confidence),
+        "evidence": [text(evidence) for evidence in finding.evidence] or [f"{path}:{line or 1}"],
+        "pre_existing": finding.pre_existing,
+        **_beside(finding, line),
+        **finding.ext.get(FORMAT, {}),
+    }
+    return {key: value for key, value in said.items() if not compact or key not in DETAIL}
+
+
+def evidence(raw: str, root: str = "") -> Evidence:
+    """What `path:line -- code` points to; any other text stays a text."""
+    found = _EVIDENCE.fullmatch(raw.strip())
+    if found is None:
+        return Evidence(raw=raw)
+    start, end = int(found["start"]) or None, int(found["end"] or 0) or None
+    if start is None or (end is not None and end < start):
+        return Evidence(raw=raw)
+    quote = _bare(found["code"] or "")[:QUOTE]
+    return Evidence(path=relative(found["path"], root), start=start, end=end, quote=quote, raw=raw)
+
+
+def text(evidence: Evidence) -> str:
+    """Evidence as a text: that of its source, where there is one."""
+    if evidence.raw:
+        return evidence.raw
+    lines = line_range(Location(path=evidence.path, start=evidence.start, end=evidence.end))
+    place = evidence.path if lines == "0" else f"{evidence.path}:{lines}"
+    return " -- ".join(part for part in (place, evidence.quote) if part)
+
+
+def relative(path: str, root: str) -> str:
+    """A path from the root of the repository, when it begins there."""
+    return path.removeprefix(root.rstrip("/") + "/") if root else path
+
+
+def _malformed(reviewer: str, problem: str) -> Return:
+    return Return(reviewer=reviewer, status=Returned.MALFORMED, problem=problem, format=FORMAT)
+
+
+def _name(document: Any) -> str:
+    name = document.get("reviewer", "") if isinstance(document, dict) else ""
+    return name if isinstance(name, str) else ""
+
+
+def _whole_fault(document: Any) -> str:
+    if not isinstance(document, dict):
+        return "the return is no JSON object"
+    for key in _TOP:
+        if key not in document:
+            return f"the return has no `{key}`"
+    if not isinstance(document["reviewer"], str):
+        return "`reviewer` is no text"
+    if not isinstance(document["findings"], list):
+        return "`findings` is no list"
+    return next((f"`{key}` is no list of texts" for key in _LISTS[1:] if not strict.is_texts(document[key])), "")
+
+
+def _returned(document: Mapping[str, Any], reviewer: str, root: str) -> Return:
+    read = [_read(item, f"{reviewer}#{number}", reviewer, root) for number, item in enumerate(document["findings"], 1)]
+    claims = tuple(one for one in read if isinstance(one, Claim))
+    unknown = {key: value for key, value in document.items() if key not in _TOP}
+    notes = [note for claim in claims if (note := _note(claim))]
+    return Return(
+        reviewer=reviewer,
+        status=Returned.RETURNED if read else Returned.EMPTY,
+        claims=claims,
+        rejected=tuple(one for one in read if isinstance(one, Rejected)),
+        residual_risks=tuple(document["residual_risks"]),
+        testing_gaps=tuple(document["testing_gaps"]),
+        format=FORMAT,
+        ext={**({FORMAT: unknown} if unknown else {}), **({"notes": notes} if notes else {})},
+    )
+
+
+def _note(claim: Claim) -> str:
+    words = len(claim.title.split())
+    return f"{claim.input_id}: its title has {words} words; {_WORDS} or fewer are asked for" if words > _WORDS else ""
+
+
+def _read(item: Any, input_id: str, reviewer: str, root: str) -> Claim | Rejected:
+    if found := faults(item, compact=True):
+        title = item.get("title") if isinstance(item, dict) else None
+        return Rejected(input_id, "; ".join(found), title if isinstance(title, str) else "")
+    return _claim(item, input_id, reviewer, root)
+
+
+def _claim(item: Mapping[str, Any], input_id: str, reviewer: str, root: str) -> Claim:
+    line = None if item.get("x_line_absent") is True else item["line"]
+    texts = [] if item.get("x_evidence_absent") is True else item.get("evidence", [])
+    unknown = {key: value for key, value in item.items() if key not in KEYS}
+    return Claim(
+        input_id=input_id,
+        reviewer=reviewer,
+        title=_title(item),
+        severity=_severity(item),
+        confidence=of_anchor(item["confidence"]),
+        category=category_of(reviewer),
+        impact=item.get("why_it_matters", ""),
+        fix=item.get("suggested_fix") or None,
+        autofix_class=AutofixClass(item["autofix_class"]),
+        owner=Owner(item["owner"]),
+        requires_verification=item["requires_verification"],
+        pre_existing=item["pre_existing"],
+        system_breaking=item.get("x_system_breaking") is True,
+        locations=(Location(path=relative(item["file"], root), start=line),),
+        evidence=tuple(evidence(text, root) for text in texts),
+        ext={FORMAT: unknown} if unknown else {},
+    )
+
+
+def _title(item: Mapping[str, Any]) -> str:
+    whole = item.get("x_title")
+    return whole if isinstance(whole, str) and _cut(whole) == item["title"] else item["title"]
+
+
+def _severity(item: Mapping[str, Any]) -> Severity:
+    """What is only to be reported is to be known, not to be fixed."""
+    if item["severity"] == "P3" and item.get("x_severity") in ("low", "info"):
+        return Severity(item["x_severity"])
+    if item["severity"] == "P3" and item["autofix_class"] == AutofixClass.ADVISORY:
+        return Severity.INFO
+    return _SEVERITIES[item["severity"]]
+
+
+def _beside(finding: Finding, line: int | None) -> dict[str, Any]:
+    """What the format has no field for. The class tells a low severity from one for information, as a rule."""
+    advisory = finding.autofix_class is AutofixClass.ADVISORY
+    unlike = {Severity.LOW: advisory, Severity.INFO: not advisory}.get(finding.severity, False)
+    said: dict[str, Any] = {
+        "x_title": finding.title if len(finding.title) > TITLE else None,
+        "x_severity": str(finding.severity) if unlike else None,
+        "x_system_breaking": finding.system_breaking or None,
+        "x_line_absent": line is None or None,
+        "x_evidence_absent": not finding.evidence or None,
+    }
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def _where(finding: Finding) -> tuple[str, int | None]:
+    if finding.place is not None:
+        return finding.place.path, finding.place.start
+    first = next((item for item in finding.evidence if item.path), None)
+    return (first.path, first.start) if first else (finding.task or finding.scope, None)
+
+
+def _cut(title: str) -> str:
+    return title if len(title) <= TITLE else title[: TITLE - 1] + "…"
+
+
+def _bare(code: str) -> str:
+    code = code.strip()
+    return code[1:-1] if len(code) > 2 and code[0] == code[-1] == "`" and "`" not in code[1:-1] else code

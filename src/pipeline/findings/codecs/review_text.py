@@ -1,0 +1,44 @@
+"""The return in what an agent says: a JSON object among other words, or the beginning of one that was cut off."""
+
+import json
+import re
+from typing import Any
+
+_OPENING = re.compile(r'\{\s*"')
+_NAMES = (re.compile(r'"reviewer"\s*:'), re.compile(r'"findings"\s*:'))
+_BESIDE = "` \n\t\r"  # what may stand after the end: white space and a fence
+_decoder = json.JSONDecoder()
+
+
+def find_return(text: str) -> str | None:
+    """The last JSON object with `reviewer` and `findings`, fenced or bare; one that cannot be read is given too.
+
+    A return that was cut off reaches to the end of the text. It is not repaired: what reads it will say so.
+    """
+    found: str | None = None
+    at = 0
+    while opening := _OPENING.search(text, at):
+        start = opening.start()
+        value, at = _read(text, start)
+        if value is not None and "reviewer" in value and "findings" in value:
+            found = text[start:at]
+        elif value is None and _meant(text, start, at):
+            found = text[start:]
+    return found
+
+
+def _read(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
+    """An object and where it ends; none, and where it stops making sense, so that no part is read twice."""
+    try:
+        return _decoder.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        return None, max(error.pos, start + 1)
+    except (RecursionError, ValueError):  # nested too deeply, or a number too long
+        line = text.find("\n", start)
+        return None, len(text) if line < 0 else line + 1
+
+
+def _meant(text: str, start: int, end: int) -> bool:
+    """Whether what cannot be read was to be a return: it has both names, or the text ends before it can have."""
+    named = [bool(name.search(text, start, end)) for name in _NAMES]
+    return all(named) or (any(named) and "\n" not in text[end:].strip(_BESIDE))

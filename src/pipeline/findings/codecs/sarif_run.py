@@ -1,0 +1,106 @@
+"""One run of a SARIF file: its tool, its rules and the texts they define, which its results refer to."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.findings.codecs.reading import Unreadable
+from pipeline.findings.codecs.sarif_places import Bases, at, mapping, sequence, text
+
+_WORDS = ("id", "name", "shortDescription", "helpUri")
+_HOLE = re.compile(r"\{\{|\}\}|\{(\d{1,4})\}")
+_LINK = re.compile(r"\[((?:[^\[\]\\]|\\.)*)\]\(\d+\)")  # a reference to a related location by its number
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the results of a run have in common."""
+
+    tool: str
+    rules: Mapping[str, Mapping[str, Any]]  # of the driver and its extensions, by id
+    components: Sequence[Sequence[Any]]  # the same by index: the driver's, then those of each extension
+    strings: Mapping[str, Any]
+    words: Mapping[str, Mapping[str, Any]]  # what is kept of a rule with its results, by id
+    bases: Bases
+    results: list[Any]
+    problem: str = ""  # why its results may not be all
+
+    @classmethod
+    def of(cls, value: Any, root: str) -> "Run":
+        """A run as it stands in the file."""
+        run = mapping(value)
+        tool = mapping(run.get("tool"))
+        parts = [mapping(tool.get("driver")), *map(mapping, sequence(tool.get("extensions")))]
+        name = text(parts[0].get("name"))
+        components = [sequence(part.get("rules")) for part in parts]
+        rules = {rule["id"]: rule for rule in _named(components)}
+        return cls(
+            tool=name,
+            rules=rules,
+            words={key: {word: rule[word] for word in _WORDS if word in rule} for key, rule in rules.items()},
+            components=components,
+            strings=mapping(parts[0].get("globalMessageStrings")),
+            bases=Bases.of(run, root),
+            results=_results(run, name),
+            problem=_failure(run, name),
+        )
+
+    def rule(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The rule that a result breaks; an empty one when the run does not describe it."""
+        told = mapping(result.get("rule"))
+        name = rule_id(result)
+        while name and name not in self.rules:
+            name = name.rpartition("/")[0]  # a rule's id may go on with that of a part of the rule
+        return self.rules[name] if name else self._numbered(told, result.get("ruleIndex", told.get("index")))
+
+    def _numbered(self, told: Mapping[str, Any], index: Any) -> Mapping[str, Any]:
+        driver, *extensions = self.components
+        component = mapping(told.get("toolComponent")).get("index")
+        return mapping(at(driver if component is None else sequence(at(extensions, component)), index))
+
+    def message(self, value: Any, rule: Mapping[str, Any]) -> str:
+        """A message in full: its text, or the one its id stands for, with its arguments in their places."""
+        told = mapping(value)
+        name = text(told.get("id"))
+        defined = mapping(mapping(rule.get("messageStrings")).get(name) or self.strings.get(name))
+        said = text(told.get("text")) or text(defined.get("text")) or text(told.get("markdown"))
+        return _LINK.sub(r"\1", filled(said, sequence(told.get("arguments")))).strip()
+
+
+def filled(template: str, arguments: Sequence[Any]) -> str:
+    """A template with its arguments; one for which there is none stays as it stands."""
+
+    def fill(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0][0]
+        index = int(match[1])
+        return str(arguments[index]) if index < len(arguments) else match[0]
+
+    return _HOLE.sub(fill, template) if arguments else template
+
+
+def rule_id(result: Mapping[str, Any]) -> str:
+    """What a result calls the rule it breaks."""
+    return text(result.get("ruleId")) or text(mapping(result.get("rule")).get("id"))
+
+
+def _named(components: Sequence[Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for rules in reversed(components):  # the driver's own win
+        yield from (rule for rule in rules if isinstance(rule, dict) and isinstance(rule.get("id"), str))
+
+
+def _results(run: Mapping[str, Any], name: str) -> list[Any]:
+    if mapping(run.get("externalPropertyFileReferences")).get("results"):
+        raise Unreadable(f"the run of {name or 'a tool'} keeps its results in other files; put them into one")
+    results = run.get("results")
+    if not isinstance(results, list):
+        raise Unreadable(f"the run of {name or 'a tool'} has no results; one that found nothing has an empty list")
+    return results
+
+
+def _failure(run: Mapping[str, Any], name: str) -> str:
+    failed = (mapping(item) for item in sequence(run.get("invocations")))
+    if any(item.get("executionSuccessful") is False for item in failed):
+        return f"{name or 'a tool'} says that its run did not succeed: it may have found more"
+    return ""

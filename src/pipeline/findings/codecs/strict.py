@@ -1,0 +1,64 @@
+"""JSON read to the letter: what two readers could take differently is refused, and nothing is repaired."""
+
+import json
+import math
+from typing import Any, NoReturn
+
+
+def loads(data: bytes) -> Any:
+    """The value in a JSON text; raises ValueError saying what is wrong with it."""
+    try:
+        return _whole(_decoder.decode(data.decode("utf-8-sig")))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8: byte {error.start} cannot be read") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is no JSON: {error.msg} at line {error.lineno}, column {error.colno}") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def dumps(value: Any) -> bytes:
+    """A JSON text for people and for git: one key on each line, in the order given, with a newline at the end."""
+    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def is_int(value: Any) -> bool:
+    """Whether a value is an integer; a boolean is none, though Python says so."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_texts(value: Any) -> bool:
+    """Whether a value is a list of texts."""
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if (whole := _whole(key)) in found:
+            raise ValueError(f"the key {whole[:40]!a} is there twice in one object")
+        found[whole] = _whole(value)
+    return found
+
+
+def _whole(value: Any) -> Any:
+    """A value whose texts hold whole characters: half of a pair, which no file can hold, becomes the sign for it."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return value
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return number
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_no_number)

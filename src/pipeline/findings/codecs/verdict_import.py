@@ -1,0 +1,164 @@
+"""A verdict file that somebody else wrote, read to the letter: each finding of it is a claim, with its status."""
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from pipeline.findings.claims import Claim, Rejected, Return, Returned
+from pipeline.findings.codecs import strict
+from pipeline.findings.codecs.reading import shallow
+from pipeline.findings.codecs.review import relative
+from pipeline.findings.codecs.verdict_view import FORMAT, OURS, OURS_TOP, TITLE, TOP, shadowed
+from pipeline.findings.model import Location, State
+from pipeline.findings.scales import VERDICT_SEVERITY, category_of, handling, of_fraction
+from pipeline.findings.verdicts import Verdict
+
+_NAME = "verdict"
+_ID = re.compile(r"[0-9a-f]{8}")
+_LINES = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_SEVERITY_OF = MappingProxyType({word: severity for severity, word in VERDICT_SEVERITY.items()})
+_STATE_OF: Mapping[str, State] = MappingProxyType(
+    {
+        "open": State.OPEN,
+        "fixed": State.FIX_CLAIMED,
+        "verified": State.VERIFIED_FIXED,
+        "reopened": State.REOPENED,
+        "wont_fix": State.WONT_FIX,
+    }
+)
+_ONE_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "scope": ("changeset", "package", "team", "file"),
+        "mode": ("full", "quick", "verify"),
+        "verdict": tuple(map(str, Verdict)),
+    }
+)
+
+
+def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
+    """What a verdict file says. `root` is where the repository is, for paths that begin there."""
+    name = reviewer or _NAME
+    try:
+        document = shallow(strict.loads(data), "it")
+    except ValueError as error:
+        return _malformed(name, f"the verdict file cannot be read: {error}")
+    if fault := document_fault(document):
+        return _malformed(name, f"the verdict file cannot be used: {fault}")
+    items = [one for first in document["findings"] for one in (first, *shadowed(first))]
+    read = [_read(one, f"{name}#{number}", root) for number, one in enumerate(items, 1)]
+    unknown = {key: value for key, value in document.items() if key not in OURS_TOP}
+    return Return(
+        reviewer=name,
+        status=Returned.RETURNED if read else Returned.EMPTY,
+        claims=tuple(one for one in read if isinstance(one, Claim)),
+        rejected=tuple(one for one in read if isinstance(one, Rejected)),
+        format=FORMAT,
+        ext={FORMAT: unknown} if unknown else {},
+    )
+
+
+def document_fault(document: Any) -> str:
+    """What is wrong with a verdict file as a whole; nothing when it is sound."""
+    if not isinstance(document, dict):
+        return "it is no JSON object"
+    if lost := [key for key in TOP if key not in document]:
+        return f"`{lost[0]}` is missing"
+    if not isinstance(document["reviewId"], str) or not _ID.fullmatch(document["reviewId"]):
+        return "`reviewId` is not 8 hexadecimal digits"
+    for key, words in _ONE_OF.items():
+        if document[key] not in words:
+            return f"`{key}` is none of {', '.join(words)}"
+    if not isinstance(document["findings"], list) or not all(isinstance(one, dict) for one in document["findings"]):
+        return "`findings` is no list of objects"
+    return next((f"`{key}` is no text" for key in ("timestamp", "target") if not isinstance(document[key], str)), "")
+
+
+def _malformed(name: str, problem: str) -> Return:
+    return Return(reviewer=name, status=Returned.MALFORMED, problem=problem, format=FORMAT)
+
+
+def _read(one: Mapping[str, Any], input_id: str, root: str) -> Claim | Rejected:
+    if faults := [fault for key, rule in _RULES.items() if (fault := _fault(one, key, rule))]:
+        title = one.get("title")
+        return Rejected(input_id, "; ".join(faults), title if isinstance(title, str) else "")
+    return _claim(one, input_id, root)
+
+
+def _claim(one: Mapping[str, Any], input_id: str, root: str) -> Claim:
+    severity = _SEVERITY_OF[one["severity"]]
+    fix = None if one.get("x_fix_absent") is True else one["recommendation"] or None
+    autofix_class, owner = handling(fix, severity)
+    unknown = {key: value for key, value in one.items() if key not in OURS}
+    return Claim(
+        input_id=input_id,
+        reviewer=one["domain"],
+        title=one["title"],
+        severity=severity,
+        confidence=of_fraction(float(one["confidence"])),
+        category=category_of(one["domain"]),
+        fix=fix,
+        autofix_class=autofix_class,
+        owner=owner,
+        system_breaking=one.get("x_system_breaking") is True,
+        locations=(_location(relative(one["file"], root), one.get("lineRange")),),
+        tool_ids={"verdict/v1": one["id"]},
+        state=_STATE_OF[one["status"]],
+        ext={FORMAT: unknown} if unknown else {},
+    )
+
+
+def _location(path: str, lines: str | None) -> Location:
+    found = _LINES.fullmatch(lines or "")
+    if found is None:
+        return Location(path=path)
+    return Location(path=path, start=int(found[1]), end=int(found[2]) if found[2] else None)
+
+
+Rule = Callable[[Any], str]
+
+
+def _fault(one: Mapping[str, Any], key: str, rule: Rule) -> str:
+    if key not in one:
+        return "" if key == "lineRange" else f"`{key}` is missing"
+    fault = rule(one[key])
+    return fault and f"`{key}` {fault}"
+
+
+def _text(value: Any) -> str:
+    return "" if isinstance(value, str) and value.strip() else "is no text"
+
+
+def _title(value: Any) -> str:
+    return _text(value) or (f"has more than {TITLE} characters" if len(value) > TITLE else "")
+
+
+def _confidence(value: Any) -> str:
+    number = isinstance(value, float) or strict.is_int(value)
+    return "" if number and 0.5 <= value <= 1 else "is no number from 0.50 to 1.00"
+
+
+def _lines(value: Any) -> str:
+    found = _LINES.fullmatch(value) if isinstance(value, str) else None
+    if found is None or int(found[1]) < 1 or int(found[2] or found[1]) < int(found[1]):
+        return 'is no range of lines such as "42-58" or "42"'
+    return ""
+
+
+def _one_of(words: Mapping[str, Any]) -> Rule:
+    return lambda value: "" if isinstance(value, str) and value in words else f"is none of {', '.join(words)}"
+
+
+_RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "id": _text,
+        "domain": _text,
+        "severity": _one_of(_SEVERITY_OF),
+        "confidence": _confidence,
+        "file": _text,
+        "lineRange": _lines,
+        "title": _title,
+        "recommendation": lambda value: "" if isinstance(value, str) else "is no text",
+        "status": _one_of(_STATE_OF),
+    }
+)

@@ -1,0 +1,101 @@
+"""Which finding of a pass is which known one: tiers from the surest to the vaguest, each on what is left.
+
+Every draft is at most one known finding and every known finding at most one draft. What fits two equally is left to
+the next tier, and at last is new: a duplicate can be merged by hand, a finding that was swallowed is lost.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from pipeline.findings.identity.anchors import Anchor, of_draft, of_known
+from pipeline.findings.identity.assign import Pair, assign
+from pipeline.findings.identity.linemap import LineMap
+from pipeline.findings.identity.renames import renamed
+from pipeline.findings.identity.tiers import TIERS, Tier, of_one_file
+from pipeline.findings.model import Finding, FindingId, Strength
+
+Judge = Callable[[Finding, Finding], bool]
+JUDGED = 50  # questions to a judge in one pass
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A draft, by its index, that is a known finding."""
+
+    draft: int
+    known: FindingId
+    strength: Strength
+    tier: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """What became of all drafts and all known findings. Nobody is in it twice, and nobody is missing."""
+
+    matches: tuple[Match, ...] = ()  # by draft
+    new: tuple[int, ...] = ()
+    unseen: tuple[FindingId, ...] = ()
+
+
+def match(
+    known: Sequence[Finding],
+    drafts: Sequence[Finding],
+    maps: Mapping[str, LineMap] | None = None,
+    judge: Judge | None = None,
+) -> Matching:
+    """Recognise known findings among the drafts of a pass; both have their fingerprints, `maps` is by pass."""
+    old = sorted(known, key=lambda finding: finding.id)
+    new = sorted(range(len(drafts)), key=lambda index: _order(drafts[index]))
+    before = {at: of_known(at, finding, (maps or {}).get(finding.pass_id)) for at, finding in enumerate(old)}
+    after = {at: of_draft(at, drafts[index]) for at, index in enumerate(new)}
+    found = _Found(renamed(before, after.values()), after)
+    for tier in TIERS:
+        found.take(tier)
+    if judge is not None:
+        found.ask(lambda pair: judge(old[pair.known], drafts[new[pair.draft]]))
+    return _matching(found, old, new)
+
+
+class _Found:
+    """Who is still alone, and who is not."""
+
+    def __init__(self, known: dict[int, Anchor], drafts: dict[int, Anchor]) -> None:
+        self.known, self.drafts = known, drafts
+        self.pairs: list[tuple[Pair, Strength, str]] = []
+
+    def take(self, tier: Tier) -> None:
+        """Let one tier pair whom it can."""
+        if self.known and self.drafts:
+            pairs = tier.pairs(tuple(self.known.values()), tuple(self.drafts.values()))
+            for pair in assign(pairs, by_order=tier.by_order):
+                self._pair(pair, tier.strength, tier.name)
+
+    def ask(self, same: Callable[[Pair], bool]) -> None:
+        """Let a judge look at those that are left, the likeliest first."""
+        pairs = of_one_file(tuple(self.known.values()), tuple(self.drafts.values()))
+        ranked = sorted(pairs, key=lambda pair: (tuple(-part for part in pair.score), pair.known, pair.draft))
+        free = (pair for pair in ranked if pair.known in self.known and pair.draft in self.drafts)
+        for pair in islice(free, JUDGED):
+            if same(pair):
+                self._pair(pair, Strength.JUDGED, "judge")
+
+    def _pair(self, pair: Pair, strength: Strength, tier: str) -> None:
+        del self.known[pair.known], self.drafts[pair.draft]
+        self.pairs.append((pair, strength, tier))
+
+
+def _matching(found: _Found, old: Sequence[Finding], new: Sequence[int]) -> Matching:
+    matches = (Match(new[pair.draft], old[pair.known].id, strength, tier) for pair, strength, tier in found.pairs)
+    return Matching(
+        tuple(sorted(matches, key=lambda one: one.draft)),
+        tuple(sorted(new[at] for at in found.drafts)),
+        tuple(old[at].id for at in found.known),
+    )
+
+
+def _order(draft: Finding) -> tuple[Hashable, ...]:
+    """An order of drafts that does not depend on who reported first."""
+    place = draft.place
+    where = (place.path, place.start or 0, place.end or 0) if place else ("", 0, 0)
+    return (*where, draft.signature, draft.title, draft.category, draft.severity.rank, draft.impact)

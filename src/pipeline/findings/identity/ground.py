@@ -1,0 +1,123 @@
+"""What the code looks like to a pass that is over: which places it covered, and since when each line is as it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from pipeline.findings.claims import Returned
+from pipeline.findings.identity.history import Sources
+from pipeline.findings.identity.linemap import LineMap
+from pipeline.findings.identity.texts import Page, page_of
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Finding, FindingId, Location
+from pipeline.findings.passes import Coverage, Pass
+
+_ANSWERED = (Returned.RETURNED, Returned.EMPTY)
+_LONGEST = 400  # lines of a finding that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """Where a pass looked, and who answered in it. What is not known of either is taken for all."""
+
+    paths: frozenset[str] | None
+    answered: frozenset[str] | None
+
+    @classmethod
+    def by(cls, coverage: Coverage) -> "Covered":
+        """What a pass says of itself."""
+        names = frozenset(name for name, status in coverage.reviewers.items() if status in _ANSWERED)
+        paths = None if coverage.paths is None else frozenset(path.rstrip("/") for path in coverage.paths)
+        return cls(paths, names if coverage.reviewers else None)
+
+    def has(self, path: str) -> bool:
+        """Whether a file, or a folder that it is in, was looked at by anybody who answered."""
+        if self.answered is not None and not self.answered:
+            return False
+        above = (str(folder) for folder in PurePosixPath(path).parents)
+        return self.paths is None or path in self.paths or any(folder in self.paths for folder in above)
+
+    def would_tell(self, finding: Finding, path: str) -> bool:
+        """Whether the pass would have reported a finding again: it looked there, and one who found it answered."""
+        then = finding.place.path if finding.place else ""
+        if not (self.has(path or then) or self.has(then)):
+            return False
+        return self.answered is None or not finding.sources or not self.answered.isdisjoint(finding.sources)
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """What a try to fix a finding wrote: lines of the files as they are now."""
+
+    finding: FindingId
+    lines: frozenset[tuple[str, int]]
+
+    @classmethod
+    def made(cls, finding: FindingId, change: LineMap, since: LineMap | None = None) -> "Fix":
+        """The fix that a change was, as far as what came after it left it alone."""
+        later = since or LineMap()
+        now = ((later.path(path), later.line(path, line)) for path, line in change.written())
+        return cls(finding, frozenset((path, line) for path, line in now if line is not None))
+
+
+@dataclass(slots=True)
+class Ground:
+    """The repository at the end of a pass. Files are read when they are asked about, each once."""
+
+    sources: Sources
+    maps: Mapping[str, LineMap] = field(default_factory=dict)  # from the commit of each pass to now
+    fixes: tuple[Fix, ...] = ()  # oldest first
+    _pages: dict[str, Page | None] = field(default_factory=dict)
+    _places: dict[str, Covered] = field(default_factory=dict)
+    _written: dict[tuple[str, int], FindingId] | None = None
+
+    def page(self, path: str) -> Page | None:
+        """A file as it is now."""
+        if path not in self._pages:
+            self._pages[path] = page_of(self.sources, path)
+        return self._pages[path]
+
+    def path_now(self, finding: Finding) -> str:
+        """What the file of a known finding is called now; nothing when it has none or it was deleted."""
+        lines = self.maps.get(finding.pass_id)
+        path = finding.place.path if finding.place else ""
+        return lines.path(path) if lines and path else path
+
+    def fixed_here(self, place: Location | None) -> FindingId | None:
+        """The finding whose fix wrote some of these lines, the latest when several did."""
+        if self._written is None:
+            self._written = {spot: fix.finding for fix in self.fixes for spot in fix.lines}
+        spots = ((place.path, line) for line in _lines(place)) if place else ()
+        return next((self._written[spot] for spot in spots if spot in self._written), None)
+
+    def is_late(self, place: Location | None, assessment: Pass, ledger: Ledger) -> bool:
+        """Whether an earlier pass of the same work covered these very lines and said nothing."""
+        if place is None or place.start is None:
+            return False
+        earlier = (one for one in ledger.passes.values() if one.id != assessment.id and same_work(one, assessment))
+        return any(self._was_there(place, one, assessment) for one in earlier)
+
+    def _was_there(self, place: Location, earlier: Pass, assessment: Pass) -> bool:
+        lines = self.maps.get(earlier.id)
+        if lines is None and earlier.head and earlier.head == assessment.head:
+            lines = LineMap()
+        before = lines.origin(place.path) if lines else ""
+        if lines is None or not before or not self._covered(earlier).has(before):
+            return False
+        start = place.start or 0
+        return lines.unchanged(place.path, start, max(start, place.end or start))
+
+    def _covered(self, earlier: Pass) -> Covered:
+        if earlier.id not in self._places:
+            self._places[earlier.id] = Covered.by(earlier.coverage)
+        return self._places[earlier.id]
+
+
+def same_work(one: Pass, other: Pass) -> bool:
+    """Whether two passes are about the same task, or belong to the same run."""
+    return bool(one.task and one.task == other.task) or bool(one.run and one.run == other.run)
+
+
+def _lines(place: Location) -> range:
+    start = place.start or 0
+    return range(start, min(max(start, place.end or start), start + _LONGEST) + 1)

@@ -1,0 +1,223 @@
+"""What a pass makes of findings once it is known which are which: a table of states, and the events it asks for.
+
+Nothing is ever fixed because nobody mentioned it, and nothing dismissed is hidden on the strength of a guess.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline.findings.events import AnyEvent, Linked, Missed, Raised, Seen, Tried, Turned
+from pipeline.findings.identity.cascade import Match, Matching
+from pipeline.findings.identity.ground import Covered, Ground
+from pipeline.findings.identity.merging import CAUSED, root
+from pipeline.findings.identity.retold import changes, observed, placed, where_only
+from pipeline.findings.identity.texts import VERDICT, evidence_digest, gone, same_evidence, standing
+from pipeline.findings.ledger import Ledger, merged_into
+from pipeline.findings.model import Actor, Attempt, Finding, FindingId, Link, Observed, Severity, State, Strength
+from pipeline.findings.passes import Pass
+from pipeline.findings.signature import finding_id
+
+ABSENT = 2  # passes without a word, after which a look at a finding whose text is gone is proposed
+UNUSED = 3  # passes after which a dismissal that nothing falls under is worth a word
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The events of a pass, and what its drafts came to."""
+
+    events: tuple[AnyEvent, ...]
+    ids: tuple[str, ...]  # the finding of each draft; nothing for one that was withheld and is not known
+    suppressed: Mapping[int, str]  # drafts of dismissed findings, and why they are not shown
+    verify: tuple[FindingId, ...] = ()  # claimed to be fixed, or gone without a word: to be looked at next
+    unused: tuple[FindingId, ...] = ()  # dismissed, and not reported for some passes
+
+
+def outcome(
+    ledger: Ledger,
+    matching: Matching,
+    drafts: Sequence[Finding],
+    assessment: Pass,
+    at: str,
+    ground: Ground,
+    withheld: Collection[int] = (),
+) -> Outcome:
+    """The events that a pass asks for; `withheld` drafts, as those below a gate, raise nothing but count as seen."""
+    work = _Work(ledger, assessment, at, ground)
+    for one in matching.matches:
+        work.ids[one.draft] = one.known
+    shown = [one for one in matching.matches if one.draft not in withheld]
+    work.see(shown, drafts)
+    for index in matching.new:
+        if index not in withheld:
+            work.raise_(index, drafts[index])
+    mentioned = {root(ledger, one.known) for one in matching.matches}
+    for id in matching.unseen:
+        if id not in mentioned:
+            work.miss(ledger.findings[id])
+    ids = tuple(work.ids.get(index, "") for index in range(len(drafts)))
+    return Outcome(tuple(work.events), ids, work.suppressed, tuple(work.verify), tuple(work.unused))
+
+
+class _Work:
+    """The events of one pass, as they come up."""
+
+    def __init__(self, ledger: Ledger, assessment: Pass, at: str, ground: Ground) -> None:
+        self.ledger, self.assessment, self.at, self.ground = ledger, assessment, at, ground
+        self.covered = Covered.by(assessment.coverage)
+        self.events: list[AnyEvent] = []
+        self.ids: dict[int, str] = {}
+        self.taken: set[str] = set(ledger.findings)
+        self.suppressed: dict[int, str] = {}
+        self.verify: list[FindingId] = []
+        self.unused: list[FindingId] = []
+
+    def see(self, matches: Sequence[Match], drafts: Sequence[Finding]) -> None:
+        """Known findings that were reported again; one merged into another speaks for that, unless it speaks too."""
+        direct = {one.known for one in matches}
+        for one in matches:
+            known, draft = self.ledger.findings[one.known], drafts[one.draft]
+            if not merged_into(known):
+                self._see(known, draft, one)
+                continue
+            self.events.append(self._seen(known, draft, one.strength))
+            whole = root(self.ledger, known.id)
+            self.ids[one.draft] = whole
+            if whole not in direct:
+                direct.add(whole)
+                self._see_whole(self.ledger.findings[whole], draft, one)
+
+    def raise_(self, index: int, draft: Finding) -> None:
+        """A finding that nobody knew."""
+        id = finding_id(draft.signature, self.taken)
+        self.taken.add(id)
+        self.ids[index] = id
+        names = (*draft.aliases, draft.fingerprints.get(VERDICT, ""))
+        update = {
+            "id": id,
+            "pass_id": self.assessment.id,
+            "task": draft.task or self.assessment.task,
+            "aliases": tuple(dict.fromkeys(name for name in names if name)),
+            "observed": Observed.NEW,
+            "late": self.ground.is_late(draft.place, self.assessment, self.ledger),
+            "created_at": self.at,
+            "updated_at": self.at,
+        }
+        self.events.append(Raised(at=self.at, finding=draft.model_copy(update=update)))
+        self._blame(id, draft, "it is on lines that this fix wrote")
+
+    def miss(self, known: Finding) -> None:
+        """A known finding that nobody reported, where somebody would have."""
+        path = self.ground.path_now(known)
+        if known.state is State.VERIFIED_FIXED or merged_into(known):
+            return
+        if not self.covered.would_tell(known, path):
+            return
+        self.events.append(Missed(at=self.at, id=known.id, pass_id=self.assessment.id))
+        if known.state.dismissed:
+            self.unused += [known.id] if known.absent_passes + 1 >= UNUSED else []
+            return
+        self._doubt(known, path)
+
+    def _doubt(self, known: Finding, path: str) -> None:
+        """An open finding whose lines are no longer what they were may be fixed; somebody has to look."""
+        page = self.ground.page(path) if path else None
+        proposed = gone(known, page) and known.absent_passes + 1 >= ABSENT
+        if known.state.active and standing(known, page) is False:
+            note = "its lines were changed, and nobody reported it again"
+            self._turned(known, State.FIX_CLAIMED, f"{note}{'; propose verify' if proposed else ''}")
+            self.verify.append(known.id)
+        elif known.state is State.FIX_CLAIMED:
+            if proposed and known.absent_passes + 1 == ABSENT:
+                self._turned(known, State.FIX_CLAIMED, "absent twice and its text is gone; propose verify")
+            self.verify.append(known.id)
+
+    def _see(self, known: Finding, draft: Finding, one: Match) -> None:
+        if one.strength is Strength.FUZZY and draft.place:
+            draft = placed(known, draft, self.ground.page(draft.place.path))
+        held = known.state.dismissed and not _reopening(known, draft, one.strength, self.at)
+        self.events.append(self._seen(known, draft, one.strength, held=held))
+        self._turn(known, draft, one)
+
+    def _see_whole(self, known: Finding, draft: Finding, one: Match) -> None:
+        """A finding that a part of it speaks for: it is there, and what it says stays."""
+        self.events.append(
+            Seen(
+                at=self.at,
+                id=known.id,
+                pass_id=self.assessment.id,
+                observed=Observed.UNCHANGED,
+                strength=one.strength,
+                note=f"seen as {one.known}",
+            )
+        )
+        self._turn(known, draft, one)
+
+    def _seen(self, known: Finding, draft: Finding, strength: Strength, *, held: bool = False) -> Seen:
+        changed = where_only(known, draft, strength) if held else changes(known, draft, strength)
+        return Seen(
+            at=self.at,
+            id=known.id,
+            pass_id=self.assessment.id,
+            observed=observed(known, changed, draft),
+            strength=strength,
+            votes=draft.votes,
+            changes=changed,
+            note=f"re-raised, suppressed: {known.state}" if held else "",
+        )
+
+    def _turn(self, known: Finding, draft: Finding, one: Match) -> None:
+        """What a finding becomes by being there again."""
+        match known.state:
+            case State.FIX_CLAIMED:
+                self._turned(known, State.REOPENED, "it was said to be fixed, and it was reported again")
+                tried = Attempt(run=self.assessment.run, round=self.assessment.round, outcome="not_fixed")
+                who = known.attempts[-1].by if known.attempts else ""
+                self.events.append(Tried(at=self.at, id=known.id, attempt=tried.model_copy(update={"by": who})))
+            case State.VERIFIED_FIXED:
+                self._turned(known, State.REOPENED, "regression: it was fixed, and it is back")
+                self._blame(known.id, draft, "this fix wrote its lines")
+            case State.FALSE_POSITIVE | State.WONT_FIX:
+                self._reconsider(known, draft, one)
+            case _:
+                pass  # open, and still there
+
+    def _reconsider(self, known: Finding, draft: Finding, one: Match) -> None:
+        reopening = _reopening(known, draft, one.strength, self.at)
+        if reopening is None:
+            self.suppressed[one.draft] = f"known as {known.id} and dismissed: {_reason(known)}"
+        else:
+            self._turned(known, *reopening)
+
+    def _turned(self, known: Finding, state: State, note: str) -> None:
+        turned = Turned(
+            at=self.at, id=known.id, state=state, by=Actor.ORCHESTRATOR, note=note, pass_id=self.assessment.id
+        )
+        self.events.append(turned)
+
+    def _blame(self, id: FindingId, draft: Finding, note: str) -> None:
+        cause = self.ground.fixed_here(draft.place)
+        known = self.ledger.findings.get(id)
+        linked = known is not None and any((link.kind, link.to) == (CAUSED, cause) for link in known.links)
+        if cause is not None and cause != id and not linked:
+            self.events.append(Linked(at=self.at, id=id, link=Link(kind=CAUSED, to=cause, note=note)))
+
+
+def _reopening(known: Finding, draft: Finding, strength: Strength, at: str) -> tuple[State, str] | None:
+    """Why a dismissal does not cover a new report, and what the finding becomes; None when it does."""
+    return next(_reasons(known, draft, strength, at), None)
+
+
+def _reasons(known: Finding, draft: Finding, strength: Strength, at: str) -> Iterator[tuple[State, str]]:
+    held = known.suppression
+    if held and held.expires and at[: len(held.expires)] > held.expires:
+        yield State.REOPENED, f"its dismissal held until {held.expires}"
+    if draft.severity.rank < known.severity.rank:
+        yield State.REOPENED, f"it was dismissed as {known.severity} and is now rated {draft.severity}"
+    if not same_evidence((held and held.digest) or evidence_digest(known), draft):
+        yield State.REOPENED, "the code that was dismissed has changed"
+    if strength is Strength.FUZZY and draft.severity.rank <= Severity.HIGH.rank:
+        yield State.UNCERTAIN, f"ask again: it is probably the one that was dismissed as {known.state}, but not surely"
+
+
+def _reason(known: Finding) -> str:
+    return (known.suppression and known.suppression.reason) or str(known.state)

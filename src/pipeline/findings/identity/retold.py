@@ -1,0 +1,98 @@
+"""What a new report changes in a known finding: only what it tells differently, and the less sure the match, the less.
+
+Nothing is erased by silence, and evidence and names only grow.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from pipeline.findings.identity.anchors import is_loose
+from pipeline.findings.identity.texts import AROUND, TEXT, VERDICT, Page, fingerprints
+from pipeline.findings.model import Evidence, Finding, Location, Observed, Strength
+from pipeline.findings.signature import norm_quote
+
+_TOLD = (
+    *("title", "plain_title", "impact", "fix", "reproduction", "min_fix_scope", "regression_tests", "scope"),
+    *("category", "severity", "confidence", "autofix_class", "owner", "agreement", "pre_existing"),
+)
+_RAISED = ("requires_verification", "system_breaking")  # one report that says so is enough
+_WHERE = frozenset({"fingerprints", "aliases", "sources", "locations"})
+
+
+def placed(known: Finding, draft: Finding, page: Page | None) -> Finding:
+    """A draft moved to the known finding's own line where that is near: a vague report must not make it drift."""
+    text, place = known.fingerprints.get(TEXT, ""), draft.place
+    if page is None or place is None or place.start is None or draft.fingerprints.get(TEXT) == text:
+        return draft
+    near = [line for line in page.places.get(text, ()) if abs(line - place.start) <= AROUND]
+    if not near:
+        return draft
+    line = min(near, key=lambda line: (abs(line - (place.start or 0)), line))
+    size = (known.place.end or 0) - (known.place.start or 0) if known.place and known.place.end else 0
+    there = Location(path=place.path, start=line, end=line + size if size > 0 else None, symbol=place.symbol)
+    moved = draft.model_copy(update={"locations": (there, *draft.locations[1:])})
+    return moved.model_copy(update={"fingerprints": fingerprints(moved, page)})
+
+
+def changes(known: Finding, draft: Finding, strength: Strength) -> dict[str, Any]:
+    """The fields of a known finding that a report tells differently, as JSON values."""
+    new = where(known, draft, strength) | (_worse(known, draft) if strength is Strength.FUZZY else _told(known, draft))
+    return _differing(known, new)
+
+
+def where_only(known: Finding, draft: Finding, strength: Strength) -> dict[str, Any]:
+    """What a report changes in a finding that somebody dismissed: where it is, not what it says."""
+    return _differing(known, where(known, draft, strength))
+
+
+def where(known: Finding, draft: Finding, strength: Strength) -> dict[str, Any]:
+    """Places, evidence and names after a report."""
+    names = [draft.fingerprints.get(VERDICT, "")]
+    if strength is not Strength.FUZZY:  # a guess must not become a name
+        names += [*draft.aliases, "" if is_loose(draft) else draft.signature]
+    return {
+        "locations": draft.locations or known.locations,
+        "evidence": _grown(known.evidence, draft.evidence),
+        "fingerprints": {**known.fingerprints, **draft.fingerprints},
+        "aliases": _union(known.aliases, (name for name in names if name != known.signature)),
+        "sources": _union(known.sources, draft.sources),
+    }
+
+
+def observed(known: Finding, changed: Iterable[str], draft: Finding) -> Observed:
+    """How a finding that was reported again stands."""
+    was, now = known.place, draft.place or known.place
+    if was and now and (was.path, was.start) != (now.path, now.start):
+        return Observed.MOVED
+    return Observed.UPDATED if set(changed) - _WHERE else Observed.UNCHANGED
+
+
+def _told(known: Finding, draft: Finding) -> dict[str, Any]:
+    told = {name: value for name in _TOLD if (value := getattr(draft, name)) not in (None, "", ())}
+    raised = {name: True for name in _RAISED if getattr(draft, name)}
+    gate = {"gate": draft.gate} if known.gate.by == draft.gate.by else {}
+    return told | raised | gate
+
+
+def _worse(known: Finding, draft: Finding) -> dict[str, Any]:
+    return {"severity": draft.severity} if draft.severity.rank < known.severity.rank else {}
+
+
+def _differing(known: Finding, new: dict[str, Any]) -> dict[str, Any]:
+    names = {name for name, value in new.items() if value != getattr(known, name)}
+    return known.model_copy(update=new).model_dump(mode="json", include=names) if names else {}
+
+
+def _grown(known: tuple[Evidence, ...], new: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+    """All evidence; that which was there before is where it is now."""
+    found = {_key(item): item for item in known}
+    found.update({_key(item): item for item in new})
+    return tuple(found.values())
+
+
+def _key(evidence: Evidence) -> tuple[str, str, str]:
+    return evidence.path, evidence.symbol, norm_quote(evidence.quote or evidence.raw) or evidence.raw
+
+
+def _union(old: tuple[str, ...], new: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*old, *(name for name in new if name))))

@@ -1,0 +1,178 @@
+"""What a finding keeps of the code it is about, so that it can be found again without the commit it was raised at.
+
+No fingerprint of code holds a line number: those that do are names for other tools, and recognise nothing here.
+"""
+
+import unicodedata
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from pipeline.findings.identity.history import Sources
+from pipeline.findings.model import Evidence, Finding, Location
+from pipeline.findings.signature import QUOTE, line_range, norm_quote, norm_title, verdict_id
+
+SIGNATURE = "sig/v1"
+TEXT = "text/v1"  # the first line it is about
+NTH = "nth/v1"  # `2/5`: the second of five lines of its file with that text
+WINDOW = "ctx/v1"  # hashes of that line and of three to either side, blank ones left out
+SPAN = "span/v1"  # a hash of all its lines
+SYMBOL = "sym/v1"
+CE = "ce/v1"  # file, line and title
+VERDICT = "verdict/v1"  # the id in a verdict file
+POSITIONS = (CE, VERDICT)
+OURS = frozenset({SIGNATURE, TEXT, NTH, WINDOW, SPAN, SYMBOL, CE, VERDICT})
+
+AROUND = 3  # lines of context to either side
+_LONGEST = 400  # lines of a span
+_TRIES = 100  # places at which a span is looked for
+_HASH = 12  # hex digits
+_BY_LINE, _BY_QUOTE = "line/v1:", "quote/v1:"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The text of one file without its spacing, with an index of where each line stands."""
+
+    lines: tuple[str, ...]
+    places: Mapping[str, Sequence[int]]  # lines counted from 1
+
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> "Page":
+        """A page of the lines of a file."""
+        plain = tuple(norm_line(line) for line in lines)
+        places = defaultdict[str, list[int]](list)
+        for number, line in enumerate(plain, 1):
+            places[line].append(number)
+        return cls(plain, dict(places))
+
+    def window(self, line: int) -> tuple[str, ...]:
+        """The hashes of the lines around one."""
+        near = self.lines[max(0, line - 1 - AROUND) : line + AROUND]
+        return tuple(line_hash(text) for text in near if text)
+
+    def span(self, start: int, end: int) -> str:
+        """The hash of some lines."""
+        return line_hash("\n".join(self.lines[start - 1 : min(end, start + _LONGEST)]))
+
+
+def norm_line(line: str) -> str:
+    """A line without what a formatter changes; a very long one is its hash."""
+    text = " ".join((line if line.isascii() else unicodedata.normalize("NFC", line)).split())
+    return text if len(text) <= QUOTE else f"sha256:{sha256(text.encode(errors='replace')).hexdigest()}"
+
+
+def line_hash(text: str) -> str:
+    """A short hash of a line's text."""
+    return sha256(text.encode(errors="replace")).hexdigest()[:_HASH]
+
+
+def fingerprints(finding: Finding, page: Page | None) -> dict[str, str]:
+    """All that a finding can be recognised by, from the file as it is now; None when there is no file."""
+    place = finding.place
+    return {
+        **{name: value for name, value in finding.fingerprints.items() if name not in OURS},
+        SIGNATURE: finding.signature,
+        **_of_code(finding, page),
+        **({} if place is None else _of_place(finding, place)),
+    }
+
+
+def fingerprinted(findings: Sequence[Finding], sources: Sources) -> tuple[Finding, ...]:
+    """Findings with their fingerprints. Each file is read once, and one file is held at a time."""
+    by_path = defaultdict[str, list[int]](list)
+    for index, finding in enumerate(findings):
+        by_path[finding.place.path if finding.place else ""].append(index)
+    done = list(findings)
+    for path, indices in by_path.items():
+        page = page_of(sources, path)
+        for index in indices:
+            done[index] = done[index].model_copy(update={"fingerprints": fingerprints(done[index], page)})
+    return tuple(done)
+
+
+def page_of(sources: Sources, path: str) -> Page | None:
+    """A file of the repository as it is now; None when it is no file of it."""
+    lines = sources.lines(path) if path else None
+    return None if lines is None else Page.of(lines)
+
+
+def standing(finding: Finding, page: Page | None) -> bool | None:
+    """Whether the lines a finding is about are still in a file; None when it never had any."""
+    kept = finding.fingerprints
+    text = kept.get(TEXT)
+    if not text:
+        return None
+    places = page.places.get(text, ()) if page else ()
+    if page is None or len(places) < _count(kept.get(NTH, "")):
+        return False
+    size = _size(finding.place)
+    return size == 1 or SPAN not in kept or any(page.span(at, at + size - 1) == kept[SPAN] for at in places[:_TRIES])
+
+
+def gone(finding: Finding, page: Page | None) -> bool:
+    """Whether the text a finding is about is nowhere in its file."""
+    text = finding.fingerprints.get(TEXT)
+    return bool(text) and (page is None or text not in page.places)
+
+
+def evidence_digest(finding: Finding) -> str:
+    """What a dismissal is tied to: the text of the line, or else what was quoted; nothing without either."""
+    if text := finding.fingerprints.get(TEXT):
+        return _BY_LINE + line_hash(text)
+    quotes = sorted({quote for item in finding.evidence if (quote := norm_quote(item.quote or item.raw))})
+    return _BY_QUOTE + line_hash("\n".join(quotes)) if quotes else ""
+
+
+def same_evidence(digest: str, finding: Finding) -> bool:
+    """Whether what was dismissed is what a finding is about, or stands beside it. Unknown digests tell nothing."""
+    now = evidence_digest(finding)
+    if not now or digest.partition(":")[0] != now.partition(":")[0]:
+        return True
+    return digest == now or digest.removeprefix(_BY_LINE) in finding.fingerprints.get(WINDOW, "").split()
+
+
+def _of_code(finding: Finding, page: Page | None) -> dict[str, str]:
+    place = finding.place
+    if page is None or place is None or place.start is None or not 0 < place.start <= len(page.lines):
+        quoted = next((text for item in finding.evidence if (text := _first_line(item))), "")
+        return {TEXT: quoted} if quoted else {}
+    start, text = place.start, page.lines[place.start - 1]
+    found = {WINDOW: " ".join(page.window(start)), SPAN: page.span(start, start + _size(place) - 1)}
+    if text:
+        places = page.places[text]
+        found |= {TEXT: text, NTH: f"{bisect_right(places, start)}/{len(places)}"}
+    return found
+
+
+def _of_place(finding: Finding, place: Location) -> dict[str, str]:
+    domain = finding.sources[0] if finding.sources else str(finding.category)
+    named = {
+        CE: f"{place.path}|{place.start or 0}|{norm_title(finding.title)}",
+        VERDICT: verdict_id(domain, place.path, line_range(place)),
+    }
+    symbol = symbol_of(finding)
+    return named | ({SYMBOL: f"{place.path}|{symbol}|{finding.category}"} if symbol else {})
+
+
+def symbol_of(finding: Finding) -> str:
+    """The function or class a finding is in, if anybody said."""
+    named = (finding.place.symbol if finding.place else "", *(item.symbol for item in finding.evidence))
+    return next((symbol for symbol in named if symbol), "")
+
+
+def _first_line(evidence: Evidence) -> str:
+    return next((text for line in evidence.quote.splitlines() if (text := norm_line(line))), "")
+
+
+def _size(place: Location | None) -> int:
+    if place is None or place.start is None or place.end is None:
+        return 1
+    return max(1, place.end - place.start + 1)
+
+
+def _count(nth: str) -> int:
+    count = nth.partition("/")[2]
+    return int(count) if count.isdecimal() else 1

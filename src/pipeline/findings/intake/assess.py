@@ -1,0 +1,138 @@
+"""One pass from what reviewers and tools returned to drafts of findings, with a fate for every raw item.
+
+Every item has exactly one entry, and the order in which reviewers answer changes nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pipeline.findings.claims import Claim, Return
+from pipeline.findings.intake.anchor import Placed, Texts, place
+from pipeline.findings.intake.coverage import coverage
+from pipeline.findings.intake.files import Sources
+from pipeline.findings.intake.group import Pair, candidates, exact, near
+from pipeline.findings.intake.judging import Judge, Judged, judge_pairs
+from pipeline.findings.intake.merge import Occasion
+from pipeline.findings.intake.paths import Refused
+from pipeline.findings.intake.places import named, with_paths
+from pipeline.findings.intake.policy import Policy
+from pipeline.findings.intake.sift import Sifted, capped, kept, sift, told_apart
+from pipeline.findings.intake.wording import Worded, legible, word
+from pipeline.findings.model import Evidence, Finding, PassId
+from pipeline.findings.passes import Coverage, Disposition, Entry
+from pipeline.findings.signature import signature
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What a pass came to, before it is known which findings are new."""
+
+    drafts: tuple[Finding, ...]  # the worst first; the first vote of each is of the item that survives
+    entries: tuple[Entry, ...]  # one for each raw item
+    coverage: Coverage
+    related: tuple[Pair, ...] = ()  # drafts that may be one defect: nobody was asked
+    declined: tuple[Pair, ...] = ()  # drafts that somebody judged to be two
+
+
+def assess(
+    returns: Sequence[Return],
+    sources: Sources,
+    policy: Policy,
+    *,
+    pass_id: PassId,
+    started_at: str,
+    judge: Judge | None = None,
+    task: str = "",
+    run: str = "",
+    stage: str = "",
+    changed_paths: Collection[str] | None = None,
+) -> Assessment:
+    """Check, group, merge and sift what was returned. With `changed_paths` a finding elsewhere never gates."""
+    changed = None if changed_paths is None else frozenset(changed_paths)
+    placed, refused = _placed(returns, sources, policy)
+    groups = near(exact(placed))
+    judged = judge_pairs(groups, candidates(groups), judge)
+    occasion = Occasion(pass_id, started_at, task, run, stage)
+    sifted = capped([sift(group, policy, occasion, changed) for group in judged.groups], policy.cap)
+    order = kept(sifted)
+    return Assessment(
+        drafts=_signed([sifted[index].finding for index in order]),
+        entries=tuple(sorted([*refused, *_entries(sifted, judged)], key=_by_input)),
+        coverage=coverage(returns, [one.fate for one in sifted], changed),
+        related=_numbered(judged.related, order),
+        declined=_numbered(judged.declined, order),
+    )
+
+
+def _placed(returns: Iterable[Return], sources: Sources, policy: Policy) -> tuple[list[Placed], list[Entry]]:
+    """Every claim held against its file, and an entry for every item that is none. Claims of one file come together."""
+    refused = [_rejected(item.input_id, item.title, item.reason) for answer in returns for item in answer.rejected]
+    worded: list[Worded] = []
+    for claim in (claim for answer in returns for claim in answer.claims):
+        read = _read(claim, sources)
+        if isinstance(read, Refused):
+            refused.append(_rejected(claim.input_id, claim.title, read.reason))
+        else:
+            worded.append(read)
+    texts = Texts(sources)
+    worded.sort(key=_file)
+    return [place(claim, texts, quote_the_line=policy.quote_the_line) for claim in worded], refused
+
+
+def _read(claim: Claim, sources: Sources) -> Worded | Refused:
+    worded = word(claim)
+    return worded if isinstance(worded, Refused) else with_paths(worded, sources)
+
+
+def _file(worded: Worded) -> str:
+    return next((item.path for item in named(worded.claim)), "")
+
+
+def _entries(sifted: Sequence[Sifted], judged: Judged) -> Iterator[Entry]:
+    apart = told_apart(sifted, judged.declined)
+    for index, one in enumerate(sifted):
+        yield from one.entries(apart.get(index, ()))
+
+
+def _rejected(input_id: str, title: str, reason: str) -> Entry:
+    return Entry(
+        input_id=legible(input_id), disposition=Disposition.REJECTED, reason=legible(reason), title=legible(title)
+    )
+
+
+def _by_input(entry: Entry) -> tuple[str, int, str]:
+    """`lint#2` comes before `lint#10`."""
+    reviewer, _, number = entry.input_id.rpartition("#")
+    return reviewer, int(number) if number.isdecimal() and len(number) < 10 else 0, entry.input_id
+
+
+def _signed(drafts: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Drafts that can be told apart: equal ones are counted by line, in an order that new findings do not disturb."""
+    equal = defaultdict[str, list[int]](list)
+    for index, draft in enumerate(drafts):
+        equal[draft.signature].append(index)
+    done = list(drafts)
+    for indices in equal.values():
+        for nth, index in enumerate(sorted(indices, key=lambda index: _line(drafts[index]))):
+            if nth:
+                done[index] = _counted(drafts[index], nth)
+    return tuple(done)
+
+
+def _counted(draft: Finding, nth: int) -> Finding:
+    path = draft.place.path if draft.place else ""
+    signed = signature(draft.category, (*draft.evidence, Evidence(path=path)), draft.title, nth=nth)
+    return draft.model_copy(update={"signature": signed})
+
+
+def _line(draft: Finding) -> tuple[int, str]:
+    start = draft.place.start if draft.place else None
+    return start or 0, draft.votes[0].input_id
+
+
+def _numbered(pairs: Iterable[Pair], order: Sequence[int]) -> tuple[Pair, ...]:
+    """Pairs of groups as pairs of drafts, where both are."""
+    number = {index: place for place, index in enumerate(order)}
+    drafts = [(number[one], number[other]) for one, other in pairs if one in number and other in number]
+    return tuple(sorted((min(pair), max(pair)) for pair in drafts))

@@ -1,0 +1,43 @@
+"""Who answered in a pass, and what was looked at. Silence is never counted as a look."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from pipeline.findings.claims import Return, Returned
+from pipeline.findings.intake.gate import Fate
+from pipeline.findings.intake.wording import legible
+from pipeline.findings.passes import Coverage
+
+_WORST = (Returned.MISSING, Returned.MALFORMED, Returned.RETURNED, Returned.EMPTY)
+
+
+def coverage(returns: Sequence[Return], fates: Sequence[Fate], changed: Collection[str] | None) -> Coverage:
+    """What all returns together cover; notes of demoted findings stand with what reviewers could not say."""
+    reviewers: dict[str, Returned] = {}
+    problems: dict[str, list[str]] = {}
+    for answer in sorted(returns, key=lambda answer: (answer.reviewer, answer.problem)):
+        name = legible(answer.reviewer)
+        reviewers[name] = min(answer.status, reviewers.get(name, answer.status), key=_WORST.index)
+        if answer.problem:
+            problems.setdefault(name, []).append(legible(answer.problem))
+    return Coverage(
+        reviewers=reviewers,
+        problems={name: "; ".join(texts) for name, texts in problems.items()},
+        testing_gaps=_notes((answer.testing_gaps for answer in returns), (fate.gap for fate in fates if fate.gap)),
+        residual_risks=_notes(
+            (answer.residual_risks for answer in returns), (fate.risk for fate in fates if fate.risk)
+        ),
+        paths=_paths(returns, changed),
+    )
+
+
+def _notes(told: Iterable[Iterable[str]], demoted: Iterable[str]) -> tuple[str, ...]:
+    """Every note once, in an order that does not depend on who answered first."""
+    return tuple(sorted({legible(note) for notes in told for note in notes} | {legible(note) for note in demoted}))
+
+
+def _paths(returns: Sequence[Return], changed: Collection[str] | None) -> tuple[str, ...] | None:
+    """What was looked at; None is everything. Who does not say looked at the change, where it is known."""
+    looked = [answer.covered for answer in returns if answer.status in (Returned.RETURNED, Returned.EMPTY)]
+    if any(paths is None for paths in looked) and changed is None:
+        return None
+    return tuple(sorted({path for paths in looked for path in (changed or () if paths is None else paths)}))

@@ -1,0 +1,84 @@
+"""THE PLUGIN: what a run's stages report accumulates in its context, and what code can read of it goes into the ledger.
+
+The ledger and all that belongs to it is loaded when there is something for it: most stages have nothing.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.engine.bookkeeping import Line
+from pipeline.engine.context import Context, Key, Operation
+from pipeline.engine.events import Event, EventKind
+from pipeline.engine.handler import Job, Judged
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.ports import Journal
+from pipeline.engine.state import State
+from pipeline.findings import accumulate
+from pipeline.language.model import BaseStage, LlmStage, ToolStage
+from pipeline.plugins.hooks import hookimpl
+
+if TYPE_CHECKING:
+    from pipeline.findings.desk import Desk
+
+VIEWS = (".wystack", ".code-review")  # the directories of files that may have been edited
+_RETURN = re.compile(r'"findings"\s*:')
+_ANSWER = re.compile(r"\[\s*FINDING\s", re.IGNORECASE)
+
+
+class ReviewFindings:
+    """The findings of one run."""
+
+    def __init__(self, journal: Journal, root: Path, environ: Mapping[str, str]) -> None:
+        self._journal = journal
+        self._root = root  # where the run works
+        self._environ = environ
+        self._busy = False  # whether the desk is in use
+
+    @cached_property
+    def _desk(self) -> "Desk":
+        from pipeline.findings.book import Book  # noqa: PLC0415 - see the module's first words
+        from pipeline.findings.desk import Desk  # noqa: PLC0415 - as above
+
+        self._busy = True
+        return Desk(Book(self._journal), self._root, self._environ)
+
+    def read_answer(self, job: Job, answer: str) -> Judged | None:
+        """What a review's answer comes to by the findings in it; None when it has none that code can read."""
+        return self._desk.read_answer(job, answer) if _RETURN.search(answer) else None
+
+    def read_report(self, job: Job, report: Path) -> Judged:
+        """What a tool's report comes to."""
+        return self._desk.read_report(job, report)
+
+    def items(self, context: Context, room: int) -> str:
+        """The findings that reports refer to, one by one, in at most so many characters if that can be."""
+        return self._desk.items(context, room) if Key.VERDICT in context else ""
+
+    @hookimpl
+    def after_stage(
+        self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
+    ) -> Iterator[Operation | Line]:
+        """Reports for the context, and events for the ledger where there are any."""
+        if self._busy or _concerns(stage, outcome, state):
+            yield from self._desk.after_stage(stage, visit, outcome, context, state, at)
+        else:
+            yield from accumulate.after_stage(stage, visit, outcome, context, at)
+
+    @hookimpl
+    def on_event(self, event: Event) -> None:
+        """What is committed is shown; when a run is taken up, what a crash left of the files is put right."""
+        if event.event is EventKind.RUN_RESUMED and next(self._journal.ledger(), None):
+            self._desk.resumed(event.run_id)
+        elif event.event is EventKind.CHECKPOINT_SAVED and self._busy:
+            self._desk.committed()
+
+
+def _concerns(stage: BaseStage, outcome: Outcome, state: State) -> bool:
+    """Whether a stage may have said or done something to a finding."""
+    if not isinstance(stage, LlmStage | ToolStage):
+        return False
+    root = state.workspace.path if state.workspace else state.cwd
+    return bool(_ANSWER.search(outcome.response)) or any((root / name).is_dir() for name in VIEWS)

@@ -1,0 +1,40 @@
+"""What git says of the repository a pass is about; outside of one, nothing."""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from pipeline.backends.git import git_in
+
+_GIT = ("git", "--no-optional-locks")
+_SECONDS = 10.0
+
+
+def facts(root: Path, environ: Mapping[str, str]) -> tuple[str, str]:
+    """The commit that is checked out, and the branch; empty where there is none."""
+    return _asked(root, environ, "rev-parse", "--verify", "--quiet", "HEAD"), _asked(
+        root, environ, "symbolic-ref", "--short", "--quiet", "HEAD"
+    )
+
+
+def top(root: Path, environ: Mapping[str, str]) -> Path:
+    """The top of the repository around a directory; the directory itself where there is none."""
+    found = _asked(root, environ, "rev-parse", "--show-toplevel")
+    return Path(found) if found else root
+
+
+def _asked(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            [*_GIT, *arguments],
+            cwd=root,
+            env=git_in(root, environ).env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):  # there is no git here, or it does not answer: nothing is known
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,157 @@
+"""One pass, from what was returned to the events it makes: assessed, recognised, and put beside what is known."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+from pipeline.findings.claims import Return
+from pipeline.findings.events import AnyEvent, Assessed, Linked
+from pipeline.findings.identity.cascade import match
+from pipeline.findings.identity.ground import Fix, Ground
+from pipeline.findings.identity.history import GitHistory, line_maps
+from pipeline.findings.identity.linemap import LineMap
+from pipeline.findings.identity.outcome import Outcome, outcome
+from pipeline.findings.identity.texts import fingerprinted
+from pipeline.findings.intake.assess import Assessment, assess
+from pipeline.findings.intake.files import RepositoryFiles
+from pipeline.findings.intake.judging import Judge
+from pipeline.findings.intake.policy import Policy
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Finding, FindingId, Link, PassId, State
+from pipeline.findings.passes import Disposition, Entry, Pass
+
+RELATED = "related"
+_NEAR = 20  # lines around a finding in which what was changed is taken for its fix
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a pass is about, and where it was done."""
+
+    root: Path  # of the repository
+    environment: Mapping[str, str]
+    at: str  # ISO 8601
+    seconds: int  # the same, since 1970
+    head: str = ""
+    branch: str = ""
+    base: str = ""
+    task: str = ""
+    skill: str = "code-review"
+    caller: str = ""
+    mode: Literal["full", "quick", "verify"] = "full"
+    scope: str = "changeset"
+    target: str = ""
+    round: int = 1
+    run: str = ""
+    stage: str = ""
+    visit: int = 0
+    changed_paths: tuple[str, ...] | None = None  # None: everything is new
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a pass came to."""
+
+    passed: Pass
+    events: tuple[AnyEvent, ...]
+    drafts: tuple[Finding, ...]
+    outcome: Outcome
+
+
+def take(returns: Sequence[Return], ledger: Ledger, about: About, policy: Policy, judge: Judge | None = None) -> Taken:
+    """Make events of what reviewers and tools returned. Nothing is written."""
+    history = GitHistory(about.root, about.environment)
+    assessment = assess(
+        returns,
+        RepositoryFiles(about.root),
+        policy,
+        pass_id=_pass_id(about, ledger),
+        started_at=about.at,
+        judge=judge,
+        task=about.task,
+        run=about.run,
+        stage=about.stage,
+        changed_paths=about.changed_paths,
+    )
+    drafts = fingerprinted(assessment.drafts, history)
+    maps = line_maps(ledger, history)
+    matching = match(tuple(ledger.findings.values()), drafts, maps)
+    passed = _passed(about, ledger, assessment)
+    ground = Ground(history, maps, tuple(_fixes(ledger, maps)))
+    result = outcome(ledger, matching, drafts, passed, about.at, ground)
+    whole = passed.model_copy(
+        update={
+            "entries": _withheld(assessment.entries, drafts, result),
+            "finding_ids": tuple(dict.fromkeys(id for id in result.ids if id)),
+        }
+    )
+    events = (Assessed(at=about.at, assessment=whole), *result.events, *_related(assessment, ledger, result, about.at))
+    return Taken(whole, events, drafts, result)
+
+
+def _pass_id(about: About, ledger: Ledger) -> PassId:
+    """By time and commit; a later second where that is another's."""
+    commit = about.head[:7] or "0000000"
+    seconds = about.seconds
+    while PassId(f"REV-{seconds}-{commit}") in ledger.passes:
+        seconds += 1
+    return PassId(f"REV-{seconds}-{commit}")
+
+
+def review_id(passed: Pass) -> str:
+    """The id of a pass in a verdict file: eight hexadecimal digits."""
+    return sha256(passed.id.encode()).hexdigest()[:8]
+
+
+def _passed(about: About, ledger: Ledger, assessment: Assessment) -> Pass:
+    return Pass(
+        id=_pass_id(about, ledger),
+        started_at=about.at,
+        skill=about.skill,
+        task=about.task,
+        branch=about.branch,
+        base=about.base,
+        head=about.head,
+        round=about.round,
+        caller=about.caller,
+        mode=about.mode,
+        scope=about.scope,
+        target=about.target,
+        run=about.run,
+        stage=about.stage,
+        visit=about.visit,
+        coverage=assessment.coverage,
+    )
+
+
+def _withheld(entries: Sequence[Entry], drafts: Sequence[Finding], result: Outcome) -> tuple[Entry, ...]:
+    """The entries, with those that were known and dismissed told as such."""
+    dismissed = {drafts[index].votes[0].input_id: reason for index, reason in result.suppressed.items()}
+    return tuple(
+        entry.model_copy(update={"disposition": Disposition.SUPPRESSED, "reason": dismissed[entry.input_id]})
+        if entry.disposition is Disposition.SURVIVING and entry.input_id in dismissed
+        else entry
+        for entry in entries
+    )
+
+
+def _related(assessment: Assessment, ledger: Ledger, result: Outcome, at: str) -> Iterator[Linked]:
+    for one, other in assessment.related:
+        id, to = result.ids[one], result.ids[other]
+        known = ledger.findings.get(FindingId(id))
+        linked = known is not None and any((link.kind, link.to) == (RELATED, to) for link in known.links)
+        if id and to and id != to and not linked:
+            yield Linked(at=at, id=FindingId(id), link=Link(kind=RELATED, to=to))
+
+
+def _fixes(ledger: Ledger, maps: Mapping[str, LineMap]) -> Iterator[Fix]:
+    """What was written around findings that are said to be fixed, as far as git can tell."""
+    for finding in ledger:
+        lines, place = maps.get(finding.pass_id), finding.place
+        if finding.state is not State.FIX_CLAIMED or lines is None or place is None or place.start is None:
+            continue
+        path, near = lines.path(place.path), lines.line(place.path, place.start) or place.start
+        written = ((at, line) for at, line in lines.written() if at == path and abs(line - near) <= _NEAR)
+        yield Fix(finding.id, frozenset(written))

@@ -1,0 +1,140 @@
+"""JUnit reports: failures are claims, and a run without tests is not clean."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.findings.claims import Returned
+from pipeline.findings.codecs.junit import decode
+from pipeline.findings.model import Category, Severity
+
+SAMPLES = Path(__file__).parent / "samples"
+BOMB = b"""<?xml version="1.0"?>
+<!DOCTYPE testsuites [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;">]>
+<testsuites><testcase name="x"><failure message="&c;"/></testcase></testsuites>"""
+OUTSIDE = b"""<!DOCTYPE testsuites [<!ENTITY x SYSTEM "file:///etc/passwd">]>
+<testsuites><testcase name="x"><failure>&x;</failure></testcase></testsuites>"""
+
+
+def suite(*cases: str, told: str = "") -> bytes:
+    return f"<testsuites><testsuite name='s' {told}>{''.join(cases)}</testsuite></testsuites>".encode()
+
+
+def case(problem: str = "", told: str = "name='t' classname='c'") -> str:
+    return f"<testcase {told}>{problem}</testcase>"
+
+
+@pytest.mark.parametrize("name", ["pytest.xml", "pytest-xunit1.xml"])
+def test_the_failures_and_the_error_of_a_real_run_are_claims(name):
+    """Three failures and an error; what passed, was skipped or was expected to fail is none."""
+    found = decode((SAMPLES / name).read_bytes())
+    assert (found.reviewer, found.status, found.inputs, len(found.claims)) == ("junit", Returned.RETURNED, 4, 4)
+    first, *_, last = found.claims
+    assert first.title == (
+        "test_total_without_discount: TypeError: unsupported operand type(s) for -: 'float' and 'NoneType'"
+    )
+    assert [(place.path, place.start) for place in first.locations] == [
+        ("src/orders.py", 10),
+        ("tests/test_orders.py", 12),
+    ]
+    assert (first.category, first.severity, first.confidence.value) == (Category.BUG, Severity.HIGH, 100)
+    assert first.evidence[0].raw.startswith("def test_total_without_discount():")
+    assert last.impact == 'failed on setup with "ConnectionError: no database at <localhost> & nowhere"'
+    assert first.tool_ids == {"junit": "tests.test_orders::test_total_without_discount"}
+
+
+def test_a_linters_report_has_the_linters_rules_and_places():
+    """A file of tests that are lints: the suite is the file, the test is the rule."""
+    found = decode((SAMPLES / "ruff.junit.xml").read_bytes(), root="/srv/shop", reviewer="lint")
+    assert (found.reviewer, len(found.claims)) == ("lint", 21)
+    place = found.claims[1].locations[0]
+    assert (place.path, place.start) == ("src/odd dir/ünï code.py", 1)
+    security = [claim for claim in found.claims if claim.category is Category.SECURITY]
+    assert len(security) == 12
+    assert [claim.tool_ids for claim in found.claims if "F401" in claim.title] == [{}, {}, {"junit": "/srv/shop/src/orders::org.ruff.F401"}]
+
+
+def test_clean_needs_a_test_that_ran():
+    """Silence is never a pass: no test, or only skipped ones, is an answer that cannot be used."""
+    assert decode((SAMPLES / "pytest-clean.xml").read_bytes()).status is Returned.EMPTY
+    none = decode((SAMPLES / "pytest-none.xml").read_bytes())
+    assert (none.status, "no test was run" in none.problem) == (Returned.MALFORMED, True)
+    skipped = decode(suite(case("<skipped/>")))
+    assert (skipped.status, "skipped" in skipped.problem) == (Returned.MALFORMED, True)
+    assert decode(suite(case("<skipped/>"), case())).status is Returned.EMPTY
+
+
+def test_a_count_without_its_failures_is_malformed():
+    """A suite that counts failures and shows none has lost them."""
+    found = decode(suite(case(), told="failures='2' errors='1'"))
+    assert (found.status, "counts 3 failures" in found.problem) == (Returned.MALFORMED, True)
+
+
+@pytest.mark.parametrize("data", [BOMB, OUTSIDE, BOMB.decode().encode("utf-16")])
+def test_declarations_are_refused_before_anything_is_made_of_them(data):
+    """A bomb of entities, and one that reads a file, in any encoding."""
+    found = decode(data)
+    assert (found.status, found.inputs) == (Returned.MALFORMED, 0)
+    assert "declares a document type" in found.problem
+
+
+def test_a_page_quoted_in_a_failure_is_only_text():
+    """`<!DOCTYPE` in a quotation declares nothing."""
+    found = decode(suite(case("<failure message='m'><![CDATA[<!DOCTYPE html><!ENTITY x 'y'>]]></failure>")))
+    assert found.claims[0].evidence[0].raw == "<!DOCTYPE html><!ENTITY x 'y'>"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"<testsuites>", b"<html/>", b"not xml", (SAMPLES / "pytest.xml").read_bytes()[:-30], b"\xff\xfe\x00"]
+    + [b"<testsuites>" + b"<a>" * 5000, b"<?xml version='1.0' encoding='none-such'?><testsuite/>"],
+)
+def test_what_cannot_be_read_to_its_end_is_malformed(data):
+    """A report that was cut off is never read as fewer failures."""
+    found = decode(data)
+    assert (found.status, found.inputs, bool(found.problem)) == (Returned.MALFORMED, 0, True)
+
+
+def test_nested_suites_and_several_problems_of_a_test():
+    """Each failure is its own item, at any depth; one beside the tests belongs to its suite."""
+    inner = f"<testsuite name='in'>{case('<failure message=%r/><error type=%r/>' % ('a', 'b'))}</testsuite>"
+    found = decode(suite(inner, "<error message='no setup'/>"))
+    assert [claim.title for claim in found.claims] == ["t: a", "t: b", "s: no setup"]
+    assert [claim.input_id for claim in found.claims] == ["junit#1", "junit#2", "junit#3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ('File "/srv/shop/a.py", line 3, in f', [("a.py", 3)]),
+        ("a/b.py:7: in test\n/usr/lib/python3/x.py:9: Error", [("a/b.py", 7)]),
+        ("    at run (/srv/shop/web/a.js:4:12)", [("web/a.js", 4)]),
+        ("  sum_test.go:12: wrong", [("sum_test.go", 12)]),
+        ("at 10:30: nothing", []),
+    ],
+)
+def test_places_come_from_tracebacks_of_several_languages(text, places):
+    """Only what lies in the repository, innermost first."""
+    found = decode(suite(case(f"<failure message='m'><![CDATA[{text}]]></failure>")), root="/srv/shop")
+    assert [(place.path, place.start) for place in found.claims[0].locations] == places
+
+
+def test_the_attributes_tell_the_place_where_no_traceback_does():
+    """`file` and `line` of the test."""
+    told = "name='t' file='/srv/shop/tests/t.py' line='5'"
+    found = decode(suite(case("<failure message='m'/>", told)), root="/srv/shop")
+    assert [(place.path, place.start) for place in found.claims[0].locations] == [("tests/t.py", 5)]
+
+
+def test_a_failure_that_says_nothing_is_rejected():
+    """There is nothing to call it by."""
+    found = decode(suite(case("<failure/>", "time='1'")))
+    assert (found.status, len(found.claims), found.rejected[0].input_id) == (Returned.RETURNED, 0, "junit#1")
+
+
+@given(st.binary(max_size=100) | st.text(max_size=80).map(lambda text: f"<testsuite>{text}</testsuite>".encode()))
+def test_no_bytes_make_it_raise(data):
+    """Whatever the bytes are, there is a return."""
+    assert decode(data).format == "junit"

@@ -1,0 +1,91 @@
+"""mypy's output: what was cut off is not taken for less."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.findings.claims import Returned
+from pipeline.findings.codecs.mypy import decode
+from pipeline.findings.model import Category, Severity
+
+SAMPLES = Path(__file__).parent / "samples"
+NAMES = ("mypy.txt", "mypy-pretty.txt", "mypy.jsonl")
+TEXT = (SAMPLES / "mypy.txt").read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_three_shapes_say_the_same(name):
+    """Six errors, their notes with them, whichever way mypy was asked to write."""
+    found = decode((SAMPLES / name).read_bytes())
+    assert (found.reviewer, found.status, found.inputs, len(found.claims)) == ("mypy", Returned.RETURNED, 6, 6)
+    places = [(claim.locations[0].path, claim.locations[0].start) for claim in found.claims]
+    assert places == [("src/names.py", 6)] * 2 + [("src/orders.py", line) for line in (10, 10, 13, 25)]
+    assert found.claims[5].title == 'Incompatible return value type (got "float", expected "str")'
+    assert found.claims[3].impact == "Both left and right operands are unions"
+    assert found.claims[5].ext == {"mypy": {"code": "return-value"}}
+    assert {claim.category for claim in found.claims} == {Category.BUG}
+    assert {claim.severity for claim in found.claims} == {Severity.HIGH}
+    assert [claim.input_id for claim in found.claims] == [f"mypy#{number}" for number in range(1, 7)]
+
+
+def test_the_pretty_shape_gives_the_line_of_code():
+    """The source that mypy shows is evidence."""
+    found = decode((SAMPLES / "mypy-pretty.txt").read_bytes())
+    assert found.claims[0].evidence[0].quote == "return l + 1"
+    assert (found.claims[4].locations[0].start, found.claims[4].locations[0].end) == (13, 15)
+
+
+def test_success_is_clean_and_silence_is_not():
+    """Only mypy's own word makes a run clean."""
+    assert decode(b"Success: no issues found in 3 source files\n").status is Returned.EMPTY
+    for data in (b"", b"\n \n"):
+        found = decode(data)
+        assert (found.status, found.inputs) == (Returned.MALFORMED, 0)
+        assert "says nothing" in found.problem
+
+
+@pytest.mark.parametrize("keep", [1, 2, 5])
+def test_fewer_errors_than_counted_is_malformed(keep):
+    """An output that lost lines is refused as a whole, not read as fewer errors."""
+    lines = TEXT.split(b"\n")
+    found = decode(b"\n".join([*lines[:keep], lines[-2], b""]))
+    assert (found.status, found.inputs) == (Returned.MALFORMED, 0)
+    assert "counts 6 errors" in found.problem
+
+
+def test_a_cut_in_the_middle_of_a_line_is_malformed():
+    """The last line must end, in JSON too."""
+    assert decode(TEXT[:200]).status is Returned.MALFORMED
+    found = decode((SAMPLES / "mypy.jsonl").read_bytes()[:-20])
+    assert (found.status, "line 6" in found.problem) == (Returned.MALFORMED, True)
+
+
+def test_a_line_that_is_not_mypys_is_rejected_with_its_text():
+    """Nothing in the output goes without a fate."""
+    found = decode(b"warning: something\nsrc/a.py:3: error: Bad  [misc]\n")
+    assert [(item.input_id, item.title) for item in found.rejected] == [("mypy#1", "warning: something")]
+    assert [claim.title for claim in found.claims] == ["Bad"]
+    wrong = decode(b'{"file": "a.py", "line": true, "message": "m", "severity": "error"}\n')
+    assert (len(wrong.claims), "line" in wrong.rejected[0].reason) == (0, True)
+
+
+def test_a_note_of_its_own_is_for_information():
+    """A revealed type belongs to no error."""
+    found = decode(b'a.py:1: error: Bad  [misc]\na.py:9: note: Revealed type is "int"\nb.py: error: No module\n')
+    assert [claim.severity for claim in found.claims] == [Severity.HIGH, Severity.INFO, Severity.HIGH]
+    assert found.claims[2].locations[0].start is None
+
+
+def test_paths_are_made_relative_to_the_root():
+    """An absolute path below the root loses the root; another is kept, for the intake to refuse."""
+    found = decode(b"/srv/shop/a.py:1: error: Bad\n/etc/b.py:1: error: Bad\n", root="/srv/shop", reviewer="types")
+    assert [claim.locations[0].path for claim in found.claims] == ["a.py", "/etc/b.py"]
+    assert found.claims[0].reviewer == "types"
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_no_bytes_make_it_raise(data):
+    """Whatever the bytes are, there is a return."""
+    assert decode(data).reviewer == "mypy"

@@ -1,0 +1,434 @@
+"""What a pass makes of known findings: every cell of the table of states, by example."""
+
+from typing import Any
+
+import pytest
+
+from pipeline.findings.claims import Returned
+from pipeline.findings.events import AnyEvent, Edited, Linked, Missed, Tried, decode, encode
+from pipeline.findings.identity.ground import Fix
+from pipeline.findings.identity.linemap import parse
+from pipeline.findings.identity.texts import TEXT, evidence_digest
+from pipeline.findings.model import (
+    Attempt,
+    Category,
+    Evidence,
+    Finding,
+    FindingId,
+    GateDecision,
+    Link,
+    Observed,
+    Severity,
+    State,
+    Strength,
+    Suppression,
+    Vote,
+)
+from pipeline.findings.passes import Coverage
+from tests.unit.findings.identity.made import CODE, FIRST, SECOND, Files, Second, assessment, draft, known, second
+
+PATH = "src/session.py"
+HERE = Files({PATH: CODE})
+CHANGED = Files({PATH: [*CODE[:2], "    store.replace(token)", *CODE[3:]]})
+SHIFTED = Files({PATH: ["import log", *CODE]})
+OPEN = (State.OPEN, State.REOPENED, State.UNCERTAIN)
+DISMISSED = (State.FALSE_POSITIVE, State.WONT_FIX)
+QUOTED = {"quote": "store.save(token)"}
+
+
+def one(passed: Second) -> Finding:
+    """The first known finding after the pass."""
+    return next(iter(passed.after().findings.values()))
+
+
+# --- seen again --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", OPEN)
+def test_an_open_finding_that_is_seen_stays_open(state: State) -> None:
+    """000-44: the pass is refreshed and history grows; nothing is duplicated, nothing else changes."""
+    passed = second([draft()], [draft()], state=state)
+    assert passed.kinds == ["seen"]
+    after = one(passed)
+    assert (after.state, after.observed, after.strength) == (state, Observed.UNCHANGED, Strength.EXACT)
+    assert (after.pass_id, len(after.history), len(passed.ledger.findings)) == ("two", 2, 1)
+    assert passed.event("seen").changes == {}
+
+
+def test_a_finding_that_moved_says_so() -> None:
+    """000-23: another line is not another finding; the new place is kept, and so is the old name."""
+    passed = second([draft(**QUOTED)], [draft(4, **QUOTED)], new=SHIFTED)
+    after = one(passed)
+    assert (after.observed, after.place and after.place.start) == (Observed.MOVED, 4)
+    assert [alias[-2:] for alias in after.aliases] == ["-3", "-4"]
+
+
+def test_only_what_is_told_differently_changes() -> None:
+    """The title and the severity are new; the fix that nobody repeated is kept, and the id is frozen."""
+    before = draft(fix="Revoke the old token", impact="It can be used again", **QUOTED)
+    passed = second([before], [draft(title="Old tokens stay valid", severity=Severity.HIGH)])
+    assert set(passed.event("seen").changes) == {"title", "severity", "evidence", "fingerprints"}
+    after = one(passed)
+    assert (after.observed, after.title, after.fix) == (Observed.UPDATED, "Old tokens stay valid", "Revoke the old token")
+    assert after.signature == before.signature
+
+
+def test_a_new_signature_becomes_a_name() -> None:
+    """3.5: later matches keep the id and know the finding by the new words too; a guess does not become a name."""
+    told = draft(title="Old tokens stay valid", **QUOTED)
+    after = one(second([draft(**QUOTED)], [told]))
+    assert told.signature in after.aliases
+    guessed = draft(5, "Old tokens stay valid", quote="return token")
+    assert one(second([draft(**QUOTED)], [guessed])).aliases == after.aliases[:1]
+
+
+def test_a_vague_report_moves_nothing_and_retells_nothing() -> None:
+    """A fuzzy match keeps the line and the words; only a worse severity is taken over."""
+    vague = draft(5, "The old token stays", severity=Severity.CRITICAL, category=Category.BUG)
+    passed = second([draft()], [vague])
+    after = one(passed)
+    assert after.strength is Strength.FUZZY
+    assert (after.place and after.place.start, after.title, after.severity) == (3, "Old token stays valid", "critical")
+    assert after.fingerprints[TEXT] == "store.save(token)"
+
+
+def test_a_vague_report_of_rewritten_code_moves_the_finding() -> None:
+    """When the line itself is gone, the report is where the finding is."""
+    new = Files({PATH: [*CODE[:2], "    rewritten()", *CODE[3:]]})
+    after = one(second([draft()], [draft(4, "The old token stays")], new=new))
+    assert (after.place and after.place.start, after.fingerprints[TEXT]) == (4, "log.info('rotated')")
+
+
+def test_what_a_person_changed_stays() -> None:
+    """A field that was edited by hand is not overwritten by a later pass, and a person's gate not by a policy."""
+    id = known([draft(**QUOTED)], HERE)[0].id
+    edit = Edited(at=FIRST, id=id, by="user", changes={"title": "Rotation is broken"})
+    passed = second([draft(**QUOTED)], [draft(impact="Serious", **QUOTED)], events=[edit], gate=GateDecision(by="user"))
+    after = one(passed)
+    assert (after.title, after.impact, after.gate.by) == ("Rotation is broken", "Serious", "user")
+
+
+def test_votes_evidence_and_flags_only_grow() -> None:
+    """A second quotation is added, the first is moved along, and a flag that one report raised stays."""
+    vote = Vote(reviewer="b", severity=Severity.LOW, confidence=50, autofix_class="manual", owner="human")
+    more = (Evidence(path=PATH, start=4, quote="store.save(token)"), Evidence(path=PATH, start=5, quote="log.info('rotated')"))
+    again = draft(4, evidence=more, votes=(vote,), sources=("qa",), locations=draft(4).locations)
+    after = one(second([draft(system_breaking=True, **QUOTED)], [again], new=SHIFTED))
+    assert [item.start for item in after.evidence] == [4, 5]
+    assert (after.votes, after.sources, after.system_breaking) == ((vote,), ("security", "qa"), True)
+
+
+def test_a_claimed_fix_that_is_seen_is_open_again() -> None:
+    """fix_claimed, seen: reopened, and one more try that did not work, by who made it."""
+    tried = Tried(at=FIRST, id=known([draft()], HERE)[0].id, attempt=Attempt(by="fixer", outcome="claimed"))
+    passed = second([draft()], [draft()], state=State.FIX_CLAIMED, events=[tried], passed=assessment(round=3, run="r"))
+    assert passed.kinds == ["seen", "turned", "tried"]
+    after = one(passed)
+    assert after.state is State.REOPENED
+    assert after.attempts[-1] == Attempt(run="r", round=3, by="fixer", outcome="not_fixed")
+
+
+def test_what_was_fixed_and_is_seen_is_a_regression() -> None:
+    """000-45: a fixed finding that returns becomes open again, with a line in its history that says so."""
+    passed = second([draft()], [draft()], state=State.VERIFIED_FIXED)
+    after = one(passed)
+    assert (after.state, after.links) == (State.REOPENED, ())
+    assert "regression" in after.history[-1].note
+
+
+def test_a_regression_names_the_fix_that_brought_it_back() -> None:
+    """caused_by: the fix of another finding wrote these lines; its own fix is no cause, and once is enough."""
+    ids = [known_one.id for known_one in known([draft(), draft(8, "Slow")], HERE)]
+    cause = Fix(ids[1], frozenset({(PATH, 3)}))
+    passed = second([draft(), draft(8, "Slow")], [draft()], state=State.VERIFIED_FIXED, fixes=[cause])
+    assert passed.event("linked").link.to == ids[1]
+    own = second([draft()], [draft()], state=State.VERIFIED_FIXED, fixes=[Fix(ids[0], cause.lines)])
+    assert "linked" not in own.kinds
+    link = Linked(at=FIRST, id=ids[0], link=Link(kind="caused_by", to=ids[1]))
+    twice = second([draft(), draft(8, "Slow")], [draft()], state=State.VERIFIED_FIXED, fixes=[cause], events=[link])
+    assert "linked" not in twice.kinds
+
+
+@pytest.mark.parametrize("state", DISMISSED)
+def test_a_dismissed_finding_that_is_seen_stays_dismissed(state: State) -> None:
+    """000-46: it is counted as re-raised and suppressed, told nowhere differently, and the draft is not shown."""
+    passed = second([draft()], [draft(title="Old token is valid still", severity=Severity.LOW)], state=state)
+    assert passed.kinds == ["seen"]
+    assert passed.event("seen").note == f"re-raised, suppressed: {state}"
+    after = one(passed)
+    assert (after.state, after.title, after.severity) == (state, "Old token stays valid", Severity.MEDIUM)
+    assert passed.result.suppressed == {0: f"known as {after.id} and dismissed: {state}"}
+
+
+def test_the_reason_of_a_dismissal_is_given() -> None:
+    """A suppressed draft says what somebody decided."""
+    passed = second([draft()], [draft()], state=State.WONT_FIX, suppression=Suppression(reason="accepted by ops"))
+    assert passed.result.suppressed[0].endswith("accepted by ops")
+
+
+def dismissal(**more: Any) -> Suppression:
+    return Suppression(digest=evidence_digest(known([draft()], HERE)[0]), **more)
+
+
+@pytest.mark.parametrize(
+    ("now", "new", "suppression", "state", "why"),
+    [
+        (draft(severity=Severity.HIGH), HERE, dismissal(), State.REOPENED, "now rated high"),
+        (draft(), CHANGED, dismissal(), State.REOPENED, "has changed"),
+        (draft(), CHANGED, None, State.REOPENED, "has changed"),
+        (draft(), HERE, dismissal(expires="2026-01-31"), State.REOPENED, "until 2026-01-31"),
+        (draft(), HERE, dismissal(expires="2026-02-01"), None, ""),
+        (draft(5, "The old token stays"), HERE, dismissal(), None, ""),
+    ],
+)
+def test_a_dismissal_has_its_limits(
+    now: Finding, new: Files, suppression: Suppression | None, state: State | None, why: str
+) -> None:
+    """Other code, a higher severity or a passed date ends it; another line, other words or its last day do not."""
+    passed = second([draft()], [now], new=new, state=State.WONT_FIX, suppression=suppression)
+    after = one(passed)
+    assert after.state is (state or State.WONT_FIX)
+    assert why in after.history[-1].note
+    assert bool(passed.result.suppressed) is (state is None)
+    assert (after.suppression is None) is (state is not None or suppression is None)
+
+
+def test_a_guess_never_hides_what_is_serious() -> None:
+    """A fuzzy match with a dismissed finding of high severity is asked about; an exact one is not."""
+    serious = draft(severity=Severity.HIGH)
+    passed = second([serious], [draft(5, "The old token stays", severity=Severity.HIGH)], state=State.FALSE_POSITIVE)
+    after = one(passed)
+    assert (after.state, passed.result.suppressed) == (State.UNCERTAIN, {})
+    assert after.history[-1].note.startswith("ask again")
+    assert one(second([serious], [serious], state=State.FALSE_POSITIVE)).state is State.FALSE_POSITIVE
+
+
+def test_another_problem_on_dismissed_lines_is_raised() -> None:
+    """C-05: the same id in a verdict file, the same line, another defect: new, open and on its own."""
+    other = draft(title="Slow in loops", category=Category.PERFORMANCE)
+    passed = second([draft()], [other], state=State.WONT_FIX)
+    assert passed.kinds == ["raised", "missed"]
+    dismissed, raised = passed.after()
+    assert (dismissed.state, raised.state, raised.number) == (State.WONT_FIX, State.OPEN, 2)
+    assert raised.aliases == (dismissed.fingerprints["verdict/v1"],)
+
+
+# --- not seen ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", OPEN)
+def test_silence_about_unchanged_lines_is_noted_and_no_more(state: State) -> None:
+    """open, not seen: absent; its lines are as they were, so nobody claims a fix."""
+    passed = second([draft()], [], state=state)
+    assert passed.kinds == ["missed"]
+    after = one(passed)
+    assert (after.state, after.observed, after.absent_passes) == (state, Observed.ABSENT, 1)
+
+
+@pytest.mark.parametrize("state", OPEN)
+@pytest.mark.parametrize("new", [CHANGED, Files()])
+def test_silence_about_changed_lines_is_a_claim_at_most(state: State, new: Files) -> None:
+    """open, not seen, lines changed or file deleted: fix_claimed, never fixed, and next to be looked at."""
+    passed = second([draft()], [], new=new, state=state)
+    assert passed.kinds == ["missed", "turned"]
+    after = one(passed)
+    assert (after.state, after.history[-1].by) == (State.FIX_CLAIMED, "orchestrator")
+    assert "verify" not in after.history[-1].note
+    assert passed.result.verify == (after.id,)
+
+
+def test_twice_absent_and_gone_is_proposed_for_a_look() -> None:
+    """Two passes without a word, and the text is nowhere: propose verify; once, and still never fixed."""
+    id = known([draft()], HERE)[0].id
+    absent = [Missed(at=FIRST, id=id, pass_id="one")]
+    for state in (State.OPEN, State.FIX_CLAIMED):
+        passed = second([draft()], [], new=CHANGED, state=state, events=absent)
+        assert passed.event("turned").note.endswith("propose verify")
+        assert one(passed).state is State.FIX_CLAIMED
+    third = second([draft()], [], new=CHANGED, state=State.FIX_CLAIMED, events=absent * 2)
+    assert third.kinds == ["missed"]
+    assert third.result.verify == (id,)
+
+
+def test_a_claimed_fix_that_is_not_seen_stays_claimed() -> None:
+    """fix_claimed, not seen: silence verifies nothing; it is next in the queue."""
+    passed = second([draft()], [], state=State.FIX_CLAIMED)
+    assert passed.kinds == ["missed"]
+    after = one(passed)
+    assert (after.state, passed.result.verify) == (State.FIX_CLAIMED, (after.id,))
+
+
+def test_what_is_fixed_stays_fixed() -> None:
+    """verified_fixed, not seen: nothing happens, that is what was expected."""
+    assert second([draft()], [], state=State.VERIFIED_FIXED).kinds == []
+
+
+@pytest.mark.parametrize("state", DISMISSED)
+def test_a_dismissal_that_nothing_falls_under_is_mentioned_after_some_passes(state: State) -> None:
+    """dismissed, not seen: it stays, even when its lines changed; after three passes it is listed as unused."""
+    id = known([draft()], HERE)[0].id
+    absent = [Missed(at=FIRST, id=id, pass_id="one")]
+    for times, unused in ((0, ()), (1, ()), (2, (id,))):
+        passed = second([draft()], [], new=CHANGED, state=state, events=absent * times)
+        assert (passed.kinds, passed.result.unused) == (["missed"], unused)
+        assert one(passed).state is state
+
+
+@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize(
+    "coverage",
+    [
+        Coverage(paths=("src/other.py", "src/session")),
+        Coverage(paths=()),
+        Coverage(reviewers={"security": Returned.MISSING, "qa": Returned.RETURNED}),
+        Coverage(reviewers={"security": Returned.MALFORMED}),
+        Coverage(reviewers={"qa": Returned.EMPTY}),
+    ],
+)
+def test_what_was_not_covered_is_untouched(state: State, coverage: Coverage) -> None:
+    """Not seen, not reviewed: another file, no answer, or one by others who never reported it; nothing happens."""
+    assert second([draft()], [], new=CHANGED, state=state, passed=assessment(coverage=coverage)).kinds == []
+
+
+@pytest.mark.parametrize(
+    "coverage",
+    [
+        Coverage(paths=(PATH,)),
+        Coverage(paths=("src/",)),
+        Coverage(reviewers={"security": Returned.EMPTY, "qa": Returned.MISSING}),
+    ],
+)
+def test_what_was_covered_is_missed(coverage: Coverage) -> None:
+    """Its file, its folder, or everything, and one who had reported it answered."""
+    assert second([draft()], [], passed=assessment(coverage=coverage)).kinds == ["missed"]
+
+
+def test_a_renamed_file_is_covered_under_either_name() -> None:
+    """Git says where the lines are now: they stand there, so nobody claims a fix."""
+    lines = parse(f"diff --git a/x b/y\nrename from {PATH}\nrename to src/tokens.py\n")
+    new = Files({"src/tokens.py": CODE})
+    for path in (PATH, "src/tokens.py"):
+        covered = assessment(coverage=Coverage(paths=(path,)))
+        assert second([draft()], [], new=new, maps={"one": lines}, passed=covered).kinds == ["missed"]
+
+
+def test_a_finding_without_a_text_is_missed_and_never_claimed_fixed() -> None:
+    """Nobody can say whether the lines of a finding without lines have changed."""
+    assert second([draft(None)], [], new=Files()).kinds == ["missed"]
+
+
+# --- new ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_finding_is_raised_with_all_its_names() -> None:
+    """000-22: an id from the signature, a number from the ledger, the pass, and its name in a verdict file."""
+    passed = second([], [draft(votes=(), aliases=("ticket-1",))], passed=assessment(task="TASK-1"))
+    (raised,) = passed.after()
+    assert raised.id == f"fnd_{raised.signature[7:15]}"
+    assert (raised.number, raised.pass_id, raised.task, raised.created_at) == (1, "two", "TASK-1", SECOND)
+    assert raised.aliases == ("ticket-1", raised.fingerprints["verdict/v1"])
+    assert passed.result.ids == (raised.id,)
+
+
+def test_ids_that_collide_grow() -> None:
+    """000-22: another signature with the same beginning gets a longer id; both are there."""
+    twins = [draft(3, "A token", signature="sha256:" + "a" * 64), draft(8, "B slow", signature="sha256:" + "a" * 63 + "b")]
+    passed = second([], twins)
+    assert passed.result.ids == ("fnd_aaaaaaaa", "fnd_aaaaaaaaaaaa")
+    assert len(passed.after().findings) == 2
+
+
+def test_a_finding_on_lines_of_a_fix_is_caused_by_it() -> None:
+    """caused_by: what the fix of another finding wrote is where the new one is."""
+    change = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -2,0 +3,2 @@\n+a\n+b\n")
+    since = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -0,0 +1 @@\n+import log\n")
+    fix = Fix.made(FindingId("fnd_1"), change, since)
+    assert fix.lines == {(PATH, 4), (PATH, 5)}
+    assert second([], [draft(3, end=4)], fixes=[fix]).event("linked").link == Link(
+        kind="caused_by", to="fnd_1", note="it is on lines that this fix wrote"
+    )
+    assert second([], [draft(3)], fixes=[fix]).kinds == ["raised"]
+    assert second([], [draft(locations=())], fixes=[fix]).kinds == ["raised"]
+
+
+BLAMED = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -3 +3 @@\n-x\n+y\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "first", "late"),
+    [
+        (5, {"task": "T"}, True),
+        (3, {"task": "T"}, False),
+        (5, {"task": "U"}, False),
+        (5, {"run": "R"}, True),
+        (5, {}, False),
+        (5, {"task": "T", "coverage": Coverage(paths=("src/other.py",))}, False),
+        (5, {"task": "T", "coverage": Coverage(reviewers={"qa": Returned.MISSING})}, False),
+        (None, {"task": "T"}, False),
+    ],
+)
+def test_a_finding_that_could_have_been_found_before_is_late(line: int | None, first: dict[str, Any], late: bool) -> None:  # noqa: FBT001 - the answer
+    """late: an earlier pass of the same work covered these lines, and they are as they were."""
+    passed = second(
+        [], [draft(line)], first=assessment("one", **first), passed=assessment(task="T", run="R"), maps={"one": BLAMED}
+    )
+    assert next(iter(passed.after())).late is late
+
+
+def test_without_a_map_only_the_same_commit_makes_a_finding_late() -> None:
+    """A commit that is out of reach says nothing of what changed since."""
+    for head, late in (("abc", True), ("def", False), ("", False)):
+        passed = second([], [draft()], first=assessment("one", task="T", head=head), passed=assessment(task="T", head="abc"))
+        assert next(iter(passed.after())).late is late
+
+
+def test_a_new_file_is_never_late() -> None:
+    """It was not there to be reviewed."""
+    fresh = parse(f"diff --git a/x b/x\n--- /dev/null\n+++ b/{PATH}\n@@ -0,0 +1,10 @@\n" + "+x\n" * 10)
+    passed = second([], [draft()], first=assessment("one", task="T"), passed=assessment(task="T"), maps={"one": fresh})
+    assert not next(iter(passed.after())).late
+
+
+# --- and besides -------------------------------------------------------------------------------------------------
+
+
+def test_a_withheld_report_is_a_sign_of_life() -> None:
+    """Below a gate it raises nothing and changes nothing, but the finding it is about is not absent."""
+    passed = second([draft()], [draft(), draft(8, "Slow")], new=CHANGED, withheld=(0, 1))
+    assert passed.kinds == []
+    assert passed.result.ids == (known([draft()], HERE)[0].id, "")
+
+
+def test_a_part_speaks_for_the_whole() -> None:
+    """A finding merged into another is seen: both are, and the whole is reopened; unseen, the part says nothing."""
+    part, whole = (one.id for one in known([draft(), draft(8, "Delete is slow")], HERE))
+    merged = [Linked(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole))]
+    both = [draft(), draft(8, "Delete is slow")]
+    passed = second(both, [draft()], state=State.FIX_CLAIMED, events=merged)
+    assert [(event.kind, event.id) for event in passed.result.events if not isinstance(event, Tried)] == [  # type: ignore[union-attr]
+        ("seen", part),
+        ("seen", whole),
+        ("turned", whole),
+    ]
+    assert passed.result.ids == (whole,)
+    together = second(both, both, events=merged)
+    assert together.kinds == ["seen", "seen"]
+    assert together.result.ids == (whole, whole)
+    assert second(both, [both[1]], events=merged).kinds == ["seen"]
+
+
+def test_events_are_the_same_after_a_journey_through_a_file() -> None:
+    """What is applied at once and what is read back later give one ledger."""
+    before = [draft(**QUOTED), draft(8, "Delete is slow")]
+    now = [draft(4, "Old tokens stay valid", severity=Severity.HIGH, **QUOTED), draft(5, "Log tells a secret")]
+    passed = second(before, now, new=SHIFTED, state=State.FIX_CLAIMED)
+    read: list[AnyEvent] = [decode(encode(event)) for event in passed.result.events]
+    assert read == list(passed.result.events)
+
+
+def test_history_only_grows() -> None:
+    """000-41: the old history is the beginning of the new one, whatever the pass says."""
+    for state in State:
+        passed = second([draft()], [draft()], state=state)
+        before = next(iter(passed.ledger.findings.values())).history
+        assert one(passed).history[: len(before)] == before

@@ -1,0 +1,135 @@
+"""A finding keeps what it takes to find it again."""
+
+from pipeline.findings.identity.texts import (
+    CE,
+    NTH,
+    SIGNATURE,
+    SYMBOL,
+    TEXT,
+    VERDICT,
+    WINDOW,
+    Page,
+    evidence_digest,
+    fingerprinted,
+    fingerprints,
+    gone,
+    line_hash,
+    norm_line,
+    same_evidence,
+    standing,
+)
+from pipeline.findings.model import Finding
+from tests.unit.findings.identity.made import CODE, Files, draft
+
+PAGE = Page.of(CODE)
+
+
+def made(line: int | None = 3, *, page: Page | None = PAGE, **more: object) -> Finding:
+    one = draft(line, **more)  # type: ignore[arg-type]  # a test names whichever fields it is about
+    return one.model_copy(update={"fingerprints": fingerprints(one, page)})
+
+
+def test_all_names_are_there() -> None:
+    """3.5: the signature, the text, its surroundings, the symbol, and the two names by position."""
+    prints = made(3, symbol="rotate").fingerprints
+    assert prints[TEXT] == "store.save(token)"
+    assert prints[NTH] == "1/1"
+    assert len(prints[WINDOW].split()) == 5
+    assert prints[SYMBOL] == "src/session.py|rotate|security"
+    assert prints[CE] == "src/session.py|3|old token stays valid"
+    assert prints[VERDICT].startswith("security-")
+    assert prints[VERDICT].endswith("-3")
+    assert prints[SIGNATURE].startswith("sha256:")
+
+
+def test_the_id_of_a_verdict_file_is_by_position() -> None:
+    """001-08: domain, hash of the path and lines, to the letter."""
+    one = draft(45, end=50, path="src/api/routes.ts", sources=("api-patterns",))
+    assert fingerprints(one, None)[VERDICT] == "api-patterns-69bbc8bb-45-50"
+
+
+def test_only_names_hold_line_numbers() -> None:
+    """C-32: a line added above changes neither the text nor its surroundings."""
+    one, other = made(5), made(6, page=Page.of(["# added", *CODE]))
+    assert {name for name in one.fingerprints if one.fingerprints[name] != other.fingerprints[name]} == {CE, VERDICT}
+
+
+def test_formatting_changes_nothing() -> None:
+    """Indentation and spacing are a formatter's."""
+    assert made(3).fingerprints[WINDOW] == made(3, page=Page.of([f"\t{line} " for line in CODE])).fingerprints[WINDOW]
+
+
+def test_equal_lines_are_counted() -> None:
+    """Which of several equal lines is meant is kept."""
+    assert made(2, page=Page.of(["x = 1", "y = 2", "x = 1", "y = 2"])).fingerprints[NTH] == "1/2"
+    assert made(4, page=Page.of(["x = 1", "y = 2", "x = 1", "y = 2"])).fingerprints[NTH] == "2/2"
+
+
+def test_a_tool_keeps_its_own_names() -> None:
+    """What a tool calls a result stays beside ours, and a stale one of ours does not."""
+    prints = made(3, fingerprints={"guid": "g", TEXT: "stale"}).fingerprints
+    assert (prints["guid"], prints[TEXT]) == ("g", "store.save(token)")
+
+
+def test_without_a_file_the_quotation_is_the_text() -> None:
+    """000-36: what is about no file is recognised by what it quotes."""
+    assert made(3, page=None, quote="\n  must  revoke the old token").fingerprints[TEXT] == "must revoke the old token"
+    assert made(99, quote="beyond the end").fingerprints[TEXT] == "beyond the end"
+    assert TEXT not in made(3, page=None).fingerprints
+    assert TEXT not in made(None).fingerprints
+
+
+def test_a_very_long_line_is_its_hash() -> None:
+    """Ten megabytes in one line cost a finding no more than any other."""
+    assert len(norm_line("x" * 10_000_000)) == len("sha256:") + 64
+
+
+def test_each_file_is_read_once() -> None:
+    """Findings of one file share one reading, wherever they stand in the list."""
+    asked = list[str]()
+
+    class Counting(Files):
+        def lines(self, path: str) -> list[str] | None:
+            asked.append(path)
+            return CODE
+
+    done = fingerprinted([draft(3), draft(3, path="other.py"), draft(5), draft(locations=())], Counting())
+    assert sorted(asked) == ["other.py", "src/session.py"]
+    assert [one.fingerprints.get(TEXT) for one in done] == ["store.save(token)"] * 2 + ["return token", None]
+
+
+def test_lines_stand_or_do_not() -> None:
+    """Moved or indented lines still stand; changed and deleted ones do not; without a text nobody knows."""
+    block = made(2, end=4)
+    assert standing(block, Page.of(["if x:", *(f"  {line}" for line in CODE)])) is True
+    assert standing(block, Page.of([*CODE[:2], "    store.save(token, ttl=3)", *CODE[3:]])) is False
+    assert standing(block, None) is False
+    assert standing(made(None), PAGE) is None
+
+
+def test_one_of_two_equal_lines_is_missed_when_it_goes() -> None:
+    """The other is no proof that it is still there."""
+    twice = Page.of(["x = f(1)", "y = 2", "x = f(1)"])
+    assert standing(made(1, page=twice), twice) is True
+    assert standing(made(1, page=twice), Page.of(["y = 2", "x = f(1)"])) is False
+    assert not gone(made(1, page=twice), Page.of(["y = 2", "x = f(1)"]))
+    assert gone(made(1, page=twice), Page.of(["y = 2"]))
+
+
+def test_a_digest_is_of_the_code_and_holds_next_to_it() -> None:
+    """000-46: another line's number is not other evidence, another text is."""
+    dismissed = evidence_digest(made(3))
+    assert dismissed == f"line/v1:{line_hash('store.save(token)')}"
+    assert same_evidence(dismissed, made(3, title="Other words"))
+    assert same_evidence(dismissed, made(4))
+    assert not same_evidence(dismissed, made(8))
+
+
+def test_a_digest_of_quotations_serves_where_there_is_no_code() -> None:
+    """Digests of different kinds tell nothing about each other, and neither does one that is not ours."""
+    quoted = made(3, page=None, quote="the old token must be revoked", fingerprints={})
+    bare = quoted.model_copy(update={"fingerprints": {}})
+    assert evidence_digest(bare).startswith("quote/v1:")
+    assert same_evidence(evidence_digest(bare), made(3))
+    assert same_evidence("sha256:ours-not", made(3))
+    assert evidence_digest(draft(None)) == ""

@@ -1,0 +1,125 @@
+"""A file has its old content or its new one, whoever is killed when, and one writer works at a time."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import AwfError
+from pipeline.findings.views import atomic
+
+KILLED = Path(__file__).with_name("killed.py")
+
+
+def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    """3.4: the old content is gone, the new one is there, and that is all there is."""
+    path = tmp_path / "a.json"
+    atomic.replace(path, b"old")
+    atomic.replace(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 200])
+def test_many_files_are_replaced(tmp_path: Path, count: int) -> None:
+    """Few or many, each has its content."""
+    files = {tmp_path / f"{number}.json": str(number).encode() for number in range(count)}
+    atomic.replace_all(files)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
+
+
+def test_a_file_is_created_once(tmp_path: Path) -> None:
+    """000-14: what is there is not written over."""
+    path = tmp_path / "a.json"
+    assert atomic.create(path, b"first")
+    assert not atomic.create(path, b"second")
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_dead_writer_left_is_written_over(tmp_path: Path) -> None:
+    """A half-written file beside the name is nobody's."""
+    (tmp_path / ".a.json.tmp").write_bytes(b"half")
+    atomic.replace(tmp_path / "a.json", b"whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_link_beside_the_name_is_not_followed(tmp_path: Path) -> None:
+    """Somebody who may write here cannot make us write elsewhere."""
+    (tmp_path / "victim").write_bytes(b"mine")
+    (tmp_path / ".a.json.tmp").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="symbolic links"):
+        atomic.replace(tmp_path / "a.json", b"theirs")
+    assert (tmp_path / "victim").read_bytes() == b"mine"
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """3.4: what cannot be made durable does not get the name; the message names the place."""
+    atomic.replace(tmp_path / "a.json", b"old")
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(AwfError, match="No space left"), atomic.locked(tmp_path):
+        atomic.replace(tmp_path / "a.json", b"new")
+    assert (tmp_path / "a.json").read_bytes() == b"old"
+
+
+def test_the_content_is_durable_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """3.4: written, made durable, named, and the naming made durable, in that order."""
+    calls: list[str] = []
+    fsync, rename = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (calls.append("fsync"), fsync(descriptor))[1])
+    monkeypatch.setattr(Path, "replace", lambda self, target: (calls.append("name"), rename(self, target))[1])
+    atomic.replace(tmp_path / "a.json", b"new")
+    assert calls == ["fsync", "name", "fsync"]
+
+
+def test_a_path_is_inside_when_its_links_are_followed(tmp_path: Path) -> None:
+    """000-37: a link that leads out is seen."""
+    root = tmp_path / "repo"
+    root.mkdir()
+    (root / "link").symlink_to(tmp_path)
+    assert atomic.inside(root, root / "a" / "b")
+    assert not atomic.inside(root, root / "link" / "b")
+
+
+def test_the_lock_waits_and_dies_with_its_holder(tmp_path: Path) -> None:
+    """Two writers at once: the second waits; one that was killed keeps nobody waiting."""
+    holder = _program(tmp_path, "print('held', flush=True); sys.stdin.read()")
+    assert _line(holder) == "held"
+    waiter = _program(tmp_path, "print('next', flush=True)")
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiter.wait(0.3)
+    holder.send_signal(signal.SIGKILL)
+    assert _line(waiter) == "next"
+    for program in (holder, waiter):
+        program.communicate()
+
+
+def _program(directory: Path, body: str) -> "subprocess.Popen[str]":
+    code = (
+        "import sys; from pathlib import Path; from pipeline.findings.views import atomic\n"
+        f"with atomic.locked(Path({str(directory)!r})):\n    {body}"
+    )
+    return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _line(program: "subprocess.Popen[str]") -> str:
+    assert program.stdout is not None
+    return program.stdout.readline().strip()
+
+
+@pytest.mark.parametrize("what", ["workspace", "verdict"])
+def test_killed_between_any_two_writes_no_file_is_torn(tmp_path: Path, what: str) -> None:
+    """3.4, 000-14, 001-13, 001-24: killed at each call to the system in turn; what is there is whole, and a second try ends well."""
+    result = subprocess.run(
+        [sys.executable, str(KILLED), what, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) > 10  # deaths

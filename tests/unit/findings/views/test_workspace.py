@@ -1,0 +1,343 @@
+"""`.wystack/` has a file for each finding and each pass; what people change there comes back as events."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from tests.unit.findings.strategies import ledgers
+
+from pipeline.errors import AwfError
+from pipeline.findings.codecs.lens import Edits
+from pipeline.findings.events import Edited, Raised, Turned
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Finding, FindingId, State
+from pipeline.findings.views.workspace import SUGGESTION, Workspace, render
+
+AT = "2026-06-01T00:00:00Z"
+
+
+def a_finding(number: int = 1, **fields: Any) -> Finding:
+    known: dict[str, Any] = {
+        "id": f"fnd_{number:08x}",
+        "signature": f"sha256:{number}",
+        "title": "A title",
+        "impact": "It breaks.",
+        "category": "bug",
+        "severity": "high",
+        "confidence": {"value": 75},
+        "locations": [{"path": f"{number}.py", "start": 1}],
+        "sources": ["qa"],
+        "pass_id": "REV-1-abc",
+        "created_at": AT,
+        "updated_at": AT,
+    }
+    return Finding.model_validate(known | fields)
+
+
+def ledger_of(*found: Finding) -> Ledger:
+    return Ledger(Raised(at=AT, finding=finding) for finding in found)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / ".wystack").mkdir()
+    return tmp_path
+
+
+def file_of(root: Path, finding: Finding) -> Path:
+    return root / ".wystack" / "findings" / f"{finding.id}.json"
+
+
+def edit(path: Path, **fields: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def test_without_a_workspace_nothing_is_written_and_that_is_said_once(tmp_path: Path) -> None:
+    """000-03, 000-07: no directory, no file, and one line however often one writes."""
+    workspace = Workspace(tmp_path)
+    assert workspace.read_edits(ledger_of(a_finding()), at=AT) == Edits()
+    first = workspace.write_findings([a_finding(1), a_finding(2)], at=AT)
+    second = workspace.write_pass({"id": "REV-1-abc"})
+    assert (first.suggestion, second.suggestion, workspace.suggestion()) == (SUGGESTION, "", "")
+    assert "\n" not in SUGGESTION
+    assert SUGGESTION.startswith("No workspace record store — review record skipped.")
+    assert (first.paths, second.paths, list(tmp_path.iterdir())) == ((), (), [])
+
+
+def test_every_finding_has_a_file_of_its_own(root: Path) -> None:
+    """000-02, 000-53: a hundred and more findings are that many files, each named by its id, for git and for people."""
+    workspace = Workspace(root)
+    written = workspace.write_findings([a_finding(number) for number in range(120)], at=AT)
+    assert len(written.paths) == 120
+    assert workspace.suggestion() == ""
+    for path in written.paths:
+        text = path.read_text()
+        assert json.loads(text)["findingId"] == path.stem
+        assert text.startswith('{\n  "schemaVersion": 1,\n')
+        assert text.endswith("}\n")
+    assert {path.parent for path in written.paths} == {root / ".wystack" / "findings"}
+
+
+def test_only_what_changed_is_written(root: Path) -> None:
+    """3.4: a second write of the same writes nothing."""
+    workspace = Workspace(root)
+    workspace.write_findings([a_finding(1), a_finding(2)], at=AT)
+    written = workspace.write_findings([a_finding(1), a_finding(2, title="Another")], at=AT)
+    assert written.paths == (file_of(root, a_finding(2)),)
+
+
+@given(ledgers(4))
+@settings(max_examples=25, deadline=None)
+def test_what_is_left_alone_changes_nothing(found: list[Finding]) -> None:
+    """GetPut through files: whatever the findings, and even when the ledger has moved on since."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / ".wystack").mkdir()
+        workspace = Workspace(Path(folder))
+        ledger = ledger_of(*found)
+        workspace.write_findings(ledger.findings.values(), at=AT)
+        assert workspace.read_edits(ledger, at=AT) == Edits()
+        for finding in found:
+            ledger.apply(Turned(at=AT, id=finding.id, state=State.UNCERTAIN, by="user"))
+            ledger.apply(Edited(at=AT, id=finding.id, by="user", changes={"title": "Another"}))
+        assert workspace.read_edits(ledger, at=AT) == Edits()
+        assert len(workspace.write_findings(ledger.findings.values(), at=AT).paths) == len(found)
+
+
+def test_triage_in_a_file_is_an_event(root: Path) -> None:
+    """000-42, 000-14: a person's triage comes back; the records of passes are not touched by it."""
+    workspace, finding = Workspace(root), a_finding()
+    workspace.write_pass({"id": "REV-1-abc"})
+    before = (root / ".wystack" / "reviews" / "REV-1-abc.json").read_bytes()
+    workspace.write_findings([finding], at=AT)
+    entry = {"at": AT, "status": "false-positive", "note": "covered", "by": "user"}
+    edit(file_of(root, finding), status="false-positive", triage_history=[entry], gate="must")
+    ledger = ledger_of(finding)
+    edits = workspace.read_edits(ledger, at=AT)
+    assert ([type(event) for event in edits.events], edits.problems) == ([Edited, Turned], ())
+    for event in edits.events:
+        ledger.apply(event)
+    assert ledger.findings[finding.id].state is State.FALSE_POSITIVE
+    assert workspace.write_findings(ledger.findings.values(), at=AT).problems == ()
+    assert workspace.read_edits(ledger, at=AT) == Edits()
+    assert json.loads(file_of(root, finding).read_text())["triage_history"] == [entry]
+    assert (root / ".wystack" / "reviews" / "REV-1-abc.json").read_bytes() == before
+
+
+def test_a_file_that_somebody_changed_is_read_before_it_is_written(root: Path) -> None:
+    """3.4: the edit is handed back, and the file is left until it was applied; other files are written."""
+    workspace = Workspace(root)
+    workspace.write_findings([a_finding(1), a_finding(2)], at=AT)
+    edit(file_of(root, a_finding(1)), scope="src/auth")
+    edited = file_of(root, a_finding(1)).read_bytes()
+    written = workspace.write_findings([a_finding(1, title="New"), a_finding(2, title="New")], at=AT)
+    assert written.paths == (file_of(root, a_finding(2)),)
+    assert [event.changes for event in written.events if isinstance(event, Edited)] == [{"scope": "src/auth"}]
+    assert file_of(root, a_finding(1)).read_bytes() == edited
+
+
+def test_an_illegal_edit_is_told_and_taken_back(root: Path) -> None:
+    """000-43: what may not be is reported, and the file says again what is so."""
+    workspace, finding = Workspace(root), a_finding()
+    workspace.write_findings([finding], at=AT)
+    edit(file_of(root, finding), status="fixed")
+    edits = workspace.read_edits(ledger_of(finding), at=AT)
+    assert (edits.events, len(edits.problems)) == ((), 1)
+    written = workspace.write_findings([finding], at=AT)
+    assert (written.paths, len(written.problems)) == ((file_of(root, finding),), 1)
+    assert file_of(root, finding).read_bytes() == render(finding)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"schemaVersion": 1,', "cannot be read"),
+        ("<<<<<<< HEAD\n{}\n", "cannot be read"),
+        ("[]", "no JSON object"),
+        ('{"schemaVersion": 2, "findingId": "fnd_00000001"}', "newer"),
+        ('{"schemaVersion": 1, "findingId": "fnd_other"}', "not its name"),
+        ('{"title": "a", "title": "b"}', "twice"),
+        ('{"a":' * 80 + "1" + "}" * 80, "deep"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_kept_and_told(root: Path, text: str, says: str) -> None:
+    """3.4: neither read_edits nor a write costs what somebody may want to mend; a newer version is read only."""
+    workspace, finding = Workspace(root), a_finding()
+    workspace.write_findings([finding], at=AT)
+    file_of(root, finding).write_text(text)
+    for result in (workspace.read_edits(ledger_of(finding), at=AT), workspace.write_findings([finding], at=AT)):
+        assert result.events == ()
+        assert says in result.problems[0]
+    assert file_of(root, finding).read_text() == text
+
+
+def test_a_record_that_the_ledger_does_not_know_is_taken_in(root: Path) -> None:
+    """000-06, 000-23: after a fresh clone the files are all there is, and they are enough."""
+    finding = a_finding(state="false_positive", severity="info")
+    Workspace(root).write_findings([finding], at=AT)
+    (event,) = Workspace(root).read_edits(Ledger(), at=AT).events
+    ledger = Ledger([event])
+    known = ledger.findings[FindingId("fnd_00000001")]
+    assert (known.state, known.severity, known.title) == (State.FALSE_POSITIVE, "info", "A title")
+    assert Workspace(root).read_edits(ledger, at=AT) == Edits()
+
+
+def test_a_foreign_file_that_is_no_record_is_told(root: Path) -> None:
+    """000-21: what cannot be taken in is named; a file with another name is nobody's."""
+    folder = root / ".wystack" / "findings"
+    folder.mkdir()
+    (folder / "fnd_1.json").write_text('{"findingId": "fnd_1"}')
+    (folder / "README.json").write_text("{")
+    (folder / ".fnd_2.json.tmp").write_text("{")
+    edits = Workspace(root).read_edits(Ledger(), at=AT)
+    assert edits.events == ()
+    (problem,) = edits.problems
+    assert "fnd_1.json" in problem
+
+
+def test_a_pass_is_written_once(root: Path) -> None:
+    """000-01, 000-14, 000-16: named by its id; another pass of the same second and commit takes the next second."""
+    workspace = Workspace(root)
+    first = workspace.write_pass({"id": "REV-1767322800-abc1234", "round": 1})
+    again = workspace.write_pass({"id": "REV-1767322800-abc1234", "round": 1})
+    other = workspace.write_pass({"id": "REV-1767322800-abc1234", "round": 2})
+    assert [path.name for path in first.paths] == ["REV-1767322800-abc1234.json"]
+    assert again.paths == first.paths
+    assert [path.name for path in other.paths] == ["REV-1767322801-abc1234.json"]
+    assert [json.loads(path.read_text())["round"] for path in (*first.paths, *other.paths)] == [1, 2]
+    assert json.loads(other.paths[0].read_text())["id"] == "REV-1767322801-abc1234"
+
+
+@pytest.mark.parametrize("id", ["../REV-1-a", "REV-1", "REV-x-abc", "REV-1-../../a", ""])
+def test_an_id_that_is_no_name_is_refused(root: Path, id: str) -> None:
+    """000-01: no id leads out of the directory."""
+    with pytest.raises(AwfError, match="no id of a pass"):
+        Workspace(root).write_pass({"id": id})
+
+
+@pytest.mark.parametrize("name", ["", "findings", "reviews"])
+def test_a_directory_that_leads_out_of_the_repository_is_not_used(tmp_path: Path, name: str) -> None:
+    """000-37: a link out is refused, for reading and for writing."""
+    root, away = tmp_path / "repo", tmp_path / "away"
+    away.mkdir()
+    root.mkdir()
+    if name:
+        (root / ".wystack").mkdir()
+        (root / ".wystack" / name).symlink_to(away)
+    else:
+        (root / ".wystack").symlink_to(away)
+    workspace = Workspace(root)
+    results = [
+        *([workspace.write_findings([a_finding()], at=AT)] if name != "reviews" else []),
+        *([workspace.write_pass({"id": "REV-1-abc"})] if name != "findings" else []),
+    ]
+    assert all("out of the repository" in result.problems[0] for result in results)
+    assert list(away.rglob("*")) == []
+    if name != "reviews":
+        assert "out of the repository" in workspace.read_edits(Ledger(), at=AT).problems[0]
+
+
+def test_a_file_that_is_a_link_is_not_used(root: Path, tmp_path: Path) -> None:
+    """000-37: neither read nor written over, wherever it leads."""
+    (root / ".wystack" / "findings").mkdir()
+    (tmp_path / "secret").write_text("{}")
+    file_of(root, a_finding()).symlink_to(tmp_path / "secret")
+    written = Workspace(root).write_findings([a_finding()], at=AT)
+    assert (written.paths, "link" in written.problems[0]) == ((), True)
+    assert (tmp_path / "secret").read_text() == "{}"
+
+
+COPY = [
+    sys.executable,
+    "-c",
+    "import json, sys, pathlib\n"
+    "record = json.load(sys.stdin)\n"
+    "name = record.get('findingId') or record['id']\n"
+    "there = sorted(str(p) for p in pathlib.Path('.wystack').glob('*/*.json'))\n"
+    "pathlib.Path('store-' + name + '.json').write_text(json.dumps(there))",
+]
+
+
+def bind(root: Path, command: Any) -> None:
+    (root / ".wystack" / "storage.json").write_text(json.dumps({"bindings": {"record.write": command}}))
+
+
+def test_a_project_s_own_store_gets_every_record_first(root: Path) -> None:
+    """000-04: through the binding first, and the file is kept as well; what did not change is not handed over."""
+    bind(root, COPY)
+    workspace = Workspace(root)
+    findings = workspace.write_findings([a_finding()], at=AT)
+    passed = workspace.write_pass({"id": "REV-1-abc"})
+    assert (findings.problems, passed.problems) == ((), ())
+    assert json.loads((root / "store-fnd_00000001.json").read_text()) == []
+    assert json.loads((root / "store-REV-1-abc.json").read_text()) == [".wystack/findings/fnd_00000001.json"]
+    assert file_of(root, a_finding()).read_bytes() == render(a_finding())
+    (root / "store-fnd_00000001.json").unlink()
+    workspace.write_findings([a_finding()], at=AT)
+    assert not (root / "store-fnd_00000001.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ([sys.executable, "-c", "import sys; sys.exit('no room')"], "no room"),
+        (["/no/such/program"], "could not be started"),
+        ([sys.executable, "-c", "import time; time.sleep(60)"], "longer than 0.5 seconds"),
+        ("rm -rf /", "list of texts"),
+        ([], "list of texts"),
+        ([1], "list of texts"),
+    ],
+)
+def test_a_store_that_fails_is_told_once_and_the_files_are_written(root: Path, command: Any, says: str) -> None:
+    """000-04b: the fallback is recorded with its reason, and nothing is lost."""
+    bind(root, command)
+    started = time.monotonic()
+    written = Workspace(root, timeout=0.5).write_findings([a_finding(number) for number in range(5)], at=AT)
+    assert time.monotonic() - started < 20
+    assert len(written.paths) == 5
+    (problem,) = written.problems
+    assert problem.startswith("fallback.used: ")
+    assert says in problem
+
+
+def test_what_a_slow_store_started_is_ended_with_it(root: Path) -> None:
+    """A program that hangs with a child of its own keeps nobody waiting."""
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
+    bind(root, [sys.executable, "-c", code])
+    started = time.monotonic()
+    assert Workspace(root, timeout=0.5).write_pass({"id": "REV-1-abc"}).problems
+    assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize("text", ["{", '{"record.write": 3}'])
+def test_settings_that_make_no_sense_are_told(root: Path, text: str) -> None:
+    """000-04b: a binding that cannot be read is one that failed."""
+    (root / ".wystack" / "storage.json").write_text(text)
+    written = Workspace(root).write_findings([a_finding()], at=AT)
+    assert (len(written.paths), len(written.problems)) == (1, 1)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"bindings": {"record.read": ["x"]}}'])
+def test_other_settings_are_not_ours(root: Path, text: str) -> None:
+    """000-04: without the binding there is nothing to tell."""
+    (root / ".wystack" / "storage.json").write_text(text)
+    assert Workspace(root).write_findings([a_finding()], at=AT).problems == ()
+
+
+def test_two_processes_at_once_lose_nothing(root: Path) -> None:
+    """3.4: passes of the same second from several processes are all there."""
+    code = (
+        "import sys; from pathlib import Path; from pipeline.findings.views.workspace import Workspace\n"
+        "workspace = Workspace(Path(sys.argv[1]))\n"
+        "for number in range(8): workspace.write_pass({'id': 'REV-5-abc', 'who': sys.argv[2], 'number': number})"
+    )
+    programs = [subprocess.Popen([sys.executable, "-c", code, str(root), who]) for who in "ab"]
+    assert [program.wait(60) for program in programs] == [0, 0]
+    records = [json.loads(path.read_text()) for path in (root / ".wystack" / "reviews").glob("*.json")]
+    assert {(one["who"], one["number"]) for one in records} == {(who, number) for who in "ab" for number in range(8)}
+    assert len(records) == 16
