@@ -28,6 +28,7 @@ class Key:
     WORKSPACE_COMMIT = "workspace.commit"
     FINDINGS = "review.findings"
     VERDICT = "review.verdict"
+    STALLED = "review.stalled"  # why one more round of fixing would be of no use
     HOLD = "run.hold"  # why a person has to look before the run goes on; taken away when somebody resumes it
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pipeline.engine.context import Key, Operation
 from pipeline.engine.environment import RunEnvironment
 from pipeline.engine.fold import After, absorb, owed_after
+from pipeline.engine.loops import loop_exit
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.policy import gate_in_the_way, reached_limit, unsatisfied_gates
 from pipeline.engine.records import BranchResult, Chosen, VisitCompleted, packed
@@ -138,6 +139,8 @@ def _way_on(state: State, after: After, outcome: Outcome, option: str) -> tuple[
     if gate := gate_in_the_way(state.workflow, owed, taken.target):
         reason = f'"{taken.target}" needs another approval at "{gate}"'
         return Chosen(target=gate, role="re_review", reason=reason), None
+    if way_out := loop_exit(state, after, taken.target):
+        return way_out, None
     return Chosen(target=taken.target, role=taken.role, when=taken.when, reason=taken.reason), None
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pipeline.engine.bookkeeping import Line
-from pipeline.engine.context import Append, Context, Key, Operation, Set
+from pipeline.engine.context import Append, Context, Delete, Key, Operation, Set
 from pipeline.engine.handler import Job, Judged
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.state import State
@@ -30,6 +30,7 @@ from pipeline.findings.model import State as FindingState
 from pipeline.findings.passes import Pass
 from pipeline.findings.plugin import VIEWS
 from pipeline.findings.repository import facts
+from pipeline.findings.rounds import stalled
 from pipeline.findings.showing import show, standing, take_back
 from pipeline.findings.taking import About, Taken, take
 from pipeline.findings.verdicts import stage_status
@@ -89,7 +90,7 @@ class Desk:
         yield from self._reports(stage, visit, outcome, context, at, taken)
         if taken is not None:
             self._unshown.append(taken.passed)
-            yield from self._verdict(taken.passed)
+            yield from self._verdict(taken.passed, context)
 
     def resumed(self, run_id: str) -> None:
         """Put right what a crash left of the files of a run's last pass."""
@@ -181,9 +182,14 @@ class Desk:
             else:
                 yield operation
 
-    def _verdict(self, passed: Pass) -> Iterator[Operation]:
-        said = standing(self._ahead(), passed)
+    def _verdict(self, passed: Pass, context: Context) -> Iterator[Operation]:
+        ledger = self._ahead()
+        said = standing(ledger, passed)
         yield Set(Key.VERDICT, str(said.after_verification))
+        if why := stalled(ledger, passed.run):
+            yield Set(Key.STALLED, why)
+        elif Key.STALLED in context:
+            yield Delete(Key.STALLED)
         if said.abort:
             yield Set(Key.HOLD, "a finding endangers the whole system: a person has to look before anything is fixed")
 

@@ -149,7 +149,10 @@ def unbounded_loop(graph: Graph) -> Iterator[Problem]:
         for edge in edges(workflow)
         if edge.when and any(call.function is Function.VISITS for call in edge.when.calls())
     }
+    bounded = [set(loop.stages) for loop in workflow.loops]
     for loop in graph.loops:
+        if any(stages.issuperset(loop) for stages in bounded):
+            continue
         alone = {name for name in loop if not isinstance(workflow.by_id[name], HumanStage)}
         if counted.isdisjoint(loop) and any(cycles(within(graph.ways, alone))):
             stage = workflow.by_id[loop[0]]

@@ -17,6 +17,7 @@ class Role(StrEnum):
     OPTION = "option"
     BRANCH = "branch"  # run by a parallel stage, not followed by the cursor
     RETRY = "retry_target"  # taken after a failure, or by an unsatisfied goal gate
+    LOOP = "loop"  # taken instead of one more round
 
 
 class Edge(NamedTuple):
@@ -38,12 +39,16 @@ class Edge(NamedTuple):
 
 
 def edges(workflow: Workflow) -> Iterator[Edge]:
-    """All edges, each stage's own in the order of the file, then the transitions."""
+    """All edges, each stage's own in the order of the file, then the transitions, then the ways out of loops."""
     for stage in workflow.stages:
         yield from _declared_by(stage)
     for transition in workflow.transitions:
         when = _condition(transition.when)
         yield Edge(transition.source, transition.to, Role.TRANSITION, transition.at, when, transition.priority)
+    for loop in workflow.loops:
+        for way in loop.exits:
+            if loop.stages:
+                yield Edge(loop.stages[-1], way.to, Role.LOOP, way.at, label=f"{loop.name}: {way.signal}")
 
 
 def _declared_by(stage: BaseStage) -> Iterator[Edge]:

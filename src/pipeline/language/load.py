@@ -6,7 +6,7 @@ from itertools import chain
 from pipeline.language.kdl import MAX_DEPTH, TooDeep, parse
 from pipeline.language.lower import Lowering
 from pipeline.language.model import Workflow
-from pipeline.language.rules import care, conditions, reading, routing, stages
+from pipeline.language.rules import care, conditions, loops, reading, routing, stages
 from pipeline.language.rules.rule import Seen
 from pipeline.language.source import Source, Span
 
@@ -25,6 +25,8 @@ RULES = (
     routing.no_catch_all,
     routing.mixed_routing,
     routing.branch_rules,
+    loops.loop_stages,
+    loops.loop_ending,
     care.piped_exit_code,
     care.timeout_without_default,
 )

@@ -13,6 +13,8 @@ from pipeline.language.model import (
     BaseStage,
     Branch,
     Element,
+    Loop,
+    LoopExit,
     Models,
     Option,
     Profile,
@@ -41,10 +43,13 @@ _BLOCKS: Mapping[str, type[Element]] = {
     "models": Models,
     "profile": Profile,
     "transition": Transition,
+    "loop": Loop,
+    "on": LoopExit,
 }
 _KINDS: Mapping[object, StageKind] = {kind.value: kind for kind in StageKind}
 _ONCE = frozenset({"retry", "settings", "models"})
 _REPEATABLE = frozenset({"require_feedback_on"})
+_SEVERAL = frozenset({"stages"})  # attributes that take several values: `stages "review" "fix"`
 # What stands in for a value that is missing or wrong, so that the rest of its element can still be checked.
 _STAND_INS: Mapping[str, object] = {"when": UNREADABLE, "version": 2}
 _EXPECTED = {
@@ -208,6 +213,9 @@ class _Attributes:
 
     def attribute(self, child: Node) -> None:
         """An attribute written as a child: `prompt "..."`."""
+        if child.name in _SEVERAL and child.args and not child.props and not child.children:
+            self.once(child.name, child, tuple(argument.value for argument in child.args))
+            return
         if len(child.args) != 1 or child.props or child.children:
             what = f'one value for "{child.name}"'
             self.see(structure.missing(child.span, what, self.owner, self.stage))

@@ -360,12 +360,37 @@ class Models(Element):
         return next((profile for profile in self.profiles if profile.name == name), None)
 
 
+class LoopExit(Element):
+    """Where a loop leads when going round once more would be of no use."""
+
+    positional = ("signal",)
+
+    signal: Literal["stalled", "exhausted"]
+    to: str
+
+
+class Loop(Element):
+    """Stages that are run round after round until nothing is left to fix. A round begins at the first of them."""
+
+    positional = ("name",)
+    blocks = MappingProxyType({"on": "exits"})
+
+    name: str
+    stages: Keys = ()
+    max_rounds: Count = 5
+    exits: tuple[LoopExit, ...] = ()
+
+    def leads(self, signal: str) -> str | None:
+        """Where a signal leads; None when the loop does not say."""
+        return next((way.to for way in self.exits if way.signal == signal), None)
+
+
 class Workflow(Element):
     """A whole file."""
 
     positional = ("name",)
     blocks = MappingProxyType(
-        {"settings": "settings", "models": "models", "stage": "stages", "transition": "transitions"}
+        {"settings": "settings", "models": "models", "stage": "stages", "transition": "transitions", "loop": "loops"}
     )
 
     name: str
@@ -377,6 +402,7 @@ class Workflow(Element):
     models: Models = Models()
     stages: tuple[Annotated[Stage, Field(discriminator="kind")], ...] = ()
     transitions: tuple[Transition, ...] = ()
+    loops: tuple[Loop, ...] = ()
 
     @cached_property
     def by_id(self) -> Mapping[str, Stage]:

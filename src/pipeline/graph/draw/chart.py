@@ -46,7 +46,7 @@ class Line:
     @property
     def dashed(self) -> bool:
         """Whether it is taken aside from the stage's own ways out."""
-        return self.role in (Role.RETRY, Role.BRANCH)
+        return self.role in (Role.RETRY, Role.BRANCH, Role.LOOP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,9 @@ def _holders(workflow: Workflow) -> dict[str, str]:
 
 def _ways(workflow: Workflow, holder: Mapping[str, str]) -> list[Edge]:
     drawn = (e for e in edges(workflow) if e.role is not Role.BRANCH or holder.get(e.target) != e.source)
-    return sorted(drawn, key=lambda edge: edge.role is Role.RETRY)  # what follows a failure does not lead the flow
+    return sorted(
+        drawn, key=lambda edge: edge.role in (Role.RETRY, Role.LOOP)
+    )  # what follows a failure does not lead the flow
 
 
 def _links(ways: Iterable[Edge], holder: Mapping[str, str]) -> list[tuple[str, str]]:

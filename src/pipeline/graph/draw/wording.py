@@ -56,7 +56,7 @@ def way(edge: Edge, *, alone: bool) -> str:
 
 def _way(edge: Edge, *, alone: bool) -> str:
     match edge.role:
-        case Role.OPTION:
+        case Role.OPTION | Role.LOOP:
             return clean(edge.label)
         case Role.RETRY:
             return "retry"

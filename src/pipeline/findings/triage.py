@@ -1,0 +1,106 @@
+"""What people and agents may decide about findings. What is refused is refused for one finding, with the reason.
+
+Only a person or a fresh look makes a finding fixed, and only a person takes back what a person decided.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from types import MappingProxyType
+
+from pipeline.findings.codecs.record_triage import state_after
+from pipeline.findings.events import AnyEvent, Turned
+from pipeline.findings.identity.texts import evidence_digest
+from pipeline.findings.ledger import Ledger, merged_into
+from pipeline.findings.model import Actor, Finding, Severity, Suppression
+
+STATUSES = ("open", "false-positive", "wont-fix", "fixed")
+"""What can be said of a finding."""
+
+_DISMISSALS = ("false-positive", "wont-fix")
+_ALLOWED = MappingProxyType(
+    {
+        Actor.USER: frozenset(STATUSES),
+        Actor.REVALIDATE: frozenset({"open", "false-positive", "fixed"}),
+        Actor.FINISH_TASK: frozenset({"open", *_DISMISSALS}),
+        Actor.ORCHESTRATOR: frozenset({"open", *_DISMISSALS}),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Triaged:
+    """What may be applied, and for every other name why not."""
+
+    events: tuple[AnyEvent, ...] = ()
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def triage(
+    ledger: Ledger, ids: Iterable[str], status: str, *, note: str = "", by: str, at: str, expires: str = ""
+) -> Triaged:
+    """Decide about findings by id, the beginning of one, number or alias; each of them once."""
+    turned: dict[str, Turned] = {}
+    refused: dict[str, str] = {}
+    fault = _fault(status, note, by, at, expires)
+    for name in dict.fromkeys(ids):
+        finding = ledger.find(name) if name else None
+        reason = fault or (next(_refusals(finding, status, by), "") if finding else "there is no such finding")
+        if finding is None or reason:
+            refused[name] = reason
+        else:
+            turned.setdefault(finding.id, _turned(finding, status, note, by, at, expires))
+    return Triaged(tuple(turned.values()), refused)
+
+
+def _fault(status: str, note: str, by: str, at: str, expires: str) -> str:
+    """What is wrong with a decision, whatever it is about."""
+    if status not in STATUSES:
+        return f"{status!a} is none of {', '.join(STATUSES)}"
+    if by not in set(Actor):
+        return f"{by!a} is none of {', '.join(Actor)}"
+    if status == "fixed" and status not in _ALLOWED[Actor(by)]:
+        return f"{by} may not say that it is fixed: only a fresh look or a person can"
+    if status not in _ALLOWED[Actor(by)]:
+        return f"{by} may not say {status}: that is for a person to decide"
+    if status in _DISMISSALS and not note.strip():
+        return "a dismissal needs a note that says why"
+    return _bad_expiry(status, at, expires)
+
+
+def _bad_expiry(status: str, at: str, expires: str) -> str:
+    if not expires:
+        return ""
+    if status not in _DISMISSALS:
+        return f"only a dismissal can expire, and {status} is none"
+    try:
+        until = date.fromisoformat(expires)
+    except ValueError:
+        return f"{expires!a} is no date such as 2026-12-31"
+    return f"{expires} is over already" if until.isoformat() < at[:10] else ""
+
+
+def _refusals(finding: Finding, status: str, by: str) -> Iterator[str]:
+    """Why somebody may not say this of a finding."""
+    person = by == Actor.USER
+    if whole := merged_into(finding):
+        yield f"it was merged into {whole}; decide about that one"
+    if status == "open" and state_after(finding.state, status) is finding.state:
+        yield f"it is {finding.state} already"
+    if status == "fixed" and state_after(finding.state, status) is finding.state:
+        yield "it is known to be fixed already"
+    if finding.state.dismissed and not person and (finding.suppression is None or finding.suppression.by == Actor.USER):
+        yield f"a person dismissed it as {finding.state}; only a person may take that back"
+    if status in _DISMISSALS and not person and not finding.state.active and not finding.state.dismissed:
+        yield f"it is {finding.state}; {by} may dismiss only what is open"
+    if status in _DISMISSALS and not person and finding.system_breaking and finding.severity is Severity.CRITICAL:
+        yield "it endangers the whole system; only a person may dismiss it"
+
+
+def _turned(finding: Finding, status: str, note: str, by: str, at: str, expires: str) -> Turned:
+    suppression = None
+    if status in _DISMISSALS:
+        until = date.fromisoformat(expires).isoformat() if expires else ""
+        suppression = Suppression(reason=note, by=by, expires=until, digest=evidence_digest(finding))
+    state = state_after(finding.state, status)
+    return Turned(at=at, id=finding.id, state=state, by=by, note=note, suppression=suppression)
