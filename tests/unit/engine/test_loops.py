@@ -1,0 +1,76 @@
+"""Loops that end: by rounds used up, or by what findings show."""
+
+from collections.abc import Iterable
+
+from tests.unit.engine.conftest import Machine, Make
+
+from pipeline.engine.context import Key, Operation, Set
+from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.records import VisitCompleted
+
+BODY = """
+stage "a" kind="llm" auto_status=true prompt="Review"
+stage "gate" kind="decision" {
+  route when="outcome(\\"a\\") == \\"success\\"" to="end"
+  route when="true" to="fix"
+}
+stage "fix" kind="llm" prompt="Fix"
+stage "person" kind="human" prompt="What now?" {
+  option "more" label="Once more" to="fix"
+  option "stop" label="Stop" to="end"
+}
+transition from="a" to="gate"
+transition from="fix" to="a"
+loop "fixing" {
+  stages "a" "gate" "fix"
+  max_rounds 3
+  on "stalled" to="person"
+  on "exhausted" to="person"
+}
+"""
+
+
+def reasons(made: Machine) -> list[str]:
+    """Why a loop was left, each time."""
+    done = (record for record in made.records if isinstance(record, VisitCompleted))
+    return [record.chosen.reason for record in done if record.chosen.role == "loop"]
+
+
+def stalling(stage: str, outcome: Outcome) -> Iterable[Operation]:
+    """A review that says that it is of no use."""
+    del outcome
+    return [Set(Key.STALLED, "finding #3 was not fixed twice")] if stage == "a" else []
+
+
+def test_a_loop_that_settles_is_left_by_its_own_way(machine: Make) -> None:
+    """Neither signal is needed."""
+    made = machine(BODY, a=[Status.FAIL, Status.SUCCESS]).run()
+    assert made.path == ["a", "gate", "fix", "a", "gate", "end"]
+
+
+def test_rounds_are_used_up(machine: Make) -> None:
+    """After max_rounds the next one does not begin: a person is asked."""
+    made = machine(BODY, a=[Status.FAIL], person=["stop"]).run()
+    assert made.path == [*["a", "gate", "fix"] * 3, "person", "end"]
+    assert reasons(made) == ['loop "fixing" is exhausted: 3 of 3 rounds']
+
+
+def test_a_person_may_have_one_more_round(machine: Make) -> None:
+    """Whoever comes into the loop from outside is let in; the next round of its own is not begun."""
+    made = machine(BODY, a=[Status.FAIL], person=["more", "stop"]).run()
+    assert made.path == [*["a", "gate", "fix"] * 3, "person", "fix", "person", "end"]
+
+
+def test_a_stalled_loop_fixes_no_more(machine: Make) -> None:
+    """The way to the fixer leads to a person instead, with the reason."""
+    made = machine(BODY, a=[Status.FAIL], person=["stop"])
+    made.contribute = stalling
+    assert made.run().path == ["a", "gate", "person", "end"]
+    assert reasons(made) == ['loop "fixing" is stalled: finding #3 was not fixed twice']
+
+
+def test_without_a_way_for_it_a_stalled_loop_goes_on(machine: Make) -> None:
+    """Only the rounds bound it then."""
+    made = machine(BODY.replace('  on "stalled" to="person"\n', ""), a=[Status.FAIL], person=["stop"])
+    made.contribute = stalling
+    assert made.run().path == [*["a", "gate", "fix"] * 3, "person", "end"]
