@@ -9,6 +9,7 @@ import click
 
 from pipeline.app.history import Attempt, Ended, Note, VisitSeen, story_of
 from pipeline.app.lookup import is_driven
+from pipeline.app.rounds import rounds_of
 from pipeline.cli.looking import painted, read_run, say_json, width
 from pipeline.cli.options import as_json_option, store_option
 from pipeline.cli.terminal import Style, inert
@@ -44,6 +45,22 @@ def command(run: str, stage: str | None, store: Path, *, as_json: bool) -> None:
     for part in story:
         for line in _lines(part, Style.of(sys.stdout), open_word):
             click.echo(line)
+    if stage is None:
+        for line in _rounds(store, run_id):
+            click.echo(line)
+
+
+def _rounds(store: Path, run_id: str) -> Iterator[str]:
+    """The rounds of reviews as a table, where the run had findings that code can read."""
+    done = rounds_of(store, run_id)
+    if not done:
+        return
+    yield ""
+    yield "round  resolved  carried  new  regressed  late  caused by a fix"
+    for one in done:
+        counts = (one.resolved, one.carried, one.new, one.regressed, one.late, one.caused_by_fix)
+        cells = (f"{len(count):>{wide}}" for count, wide in zip(counts, (8, 7, 3, 9, 4, 15), strict=True))
+        yield f"{one.number:>5}  {'  '.join(cells)}"
 
 
 def _unseen(run_id: str, stage: str, known: set[str], visited: set[str]) -> AwfError:
