@@ -9,11 +9,14 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor, Attempt, Finding, State
 
 _ANSWER = re.compile(
-    r"\[\s*FINDING\s+#?(?P<number>\d{1,9})\s*:\s*(?P<word>not[ _-]fixed|fixed|wrong)\b(?P<why>[^\]\n]*)\]",
+    r"\[\s*FINDING\s+#?(?P<number>[0-9]{1,9})\s*:\s*(?P<word>not[ _-]fixed|fixed|wrong)\b(?P<why>[^\]\n]*)\]"
+    r"[\s,;.*_]*",
     re.IGNORECASE,
 )
+_BULLET = re.compile(r"\s*(?:[-*+]\s+|[0-9]{1,9}[.)]\s+)?[*_]*")
+_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})")
 _LONGEST = 500  # characters of an explanation
-HOW = """Say what became of each finding by its number, one line each:
+HOW = """Say what became of each finding by its number, one line each, outside any code block:
 
 [FINDING N: fixed]
 [FINDING N: not fixed, because ...]
@@ -30,12 +33,35 @@ class Answer:
 
 
 def read_answers(text: str) -> list[Answer]:
-    """The answers in a text; the last word on a finding counts."""
-    found = {int(one["number"]): one for one in _ANSWER.finditer(text)}
+    """The answers in a text; the last word on a finding counts.
+
+    An answer begins its line: what an agent quotes, as from the text of a finding, is none.
+    """
+    found = {int(one["number"]): one for line in _own_lines(text) for one in _begun(line)}
     return [
         Answer(number, re.sub(r"[ -]", "_", one["word"].lower()), one["why"].strip(" \t,:;—-")[:_LONGEST])
         for number, one in found.items()
     ]
+
+
+def _own_lines(text: str) -> Iterator[str]:
+    """The lines that stand in no fence."""
+    marks = ""
+    for line in text.splitlines():
+        found = _FENCE.match(line)
+        if found and (not marks or (found["marks"].startswith(marks) and not line.strip().strip(marks[0]))):
+            marks = "" if marks else found["marks"]
+        elif not marks:
+            yield line
+
+
+def _begun(line: str) -> Iterator[re.Match[str]]:
+    """The answers that a line begins with."""
+    bullet = _BULLET.match(line)
+    at = bullet.end() if bullet else 0
+    while found := _ANSWER.match(line, at):
+        yield found
+        at = found.end()
 
 
 def _asked(answers: list[Answer], ledger: Ledger) -> Iterator[tuple[Answer, Finding]]:
@@ -62,11 +88,11 @@ def claims(answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: s
 
 
 def verified(answers: list[Answer], ledger: Ledger, *, by: str, at: str) -> Iterator[AnyEvent]:
-    """What a reviewer's answers make of findings that somebody said were fixed."""
+    """What a reviewer's answers make of findings: one that is fixed is, and one said to be that is not is open."""
     for answer, finding in _asked(answers, ledger):
-        if finding.state is not State.FIX_CLAIMED or answer.word == "wrong":
-            continue
         held = answer.word == "fixed"
+        if answer.word == "wrong" or (finding.state.active and not held):
+            continue
         state = State.VERIFIED_FIXED if held else State.REOPENED
         note = f"{by} looked again: {answer.why or answer.word.replace('_', ' ')}"
         yield Turned(at=at, id=finding.id, state=state, by=Actor.REVALIDATE, note=note)

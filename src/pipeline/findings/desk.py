@@ -4,7 +4,7 @@ The files are written after the commit, and again when a run is taken up: whatev
 from the ledger.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,31 +12,29 @@ from pathlib import Path
 from pipeline.engine.bookkeeping import Line
 from pipeline.engine.context import Append, Context, Delete, Key, Operation, Set
 from pipeline.engine.handler import Job, Judged
-from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.outcome import FailureClass, Outcome
 from pipeline.engine.state import State
 from pipeline.errors import AwfError
-from pipeline.findings import accumulate
+from pipeline.findings import accumulate, returns
 from pipeline.findings.answers import claims, read_answers, verified
 from pipeline.findings.book import Book
-from pipeline.findings.claims import Return, Returned
-from pipeline.findings.codecs import FORMATS
-from pipeline.findings.codecs.review_text import find_return
+from pipeline.findings.claims import Return
 from pipeline.findings.events import AnyEvent, encode
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.listing import listing
-from pipeline.findings.model import Finding, Gate
+from pipeline.findings.model import Finding
 from pipeline.findings.model import State as FindingState
 from pipeline.findings.passes import Pass
-from pipeline.findings.plugin import VIEWS
+from pipeline.findings.plugin import VIEWS, finding_ids
 from pipeline.findings.repository import facts
-from pipeline.findings.rounds import stalled
-from pipeline.findings.showing import show, standing, take_back
+from pipeline.findings.showing import record_pass, show, standing, take_back
 from pipeline.findings.taking import About, Taken, take
-from pipeline.findings.verdicts import stage_status
-from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, ToolStage, is_review
+from pipeline.findings.verdicts import Verdict, file_verdict
+from pipeline.language.model import BaseStage, LlmStage, ToolStage, is_review
 
-LARGEST = 256 * 1024 * 1024  # bytes of a report
+_SILENT = (FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL)
+HELD = "a finding endangers the whole system: a person has to look before anything is fixed"
 
 
 class Desk:
@@ -47,83 +45,94 @@ class Desk:
         book: Book,
         root: Path,
         environ: Mapping[str, str],
+        now: Callable[[], float],
+        store: Path | None = None,  # where logs are, for what an earlier process ran
         policy: Policy = Policy(),  # noqa: B008 - it is frozen
     ) -> None:
         self._book = book
         self._root = root  # where the run works: the worktree once it has one
         self._environ = environ
+        self._now = now
+        self._store = store
         self._policy = policy
-        self._returned: dict[tuple[str, int], Return] = {}  # by stage and visit, until the stage is done
+        self._held: dict[tuple[str, int, int], Return] = {}  # by stage, visit and attempt, until the stage is done
         self._pending: list[AnyEvent] = []  # handed out, and not yet committed
-        self._unshown: list[Pass] = []
+        self._handed = 0  # how many of them the stages before the last one made
+        self._passes: list[Pass] = []  # of this run, not yet shown
+        self._last: Pass | None = None  # of this run
+        self._problems: list[str] = []  # what may not be edited in the files, and was
+        self._stale = False  # whether the files are to be written
 
     def read_answer(self, job: Job, answer: str) -> Judged | None:
         """What a review's answer comes to by the findings in it; None when it has none that code can read."""
-        found = find_return(answer)
-        if found is None:
-            return None
-        stage = job.stage
-        reviewer = (stage.lens if isinstance(stage, LlmStage) else None) or stage.id
-        return self._judged(job, FORMATS["review"](found.encode(), reviewer=reviewer, root=str(job.directory)))
+        found = returns.answered(job.stage, answer, job.directory)
+        return None if found is None else self._judged(job, found)
 
     def read_report(self, job: Job, report: Path) -> Judged:
         """What a tool's report comes to."""
-        stage = job.stage
-        assert isinstance(stage, ToolStage)  # noqa: S101 - only tools have reports
-        with report.open("rb") as file:
-            data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            return Judged(problem=f"it is larger than {LARGEST >> 20} MB")
-        return self._judged(job, _decoder(stage.findings)(data, reviewer=stage.id, root=str(job.directory)))
+        assert isinstance(job.stage, ToolStage)  # noqa: S101 - only tools have reports
+        return self._judged(job, returns.reported(job.stage, report, job.directory))
 
     def after_stage(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
     ) -> Iterator[Operation | Line]:
-        """Reports for the context, events for the ledger, and the verdict when there is a new one."""
-        self._root = _directory(state)
-        returned = self._returned.pop((stage.id, visit), None)
-        taken = self._taken(returned, stage, visit, state, at) if returned and not _lost(outcome) else None
-        events = [*self._edits(stage, at), *self._claims(stage, visit, outcome, state, at)]
-        events += taken.events if taken else ()
-        self._pending += events
-        yield from (Line(encode(event)) for event in events)
+        """Reports for the context, events for the ledger, and the verdict when there is a new one.
+
+        What was edited and answered comes before what was found: a pass is matched against all that was said.
+        """
+        self._root, self._handed = _directory(state), len(self._pending)
+        yield from self._enter(self._edits(stage, at))
+        yield from self._enter(self._answers(stage, visit, outcome, state, at))
+        returned = self._returned(stage, visit, outcome, state)
+        taken = self._taken(returned, stage, visit, state, at) if returned else None
+        yield from self._enter(taken.events if taken else ())
         yield from self._reports(stage, visit, outcome, context, at, taken)
-        if taken is not None:
-            self._unshown.append(taken.passed)
-            yield from self._verdict(taken.passed, context)
+        yield from self._verdict(taken) if taken else _doubt(stage, outcome, context)
 
     def resumed(self, run_id: str) -> None:
-        """Put right what a crash left of the files of a run's last pass."""
-        self._unshown += [one for one in self._book.ledger().passes.values() if one.run == run_id][-1:]
+        """Take in what was edited while nobody was here, and put right what a crash left of the run's files."""
+        edits = self._taken_back(self._now())
+        self._book.enter(edits)
+        self._passes = [one for one in self._book.ledger().passes.values() if one.run == run_id]
+        self._last = self._passes[-1] if self._passes else None
+        self._stale = self._stale or bool(edits or self._passes)
         self.committed()
 
     def committed(self) -> None:
         """Show what was handed out, now that it is there for good."""
         self._pending.clear()
-        if self._unshown:
-            passed = self._unshown[-1]
-            self._unshown.clear()
-            shown = show(self._root, self._book.ledger(), passed, passed.started_at)
-            if shown.problems:
-                raise AwfError("; ".join(shown.problems))
+        if not self._stale:
+            return
+        passes, self._passes, self._stale = self._passes, [], False
+        problems, self._problems = self._problems, []
+        ledger = self._book.ledger()
+        problems += [text for one in passes for text in record_pass(self._root, ledger, one).problems]
+        if last := self._last or next(reversed(ledger.passes.values()), None):
+            problems += show(self._root, ledger, last, last.started_at).problems
+        if problems:
+            raise AwfError("; ".join(dict.fromkeys(problems)))
+
+    def forget(self) -> None:
+        """Take back what the last stage handed out, since it will not be committed."""
+        del self._pending[self._handed :]
 
     def items(self, context: Context, room: int) -> str:
         """Every open finding of the ledger for an agent, in at most so many characters, when reports refer to them."""
-        wanted = {id for report in context.list_at(Key.FINDINGS) for id in _ids(report)}
-        ledger = self._ahead()
-        return listing([finding for finding in ledger if finding.id in wanted and _outstanding(finding)], room)
+        wanted = set(finding_ids(context))
+        return listing([finding for finding in self._ahead() if finding.id in wanted and _outstanding(finding)], room)
 
     def _judged(self, job: Job, returned: Return) -> Judged:
-        if returned.status is Returned.MALFORMED:
-            return Judged(problem=returned.problem or "it is not what it should be")
-        self._returned[job.stage.id, job.visit] = returned
-        taken = self._taken(returned, job.stage, job.visit, job.state, 0.0)
-        counting = [
-            draft
-            for index, draft in enumerate(taken.drafts)
-            if index not in taken.outcome.suppressed and not draft.pre_existing
-        ]
-        return Judged(stage_status(counting), _reason(counting))
+        if problem := returns.unreadable(returned):
+            return Judged(problem=problem)
+        self._held[job.stage.id, job.visit, job.attempt] = returned
+        return returns.judged(self._taken(returned, job.stage, job.visit, job.state, self._now()))
+
+    def _returned(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> Return | None:
+        """What the last attempt returned; an earlier process may have run it."""
+        mine = [key for key in self._held if key[:2] == (stage.id, visit)]
+        held = {key[2]: self._held.pop(key) for key in mine}
+        found = held.get(state.progress.attempt(stage.id))
+        return found or returns.read_again(stage, outcome, _directory(state), self._store)
 
     def _taken(self, returned: Return, stage: BaseStage, visit: int, state: State, at: float) -> Taken:
         root = _directory(state)
@@ -154,15 +163,27 @@ class Desk:
             ahead.apply(event)
         return ahead
 
+    def _enter(self, events: Iterable[AnyEvent]) -> list[Line]:
+        """Lines for the ledger, which count from now on."""
+        added = list(events)
+        lines = [Line(encode(event)) for event in added]
+        self._pending += added
+        self._stale = self._stale or bool(added)
+        return lines
+
     def _edits(self, stage: BaseStage, at: float) -> tuple[AnyEvent, ...]:
         """What an agent or a tool changed in the files that show findings."""
-        if not isinstance(stage, LlmStage | ToolStage):
-            return ()
+        return self._taken_back(at) if isinstance(stage, LlmStage | ToolStage) else ()
+
+    def _taken_back(self, at: float) -> tuple[AnyEvent, ...]:
         if not any((self._root / name).is_dir() for name in VIEWS):
             return ()
-        return take_back(self._root, self._ahead(), _iso(at)).events
+        edits = take_back(self._root, self._ahead(), _iso(at))
+        self._problems += edits.problems
+        self._stale = self._stale or bool(edits.problems)
+        return edits.events
 
-    def _claims(self, stage: BaseStage, visit: int, outcome: Outcome, state: State, at: float) -> Iterator[AnyEvent]:
+    def _answers(self, stage: BaseStage, visit: int, outcome: Outcome, state: State, at: float) -> Iterator[AnyEvent]:
         """What a stage says of findings by their numbers."""
         if not isinstance(stage, LlmStage) or outcome.failure is not None:
             return
@@ -175,32 +196,31 @@ class Desk:
     def _reports(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, at: float, taken: Taken | None
     ) -> Iterator[Operation]:
+        """Reports, with the findings that are listed one by one; those that are dismissed are not."""
+        found = [taken.outcome.ids[index] for index in returns.shown(taken)] if taken else []
+        ids = [id for id in dict.fromkeys(found) if id]
         for operation in accumulate.after_stage(stage, visit, outcome, context, at):
-            if taken is not None and isinstance(operation, Append):
-                value = {**operation.value, "findingIds": list(taken.passed.finding_ids)}
-                yield replace(operation, value=value)
+            if ids and isinstance(operation, Append):
+                yield replace(operation, value={**operation.value, "findingIds": ids})
             else:
                 yield operation
 
-    def _verdict(self, passed: Pass, context: Context) -> Iterator[Operation]:
+    def _verdict(self, taken: Taken) -> Iterator[Operation]:
+        self._last = taken.passed
+        self._passes.append(taken.passed)
         ledger = self._ahead()
-        said = standing(ledger, passed)
-        yield Set(Key.VERDICT, str(said.after_verification))
-        if why := stalled(ledger, passed.run):
-            yield Set(Key.STALLED, why)
-        elif Key.STALLED in context:
-            yield Delete(Key.STALLED)
-        if said.abort:
-            yield Set(Key.HOLD, "a finding endangers the whole system: a person has to look before anything is fixed")
+        yield Set(Key.VERDICT, str(standing(ledger, taken.passed).gating))
+        seen = set(taken.passed.finding_ids)
+        found = [finding for finding in ledger if finding.id in seen and _outstanding(finding)]
+        if file_verdict([finding for finding in found if not finding.pre_existing]) is Verdict.ABORT:
+            yield Set(Key.HOLD, HELD)
 
 
-def _decoder(wanted: FindingsFormat) -> Callable[..., Return]:
-    return FORMATS[str(wanted)]
-
-
-def _lost(outcome: Outcome) -> bool:
-    """Whether a later attempt of the same visit ended without an answer."""
-    return outcome.status is Status.RETRY
+def _doubt(stage: BaseStage, outcome: Outcome, context: Context) -> Iterator[Operation]:
+    """A verdict that was good is none any more when somebody who was asked has said nothing."""
+    silent = outcome.failure is not None and outcome.failure.kind in _SILENT
+    if silent and accumulate.reports(stage) and context.get(Key.VERDICT) in (Verdict.PASS, Verdict.WARN):
+        yield Delete(Key.VERDICT)
 
 
 def _directory(state: State) -> Path:
@@ -211,19 +231,5 @@ def _iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _ids(report: object) -> list[str]:
-    ids = report.get("findingIds") if isinstance(report, dict) else None
-    return [id for id in ids if isinstance(id, str)] if isinstance(ids, list) else []
-
-
 def _outstanding(finding: Finding) -> bool:
     return finding.state.active or finding.state is FindingState.FIX_CLAIMED
-
-
-def _reason(counting: list[Finding]) -> str:
-    if not counting:
-        return ""
-    must = sum(finding.gate.value is Gate.MUST for finding in counting)
-    first = counting[0]
-    where = f" ({first.place.path}:{first.place.start})" if first.place and first.place.start else ""
-    return f"{must} to be fixed, {len(counting) - must} suggested; first: {first.title}{where}"

@@ -32,6 +32,7 @@ class Ledger:
         self.findings: dict[FindingId, Finding] = {}
         self.passes: dict[PassId, Pass] = {}
         self.names: dict[str, FindingId] = {}  # signatures and aliases
+        self.settled: dict[FindingId, None] = {}  # no longer active by what was said since the last pass, in order
         for event in events:
             self.apply(event)
 
@@ -43,6 +44,7 @@ class Ledger:
         """A ledger that goes its own way from here."""
         other = Ledger()
         other.findings, other.passes, other.names = dict(self.findings), dict(self.passes), dict(self.names)
+        other.settled = dict(self.settled)
         return other
 
     def find(self, name: str) -> Finding | None:
@@ -60,20 +62,32 @@ class Ledger:
         match event:
             case Assessed():
                 self.passes[event.assessment.id] = event.assessment
+                self.settled.clear()
             case Raised():
                 self._raise(event)
+            case Turned():
+                self._turn(event)
             case _:
                 self._put(_after(self._known(event.id), event))
 
     def _raise(self, event: Raised) -> None:
         finding = event.finding
         if finding.id in self.findings:  # two processes raised it at once
-            known = self.findings[finding.id]
-            self._put(known.model_copy(update={"votes": known.votes + finding.votes, "updated_at": event.at}))
+            known = _told(self.findings[finding.id], event.at, "seen", note="raised twice", pass_id=finding.pass_id)
+            self._put(known.model_copy(update={"votes": known.votes + finding.votes}))
             return
         change = Change(at=event.at, what="raised", state=finding.state, pass_id=finding.pass_id)
         update = {"number": len(self.findings) + 1, "history": (*finding.history, change)}
         self._put(finding.model_copy(update=update))
+
+    def _turn(self, event: Turned) -> None:
+        known = self._known(event.id)
+        said_in_pass = event.pass_id != "" and event.pass_id == next(reversed(self.passes), None)
+        if event.state.active:
+            self.settled.pop(event.id, None)
+        elif known.state.active and not said_in_pass:
+            self.settled[event.id] = None
+        self._put(_after(known, event))
 
     def _put(self, finding: Finding) -> None:
         self.findings[finding.id] = finding
@@ -144,8 +158,9 @@ def _seen(finding: Finding, event: Seen) -> Finding:
 
 def _edited(finding: Finding, event: Edited) -> Finding:
     told = _told(finding, event.at, "edited", by=event.by, note=event.note or ", ".join(sorted(event.changes)))
-    edited = sorted({*finding.ext.get(EDITED, ()), *event.changes})
-    return _with(told, {**event.changes, "ext": {**finding.ext, EDITED: edited}})
+    edited = sorted({*finding.ext.get(EDITED, ()), *event.changes} - {"ext"})
+    ext = {**finding.ext, **event.changes.get("ext", {}), **({EDITED: edited} if edited else {})}
+    return _with(told, {**event.changes, "ext": ext})
 
 
 def _with(finding: Finding, changes: dict[str, Any]) -> Finding:

@@ -3,67 +3,70 @@
 What stands in a finding is quoted: it can forge neither a heading nor an instruction. Same findings, same text.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from pipeline.findings.answers import HOW
 from pipeline.findings.model import Attempt, Finding, Gate
 
 HEADING = "## Findings by file"
-_TITLE = 160
+_TITLES = (160, 120, 80, 60, 40)  # characters of a title, as there is room
 _FIX = 600
 _IMPACT = 400
 _QUOTE = 240
 _TRIED = 200
-_SHORTEST_TITLE = 40
+_PATH = 120
+_MARKER = re.compile(r"\[(?=\s*\w+(?:\s+#?\w+)?\s*:)")  # how an answer or a status begins
 
 
 def listing(findings: Sequence[Finding], room: int) -> str:
     """The section; nothing when there are no findings."""
     if not findings:
         return ""
-    ordered = sorted(findings, key=_weight)
-    base = {finding.number: _line(finding, _title_room(findings, room)) for finding in findings}
-    spare = room - len(HEADING) - len(HOW) - 200 - sum(len(line) + 1 for line in base.values())
-    spare -= sum(len(path) + 6 for path in {_path(finding) for finding in findings})
-    more: dict[int, list[str]] = {finding.number: [] for finding in findings}
+    lines, spare = _lines(findings, room)
     condensed = 0
     for tier in _TIERS:
-        for finding in ordered:
+        for finding in sorted(findings, key=_weight):
             text = tier(finding)
-            if not text:
-                continue
             if len(text) + 1 > spare:
-                condensed += 1
-                continue
-            spare -= len(text) + 1
-            more[finding.number].append(text)
-    return _composed(findings, base, more, condensed)
+                condensed += bool(text)
+            elif text:
+                spare -= len(text) + 1
+                lines[finding.number].append(text)
+    return _composed(findings, lines, condensed)
 
 
-def _composed(findings: Iterable[Finding], base: dict[int, str], more: dict[int, list[str]], condensed: int) -> str:
+def _lines(findings: Sequence[Finding], room: int) -> tuple[dict[int, list[str]], int]:
+    """A line for each finding, with as much of its title as there is room for, and what room is left then."""
+    lines: dict[int, list[str]] = {}
+    spare = 0
+    for title in _TITLES:
+        lines = {finding.number: [_line(finding, title)] for finding in findings}
+        spare = room - len(_composed(findings, lines, len(_TIERS) * len(findings)))
+        if spare >= 0:
+            break
+    return lines, spare
+
+
+def _composed(findings: Iterable[Finding], lines: Mapping[int, Sequence[str]], condensed: int) -> str:
     parts = [HEADING, "", HOW, ""]
     by_file = sorted(findings, key=lambda finding: (_path(finding), _weight(finding)))
     for path, group in groupby(by_file, key=_path):
         parts.append(f"### {path or 'no file'}")
         for finding in group:
-            parts += [base[finding.number], *more[finding.number]]
+            parts += lines[finding.number]
         parts.append("")
     if condensed:
         parts.append(f"{condensed} details left out for want of room: awf findings show NUMBER has everything.")
     return "\n".join(parts).rstrip()
 
 
-def _title_room(findings: Sequence[Finding], room: int) -> int:
-    """How much of a title goes into a line when every finding has to have one."""
-    return max(_SHORTEST_TITLE, min(_TITLE, room // (2 * len(findings)) - 60))
-
-
 def _line(finding: Finding, title: int) -> str:
     lines = f":{finding.place.start}" if finding.place and finding.place.start else ""
     tried = f", tried {len(finding.attempts)} times" if finding.attempts else ""
     marks = f"{finding.gate.value}, {finding.severity}, {finding.state}{tried}"
-    return f"- #{finding.number} ({marks}) {_flat(_path(finding), 120)}{lines}: {_flat(finding.title, title)}"
+    return f"- #{finding.number} ({marks}) {_path(finding)}{lines}: {_flat(finding.title, title)}"
 
 
 def _fix(finding: Finding) -> str:
@@ -95,10 +98,11 @@ def _weight(finding: Finding) -> tuple[bool, int, int, int]:
 
 
 def _path(finding: Finding) -> str:
-    return _flat(finding.place.path, 200) if finding.place else ""
+    return _flat(finding.place.path, _PATH) if finding.place else ""
 
 
 def _flat(text: str | None, most: int) -> str:
-    """A text from outside on one line, so that it can begin neither a heading nor a list."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text or "").split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    """A text from outside on one line, so that it can begin neither a heading nor a list, and without markers."""
+    kept = (text or "")[: 4 * most]
+    line = _MARKER.sub("(", " ".join("".join(c if c.isprintable() else " " for c in kept).split()))
+    return line if len(line) <= most and kept == (text or "") else f"{line[: most - 1]}…"

@@ -4,7 +4,8 @@ The ledger and all that belongs to it is loaded when there is something for it: 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,11 +32,21 @@ _ANSWER = re.compile(r"\[\s*FINDING\s", re.IGNORECASE)
 class ReviewFindings:
     """The findings of one run."""
 
-    def __init__(self, journal: Journal, root: Path, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        root: Path,
+        environ: Mapping[str, str],
+        store: Path | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._journal = journal
         self._root = root  # where the run works
         self._environ = environ
+        self._store = store  # where the logs of its stages are
+        self._now = now
         self._busy = False  # whether the desk is in use
+        self._trouble: Exception | None = None  # with the ledger, to be told once the stage is committed
 
     @cached_property
     def _desk(self) -> "Desk":
@@ -43,7 +54,7 @@ class ReviewFindings:
         from pipeline.findings.desk import Desk  # noqa: PLC0415 - as above
 
         self._busy = True
-        return Desk(Book(self._journal), self._root, self._environ)
+        return Desk(Book(self._journal), self._root, self._environ, self._now, self._store)
 
     def read_answer(self, job: Job, answer: str) -> Judged | None:
         """What a review's answer comes to by the findings in it; None when it has none that code can read."""
@@ -55,17 +66,20 @@ class ReviewFindings:
 
     def items(self, context: Context, room: int) -> str:
         """The findings that reports refer to, one by one, in at most so many characters if that can be."""
-        return self._desk.items(context, room) if Key.VERDICT in context else ""
+        return self._desk.items(context, room) if any(finding_ids(context)) else ""
 
     @hookimpl
     def after_stage(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
     ) -> Iterator[Operation | Line]:
-        """Reports for the context, and events for the ledger where there are any."""
+        """Reports for the context, and events for the ledger where there are any. Its trouble costs no report."""
         if self._busy or _concerns(stage, outcome, state):
-            yield from self._desk.after_stage(stage, visit, outcome, context, state, at)
-        else:
-            yield from accumulate.after_stage(stage, visit, outcome, context, at)
+            try:
+                return iter(list(self._desk.after_stage(stage, visit, outcome, context, state, at)))
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is told in `on_event`
+                self._desk.forget()
+                self._trouble = error
+        return accumulate.after_stage(stage, visit, outcome, context, at)
 
     @hookimpl
     def on_event(self, event: Event) -> None:
@@ -73,7 +87,17 @@ class ReviewFindings:
         if event.event is EventKind.RUN_RESUMED and next(self._journal.ledger(), None):
             self._desk.resumed(event.run_id)
         elif event.event is EventKind.CHECKPOINT_SAVED and self._busy:
+            trouble, self._trouble = self._trouble, None
             self._desk.committed()
+            if trouble is not None:
+                raise trouble
+
+
+def finding_ids(context: Context) -> Iterator[str]:
+    """The findings of the ledger that reports refer to."""
+    for report in context.list_at(Key.FINDINGS):
+        ids = report.get("findingIds") if isinstance(report, dict) else None
+        yield from (id for id in ids if isinstance(id, str)) if isinstance(ids, list) else ()
 
 
 def _concerns(stage: BaseStage, outcome: Outcome, state: State) -> bool:

@@ -1,19 +1,22 @@
 """The ledger shown in files that people and agents read and edit, and what they edited taken back."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pipeline.findings.codecs import verdict
-from pipeline.findings.codecs.lens import Edits
+from pipeline.findings.codecs.lens import Edits, sealed
 from pipeline.findings.codecs.record import pass_record
+from pipeline.findings.codecs.verdict_view import SEALED_TOP
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor, Finding
 from pipeline.findings.passes import Pass
 from pipeline.findings.taking import review_id
 from pipeline.findings.verdicts import Verdicts, verdicts
 from pipeline.findings.views.verdict_file import VerdictFile
-from pipeline.findings.views.workspace import Workspace
+from pipeline.findings.views.workspace import DIRECTORY, Workspace
 from pipeline.findings.views.written import Written
 
 
@@ -41,15 +44,31 @@ def take_back(root: Path, ledger: Ledger, at: str, by: str = Actor.ORCHESTRATOR)
 
 def show(root: Path, ledger: Ledger, passed: Pass, at: str) -> Shown:
     """Write the files of a pass. They can be written again at any time, and come out the same."""
-    said = standing(ledger, passed)
-    workspace = Workspace(root)
     done = [
-        _verdict_file(root, ledger, passed, said, at),
-        workspace.write_pass(pass_record(passed, _of(passed, ledger), said.shipping)),
-        workspace.write_findings(ledger.findings.values(), at=at),
+        record_pass(root, ledger, passed),
+        _verdict_file(root, ledger, passed, standing(ledger, passed), at),
+        Workspace(root).write_findings(ledger.findings.values(), at=at),
     ]
     problems = tuple(problem for written in done for problem in written.problems)
     return Shown(problems, next((written.suggestion for written in done if written.suggestion), ""))
+
+
+def record_pass(root: Path, ledger: Ledger, passed: Pass) -> Written:
+    """Write the record of a pass, unless it is there: what became of its findings since does not change it."""
+    if _is_recorded(root / DIRECTORY / "reviews" / f"{passed.id}.json", passed):
+        return Written()
+    record = pass_record(passed, _of(passed, ledger), standing(ledger, passed).shipping)
+    return Workspace(root).write_pass(record)
+
+
+def _is_recorded(path: Path, passed: Pass) -> bool:
+    """Whether the record of a pass is this one's: another store's may have the same id."""
+    try:
+        record = json.loads(path.read_bytes()) if path.is_file() else None
+    except ValueError:  # it is somebody else's, whatever it is
+        return False
+    told = {"id": passed.id, "started_at": passed.started_at, "finding_ids": list(passed.finding_ids)}
+    return isinstance(record, dict) and told.items() <= {name: record.get(name) for name in told}.items()
 
 
 def _of(passed: Pass, ledger: Ledger) -> Sequence[Finding]:
@@ -59,20 +78,22 @@ def _of(passed: Pass, ledger: Ledger) -> Sequence[Finding]:
 
 def _verdict_file(root: Path, ledger: Ledger, passed: Pass, said: Verdicts, at: str) -> Written:
     file = VerdictFile(root)
-    before = file.sound() if passed.mode == "verify" else None
+    latest = file.sound() if passed.mode == "verify" else None
+    before = latest if isinstance(latest, dict) else None
     document = verdict.get(
-        _shown(ledger),
-        review_id=before["reviewId"] if isinstance(before, dict) else review_id(passed),
+        (finding for finding in ledger if not finding.pre_existing),
+        review_id=before["reviewId"] if before else review_id(passed),
         timestamp=at,
         scope=passed.scope,
         target=passed.target,
-        mode=passed.mode,
+        mode="verify",
         report_path="",
-        verdicts=said,
-        before=before if isinstance(before, dict) else None,
+        verdicts=replace(said, verdict=said.stated),
+        before=before or _since(ledger),
     )
-    return file.write(document)
+    return file.write(sealed({**document, "mode": passed.mode}, SEALED_TOP))
 
 
-def _shown(ledger: Ledger) -> Iterable[Finding]:
-    return (finding for finding in ledger if not finding.pre_existing)
+def _since(ledger: Ledger) -> Mapping[str, Any]:
+    """What a file has beside the findings that count: those that were open in it and are said to be settled since."""
+    return {"findings": [{"x_finding": str(id), "status": "open"} for id in ledger.settled]}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pipeline.engine.outcome import Status
-from pipeline.findings.model import AutofixClass, Finding, Gate, Severity, State
+from pipeline.findings.model import AutofixClass, Category, Finding, Gate, Severity, State
 from pipeline.findings.passes import Coverage, ReviewerVerdict
 
 BLOCK = "BLOCK"
@@ -49,6 +49,19 @@ class Verdicts:
     summary: dict[str, int]  # what counts, by severity as the verdict file calls it
 
     @property
+    def stated(self) -> Verdict:
+        """The verdict for a file: where somebody did not answer, it is never a clean one."""
+        return self._never_clean(self.verdict)
+
+    @property
+    def gating(self) -> Verdict:
+        """The verdict for a condition: a claimed fix counts as none, and a pass with gaps is never clean."""
+        return self._never_clean(self.after_verification)
+
+    def _never_clean(self, verdict: Verdict) -> Verdict:
+        return Verdict.WARN if verdict is Verdict.PASS and not self.complete else verdict
+
+    @property
     def abort(self) -> bool:
         """Whether a person has to look before anything is fixed."""
         return Verdict.ABORT in (self.verdict, self.after_verification)
@@ -65,13 +78,15 @@ def verdicts(
     own = [finding for finding in findings if not finding.pre_existing]
     active = [finding for finding in own if finding.state.active]
     unproven = [finding for finding in own if finding.state.active or finding.state is State.FIX_CLAIMED]
+    complete = coverage is None or coverage.complete
+    ships = shipping(unproven, said)
     return Verdicts(
         verdict=file_verdict(active),
         after_verification=file_verdict(unproven),
-        shipping=shipping(unproven, said),
-        readiness=readiness(unproven, fixes_applied=fixes_applied),
-        status=stage_status(unproven),
-        complete=coverage is None or coverage.complete,
+        shipping=ships if complete or ships is not Shipping.SHIP else Shipping.BLOCK_ON_REJECTION,
+        readiness=readiness(unproven, fixes_applied=fixes_applied) if complete else Readiness.NOT_READY,
+        status=stage_status(unproven) if complete else Status.FAIL,
+        complete=complete,
         summary=summary(active),
     )
 
@@ -96,10 +111,11 @@ def shipping(active: Iterable[Finding], said: Iterable[ReviewerVerdict] = ()) ->
 
 
 def readiness(active: Sequence[Finding], *, fixes_applied: bool) -> Readiness:
-    """A critical one is in the way; anything that can be acted on, or was, needs a look."""
-    if any(finding.severity is Severity.CRITICAL for finding in active):
+    """A critical one, or a requirement that is not met, is in the way; what can be acted on, or was, needs a look."""
+    actionable = [finding for finding in active if finding.autofix_class is not AutofixClass.ADVISORY]
+    unmet = any(finding.category is Category.REQUIREMENT for finding in actionable)
+    if unmet or any(finding.severity is Severity.CRITICAL for finding in active):
         return Readiness.NOT_READY
-    actionable = any(finding.autofix_class is not AutofixClass.ADVISORY for finding in active)
     return Readiness.WITH_FIXES if actionable or fixes_applied else Readiness.READY
 
 

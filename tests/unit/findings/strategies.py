@@ -14,7 +14,6 @@ from pipeline.findings.model import (
     Decision,
     Evidence,
     Finding,
-    FindingId,
     Gate,
     GateDecision,
     Lens,
@@ -202,7 +201,7 @@ def findings(states: st.SearchStrategy[State] | None = None) -> st.SearchStrateg
     return _built(st.sampled_from(State) if states is None else states)
 
 
-def ledgers(most: int = 5) -> st.SearchStrategy[list[Finding]]:
+def ledgers(most: int = 3) -> st.SearchStrategy[list[Finding]]:
     """Some findings, each with an id and a number of its own."""
 
     def numbered(found: list[Finding]) -> list[Finding]:
@@ -211,6 +210,19 @@ def ledgers(most: int = 5) -> st.SearchStrategy[list[Finding]]:
     return st.lists(findings(), max_size=most, unique_by=lambda finding: finding.id).map(numbered)
 
 
-def known_as(finding: Finding, name: str) -> Finding:
-    """The same finding under another id."""
-    return finding.model_copy(update={"id": FindingId(name)})
+def plain(**told: Any) -> Finding:
+    """A finding that gates, with what is given in place of what it usually says."""
+    usual: dict[str, Any] = {
+        "id": "fnd_1",
+        "signature": "sha256:1",
+        "title": "Totals are wrong",
+        "category": Category.BUG,
+        "severity": Severity.HIGH,
+        "confidence": Confidence(value=100),
+        "gate": GateDecision(value=Gate.MUST),
+        "locations": (Location(path="src/a.py", start=3, end=5),),
+        "pass_id": "REV-1767322800-abc1234",
+        "created_at": "2026-01-02T03:04:05Z",
+        "updated_at": "2026-01-02T03:04:05Z",
+    }
+    return Finding.model_validate(usual | told)

@@ -50,9 +50,9 @@ def _of_names(names: set[str]) -> str | None:
 
 def _names(text: str) -> set[str]:
     """The names of the object, of the first of a list, of the first line; of all in sight where it cannot be read."""
-    for part in (text, text[:_LARGE].partition("\n")[0]) if len(text) <= _LARGE else ():
+    for part in (text, text.partition("\n")[0]):
         with suppress(ValueError, RecursionError):
-            return _outer(json.loads(part))
+            return _outer(json.loads(part if len(part) <= _LARGE else ""))
     return set(_NAME.findall(text[:_HEAD] + text[-_HEAD:]))
 
 

@@ -66,16 +66,14 @@ def shallow(value: Any, what: str) -> Any:
     """The value, which is to be kept as it is; refused when it nests too deep to be written again."""
     level = [value]
     for _ in range(DEEPEST):
-        level = [inner for item in level for inner in _inside(item)]
+        level = [inner for item in level for inner in _inside(item) if isinstance(inner, dict | list)]
         if not level:
             return value
     raise Refused(f"{what} is nested more than {DEEPEST} levels deep")
 
 
-def _inside(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
+def _inside(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def malformed(reviewer: str, format: str, problem: str) -> Return:

@@ -15,16 +15,17 @@ def find_return(text: str) -> str | None:
 
     A return that was cut off reaches to the end of the text. It is not repaired: what reads it will say so.
     """
-    found: str | None = None
+    found: tuple[int, int] | None = None
+    last_line = text.rstrip(_BESIDE).rfind("\n") + 1
     at = 0
     while opening := _OPENING.search(text, at):
         start = opening.start()
         value, at = _read(text, start)
         if value is not None and "reviewer" in value and "findings" in value:
-            found = text[start:at]
-        elif value is None and _meant(text, start, at):
-            found = text[start:]
-    return found
+            found = start, at
+        elif value is None and _meant(text, start, at, cut_off=at >= last_line):
+            found = start, len(text)
+    return text[slice(*found)] if found else None
 
 
 def _read(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
@@ -38,7 +39,7 @@ def _read(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
         return None, len(text) if line < 0 else line + 1
 
 
-def _meant(text: str, start: int, end: int) -> bool:
+def _meant(text: str, start: int, end: int, *, cut_off: bool) -> bool:
     """Whether what cannot be read was to be a return: it has both names, or the text ends before it can have."""
     named = [bool(name.search(text, start, end)) for name in _NAMES]
-    return all(named) or (any(named) and "\n" not in text[end:].strip(_BESIDE))
+    return all(named) or (any(named) and cut_off)

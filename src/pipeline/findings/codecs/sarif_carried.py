@@ -101,5 +101,5 @@ def restored(claim: Claim, bag: Mapping[str, Any], said: Words) -> Claim:
     if replace(said, level=wrote.level) != wrote:
         told["state"] = claim.state
     unknown = bag.get(UNKNOWN)
-    ids = {"awf/id": str(bag.get("id", "")), "awf/v1": carried.signature, **carried.fingerprints}
+    ids = {**carried.fingerprints, "awf/id": str(bag.get("id", "")), "awf/v1": carried.signature}
     return replace(claim, tool_ids=ids, ext={"sarif": unknown} if unknown else {}, **told)

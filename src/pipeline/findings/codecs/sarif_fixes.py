@@ -13,6 +13,8 @@ _REGION = ("startLine", "startColumn", "endLine", "endColumn", "charOffset", "ch
 
 def fix_text(fixes: Any) -> str | None:
     """The first fix in words: its description, or what it puts where."""
+    if not fixes:
+        return None
     fix = mapping(next(iter(sequence(fixes)), None))
     described = text(mapping(fix.get("description")).get("text")).strip()
     puts = (f"Replace with: {new}" if new else "Remove it." for new in _inserted(fix))

@@ -1,5 +1,6 @@
 """SARIF 2.1.0 in: every result of every run is a claim, or rejected with the reason."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,7 @@ VERSION = "2.1.0"
 _LEVELS = {"error": Severity.HIGH, "warning": Severity.MEDIUM, "note": Severity.LOW, "none": Severity.INFO}
 _BANDS = ((9.0, Severity.CRITICAL), (7.0, Severity.HIGH), (4.0, Severity.MEDIUM), (0.1, Severity.LOW))
 _PRECISION = {"very-high": 100, "high": 75, "medium": 50, "low": 25}
+_NUMBER = re.compile(r"\d{1,2}(?:\.\d{1,9})?", re.ASCII)
 _SILENT = ("pass", "notApplicable")
 _READ = frozenset(  # what a claim has a place for
     {
@@ -63,7 +65,7 @@ def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
 
 
 def _return(runs: list[Run], reviewer: str) -> Return:
-    names = dict.fromkeys(tools.name_of(run.tool) or FORMAT for run in runs)
+    names = dict.fromkeys(run.reviewer for run in runs)
     found = gather(
         reviewer or "+".join(names),
         FORMAT,
@@ -105,7 +107,7 @@ def _claim(run: Run, value: Any, input_id: str, reviewer: str) -> Claim:
     places = places_of(result.get("locations"), run.bases)
     claim = Claim(
         input_id=input_id,
-        reviewer=reviewer or tools.name_of(run.tool) or FORMAT,
+        reviewer=reviewer or run.reviewer,
         title=headline(message),
         severity=severity,
         confidence=_confidence(result, rule),
@@ -141,9 +143,9 @@ def _words(result: Mapping[str, Any], rule: Mapping[str, Any]) -> Words:
 def _level(result: Mapping[str, Any], rule: Mapping[str, Any]) -> str:
     usual = text(mapping(rule.get("defaultConfiguration")).get("level")) or "warning"
     level = result.get("level", usual if result.get("kind", "fail") == "fail" else "none")
-    if level not in _LEVELS:
+    if not isinstance(level, str) or level not in _LEVELS:
         raise Refused(f"its level is {level!r}, and error, warning, note or none was expected")
-    return str(level)
+    return level
 
 
 def _severity(result: Mapping[str, Any], rule: Mapping[str, Any]) -> Severity:
@@ -153,10 +155,9 @@ def _severity(result: Mapping[str, Any], rule: Mapping[str, Any]) -> Severity:
     number = next((bag["security-severity"] for bag in bags if "security-severity" in bag), None)
     if number is None:
         return level
-    try:
-        return next((severity for least, severity in _BANDS if float(number) >= least), Severity.INFO)
-    except (TypeError, ValueError) as error:
-        raise Refused(f"its security-severity is {number!r}, and a number was expected") from error
+    if not _NUMBER.fullmatch(str(number)):
+        raise Refused(f"its security-severity is {number!r}, and a number from 0 to 10 was expected")
+    return next((severity for least, severity in _BANDS if float(number) >= least), Severity.INFO)
 
 
 def _confidence(result: Mapping[str, Any], rule: Mapping[str, Any]) -> Confidence:
@@ -174,7 +175,7 @@ def _category(run: Run, result: Mapping[str, Any], rule: Mapping[str, Any]) -> C
     tags = [tag for bag in bags for tag in sequence(bag.get("tags")) if isinstance(tag, str)]
     if any("security-severity" in bag for bag in bags):
         tags.append("security")
-    return tools.category(tools.name_of(run.tool), rule_id(result), tuple(tags))
+    return tools.category(run.reviewer, rule_id(result), tuple(tags))
 
 
 def _impact(message: str, rule: Mapping[str, Any]) -> str:
@@ -207,7 +208,7 @@ def _tool_ids(result: Mapping[str, Any]) -> dict[str, str]:
 
 def _suppression(result: Mapping[str, Any]) -> str | None:
     """The reason why a result is not to be shown. One that is under review or was refused is none."""
-    items = [mapping(item) for item in sequence(result.get("suppressions"))]
+    items = [mapping(item) for item in sequence(result.get("suppressions"))] if "suppressions" in result else []
     if not items or any(item.get("status", "accepted") != "accepted" for item in items):
         return None
     reason = next((text(item.get("justification")) for item in items if item.get("justification")), "")

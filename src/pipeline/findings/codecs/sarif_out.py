@@ -52,7 +52,7 @@ def _result(finding: Finding) -> dict[str, Any]:
         "locations": [_location(location, _quote_at(finding, location)) for location in finding.locations],
         "relatedLocations": [_related(number, item) for number, item in enumerate(finding.evidence, 1) if item.path],
         "correlationGuid": str(uuid5(_SPACE, finding.id)),
-        "partialFingerprints": {"awf/v1": finding.signature, **finding.fingerprints},
+        "partialFingerprints": {**finding.fingerprints, "awf/v1": finding.signature},
         "baselineState": _baseline(finding),
         "suppressions": _suppressions(finding),
         "fixes": concrete(_unknown(finding).get("fixes")) if finding.state.active else [],

@@ -7,6 +7,7 @@ from typing import Any
 
 from pipeline.findings.codecs.reading import Unreadable
 from pipeline.findings.codecs.sarif_places import Bases, at, mapping, sequence, text
+from pipeline.findings.codecs.tools import name_of
 
 _WORDS = ("id", "name", "shortDescription", "helpUri")
 _HOLE = re.compile(r"\{\{|\}\}|\{(\d{1,4})\}")
@@ -17,7 +18,8 @@ _LINK = re.compile(r"\[((?:[^\[\]\\]|\\.)*)\]\(\d+\)")  # a reference to a relat
 class Run:
     """What the results of a run have in common."""
 
-    tool: str
+    tool: str  # as it calls itself
+    reviewer: str  # as we call it
     rules: Mapping[str, Mapping[str, Any]]  # of the driver and its extensions, by id
     components: Sequence[Sequence[Any]]  # the same by index: the driver's, then those of each extension
     strings: Mapping[str, Any]
@@ -37,6 +39,7 @@ class Run:
         rules = {rule["id"]: rule for rule in _named(components)}
         return cls(
             tool=name,
+            reviewer=name_of(name) or "sarif",
             rules=rules,
             words={key: {word: rule[word] for word in _WORDS if word in rule} for key, rule in rules.items()},
             components=components,
@@ -62,10 +65,13 @@ class Run:
     def message(self, value: Any, rule: Mapping[str, Any]) -> str:
         """A message in full: its text, or the one its id stands for, with its arguments in their places."""
         told = mapping(value)
-        name = text(told.get("id"))
-        defined = mapping(mapping(rule.get("messageStrings")).get(name) or self.strings.get(name))
-        said = text(told.get("text")) or text(defined.get("text")) or text(told.get("markdown"))
-        return _LINK.sub(r"\1", filled(said, sequence(told.get("arguments")))).strip()
+        said = text(told.get("text")) or self._defined(text(told.get("id")), rule) or text(told.get("markdown"))
+        whole = filled(said, sequence(told.get("arguments")))
+        return (_LINK.sub(r"\1", whole) if "](" in whole else whole).strip()
+
+    def _defined(self, name: str, rule: Mapping[str, Any]) -> str:
+        found = mapping(rule.get("messageStrings")).get(name) or self.strings.get(name)
+        return text(mapping(found).get("text"))
 
 
 def filled(template: str, arguments: Sequence[Any]) -> str:

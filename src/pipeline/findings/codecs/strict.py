@@ -19,7 +19,10 @@ def loads(data: bytes) -> Any:
 
 def dumps(value: Any) -> bytes:
     """A JSON text for people and for git: one key on each line, in the order given, with a newline at the end."""
-    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    if not isinstance(value, dict) or not value:
+        return (_indented(value) + "\n").encode()
+    lines = (f"  {_flat.encode(key)}: {_field(field)}" for key, field in value.items())
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
 
 def is_int(value: Any) -> bool:
@@ -30,6 +33,17 @@ def is_int(value: Any) -> bool:
 def is_texts(value: Any) -> bool:
     """Whether a value is a list of texts."""
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _field(value: Any) -> str:
+    """A value two columns in. What is flat goes the quick way, and most fields of most files are."""
+    if isinstance(value, dict | list) and value:
+        return _indented(value).replace("\n", "\n  ")  # a text has no line ends of its own in JSON
+    return _flat.encode(value)
+
+
+def _indented(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -61,4 +75,5 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no JSON number")
 
 
+_flat = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _decoder = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_no_number)

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from sys import intern
 
 from pipeline.findings.identity.linemap import LineMap
 from pipeline.findings.identity.texts import NTH, OURS, POSITIONS, TEXT, WINDOW, symbol_of
@@ -28,7 +30,7 @@ class Anchor:
     """One finding, known or of this pass. For a known one, path and line are where git says they are now."""
 
     at: int  # its index
-    names: frozenset[str]  # that are its own wherever it stands
+    names: tuple[str, ...]  # that are its own wherever it stands
     loose: str  # a signature that holds no code: it says only that this is the n-th such finding of its file
     path: str
     line: int  # 0 for none
@@ -71,7 +73,7 @@ def _anchor(at: int, finding: Finding, path: str, line: int, *, mapped: bool = F
     told = words((finding.title, *(vote.title for vote in finding.votes[-_TITLES:])))
     return Anchor(
         at=at,
-        names=frozenset(_names(finding)),
+        names=tuple(_names(finding)),
         loose=finding.signature if is_loose(finding) else "",
         path=path,
         line=line,
@@ -81,17 +83,22 @@ def _anchor(at: int, finding: Finding, path: str, line: int, *, mapped: bool = F
         distinctive=bool(norm_quote(text)),
         once=prints.get(NTH) == "1/1",
         nth=prints.get(NTH, ""),
-        window=tuple(prints.get(WINDOW, "").split()),
+        window=tuple(map(intern, prints.get(WINDOW, "").split())),  # most lines are in several windows
         symbol=symbol_of(finding),
         category=finding.category,
         words=told,
-        claim=told - words((text,)),
+        claim=_but(told, words((text,))),
         settled=finding.state.dismissed or finding.state is State.VERIFIED_FIXED,
         active=finding.state.active,
     )
 
 
-def words(titles: Iterable[str]) -> frozenset[str]:
+def _but(told: frozenset[str], line: frozenset[str]) -> frozenset[str]:
+    return told if told.isdisjoint(line) else told - line
+
+
+@lru_cache(maxsize=1 << 14)  # titles and lines come again and again
+def words(titles: tuple[str, ...]) -> frozenset[str]:
     """What titles are about: their words without endings, and without those that say nothing."""
     every = {word for title in titles for word in norm_title(title).split()}
     return frozenset(word[:_STEM] for word in every - _EMPTY)

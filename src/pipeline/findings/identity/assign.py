@@ -11,7 +11,8 @@ from itertools import groupby
 
 from pipeline.findings.identity.anchors import Anchor
 
-NEAREST = 12  # of those that share a key, how many are compared with one: nothing here is quadratic
+NEAREST, CROWDED = 12, 4  # of those that share a key, how many are compared with one: nothing here is quadratic
+CROWD = 500  # that share a key, from which on it is fewer
 Score = tuple[float, ...]
 
 
@@ -31,8 +32,9 @@ class Shelf:
     lines: tuple[int, ...]
     drafts: tuple[Anchor, ...]
 
-    def near(self, line: int, count: int = NEAREST) -> tuple[Anchor, ...]:
+    def near(self, line: int) -> tuple[Anchor, ...]:
         """Those nearest to a line, about half of them before it."""
+        count = NEAREST if len(self.lines) < CROWD else CROWDED
         first = max(0, bisect_left(self.lines, line) - count // 2)
         return self.drafts[first : first + count]
 

@@ -154,15 +154,15 @@ def of_one_file(known: Sequence[Anchor], drafts: Sequence[Anchor]) -> Iterator[P
 
 TIERS = (
     Tier("name", Strength.EXACT, _named, by_order=True),
-    # By place, first those that say the same: the next line's finding in the same words is nearer than another's here.
+    # At each kind of place first those that say much the same; told anew, the same text is a guess and is called so.
     Tier("mapped", Strength.MAPPED, _mapped(agree)),
     Tier("unique", Strength.CONTENT, _unique(agree)),
     Tier("surrounded", Strength.CONTENT, _surrounded(agree)),
-    Tier("symbol", Strength.FUZZY, _within_symbol),
-    Tier("close", Strength.FUZZY, _close(agree)),
     Tier("mapped, told anew", Strength.FUZZY, _mapped(may_be)),
     Tier("unique, told anew", Strength.FUZZY, _unique(may_be)),
     Tier("surrounded, told anew", Strength.FUZZY, _surrounded(may_be)),
+    Tier("symbol", Strength.FUZZY, _within_symbol),
+    Tier("close", Strength.FUZZY, _close(agree)),
     Tier("close, told anew", Strength.FUZZY, _close(may_be)),
     Tier("moved", Strength.CONTENT, _in_another_file),
     Tier("loose", Strength.FUZZY, _loose, by_order=True),

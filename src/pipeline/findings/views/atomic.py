@@ -3,8 +3,10 @@
 A file is written beside its name, made durable, and only then given its name.
 """
 
+import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,10 @@ from pipeline.errors import AwfError
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _MANY = 64  # files, from which on one order to the whole disk is cheaper than one for each
+
+
+class NotAFile(Exception):
+    """A link, a directory or a device has the name of a file."""
 
 
 @contextmanager
@@ -47,7 +53,7 @@ def replace_all(files: Mapping[Path, bytes]) -> None:
     if not each:
         os.sync()
     for temporary, path in written:
-        temporary.replace(path)
+        os.replace(temporary, path)  # noqa: PTH105 - it is said to the system itself, as all that is durable here
     for directory in {path.parent for path in files}:
         _make_durable(directory)
 
@@ -70,6 +76,25 @@ def remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
+def read(path: Path) -> bytes | None:
+    """The content of a file; None when there is none. Raises NotAFile for a link and whatever else has the name."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NotAFile from error
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotAFile
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
+
+
 def inside(root: Path, path: Path) -> bool:
     """Whether a path stays in a directory when its links are followed."""
     return path.resolve().is_relative_to(root.resolve())
@@ -78,12 +103,15 @@ def inside(root: Path, path: Path) -> bool:
 def _beside(path: Path, data: bytes, *, durable: bool) -> Path:
     """Write the content under another name; one that a dead writer left there is written over."""
     temporary = path.with_name(f".{path.name}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(temporary, flags, 0o644), "wb") as file:
-        file.write(data)
-        file.flush()
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
         if durable:
-            os.fsync(file.fileno())
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
     return temporary
 
 

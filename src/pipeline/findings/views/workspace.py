@@ -5,6 +5,7 @@ A pass is written once. A finding's file that somebody changed is read before it
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pipeline.findings.codecs import record, strict
 from pipeline.findings.codecs.lens import Edits, sealed
 from pipeline.findings.codecs.reading import shallow
 from pipeline.findings.codecs.record_edits import SEALED
-from pipeline.findings.events import Raised
+from pipeline.findings.events import AnyEvent, Raised
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor, Finding, FindingId
 from pipeline.findings.views import atomic
@@ -25,6 +26,7 @@ SUGGESTION = (
     'No workspace record store — review record skipped. Run "mkdir .wystack" at the root of the repository '
     "to enable per-pass tracking."
 )
+_PART = 5_000  # findings whose files are in memory at once
 _PASS = re.compile(r"REV-(\d{1,15})-([0-9A-Za-z]{1,64})")
 
 
@@ -73,18 +75,13 @@ class Workspace:
             return Written(problems=(problem,))
         with atomic.locked(self._folder):
             (self._folder / "findings").mkdir(exist_ok=True)
-            files: dict[Path, bytes] = {}
-            events, problems = list[Any](), list[str]()
-            for finding in findings:
-                path, data = self._path(finding), render(finding)
-                edits, mine = self._look(path, data, finding, at, by)
-                events += edits.events
-                problems += edits.problems
-                if mine and not edits.events:
-                    files[path] = data
-            problems += self._hand_over(files)
-            atomic.replace_all(files)
-            return Written(tuple(files), tuple(problems), tuple(events))
+            rest = iter(findings)
+            parts = [self._write(part, at, by) for part in iter(lambda: list(islice(rest, _PART)), [])]
+        return Written(
+            tuple(path for part in parts for path in part.paths),
+            tuple(problem for part in parts for problem in part.problems),
+            tuple(event for part in parts for event in part.events),
+        )
 
     def read_edits(self, ledger: Ledger, *, at: str, by: str = Actor.ORCHESTRATOR) -> Edits:
         """What somebody changed in the files of findings. A file that the ledger does not know is taken in."""
@@ -95,6 +92,20 @@ class Workspace:
             tuple(event for edits in found for event in edits.events),
             tuple(problem for edits in found for problem in edits.problems),
         )
+
+    def _write(self, findings: Iterable[Finding], at: str, by: str) -> Written:
+        files: dict[Path, bytes] = {}
+        events, problems = list[AnyEvent](), list[str]()
+        for finding in findings:
+            path, data = self._path(finding), render(finding)
+            edits, mine = self._look(path, data, finding, at, by)
+            events += edits.events
+            problems += edits.problems
+            if mine and not edits.events:
+                files[path] = data
+        problems += self._hand_over(files)
+        atomic.replace_all(files)
+        return Written(tuple(files), tuple(problems), tuple(events))
 
     def _astray(self, name: str) -> str:
         """Why a directory of the records may not be used, if so."""
@@ -124,9 +135,10 @@ class Workspace:
 
     def _look(self, path: Path, ours: bytes, finding: Finding | None, at: str, by: str) -> tuple[Edits, bool]:
         """What somebody changed in a file, and whether it is to be written."""
-        if path.is_symlink() or (path.exists() and not path.is_file()):
+        try:
+            data = atomic.read(path)
+        except atomic.NotAFile:
             return Edits(problems=(f"{_named(path)} is a link or no file; it is not used",)), False
-        data = path.read_bytes() if path.exists() else None
         if data is None or data == ours:
             return Edits(), data is None
         read = _read(data, path)

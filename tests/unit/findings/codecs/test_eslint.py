@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ def of(*messages: object) -> bytes:
     return json.dumps([{"filePath": "/srv/shop/a.js", "messages": list(messages)}]).encode()
 
 
-def test_the_sample_has_ten_messages_in_two_files():
+def test_the_sample_has_ten_messages_in_two_files() -> None:
     """Eight lints, one that is suppressed in the source, one file that cannot be parsed."""
     found = decode(SAMPLE, root="/srv/shop")
     assert (found.reviewer, found.status, len(found.claims), found.inputs) == ("eslint", Returned.RETURNED, 10, 10)
@@ -32,7 +33,7 @@ def test_the_sample_has_ten_messages_in_two_files():
     assert first.ext["eslint"]["ruleId"] == "no-var"
 
 
-def test_a_file_without_messages_is_clean_and_no_file_is_not():
+def test_a_file_without_messages_is_clean_and_no_file_is_not() -> None:
     """An empty list says that no file was looked at."""
     assert decode(of()).status is Returned.EMPTY
     for data in (b"[]", b"{}", b'[{"filePath": 1, "messages": []}]', b'[{"filePath": "a"}]', SAMPLE[:-5], b""):
@@ -53,7 +54,7 @@ def test_a_file_without_messages_is_clean_and_no_file_is_not():
         ("text", "dictionary"),
     ],
 )
-def test_one_bad_message_is_rejected_and_the_others_stay(message, reason):
+def test_one_bad_message_is_rejected_and_the_others_stay(message: Any, reason: str) -> None:
     """000-37: an item that cannot be read is dropped alone, with the reason."""
     found = decode(of({"severity": 1, "message": "good", "line": 0}, message))
     assert (found.status, [claim.title for claim in found.claims]) == (Returned.RETURNED, ["good"])
@@ -62,18 +63,18 @@ def test_one_bad_message_is_rejected_and_the_others_stay(message, reason):
     assert reason in found.rejected[0].reason
 
 
-def test_a_justification_is_the_reason_of_a_suppression():
+def test_a_justification_is_the_reason_of_a_suppression() -> None:
     """What was written beside the directive is kept."""
     message = {"severity": 1, "message": "m", "suppressions": [{"kind": "directive", "justification": "legacy"}]}
     assert decode(of(message)).claims[0].suppressed == "legacy"
 
 
-def test_names_that_nobody_knows_are_kept():
+def test_names_that_nobody_knows_are_kept() -> None:
     """What a newer ESLint says is handed on."""
     assert decode(of({"severity": 1, "message": "m", "news": {"a": [1]}})).claims[0].ext["eslint"]["news"] == {"a": [1]}
 
 
 @given(st.binary(max_size=100))
-def test_no_bytes_make_it_raise(data):
+def test_no_bytes_make_it_raise(data: bytes) -> None:
     """Whatever the bytes are, there is a return."""
     assert decode(data).format == "eslint"

@@ -27,7 +27,7 @@ def case(problem: str = "", told: str = "name='t' classname='c'") -> str:
 
 
 @pytest.mark.parametrize("name", ["pytest.xml", "pytest-xunit1.xml"])
-def test_the_failures_and_the_error_of_a_real_run_are_claims(name):
+def test_the_failures_and_the_error_of_a_real_run_are_claims(name: str) -> None:
     """Three failures and an error; what passed, was skipped or was expected to fail is none."""
     found = decode((SAMPLES / name).read_bytes())
     assert (found.reviewer, found.status, found.inputs, len(found.claims)) == ("junit", Returned.RETURNED, 4, 4)
@@ -45,7 +45,7 @@ def test_the_failures_and_the_error_of_a_real_run_are_claims(name):
     assert first.tool_ids == {"junit": "tests.test_orders::test_total_without_discount"}
 
 
-def test_a_linters_report_has_the_linters_rules_and_places():
+def test_a_linters_report_has_the_linters_rules_and_places() -> None:
     """A file of tests that are lints: the suite is the file, the test is the rule."""
     found = decode((SAMPLES / "ruff.junit.xml").read_bytes(), root="/srv/shop", reviewer="lint")
     assert (found.reviewer, len(found.claims)) == ("lint", 21)
@@ -53,10 +53,14 @@ def test_a_linters_report_has_the_linters_rules_and_places():
     assert (place.path, place.start) == ("src/odd dir/ünï code.py", 1)
     security = [claim for claim in found.claims if claim.category is Category.SECURITY]
     assert len(security) == 12
-    assert [claim.tool_ids for claim in found.claims if "F401" in claim.title] == [{}, {}, {"junit": "/srv/shop/src/orders::org.ruff.F401"}]
+    assert [claim.tool_ids for claim in found.claims if "F401" in claim.title] == [
+        {},
+        {},
+        {"junit": "/srv/shop/src/orders::org.ruff.F401"},
+    ]
 
 
-def test_clean_needs_a_test_that_ran():
+def test_clean_needs_a_test_that_ran() -> None:
     """Silence is never a pass: no test, or only skipped ones, is an answer that cannot be used."""
     assert decode((SAMPLES / "pytest-clean.xml").read_bytes()).status is Returned.EMPTY
     none = decode((SAMPLES / "pytest-none.xml").read_bytes())
@@ -66,21 +70,21 @@ def test_clean_needs_a_test_that_ran():
     assert decode(suite(case("<skipped/>"), case())).status is Returned.EMPTY
 
 
-def test_a_count_without_its_failures_is_malformed():
+def test_a_count_without_its_failures_is_malformed() -> None:
     """A suite that counts failures and shows none has lost them."""
     found = decode(suite(case(), told="failures='2' errors='1'"))
     assert (found.status, "counts 3 failures" in found.problem) == (Returned.MALFORMED, True)
 
 
 @pytest.mark.parametrize("data", [BOMB, OUTSIDE, BOMB.decode().encode("utf-16")])
-def test_declarations_are_refused_before_anything_is_made_of_them(data):
+def test_declarations_are_refused_before_anything_is_made_of_them(data: bytes) -> None:
     """A bomb of entities, and one that reads a file, in any encoding."""
     found = decode(data)
     assert (found.status, found.inputs) == (Returned.MALFORMED, 0)
     assert "declares a document type" in found.problem
 
 
-def test_a_page_quoted_in_a_failure_is_only_text():
+def test_a_page_quoted_in_a_failure_is_only_text() -> None:
     """`<!DOCTYPE` in a quotation declares nothing."""
     found = decode(suite(case("<failure message='m'><![CDATA[<!DOCTYPE html><!ENTITY x 'y'>]]></failure>")))
     assert found.claims[0].evidence[0].raw == "<!DOCTYPE html><!ENTITY x 'y'>"
@@ -88,18 +92,34 @@ def test_a_page_quoted_in_a_failure_is_only_text():
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"<testsuites>", b"<html/>", b"not xml", (SAMPLES / "pytest.xml").read_bytes()[:-30], b"\xff\xfe\x00"]
-    + [b"<testsuites>" + b"<a>" * 5000, b"<?xml version='1.0' encoding='none-such'?><testsuite/>"],
+    [
+        b"",
+        b"<testsuites>",
+        b"<html/>",
+        b"not xml",
+        (SAMPLES / "pytest.xml").read_bytes()[:-30],
+        b"\xff\xfe\x00",
+        b"<testsuites>" + b"<a>" * 5000,
+        b"<?xml version='1.0' encoding='none-such'?><testsuite/>",
+    ],
 )
-def test_what_cannot_be_read_to_its_end_is_malformed(data):
+def test_what_cannot_be_read_to_its_end_is_malformed(data: bytes) -> None:
     """A report that was cut off is never read as fewer failures."""
     found = decode(data)
     assert (found.status, found.inputs, bool(found.problem)) == (Returned.MALFORMED, 0, True)
 
 
-def test_nested_suites_and_several_problems_of_a_test():
+def test_a_report_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a limit, and the message says which."""
+    monkeypatch.setattr("pipeline.findings.codecs.junit_xml.LARGEST", 10)
+    found = decode(suite(case()))
+    assert (found.status, "at most 10 " in found.problem) == (Returned.MALFORMED, True)
+
+
+def test_nested_suites_and_several_problems_of_a_test() -> None:
     """Each failure is its own item, at any depth; one beside the tests belongs to its suite."""
-    inner = f"<testsuite name='in'>{case('<failure message=%r/><error type=%r/>' % ('a', 'b'))}</testsuite>"
+    both = case("<failure message='a'/><error type='b'/>")
+    inner = f"<testsuite name='in'>{both}</testsuite>"
     found = decode(suite(inner, "<error message='no setup'/>"))
     assert [claim.title for claim in found.claims] == ["t: a", "t: b", "s: no setup"]
     assert [claim.input_id for claim in found.claims] == ["junit#1", "junit#2", "junit#3"]
@@ -115,26 +135,26 @@ def test_nested_suites_and_several_problems_of_a_test():
         ("at 10:30: nothing", []),
     ],
 )
-def test_places_come_from_tracebacks_of_several_languages(text, places):
+def test_places_come_from_tracebacks_of_several_languages(text: str, places: list[tuple[str, int]]) -> None:
     """Only what lies in the repository, innermost first."""
     found = decode(suite(case(f"<failure message='m'><![CDATA[{text}]]></failure>")), root="/srv/shop")
     assert [(place.path, place.start) for place in found.claims[0].locations] == places
 
 
-def test_the_attributes_tell_the_place_where_no_traceback_does():
+def test_the_attributes_tell_the_place_where_no_traceback_does() -> None:
     """`file` and `line` of the test."""
     told = "name='t' file='/srv/shop/tests/t.py' line='5'"
     found = decode(suite(case("<failure message='m'/>", told)), root="/srv/shop")
     assert [(place.path, place.start) for place in found.claims[0].locations] == [("tests/t.py", 5)]
 
 
-def test_a_failure_that_says_nothing_is_rejected():
+def test_a_failure_that_says_nothing_is_rejected() -> None:
     """There is nothing to call it by."""
     found = decode(suite(case("<failure/>", "time='1'")))
     assert (found.status, len(found.claims), found.rejected[0].input_id) == (Returned.RETURNED, 0, "junit#1")
 
 
 @given(st.binary(max_size=100) | st.text(max_size=80).map(lambda text: f"<testsuite>{text}</testsuite>".encode()))
-def test_no_bytes_make_it_raise(data):
+def test_no_bytes_make_it_raise(data: bytes) -> None:
     """Whatever the bytes are, there is a return."""
     assert decode(data).format == "junit"

@@ -16,7 +16,7 @@ TEXT = (SAMPLES / "mypy.txt").read_bytes()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_three_shapes_say_the_same(name):
+def test_the_three_shapes_say_the_same(name: str) -> None:
     """Six errors, their notes with them, whichever way mypy was asked to write."""
     found = decode((SAMPLES / name).read_bytes())
     assert (found.reviewer, found.status, found.inputs, len(found.claims)) == ("mypy", Returned.RETURNED, 6, 6)
@@ -30,14 +30,14 @@ def test_the_three_shapes_say_the_same(name):
     assert [claim.input_id for claim in found.claims] == [f"mypy#{number}" for number in range(1, 7)]
 
 
-def test_the_pretty_shape_gives_the_line_of_code():
+def test_the_pretty_shape_gives_the_line_of_code() -> None:
     """The source that mypy shows is evidence."""
     found = decode((SAMPLES / "mypy-pretty.txt").read_bytes())
     assert found.claims[0].evidence[0].quote == "return l + 1"
     assert (found.claims[4].locations[0].start, found.claims[4].locations[0].end) == (13, 15)
 
 
-def test_success_is_clean_and_silence_is_not():
+def test_success_is_clean_and_silence_is_not() -> None:
     """Only mypy's own word makes a run clean."""
     assert decode(b"Success: no issues found in 3 source files\n").status is Returned.EMPTY
     for data in (b"", b"\n \n"):
@@ -47,7 +47,7 @@ def test_success_is_clean_and_silence_is_not():
 
 
 @pytest.mark.parametrize("keep", [1, 2, 5])
-def test_fewer_errors_than_counted_is_malformed(keep):
+def test_fewer_errors_than_counted_is_malformed(keep: int) -> None:
     """An output that lost lines is refused as a whole, not read as fewer errors."""
     lines = TEXT.split(b"\n")
     found = decode(b"\n".join([*lines[:keep], lines[-2], b""]))
@@ -55,14 +55,14 @@ def test_fewer_errors_than_counted_is_malformed(keep):
     assert "counts 6 errors" in found.problem
 
 
-def test_a_cut_in_the_middle_of_a_line_is_malformed():
+def test_a_cut_in_the_middle_of_a_line_is_malformed() -> None:
     """The last line must end, in JSON too."""
     assert decode(TEXT[:200]).status is Returned.MALFORMED
     found = decode((SAMPLES / "mypy.jsonl").read_bytes()[:-20])
     assert (found.status, "line 6" in found.problem) == (Returned.MALFORMED, True)
 
 
-def test_a_line_that_is_not_mypys_is_rejected_with_its_text():
+def test_a_line_that_is_not_mypys_is_rejected_with_its_text() -> None:
     """Nothing in the output goes without a fate."""
     found = decode(b"warning: something\nsrc/a.py:3: error: Bad  [misc]\n")
     assert [(item.input_id, item.title) for item in found.rejected] == [("mypy#1", "warning: something")]
@@ -71,14 +71,14 @@ def test_a_line_that_is_not_mypys_is_rejected_with_its_text():
     assert (len(wrong.claims), "line" in wrong.rejected[0].reason) == (0, True)
 
 
-def test_a_note_of_its_own_is_for_information():
+def test_a_note_of_its_own_is_for_information() -> None:
     """A revealed type belongs to no error."""
     found = decode(b'a.py:1: error: Bad  [misc]\na.py:9: note: Revealed type is "int"\nb.py: error: No module\n')
     assert [claim.severity for claim in found.claims] == [Severity.HIGH, Severity.INFO, Severity.HIGH]
     assert found.claims[2].locations[0].start is None
 
 
-def test_paths_are_made_relative_to_the_root():
+def test_paths_are_made_relative_to_the_root() -> None:
     """An absolute path below the root loses the root; another is kept, for the intake to refuse."""
     found = decode(b"/srv/shop/a.py:1: error: Bad\n/etc/b.py:1: error: Bad\n", root="/srv/shop", reviewer="types")
     assert [claim.locations[0].path for claim in found.claims] == ["a.py", "/etc/b.py"]
@@ -86,6 +86,6 @@ def test_paths_are_made_relative_to_the_root():
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
-def test_no_bytes_make_it_raise(data):
+def test_no_bytes_make_it_raise(data: bytes) -> None:
     """Whatever the bytes are, there is a return."""
     assert decode(data).reviewer == "mypy"

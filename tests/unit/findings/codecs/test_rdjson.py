@@ -2,15 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.findings.strategies import ledgers
+from tests.unit.findings.strategies import ledgers, plain
 
 from pipeline.findings.claims import Returned
 from pipeline.findings.codecs.rdjson import decode, encode
-from pipeline.findings.model import Category, Severity, State
+from pipeline.findings.model import Category, Finding, Severity, State
 from pipeline.findings.scales import RDJSON_SEVERITY
 
 SAMPLE = (Path(__file__).parent / "samples" / "ruff.rdjson").read_bytes()
@@ -21,7 +22,7 @@ def of(*items: object, **told: object) -> bytes:
     return json.dumps({"diagnostics": list(items), **told}).encode()
 
 
-def test_ruffs_diagnostics_are_all_read():
+def test_ruffs_diagnostics_are_all_read() -> None:
     """21 diagnostics with their places, rules and suggestions; the severity is that of the whole."""
     found = decode(SAMPLE, root="/srv/shop")
     assert (found.reviewer, found.status, len(found.claims), found.inputs) == ("ruff", Returned.RETURNED, 21, 21)
@@ -34,8 +35,8 @@ def test_ruffs_diagnostics_are_all_read():
     assert second.ext["rdjson"]["code"]["value"] == "E401"
 
 
-def test_one_diagnostic_on_each_line_is_the_same():
-    """rdjsonl and rdjson hold the same diagnostics, one line or many."""
+def test_one_diagnostic_on_each_line_is_the_same() -> None:
+    """Both shapes, rdjsonl and rdjson, hold the same diagnostics, one line or many."""
     items = json.loads(SAMPLE)["diagnostics"]
     lines = "".join(json.dumps(item) + "\n" for item in items).encode()
     assert [claim.title for claim in decode(lines).claims] == [claim.title for claim in decode(SAMPLE).claims]
@@ -44,21 +45,28 @@ def test_one_diagnostic_on_each_line_is_the_same():
 
 @pytest.mark.parametrize(
     ("value", "severity"),
-    [("ERROR", "high"), ("WARNING", "medium"), ("INFO", "low"), (1, "high"), (3, "low"), ("UNKNOWN_SEVERITY", "medium")],
+    [
+        ("ERROR", "high"),
+        ("WARNING", "medium"),
+        ("INFO", "low"),
+        (1, "high"),
+        (3, "low"),
+        ("UNKNOWN_SEVERITY", "medium"),
+    ],
 )
-def test_severities(value, severity):
+def test_severities(value: Any, severity: str) -> None:
     """A word or its number; what is not said is in the middle."""
     assert decode(of({**GOOD, "severity": value})).claims[0].severity == severity
     assert decode(of(GOOD, severity=value)).claims[0].severity == severity
 
 
-def test_an_end_before_the_first_column_is_on_the_line_above():
+def test_an_end_before_the_first_column_is_on_the_line_above() -> None:
     """A range up to the beginning of line 5 does not touch line 5."""
     place = {"path": "a.py", "range": {"start": {"line": 3, "column": 1}, "end": {"line": 5, "column": 1}}}
     assert decode(of({"message": "m", "location": place})).claims[0].locations[0].end == 4
 
 
-def test_related_places_are_evidence():
+def test_related_places_are_evidence() -> None:
     """What a diagnostic points at besides is kept with its words."""
     found = decode(of({**GOOD, "related_locations": [{"message": "declared", "location": GOOD["location"]}]}))
     assert (found.claims[0].evidence[0].raw, found.claims[0].evidence[0].start) == ("declared", 3)
@@ -77,7 +85,7 @@ def test_related_places_are_evidence():
         ({"message": "m", "deep": json.loads("[" * 90 + "]" * 90)}, "nested"),
     ],
 )
-def test_one_bad_diagnostic_is_rejected_and_the_others_stay(item, reason):
+def test_one_bad_diagnostic_is_rejected_and_the_others_stay(item: Any, reason: str) -> None:
     """000-37: an item that cannot be read is dropped alone, with the reason."""
     found = decode(of(GOOD, item))
     assert [claim.title for claim in found.claims] == ["good"]
@@ -86,22 +94,33 @@ def test_one_bad_diagnostic_is_rejected_and_the_others_stay(item, reason):
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{}", b"[]", SAMPLE[:-9], b'{"message": "a"}\n{"message": "b', b'{"diagnostics": {}}', b"\xff"]
-    + [b'{"diagnostics": [], "diagnostics": []}', b'{"diagnostics": [NaN]}', b"[" * 100_000],
+    [
+        b"",
+        b"{}",
+        b"[]",
+        SAMPLE[:-9],
+        b'{"message": "a"}\n{"message": "b',
+        b'{"diagnostics": {}}',
+        b"\xff",
+        b'{"diagnostics": [], "diagnostics": []}',
+        b'{"diagnostics": [NaN]}',
+        b"[" * 100_000,
+    ],
 )
-def test_what_cannot_be_read_to_its_end_is_malformed(data):
+def test_what_cannot_be_read_to_its_end_is_malformed(data: bytes) -> None:
     """A broken line, a name that stands twice, no diagnostics at all: never fewer findings."""
     found = decode(data)
     assert (found.status, found.inputs, bool(found.problem)) == (Returned.MALFORMED, 0, True)
 
 
-def test_no_diagnostics_is_clean():
+def test_no_diagnostics_is_clean() -> None:
     """The tool says so itself."""
     assert decode(of()).status is Returned.EMPTY
 
 
+@settings(max_examples=60, deadline=None)
 @given(ledgers())
-def test_what_is_written_can_be_read(found):
+def test_what_is_written_can_be_read(found: list[Finding]) -> None:
     """Every outstanding finding comes back with its title's first line, its place and its severity as rdjson has it."""
     text = encode(found)
     assert text == encode(reversed(found))
@@ -115,26 +134,22 @@ def test_what_is_written_can_be_read(found):
         assert claim.locations == ((place,) if place else ())
 
 
-def test_a_suggestion_comes_back_and_a_fix_in_words_is_part_of_the_message():
+def test_a_suggestion_comes_back_and_a_fix_in_words_is_part_of_the_message() -> None:
     """Only what can be put somewhere is a suggestion: reviewers would apply the words."""
     claim = decode(SAMPLE, root="/srv/shop").claims[1]
-    item = _finding(claim.ext)
+    item = plain(ext=dict(claim.ext))
     out = json.loads(encode([item]))["diagnostics"][0]
     assert out["suggestions"][0]["text"] == "import os\nimport sys"
     assert out["code"] == {"value": "E401"}
-    plain = json.loads(encode([_finding({"rdjson": {"suggestions": "no list"}}, fix="Think again.")]))["diagnostics"][0]
-    assert "suggestions" not in plain
-    assert plain["message"].endswith("Fix: Think again.")
-    assert plain["code"] == {"value": "bug"}
-
-
-def _finding(ext, **told):
-    from tests.unit.findings.codecs.test_github import finding  # noqa: PLC0415 - a module of tests
-
-    return finding(ext=dict(ext), **told)
+    worded = json.loads(encode([plain(ext={"rdjson": {"suggestions": "no list"}}, fix="Think again.")]))["diagnostics"][
+        0
+    ]
+    assert "suggestions" not in worded
+    assert worded["message"].endswith("Fix: Think again.")
+    assert worded["code"] == {"value": "bug"}
 
 
 @given(st.binary(max_size=100))
-def test_no_bytes_make_it_raise(data):
+def test_no_bytes_make_it_raise(data: bytes) -> None:
     """Whatever the bytes are, there is a return."""
     assert decode(data).format == "rdjson"

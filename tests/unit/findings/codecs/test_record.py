@@ -14,7 +14,7 @@ from pipeline.findings.codecs.lens import Edits, sealed
 from pipeline.findings.codecs.record_edits import SEALED
 from pipeline.findings.events import AnyEvent, Edited, Raised, Seen, Turned
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Category, Finding, Observed, State, Strength
+from pipeline.findings.model import Category, Finding, Observed, PassId, State, Strength
 from pipeline.findings.passes import Coverage, Pass, Pattern, ReviewerVerdict
 from pipeline.findings.scales import RECORD_STATUS
 from pipeline.findings.signature import norm_title
@@ -42,7 +42,14 @@ def a_finding(**fields: Any) -> Finding:
         "gate": {"value": "must"},
         "locations": [{"path": "src/auth/session.ts", "start": 84}],
         "evidence": [
-            {"path": "src/auth/session.ts", "start": 84, "end": 91, "symbol": "rotate", "quote": "save(new)", "raw": "r"},
+            {
+                "path": "src/auth/session.ts",
+                "start": 84,
+                "end": 91,
+                "symbol": "rotate",
+                "quote": "save(new)",
+                "raw": "r",
+            },
             {"raw": "nobody calls revoke"},
         ],
         "sources": ["code-reviewer", "qa"],
@@ -361,12 +368,11 @@ def test_what_was_decided_elsewhere_joins_and_the_later_decision_stands() -> Non
 def test_a_pass_that_sees_it_again_is_in_the_history() -> None:
     """000-23, 000-24, 000-44: seen again, the record names the new pass and has one more entry."""
     finding = a_finding()
-    seen = Seen(at=AT, id=finding.id, pass_id="REV-2-b", observed=Observed.UNCHANGED, strength=Strength.EXACT)
+    later = PassId("REV-2-b")
+    seen = Seen(at=AT, id=finding.id, pass_id=later, observed=Observed.UNCHANGED, strength=Strength.EXACT)
     shown = record.get(after(finding, seen))
     assert (shown["reviewId"], shown["findingId"]) == ("REV-2-b", "fnd_a1b2c3d4")
-    assert shown["triage_history"] == [
-        {"at": AT, "status": "open", "note": "unchanged, exact", "by": "orchestrator"}
-    ]
+    assert shown["triage_history"] == [{"at": AT, "status": "open", "note": "unchanged, exact", "by": "orchestrator"}]
 
 
 def test_an_actor_without_a_word_in_the_record_is_beside() -> None:

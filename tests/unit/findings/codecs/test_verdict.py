@@ -118,7 +118,7 @@ def test_what_is_left_alone_changes_nothing(found: list[Finding]) -> None:
 @given(ledgers())
 @settings(max_examples=60, deadline=None)
 def test_a_fresh_file_has_what_counts_and_it_is_open(found: list[Finding]) -> None:
-    """001-13, C-04, 001-07, 001-11, 001-17: dismissed and pre-existing ones are not in it; the rest is open, in order."""
+    """001-13, C-04, 001-07, 001-17: neither dismissed nor pre-existing ones are in it; the rest is open, in order."""
     document = shown(found)
     items = [one for first in document["findings"] for one in (first, *first.get("x_shadowed", []))]
     counting = [one for one in found if one.state.active and not one.pre_existing and one.confidence.value]
@@ -205,7 +205,9 @@ def test_a_status_that_is_none_is_refused(value: Any) -> None:
     assert (put(document, found).events, len(put(document, found).problems)) == ((), 1)
 
 
-@pytest.mark.parametrize("key", ["id", "domain", "severity", "confidence", "file", "lineRange", "title", "recommendation"])
+@pytest.mark.parametrize(
+    "key", ["id", "domain", "severity", "confidence", "file", "lineRange", "title", "recommendation"]
+)
 @pytest.mark.parametrize("change", ["edit", "remove"])
 def test_nothing_but_the_status_is_for_editing(key: str, change: str) -> None:
     """001-09: any other difference is told; the status beside it still counts."""
@@ -302,12 +304,19 @@ def test_findings_that_share_an_id_stand_behind_the_gravest() -> None:
     unsure = a_finding(id="fnd_unsure", severity="critical", confidence={"value": 50})
     document = shown([low, unsure, sure])
     (one,) = document["findings"]
-    assert (one["x_finding"], [other["x_finding"] for other in one["x_shadowed"]]) == ("fnd_sure", ["fnd_unsure", "fnd_low"])
+    assert (one["x_finding"], [other["x_finding"] for other in one["x_shadowed"]]) == (
+        "fnd_sure",
+        ["fnd_unsure", "fnd_low"],
+    )
     claimed = a_finding(id="fnd_sure", severity="critical", confidence={"value": 100}, state="fix_claimed")
     assert shown([low, unsure, claimed], "verify", document)["findings"][0]["x_finding"] == "fnd_sure"
     done = a_finding(id="fnd_sure", severity="critical", confidence={"value": 100}, state="verified_fixed")
     (then,) = shown([low, unsure, done], "verify", document)["findings"]
-    assert [then["x_finding"], *(other["x_finding"] for other in then["x_shadowed"])] == ["fnd_unsure", "fnd_low", "fnd_sure"]
+    assert [then["x_finding"], *(other["x_finding"] for other in then["x_shadowed"])] == [
+        "fnd_unsure",
+        "fnd_low",
+        "fnd_sure",
+    ]
 
 
 def test_a_finding_behind_another_can_be_claimed_too() -> None:
@@ -327,12 +336,12 @@ def test_a_verification_says_what_held_and_what_did_not() -> None:
     document = shown(found)
     for one in document["findings"][:2]:
         one["status"] = "fixed"
-    states = dict(zip((one["x_finding"] for one in document["findings"]), ("verified_fixed", "reopened", "reopened")))
-    now = [a_finding(id=one.id, sources=one.sources, state=states.get(one.id, "open")) for one in found]
+    order = [one["x_finding"] for one in document["findings"]]
+    states = dict(zip(order, ("verified_fixed", "reopened", "reopened", "open"), strict=True))
+    now = [a_finding(id=one.id, sources=one.sources, state=states[one.id]) for one in found]
     then = shown(now, "verify", document)
     by_finding = {one["x_finding"]: one["status"] for one in then["findings"]}
-    first, second, third, fourth = (one["x_finding"] for one in document["findings"])
-    assert by_finding == {first: "verified", second: "reopened", third: "open", fourth: "open"}
+    assert by_finding == dict(zip(order, ("verified", "reopened", "open", "open"), strict=True))
     assert (then["mode"], then["reviewId"], then["summary"]["high"]) == ("verify", "a3f8c12b", 3)
 
 
@@ -341,7 +350,10 @@ def test_what_breaks_the_system_is_said_of_every_blocker() -> None:
     found = [a_finding(severity="critical", system_breaking=True), a_finding(severity="critical", sources=["b"])]
     document = shown(found)
     assert document["verdict"] == "ABORT"
-    assert {one["domain"]: one["x_system_breaking"] for one in document["findings"]} == {"api-patterns": True, "b": False}
+    assert {one["domain"]: one["x_system_breaking"] for one in document["findings"]} == {
+        "api-patterns": True,
+        "b": False,
+    }
     assert "x_system_breaking" not in shown([a_finding()])["findings"][0]
 
 

@@ -23,7 +23,7 @@ from pipeline.findings.model import (
     State,
     Suppression,
 )
-from pipeline.findings.passes import Coverage, Pass
+from pipeline.findings.passes import Pass
 from pipeline.findings.signature import finding_id, signature
 
 FIRST, SECOND = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"

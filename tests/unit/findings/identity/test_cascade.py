@@ -1,13 +1,15 @@
 """Each tier recognises what it is for, and leaves what fits two equally."""
 
+from typing import Any
+
 import pytest
+from tests.unit.findings.identity.made import CODE, Files, draft, found, known, tiers
 
 from pipeline.findings.identity.anchors import likeness, of_draft, words
 from pipeline.findings.identity.cascade import JUDGED, match
 from pipeline.findings.identity.linemap import parse
 from pipeline.findings.identity.texts import VERDICT, fingerprinted
 from pipeline.findings.model import Category, Finding, State, Strength
-from tests.unit.findings.identity.made import CODE, Files, draft, found, known, tiers
 
 PATH = "src/session.py"
 BEFORE = Files({PATH: CODE})
@@ -18,7 +20,7 @@ OTHER = Category.PERFORMANCE
 
 def test_a_signature_is_enough() -> None:
     """T1, 000-23: the same claim about the same quoted code is the same finding wherever it stands."""
-    quoted = {"quote": "store.save(token)"}
+    quoted: dict[str, Any] = {"quote": "store.save(token)"}
     matching = found([draft(3, **quoted)], BEFORE, [draft(5, **quoted)], SHIFTED)
     assert tiers(matching) == {0: "name"}
     assert matching.matches[0].strength is Strength.EXACT
@@ -32,9 +34,9 @@ def test_a_signature_is_enough() -> None:
         ({"id": "fnd_12345678"}, {"fingerprints": {"awf/id": "fnd_12345678"}}),
     ],
 )
-def test_a_name_of_its_own_is_enough(then: dict[str, object], now: dict[str, object]) -> None:
+def test_a_name_of_its_own_is_enough(then: dict[str, Any], now: dict[str, Any]) -> None:
     """T1: an alias, a tool's id or ours that another format carried back."""
-    matching = found([draft(3, **then)], BEFORE, [draft(8, "All is new", **now)], BEFORE)  # type: ignore[arg-type]
+    matching = found([draft(3, **then)], BEFORE, [draft(8, "All is new", **now)], BEFORE)
     assert tiers(matching) == {0: "name"}
 
 
@@ -93,7 +95,7 @@ def test_a_function_alone_is_no_identity(drafts: list[Finding]) -> None:
 
 
 @pytest.mark.parametrize("mapped", [True, False])
-def test_a_report_that_is_a_line_off_is_close_enough(mapped: bool) -> None:  # noqa: FBT001 - one of two
+def test_a_report_that_is_a_line_off_is_close_enough(*, mapped: bool) -> None:
     """T6: two lines off and of another kind, in the same words."""
     report = draft(7, "The old token stays valid", category=OTHER)
     matching = found([draft(3)], BEFORE, [report], SHIFTED, MOVED if mapped else None)
@@ -215,8 +217,8 @@ def test_a_judge_is_not_asked_for_ever() -> None:
 
 def test_a_finding_without_a_place_is_known_by_its_claim() -> None:
     """000-36: a product finding has no file; its words and what it quotes are all there is."""
-    product = {"locations": (), "quote": "Tokens end after an hour", "category": Category.PRODUCT}
-    assert tiers(found([draft(None, **product)], Files(), [draft(None, **product)], Files())) == {0: "name"}  # type: ignore[arg-type]
+    product: dict[str, Any] = {"locations": (), "quote": "Tokens end after an hour", "category": Category.PRODUCT}
+    assert tiers(found([draft(None, **product)], Files(), [draft(None, **product)], Files())) == {0: "name"}
 
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a\0b", "", "x" * 5000])

@@ -5,12 +5,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.unit.findings.identity.made import FIRST, assessment
 
 from pipeline.findings.events import Assessed
 from pipeline.findings.identity.history import GitHistory, inside, line_maps, split
 from pipeline.findings.identity.linemap import LineMap
 from pipeline.findings.ledger import Ledger
-from tests.unit.findings.identity.made import FIRST, assessment
 
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
@@ -83,7 +83,8 @@ def test_two_commits_can_be_compared(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["../outside", "/etc/passwd", "src/../../outside", "", ".", ".git/config", "nul\0", "src/link", "src", "loop"]
+    "path",
+    ["../outside", "/etc/passwd", "src/../../outside", "", ".", ".git/config", "nul\0", "src/link", "src", "loop"],
 )
 def test_nothing_outside_is_read(root: Path, path: str) -> None:
     """Paths that go up, out, through a link, into git's own files or to a folder have no lines."""
@@ -132,7 +133,9 @@ def test_without_git_there_is_no_history(tmp_path: Path) -> None:
     assert GitHistory(tmp_path / "missing", ENVIRONMENT).changes("f" * 40) is None
 
 
-@pytest.mark.parametrize(("content", "lines"), [(b"", []), (b"a", ["a"]), (b"a\n\n", ["a", ""]), (b"a\x0cb\r\n", ["a\x0cb\r"])])
+@pytest.mark.parametrize(
+    ("content", "lines"), [(b"", []), (b"a", ["a"]), (b"a\n\n", ["a", ""]), (b"a\x0cb\r\n", ["a\x0cb\r"])]
+)
 def test_only_a_newline_ends_a_line(content: bytes, lines: list[str]) -> None:
     """Lines are counted as git counts them, whatever else a file holds."""
     assert split(content) == lines

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.findings.identity.made import Files, draft, known
 
 from pipeline.findings.identity.cascade import Matching, match
 from pipeline.findings.identity.linemap import FileMap, Hunk, LineMap
 from pipeline.findings.identity.texts import fingerprinted
 from pipeline.findings.model import Category, Finding, State, Strength
-from tests.unit.findings.identity.made import Files, draft, known
 
 PATHS = ("a.py", "b.py")
 TITLES = ("Token stays valid", "Valid token is stale", "Slow query", "Race on save", "x")
@@ -34,9 +34,7 @@ MAPS = st.builds(
 
 def pairs(matching: Matching, drafts: Sequence[Finding]) -> Counter[tuple[str, str, str, str]]:
     """Who was recognised as whom, without the order of drafts."""
-    return Counter(
-        (one.known, drafts[one.draft].model_dump_json(), one.strength, one.tier) for one in matching.matches
-    )
+    return Counter((one.known, drafts[one.draft].model_dump_json(), one.strength, one.tier) for one in matching.matches)
 
 
 @settings(max_examples=150, deadline=None)

@@ -47,7 +47,8 @@ def test_renamed_deleted_and_new_files_are_told_apart() -> None:
     lines = parse(
         "diff --git a/old.py b/new.py\nsimilarity index 90%\nrename from old.py\nrename to new.py\n"
         "diff --git a/gone.py b/gone.py\ndeleted file mode 100644\n--- a/gone.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
-        "diff --git a/fresh.py b/fresh.py\nnew file mode 100644\n--- /dev/null\n+++ b/fresh.py\n@@ -0,0 +1,2 @@\n+x\n+y\n"
+        "diff --git a/fresh.py b/fresh.py\nnew file mode 100644\n--- /dev/null\n+++ b/fresh.py\n"
+        "@@ -0,0 +1,2 @@\n+x\n+y\n"
     )
     assert (lines.path("old.py"), lines.line("old.py", 4), lines.origin("new.py")) == ("new.py", 4, "old.py")
     assert (lines.path("gone.py"), lines.line("gone.py", 1), lines.guess("gone.py", 5)) == ("", None, 5)
@@ -99,7 +100,9 @@ def test_lines_with_something_between_them_are_not_unchanged() -> None:
     assert not lines.unchanged("a", 5, 5)
 
 
-@given(st.lists(st.sampled_from("abcde"), max_size=12), st.lists(st.sampled_from("abcde"), max_size=12), st.integers(0, 3))
+@given(
+    st.lists(st.sampled_from("abcde"), max_size=12), st.lists(st.sampled_from("abcde"), max_size=12), st.integers(0, 3)
+)
 def test_a_line_that_is_mapped_has_the_same_text(old: list[str], new: list[str], context: int) -> None:
     """Whatever the edit and however much context: forward and back agree, and equal texts meet."""
     diff = difflib.unified_diff(old, new, "a/f", "b/f", lineterm="", n=context)

@@ -1,13 +1,13 @@
 """A merge is a link, and can be taken back."""
 
 import pytest
+from tests.unit.findings.identity.made import FIRST, SECOND, Files, draft, known
 
 from pipeline.errors import AwfError
 from pipeline.findings.events import Linked, Raised
 from pipeline.findings.identity.merging import merge, root, split
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import FindingId, Link
-from tests.unit.findings.identity.made import FIRST, SECOND, Files, draft, known
 
 
 @pytest.fixture

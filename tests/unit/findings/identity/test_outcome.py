@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.unit.findings.identity.made import CODE, FIRST, SECOND, Files, Second, assessment, draft, known, second
 
 from pipeline.findings.claims import Returned
 from pipeline.findings.events import AnyEvent, Edited, Linked, Missed, Tried, decode, encode
@@ -18,6 +19,7 @@ from pipeline.findings.model import (
     GateDecision,
     Link,
     Observed,
+    PassId,
     Severity,
     State,
     Strength,
@@ -25,7 +27,6 @@ from pipeline.findings.model import (
     Vote,
 )
 from pipeline.findings.passes import Coverage
-from tests.unit.findings.identity.made import CODE, FIRST, SECOND, Files, Second, assessment, draft, known, second
 
 PATH = "src/session.py"
 HERE = Files({PATH: CODE})
@@ -33,7 +34,7 @@ CHANGED = Files({PATH: [*CODE[:2], "    store.replace(token)", *CODE[3:]]})
 SHIFTED = Files({PATH: ["import log", *CODE]})
 OPEN = (State.OPEN, State.REOPENED, State.UNCERTAIN)
 DISMISSED = (State.FALSE_POSITIVE, State.WONT_FIX)
-QUOTED = {"quote": "store.save(token)"}
+QUOTED: dict[str, Any] = {"quote": "store.save(token)"}
 
 
 def one(passed: Second) -> Finding:
@@ -69,7 +70,11 @@ def test_only_what_is_told_differently_changes() -> None:
     passed = second([before], [draft(title="Old tokens stay valid", severity=Severity.HIGH)])
     assert set(passed.event("seen").changes) == {"title", "severity", "evidence", "fingerprints"}
     after = one(passed)
-    assert (after.observed, after.title, after.fix) == (Observed.UPDATED, "Old tokens stay valid", "Revoke the old token")
+    assert (after.observed, after.title, after.fix) == (
+        Observed.UPDATED,
+        "Old tokens stay valid",
+        "Revoke the old token",
+    )
     assert after.signature == before.signature
 
 
@@ -111,7 +116,10 @@ def test_what_a_person_changed_stays() -> None:
 def test_votes_evidence_and_flags_only_grow() -> None:
     """A second quotation is added, the first is moved along, and a flag that one report raised stays."""
     vote = Vote(reviewer="b", severity=Severity.LOW, confidence=50, autofix_class="manual", owner="human")
-    more = (Evidence(path=PATH, start=4, quote="store.save(token)"), Evidence(path=PATH, start=5, quote="log.info('rotated')"))
+    more = (
+        Evidence(path=PATH, start=4, quote="store.save(token)"),
+        Evidence(path=PATH, start=5, quote="log.info('rotated')"),
+    )
     again = draft(4, evidence=more, votes=(vote,), sources=("qa",), locations=draft(4).locations)
     after = one(second([draft(system_breaking=True, **QUOTED)], [again], new=SHIFTED))
     assert [item.start for item in after.evidence] == [4, 5]
@@ -240,7 +248,7 @@ def test_silence_about_changed_lines_is_a_claim_at_most(state: State, new: Files
 def test_twice_absent_and_gone_is_proposed_for_a_look() -> None:
     """Two passes without a word, and the text is nowhere: propose verify; once, and still never fixed."""
     id = known([draft()], HERE)[0].id
-    absent = [Missed(at=FIRST, id=id, pass_id="one")]
+    absent = [Missed(at=FIRST, id=id, pass_id=PassId("one"))]
     for state in (State.OPEN, State.FIX_CLAIMED):
         passed = second([draft()], [], new=CHANGED, state=state, events=absent)
         assert passed.event("turned").note.endswith("propose verify")
@@ -267,7 +275,7 @@ def test_what_is_fixed_stays_fixed() -> None:
 def test_a_dismissal_that_nothing_falls_under_is_mentioned_after_some_passes(state: State) -> None:
     """dismissed, not seen: it stays, even when its lines changed; after three passes it is listed as unused."""
     id = known([draft()], HERE)[0].id
-    absent = [Missed(at=FIRST, id=id, pass_id="one")]
+    absent = [Missed(at=FIRST, id=id, pass_id=PassId("one"))]
     for times, unused in ((0, ()), (1, ()), (2, (id,))):
         passed = second([draft()], [], new=CHANGED, state=state, events=absent * times)
         assert (passed.kinds, passed.result.unused) == (["missed"], unused)
@@ -332,7 +340,10 @@ def test_a_new_finding_is_raised_with_all_its_names() -> None:
 
 def test_ids_that_collide_grow() -> None:
     """000-22: another signature with the same beginning gets a longer id; both are there."""
-    twins = [draft(3, "A token", signature="sha256:" + "a" * 64), draft(8, "B slow", signature="sha256:" + "a" * 63 + "b")]
+    twins = [
+        draft(3, "A token", signature="sha256:" + "a" * 64),
+        draft(8, "B slow", signature="sha256:" + "a" * 63 + "b"),
+    ]
     passed = second([], twins)
     assert passed.result.ids == ("fnd_aaaaaaaa", "fnd_aaaaaaaaaaaa")
     assert len(passed.after().findings) == 2
@@ -367,7 +378,9 @@ BLAMED = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -3 +3 @@\n-x
         (None, {"task": "T"}, False),
     ],
 )
-def test_a_finding_that_could_have_been_found_before_is_late(line: int | None, first: dict[str, Any], late: bool) -> None:  # noqa: FBT001 - the answer
+def test_a_finding_that_could_have_been_found_before_is_late(
+    line: int | None, first: dict[str, Any], *, late: bool
+) -> None:
     """late: an earlier pass of the same work covered these lines, and they are as they were."""
     passed = second(
         [], [draft(line)], first=assessment("one", **first), passed=assessment(task="T", run="R"), maps={"one": BLAMED}
@@ -378,7 +391,9 @@ def test_a_finding_that_could_have_been_found_before_is_late(line: int | None, f
 def test_without_a_map_only_the_same_commit_makes_a_finding_late() -> None:
     """A commit that is out of reach says nothing of what changed since."""
     for head, late in (("abc", True), ("def", False), ("", False)):
-        passed = second([], [draft()], first=assessment("one", task="T", head=head), passed=assessment(task="T", head="abc"))
+        passed = second(
+            [], [draft()], first=assessment("one", task="T", head=head), passed=assessment(task="T", head="abc")
+        )
         assert next(iter(passed.after())).late is late
 
 

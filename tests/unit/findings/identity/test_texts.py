@@ -1,5 +1,9 @@
 """A finding keeps what it takes to find it again."""
 
+from typing import Any
+
+from tests.unit.findings.identity.made import CODE, Files, draft
+
 from pipeline.findings.identity.texts import (
     CE,
     NTH,
@@ -19,13 +23,12 @@ from pipeline.findings.identity.texts import (
     standing,
 )
 from pipeline.findings.model import Finding
-from tests.unit.findings.identity.made import CODE, Files, draft
 
 PAGE = Page.of(CODE)
 
 
-def made(line: int | None = 3, *, page: Page | None = PAGE, **more: object) -> Finding:
-    one = draft(line, **more)  # type: ignore[arg-type]  # a test names whichever fields it is about
+def made(line: int | None = 3, *, page: Page | None = PAGE, **more: Any) -> Finding:
+    one = draft(line, **more)
     return one.model_copy(update={"fingerprints": fingerprints(one, page)})
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from pipeline.findings.claims import Claim, Return, Returned
 from pipeline.findings.intake import Assessment, MemoryFiles, Policy, assess
-from pipeline.findings.model import Category, Evidence, Location, PassId, Severity
-from pipeline.findings.scales import of_anchor
+from pipeline.findings.model import Category, Confidence, Evidence, Location, PassId, Severity
 
 MakeClaim = Callable[..., Claim]
 Run = Callable[..., Assessment]
@@ -24,14 +23,16 @@ def make_claim(
     confidence: int = 75,
     path: str = "src/a.py",
     quote: str = "",
+    scale: str = "anchor",
     **more: Any,
 ) -> Claim:
     """A claim about a line of a file; a quotation makes it evidence on that line."""
     more.setdefault("category", Category.BUG)
-    more.setdefault("confidence", of_anchor(confidence))
+    more.setdefault("confidence", Confidence(value=confidence, scale=scale))
     more.setdefault("locations", (Location(path=path, start=line),) if path else ())
     more.setdefault("evidence", (Evidence(path=path, start=line, quote=quote),) if quote else ())
-    return Claim(input_id=f"{reviewer}#{n}", reviewer=reviewer, title=title, severity=severity, **more)
+    more.setdefault("input_id", f"{reviewer}#{n}")
+    return Claim(reviewer=reviewer, title=title, severity=severity, **more)
 
 
 def returns_of(claims: Sequence[Claim]) -> list[Return]:

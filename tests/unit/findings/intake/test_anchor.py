@@ -5,7 +5,7 @@ import pytest
 from pipeline.findings.intake import Policy
 from pipeline.findings.intake.places import read_lines
 from pipeline.findings.intake.quotes import Text, needle_of
-from pipeline.findings.model import Category, Confidence, Evidence, Location, Severity, State
+from pipeline.findings.model import Category, Evidence, Location, Severity, State
 from pipeline.findings.passes import Disposition
 
 from .conftest import MakeClaim, Run
@@ -151,12 +151,8 @@ def test_whoever_asks_for_the_line_gets_it(claim: MakeClaim, run: Run) -> None:
     none = claim(line=3, severity=CRITICAL)
     assert run(none, files=FILES, policy=policy).drafts[0].confidence.value == 50
     assert run(none, files={}, policy=policy).drafts[0].confidence.value == 75
-    tool = (
-        claim(line=3, severity=CRITICAL, confidence=100)
-        if False
-        else claim(line=3, severity=CRITICAL, evidence=none.evidence)
-    )
-    assert tool.confidence.scale == "anchor"
+    tool = claim(line=3, severity=CRITICAL, scale="sarif")
+    assert run(tool, files=FILES, policy=policy).drafts[0].confidence.value == 75
 
 
 @pytest.mark.parametrize(
@@ -189,15 +185,13 @@ def test_a_work_item_needs_no_file(claim: MakeClaim, run: Run) -> None:
 
 def test_a_tool_needs_no_file(claim: MakeClaim, run: Run) -> None:
     """A failing test is certain, wherever its file is."""
-    (draft,) = run(claim(path="", confidence=100), files=FILES).drafts
-    assert draft.state is State.UNCERTAIN
-    sure = Confidence(value=100, scale="junit")
-    (draft,) = run(claim(path="", **{"confidence": sure}), files=FILES).drafts
-    assert draft.state is State.OPEN
+    for path in ("", "tests.test_gone"):
+        assert run(claim(path=path), files=FILES).drafts[0].state is State.UNCERTAIN
+        assert run(claim(path=path, scale="junit"), files=FILES).drafts[0].state is State.OPEN
 
 
 def test_every_place_has_evidence(claim: MakeClaim, run: Run) -> None:
-    """000-35, C-12: where the evidence names no file, one piece refers to the place; described evidence stays beside."""
+    """000-35, C-12: where the evidence names no file, one piece refers to the place; the others stay beside it."""
     (draft,) = run(claim(line=3, evidence=(Evidence(raw="as seen"),)), files=FILES).drafts
     assert draft.evidence == (Evidence(path="src/a.py", start=3, end=3), Evidence(raw="as seen"))
 

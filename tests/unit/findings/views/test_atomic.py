@@ -16,7 +16,7 @@ KILLED = Path(__file__).with_name("killed.py")
 
 
 def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
-    """3.4: the old content is gone, the new one is there, and that is all there is."""
+    """The old content is gone, the new one is there, and that is all there is."""
     path = tmp_path / "a.json"
     atomic.replace(path, b"old")
     atomic.replace(path, b"new")
@@ -58,7 +58,7 @@ def test_a_link_beside_the_name_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """3.4: what cannot be made durable does not get the name; the message names the place."""
+    """What cannot be made durable does not get the name; the message names the place."""
     atomic.replace(tmp_path / "a.json", b"old")
 
     def full(_descriptor: int) -> None:
@@ -71,11 +71,20 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_content_is_durable_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """3.4: written, made durable, named, and the naming made durable, in that order."""
+    """Written, made durable, named, and the naming made durable, in that order."""
     calls: list[str] = []
-    fsync, rename = os.fsync, Path.replace
-    monkeypatch.setattr(os, "fsync", lambda descriptor: (calls.append("fsync"), fsync(descriptor))[1])
-    monkeypatch.setattr(Path, "replace", lambda self, target: (calls.append("name"), rename(self, target))[1])
+    fsync, rename = os.fsync, os.replace
+
+    def told_fsync(descriptor: int) -> None:
+        calls.append("fsync")
+        fsync(descriptor)
+
+    def told_rename(old: Path, new: Path) -> None:
+        calls.append("name")
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", told_fsync)
+    monkeypatch.setattr(os, "replace", told_rename)
     atomic.replace(tmp_path / "a.json", b"new")
     assert calls == ["fsync", "name", "fsync"]
 
@@ -87,6 +96,19 @@ def test_a_path_is_inside_when_its_links_are_followed(tmp_path: Path) -> None:
     (root / "link").symlink_to(tmp_path)
     assert atomic.inside(root, root / "a" / "b")
     assert not atomic.inside(root, root / "link" / "b")
+
+
+def test_what_is_read_is_a_file(tmp_path: Path) -> None:
+    """000-37: a link, a directory and a pipe with the name of a file are told, and keep nobody waiting."""
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    assert atomic.read(tmp_path / "file") == b"content"
+    assert atomic.read(tmp_path / "none") is None
+    for name in ("link", "directory", "pipe"):
+        with pytest.raises(atomic.NotAFile):
+            atomic.read(tmp_path / name)
 
 
 def test_the_lock_waits_and_dies_with_its_holder(tmp_path: Path) -> None:
@@ -117,7 +139,7 @@ def _line(program: "subprocess.Popen[str]") -> str:
 
 @pytest.mark.parametrize("what", ["workspace", "verdict"])
 def test_killed_between_any_two_writes_no_file_is_torn(tmp_path: Path, what: str) -> None:
-    """3.4, 000-14, 001-13, 001-24: killed at each call to the system in turn; what is there is whole, and a second try ends well."""
+    """000-14, 001-13, 001-24: killed at each call to the system in turn, what is there is whole, and one can go on."""
     result = subprocess.run(
         [sys.executable, str(KILLED), what, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
     )

@@ -176,7 +176,9 @@ def test_the_reason_of_an_abort_is_there_while_it_is_one(tmp_path: Path) -> None
     file.write(document("cccccccc", "full", BREAKING), abort_reason="A person says why.\n")
     assert reason.read_text() == "A person says why.\n"
     before = file.sound()
-    file.write(document("cccccccc", "verify", BREAKING.model_copy(update={"state": State.VERIFIED_FIXED}), before=before))
+    file.write(
+        document("cccccccc", "verify", BREAKING.model_copy(update={"state": State.VERIFIED_FIXED}), before=before)
+    )
     assert not reason.exists()
 
 

@@ -85,7 +85,7 @@ def test_every_finding_has_a_file_of_its_own(root: Path) -> None:
 
 
 def test_only_what_changed_is_written(root: Path) -> None:
-    """3.4: a second write of the same writes nothing."""
+    """A second write of the same writes nothing."""
     workspace = Workspace(root)
     workspace.write_findings([a_finding(1), a_finding(2)], at=AT)
     written = workspace.write_findings([a_finding(1), a_finding(2, title="Another")], at=AT)
@@ -129,8 +129,23 @@ def test_triage_in_a_file_is_an_event(root: Path) -> None:
     assert (root / ".wystack" / "reviews" / "REV-1-abc.json").read_bytes() == before
 
 
+def test_unknown_keys_of_a_file_survive(root: Path) -> None:
+    """Unknown keys survive: what somebody added stays in the file when the finding changes."""
+    workspace, finding = Workspace(root), a_finding()
+    workspace.write_findings([finding], at=AT)
+    edit(file_of(root, finding), jira="ABC-1")
+    ledger = ledger_of(finding)
+    for event in workspace.read_edits(ledger, at=AT).events:
+        ledger.apply(event)
+    ledger.apply(Edited(at=AT, id=finding.id, by="user", changes={"title": "Another"}))
+    assert workspace.write_findings(ledger.findings.values(), at=AT).paths
+    shown = json.loads(file_of(root, finding).read_text())
+    assert (shown["jira"], shown["title"]) == ("ABC-1", "Another")
+    assert workspace.read_edits(ledger, at=AT) == Edits()
+
+
 def test_a_file_that_somebody_changed_is_read_before_it_is_written(root: Path) -> None:
-    """3.4: the edit is handed back, and the file is left until it was applied; other files are written."""
+    """The edit is handed back, and the file is left until it was applied; other files are written."""
     workspace = Workspace(root)
     workspace.write_findings([a_finding(1), a_finding(2)], at=AT)
     edit(file_of(root, a_finding(1)), scope="src/auth")
@@ -166,7 +181,7 @@ def test_an_illegal_edit_is_told_and_taken_back(root: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_is_kept_and_told(root: Path, text: str, says: str) -> None:
-    """3.4: neither read_edits nor a write costs what somebody may want to mend; a newer version is read only."""
+    """Neither read_edits nor a write costs what somebody may want to mend; a newer version is read only."""
     workspace, finding = Workspace(root), a_finding()
     workspace.write_findings([finding], at=AT)
     file_of(root, finding).write_text(text)
@@ -330,7 +345,7 @@ def test_other_settings_are_not_ours(root: Path, text: str) -> None:
 
 
 def test_two_processes_at_once_lose_nothing(root: Path) -> None:
-    """3.4: passes of the same second from several processes are all there."""
+    """Passes of the same second from several processes are all there."""
     code = (
         "import sys; from pathlib import Path; from pipeline.findings.views.workspace import Workspace\n"
         "workspace = Workspace(Path(sys.argv[1]))\n"

@@ -1,0 +1,162 @@
+"""Tickets as GitHub issues. A finding has one issue: it is looked for before it is made, among closed ones too."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.findings.model import Finding, Severity, State
+from pipeline.findings.trackers.gh import Gh
+from pipeline.findings.trackers.ticket import Redact, comment, comment_mark, label, marked, ticket, unfit
+from pipeline.findings.walk.sinks import Failed, Filed
+
+NAME = "GitHub Issues"
+_FOUND = 50  # issues that a search may give: it finds words, not marks
+_COLOURS = {
+    Severity.CRITICAL: "b60205",
+    Severity.HIGH: "d93f0b",
+    Severity.MEDIUM: "fbca04",
+    Severity.LOW: "0e8a16",
+    Severity.INFO: "c5def5",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """An issue that is a finding's."""
+
+    number: int
+    url: str
+    closed: bool
+    comments: tuple[str, ...] = ()
+
+
+class GitHubIssues:
+    """The issues of one repository, given as `host/owner/name`."""
+
+    name = NAME
+
+    def __init__(self, gh: Gh, repository: str, redact: Redact) -> None:
+        self._gh = gh
+        self._repository = repository
+        self._redact = redact
+        self._numbers: dict[str, int] = {}  # of this session: what was made just now is not yet found by a search
+        self._labels: dict[str, bool] = {}  # whether each can be used
+
+    def file(self, finding: Finding) -> Filed | Failed:
+        """The finding's issue: made, or found and brought back to mind."""
+        if reason := unfit(finding):
+            return Failed(reason)
+        known = self._known(finding)
+        if isinstance(known, Failed):
+            return known
+        done = self._create(finding) if known is None else self._remind(known, finding)
+        if isinstance(done, Issue):
+            self._numbers[finding.id] = done.number
+            return Filed(done.url)
+        return done
+
+    def _known(self, finding: Finding) -> Issue | Failed | None:
+        """By its number where that is on record: a search knows nothing of the last minutes."""
+        for number in self._recorded(finding):
+            read = self._json("issue", "view", "--json=number,url,state,body,comments", last=str(number))
+            if isinstance(read, dict) and (issue := _issue(read, finding)):
+                return issue
+        return self._searched(finding)
+
+    def _recorded(self, finding: Finding) -> Iterator[int]:
+        if finding.id in self._numbers:
+            yield self._numbers[finding.id]
+        ours = re.compile(re.escape(f"https://{self._repository}/issues/") + r"(\d{1,9})", re.IGNORECASE)
+        for decision in reversed(finding.decisions):
+            if found := ours.fullmatch(decision.ref):
+                yield int(found[1])
+
+    def _searched(self, finding: Finding) -> Issue | Failed | None:
+        asked = (f"--search={finding.id} in:body", "--state=all", f"--limit={_FOUND}")
+        read = self._json("issue", "list", *asked, "--json=number,url,state,body")
+        if isinstance(read, Failed):
+            return read
+        issues = [issue for one in _listed(read) if (issue := _issue(one, finding))]
+        if not issues:
+            return None
+        first = min(issues, key=lambda issue: issue.number)
+        return self._with_comments(first) if _is_back(first, finding) else first
+
+    def _with_comments(self, issue: Issue) -> Issue | Failed:
+        read = self._json("issue", "view", "--json=comments", last=str(issue.number))
+        if isinstance(read, Failed):
+            return read
+        return Issue(issue.number, issue.url, issue.closed, _comments(read))
+
+    def _create(self, finding: Finding) -> Issue | Failed:
+        made = ticket(finding, self._redact)
+        labels = [f"--label={label(finding)}"] if self._has_label(finding) else []
+        reply = self._gh.run(
+            "issue", "create", self._repo, f"--title={made.title}", *labels, "--body-file=-", stdin=made.body
+        )
+        if reply.failure:
+            return Failed(reply.failure)
+        found = re.search(r"https?://\S+/issues/(\d{1,9})\s*$", reply.out)
+        if found is None:
+            return Failed("gh did not say where the issue is; look for it before it is filed again")
+        return Issue(int(found[1]), found[0].strip(), closed=False)
+
+    def _remind(self, issue: Issue, finding: Finding) -> Issue | Failed:
+        """Say once that the finding is back, and open its issue again."""
+        if not _is_back(issue, finding):
+            return issue
+        if not any(comment_mark(finding) in one for one in issue.comments):
+            text = comment(finding, self._redact)
+            reply = self._gh.run("issue", "comment", self._repo, "--body-file=-", "--", str(issue.number), stdin=text)
+            if reply.failure:
+                return Failed(reply.failure)
+        if issue.closed and (failure := self._gh.run("issue", "reopen", self._repo, "--", str(issue.number)).failure):
+            return Failed(failure)
+        return issue
+
+    def _has_label(self, finding: Finding) -> bool:
+        """Whether the severity can be a label. Who may not make one files without: the body says it too."""
+        name = label(finding)
+        if name not in self._labels:
+            looks = (f"--color={_COLOURS[finding.severity]}", "--description=Of a finding of a review")
+            failure = self._gh.run("label", "create", self._repo, *looks, "--", name).failure
+            self._labels[name] = not failure or "already exists" in failure
+        return self._labels[name]
+
+    @property
+    def _repo(self) -> str:
+        return f"--repo={self._repository}"
+
+    def _json(self, *arguments: str, last: str = "") -> Any:
+        """What gh answers to a question, or a Failed."""
+        reply = self._gh.run(*arguments, self._repo, *(("--", last) if last else ()))
+        if reply.failure:
+            return Failed(reply.failure)
+        try:
+            return json.loads(reply.out)
+        except (ValueError, RecursionError) as error:
+            return Failed(f"gh answered what is no JSON: {error}")
+
+
+def _is_back(issue: Issue, finding: Finding) -> bool:
+    return finding.state is State.REOPENED or (issue.closed and finding.state.active)
+
+
+def _issue(read: Any, finding: Finding) -> Issue | None:
+    """An issue as gh tells of it; None when it is not this finding's."""
+    match read:
+        case {"number": int(number), "url": str(url), "state": str(state), "body": str(body)}:
+            if marked(body) == finding.id:
+                return Issue(number, url, state.upper() == "CLOSED", _comments(read))
+    return None
+
+
+def _listed(read: Any) -> Iterable[Any]:
+    return read if isinstance(read, list) else ()
+
+
+def _comments(read: Any) -> tuple[str, ...]:
+    said = read.get("comments") if isinstance(read, dict) else None
+    return tuple(str(one.get("body", "")) for one in _listed(said) if isinstance(one, dict))

@@ -1,0 +1,48 @@
+"""The trackers by name, and whether each can be used here. Looking writes nothing and files nothing."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from pipeline.engine.redaction import redactor_of
+from pipeline.findings.trackers.folder import TicketFolder
+from pipeline.findings.trackers.gh import Gh
+from pipeline.findings.trackers.github import GitHubIssues
+from pipeline.findings.trackers.remote import repository_of
+from pipeline.findings.walk.sinks import Failed, Tracker
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where tickets are made from."""
+
+    root: Path  # of the repository
+    store: Path
+    environ: Mapping[str, str]
+    folder: Path | None = None  # of tickets that are files; in the store by default
+
+
+Open = Callable[[Place], Tracker | Failed]
+"""Gives a tracker that can be used here, or says why it cannot."""
+
+
+def github(place: Place) -> Tracker | Failed:
+    """Issues of the repository that a remote names, where gh is logged in to its host."""
+    repository = repository_of(place.root, place.environ)
+    if not repository:
+        return Failed("no remote of this repository is on GitHub")
+    gh = Gh(place.root, place.environ)
+    reply = gh.run("auth", "status", f"--hostname={repository.partition('/')[0]}")
+    if reply.failure:
+        return Failed(f"gh cannot be used: {reply.failure}")
+    return GitHubIssues(gh, repository, redactor_of(place.environ).text)
+
+
+def folder(place: Place) -> Tracker | Failed:
+    """Files in a directory; that it cannot be written is told when it is."""
+    return TicketFolder(place.folder or place.store / "tickets", redactor_of(place.environ).text)
+
+
+TRACKERS: Mapping[str, Open] = MappingProxyType({"github": github, "folder": folder})
+"""In the order in which they are tried."""

@@ -1,0 +1,1 @@
+"""One finding after the other put before a person, and the report on what was decided."""

@@ -1,0 +1,76 @@
+"""A repository on GitHub, a program that plays `gh`, and findings to make tickets of."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.findings.trackers.stand_in import StandIn, checkout
+
+from pipeline.findings.events import Raised, Turned
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import (
+    Category,
+    Confidence,
+    Evidence,
+    Finding,
+    FindingId,
+    Location,
+    PassId,
+    Severity,
+    State,
+)
+from pipeline.findings.trackers.registry import Place
+
+AT = "2026-01-01T00:00:00Z"
+Make = Callable[..., Finding]
+
+
+@pytest.fixture
+def make() -> Make:
+    """A finding that says what a test wants it to."""
+
+    def made(id: str = "fnd_0badcafe", **more: Any) -> Finding:
+        values: dict[str, Any] = {
+            "id": FindingId(id),
+            "signature": f"sha256:{id}",
+            "title": "Old token stays valid",
+            "impact": "A stolen token works for ever.",
+            "fix": "Revoke it when a new one is made.",
+            "category": Category.SECURITY,
+            "severity": Severity.HIGH,
+            "confidence": Confidence(value=75),
+            "locations": (Location(path="src/session.py", start=3, end=5),),
+            "evidence": (Evidence(path="src/session.py", start=3, quote="store.save(token)"),),
+            "sources": ("security", "correctness"),
+            "pass_id": PassId("one"),
+            "created_at": AT,
+            "updated_at": AT,
+        }
+        return Finding(**values | more)
+
+    return made
+
+
+def turned(finding: Finding, *states: State, note: str = "it is back") -> Finding:
+    """A finding that went through some states."""
+    ledger = Ledger([Raised(at=AT, finding=finding)])
+    for state in states:
+        ledger.apply(Turned(at=AT, id=finding.id, state=state, by="orchestrator", note=note))
+    return ledger.findings[finding.id]
+
+
+@pytest.fixture
+def gh(tmp_path: Path) -> StandIn:
+    """The program that plays `gh`, with nothing in it yet."""
+    return StandIn(tmp_path / "bin")
+
+
+@pytest.fixture
+def place(tmp_path: Path, gh: StandIn) -> Place:
+    """A checkout of `acme/shop`, with `gh` on its PATH."""
+    root = checkout(tmp_path / "shop", origin="https://github.com/acme/shop.git")
+    (tmp_path / "home").mkdir()
+    path = f"{gh.directory}{os.pathsep}{os.environ['PATH']}"
+    return Place(root, root / ".awf", {"PATH": path, "HOME": str(tmp_path / "home")})
