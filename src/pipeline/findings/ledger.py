@@ -166,7 +166,7 @@ def _edited(finding: Finding, event: Edited) -> Finding:
 def _with(finding: Finding, changes: dict[str, Any]) -> Finding:
     if not changes:
         return finding
-    return Finding.model_validate({**{name: getattr(finding, name) for name in Finding.model_fields}, **changes})
+    return finding.revised(changes)
 
 
 def _told(

@@ -3,10 +3,12 @@
 A finding is never changed: every event gives a new one. Votes, evidence and history only grow.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NewType
+from typing import Any, NewType, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic.dataclasses import dataclass
 
 FindingId = NewType("FindingId", str)
 PassId = NewType("PassId", str)
@@ -131,12 +133,61 @@ class Actor(StrEnum):
     ORCHESTRATOR = "orchestrator"
 
 
-class Value(BaseModel):
-    """A part of a finding: frozen, and closed to names it does not know."""
+class Value:
+    """A part of a finding: frozen, checked when it is made, and closed to names it does not know.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    A ledger has a hundred thousand of them and more, so that each takes as little room as it can.
+    """
+
+    __slots__ = ()
+
+    def model_copy(self, *, update: Mapping[str, Any]) -> Self:
+        """The same with some fields changed; what is given is taken as it is."""
+        other = object.__new__(type(self))
+        for name in _names(type(self)):
+            object.__setattr__(other, name, update[name] if name in update else getattr(self, name))
+        return other
+
+    def revised(self, changes: Mapping[str, Any]) -> Self:
+        """The same with some fields changed, each checked as when it is made."""
+        return self.model_validate({**{name: getattr(self, name) for name in _names(type(self))}, **changes})
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """The fields as plain data."""
+        dumped: dict[str, Any] = _adapter(type(self)).dump_python(self, **options)
+        return dumped
+
+    def model_dump_json(self) -> str:
+        """The fields as JSON."""
+        return _adapter(type(self)).dump_json(self).decode()
+
+    @classmethod
+    def model_validate(cls, data: Mapping[str, Any]) -> Self:
+        """One from plain data."""
+        made: Self = _adapter(cls).validate_python(dict(data))
+        return made
 
 
+_ADAPTERS: dict[type[Value], TypeAdapter[Any]] = {}
+_NAMES: dict[type[Value], tuple[str, ...]] = {}
+
+
+def _adapter(kind: type[Value]) -> TypeAdapter[Any]:
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+def _names(kind: type[Value]) -> tuple[str, ...]:
+    if kind not in _NAMES:
+        _NAMES[kind] = tuple(kind.__dataclass_fields__)  # type: ignore[attr-defined]  # all of them are dataclasses
+    return _NAMES[kind]
+
+
+CLOSED = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Confidence(Value):
     """How well the evidence supports the claim, from 0 to 100, and as its source said it."""
 
@@ -145,6 +196,7 @@ class Confidence(Value):
     native: float | str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Location(Value):
     """Where a defect is. Lines count from 1; `end` is inclusive."""
 
@@ -154,6 +206,7 @@ class Location(Value):
     symbol: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Evidence(Value):
     """What supports a claim: lines of a file, or a text that names none."""
 
@@ -165,6 +218,7 @@ class Evidence(Value):
     raw: str = ""  # as its source wrote it
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Vote(Value):
     """What one reviewer said of a finding. Votes are kept apart: together they would say what nobody said."""
 
@@ -181,6 +235,7 @@ class Vote(Value):
     input_id: str = ""  # `<reviewer>#<n>` of the pass
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Attempt(Value):
     """A try to fix a finding."""
 
@@ -191,6 +246,7 @@ class Attempt(Value):
     outcome: str = ""  # claimed, not_fixed, wrong, regressed, verified
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Decision(Value):
     """What somebody decided to do about a finding. To defer or skip leaves it open."""
 
@@ -201,6 +257,7 @@ class Decision(Value):
     ref: str = ""  # a ticket
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Suppression(Value):
     """Why a finding is not shown, and for how long. It holds for the text that was dismissed, not for another."""
 
@@ -211,6 +268,7 @@ class Suppression(Value):
     digest: str = ""  # of the evidence that was dismissed
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Link(Value):
     """How a finding stands to another."""
 
@@ -219,6 +277,7 @@ class Link(Value):
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Change(Value):
     """One line of a finding's history."""
 
@@ -230,6 +289,7 @@ class Change(Value):
     pass_id: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class GateDecision(Value):
     """Whether a finding gates, and who said so."""
 
@@ -238,6 +298,7 @@ class GateDecision(Value):
     policy: str = "default"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Finding(Value):
     """One defect with its identity, its provenance and its history."""
 

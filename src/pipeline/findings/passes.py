@@ -4,9 +4,10 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from pipeline.findings.claims import Returned
-from pipeline.findings.model import PassId, Value
+from pipeline.findings.model import CLOSED, PassId, Value
 
 
 class Disposition(StrEnum):
@@ -20,6 +21,7 @@ class Disposition(StrEnum):
     REJECTED = "rejected"  # it could not be read, or points outside
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Entry(Value):
     """The fate of one raw item."""
 
@@ -30,6 +32,7 @@ class Entry(Value):
     title: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Coverage(Value):
     """Who answered, and what they could not say."""
 
@@ -45,6 +48,7 @@ class Coverage(Value):
         return all(status in (Returned.RETURNED, Returned.EMPTY) for status in self.reviewers.values())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Pattern(Value):
     """Something done well that is worth spreading. It is never a finding."""
 
@@ -55,6 +59,7 @@ class Pattern(Value):
     destination: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class ReviewerVerdict(Value):
     """What a reviewer says of the whole."""
 
@@ -63,6 +68,7 @@ class ReviewerVerdict(Value):
     argument: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Pass(Value):
     """One assessment pass. It is written once and never changed."""
 

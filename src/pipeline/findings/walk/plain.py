@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pipeline.findings.walk.wording import columns
 
 _ESCAPE = re.compile(r"^(\d*)\\(?=[#>*+\-=|~<`_.)])")
+_TITLED = re.compile(r"^(## .*|\*\*.*\*\*)\n\n(?!## |\*\*)", re.MULTILINE)  # a title stands right above its text
 _INDENT = "  "
 
 
@@ -30,7 +31,7 @@ def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]
 
 def _lines(markdown: str, width: int, bold: Callable[[str], str]) -> Iterator[str]:
     code = False
-    for line in markdown.split("\n"):
+    for line in _TITLED.sub(r"\1\n", markdown).split("\n"):
         if line == "```":
             code = not code
         elif code:

@@ -6,7 +6,7 @@ One that breaks the rules is told in short, with the place where the whole of it
 import re
 from collections.abc import Iterator
 
-from pipeline.findings.walk.wording import escaped, flat, sentences
+from pipeline.findings.walk.wording import ELLIPSIS, escaped, flat, sentences
 
 _SENTENCES = 3
 _SPANS = 2  # in a sentence
@@ -14,11 +14,13 @@ _SPAN_WORDS = 4
 _SPAN = 40  # characters
 _CODE = 5  # lines
 _SUMMARY = 200  # characters
+_SUMMARY_WORDS = 3
 _FENCE = re.compile(
     r"^[ \t]*(?:```|~~~)[ \t]*(?P<language>[\w+-]*)[^\n]*\n(?P<code>.*?)^[ \t]*(?:```|~~~)[ \t]*$",
     re.MULTILINE | re.DOTALL,
 )
 _INLINE = re.compile(r"`([^`]*)`")
+_NESTED = re.compile(r"`(?:.*`|.*$)")  # from the first to the last
 _TICKS = re.compile(r"`+")
 _DIFF = re.compile(r"^(?:@@ .* @@|diff --git |--- a/|\+\+\+ b/)", re.MULTILINE)
 _CHANGED = re.compile(r"^(?:\+|-\S)", re.MULTILINE)
@@ -44,10 +46,17 @@ def proposal(fix: str, place: str, pointer: str) -> str:
     """A proposed fix as markdown: itself where it keeps the rules, else a summary, the place and where the rest is."""
     if not lint(fix):
         return "\n\n".join(_shown(fix))
-    summary = next(iter(_prose(_FENCE.sub("\n\n", fix[:_LONGEST]))), "")
-    plain = flat(summary.replace("`", ""), _SUMMARY) if summary and not _DIFF.search(summary) else "Change the code."
+    told = _summary(next(_prose(_FENCE.sub("\n\n", fix[:_LONGEST])), ""))
     where = f" At {place}." if place else ""
-    return f"{escaped(plain)}{where}\n\nFull fix: {pointer}"
+    return f"{escaped(told)}{where}\n\nFull fix: {pointer}"
+
+
+def _summary(sentence: str) -> str:
+    """A sentence without the code in it; where that was most of it, one that says no more than that there is some."""
+    coded = any(_tick_faults(sentence)) or any(_is_code(span) for span in _INLINE.findall(sentence))
+    told = flat(_NESTED.sub(ELLIPSIS, sentence) if coded else sentence.replace("`", ""), _SUMMARY)
+    words = [word for word in told.split() if word.strip("….,;:")]
+    return told if len(words) >= _SUMMARY_WORDS and not _DIFF.match(told) else "Change the code."
 
 
 def _code_faults(text: str, prose: str) -> Iterator[str]:
@@ -72,10 +81,15 @@ def _span_faults(sentence: str) -> Iterator[str]:
         yield f"a sentence has more than {_SPANS} code spans"
     for span in spans:
         code = span[1]
-        if len(code) > _SPAN or len(code.split()) > _SPAN_WORDS or _STATEMENT.search(code):
+        if _is_code(code):
             yield f"`{code[:_SPAN]}` is more than a name, an operator or a short phrase"
         if sentence[: span.start()][-1:] not in _BEFORE or sentence[span.end() :][:1] not in _AFTER:
             yield f"`{code[:_SPAN]}` has no space around it"
+
+
+def _is_code(span: str) -> bool:
+    """Whether a span is more than a name, an operator or a short phrase."""
+    return len(span) > _SPAN or len(span.split()) > _SPAN_WORDS or bool(_STATEMENT.search(span))
 
 
 def _prose(text: str) -> Iterator[str]:

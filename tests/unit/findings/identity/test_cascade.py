@@ -6,6 +6,7 @@ import pytest
 from tests.unit.findings.identity.made import CODE, Files, draft, found, known, tiers
 
 from pipeline.findings.identity.anchors import likeness, of_draft, words
+from pipeline.findings.identity.assign import Pair, assign
 from pipeline.findings.identity.cascade import JUDGED, match
 from pipeline.findings.identity.linemap import parse
 from pipeline.findings.identity.texts import VERDICT, fingerprinted
@@ -233,3 +234,24 @@ def test_words_are_compared_without_endings() -> None:
     assert words(("The rotation is missing",)) == words(("Rotate",))
     one, other = of_draft(0, draft(title="Token stays valid")), of_draft(1, draft(title="Valid tokens"))
     assert likeness(one, other) == pytest.approx(2 / 3)
+
+
+def test_the_name_of_a_variable_is_no_claim() -> None:
+    """C-05: two problems of different kinds that both name what stands on the line are two."""
+    other = fingerprinted([draft(3, "Slow save of the token", category=OTHER)], BEFORE)
+    assert match(known([draft(3)], BEFORE), other).matches == ()
+
+
+def test_an_equal_text_in_other_surroundings_is_another() -> None:
+    """T4: `check(x)` elsewhere, with nothing around it that was around the first, is not it."""
+    before = Files({PATH: ["a1()", "a2()", "check(x)", "a3()", "a4()"]})
+    after = Files({PATH: ["b1()", "b2()", "check(x)", "b3()", "b4()", "b5()", "b6()", "check(x)"]})
+    assert found([draft(3)], before, [draft(3, "Token stays valid")], after).matches == ()
+
+
+def test_who_is_tied_is_not_given_a_worse_partner() -> None:
+    """Two known findings fit one draft equally: neither takes another draft in this tier."""
+    pairs = [Pair((1.0,), 0, 0), Pair((1.0,), 1, 0), Pair((0.5,), 0, 1)]
+    assert list(assign(pairs)) == []
+    assert list(assign(pairs, by_order=True)) == [pairs[0]]
+    assert list(assign(pairs[1:])) == pairs[1:]

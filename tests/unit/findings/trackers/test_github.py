@@ -184,14 +184,13 @@ def test_a_title_is_never_an_option(issues: Tracker, gh: StandIn, make: Make) ->
 
 
 def test_the_program_gets_few_variables(place: Place, gh: StandIn, make: Make) -> None:
-    """gh gets what every program gets and its own token, and asks nobody anything."""
+    """The program gets what every program gets and its own token, and asks nobody anything."""
     secret = {"GH_TOKEN": "t1", "GITHUB_TOKEN": "t2", "AWS_SECRET_ACCESS_KEY": "no", "MY_PASSWORD": "no", "OTHER": "no"}
     opened = github(replace(place, environ={**place.environ, **secret}))
     assert isinstance(opened, GitHubIssues)
     opened.file(make(evidence=()))
     for call in gh["calls"]:
-        assert call["env"]["GH_TOKEN"] == "t1"
-        assert call["env"]["GITHUB_TOKEN"] == "t2"
+        assert [call["env"][name] for name in ("GH_TOKEN", "GITHUB_TOKEN")] == ["t1", "t2"]
         assert call["env"]["GH_PROMPT_DISABLED"] == "1"
         assert "no" not in call["env"].values()
 
@@ -211,7 +210,7 @@ def test_an_id_that_is_none_is_refused(issues: Tracker, gh: StandIn, make: Make)
 
 
 def test_a_program_that_hangs_is_ended(gh: StandIn, place: Place) -> None:
-    """gh runs with a time limit."""
+    """The program runs with a time limit."""
     gh.set(hangs=["issue list"])
     reply = Gh(place.root, place.environ, seconds=0.5).run("issue", "list")
     assert reply.failure == "gh gave no answer within 0.5 s"

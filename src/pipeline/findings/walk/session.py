@@ -1,0 +1,82 @@
+"""A walk on its way: what it asks for is carried out here, by those who are given, and nothing else is done."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
+
+from pipeline.findings.model import Finding, FindingId
+from pipeline.findings.walk.advice import Action
+from pipeline.findings.walk.block import confirmation
+from pipeline.findings.walk.effects import Dispatch, Done, FallBack, File, Question, Validate
+from pipeline.findings.walk.machine import answer, ask, dispatched, fell_back, filed, validated
+from pipeline.findings.walk.menu import Key
+from pipeline.findings.walk.report import Report
+from pipeline.findings.walk.sinks import Trackers
+from pipeline.findings.walk.state import Fixes, Judgement, Step, Walk
+
+Fixer = Callable[[Sequence[Finding]], Fixes]
+"""Makes fixes, all in one go."""
+Validator = Callable[[Sequence[Finding]], Mapping[FindingId, Judgement]]
+"""Says of findings, by their ids, whether they hold."""
+
+
+class Person(Protocol):
+    """Whoever decides."""
+
+    def choose(self, question: Question) -> Key:
+        """The option that is chosen."""
+
+    def tell(self, line: str) -> None:
+        """Say what was done."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One walk with those who take part in it. Where it stands can be seen at any time, as when it is interrupted."""
+
+    walk: Walk
+    person: Person
+    trackers: Trackers
+    fixer: Fixer
+    validator: Validator = lambda _findings: {}
+
+    def run(self) -> Report:
+        """Go on until nothing is left to ask or do."""
+        while not isinstance(coming := ask(self.walk), Done):
+            before = self.walk
+            self.walk = self._after(coming)
+            for line in _confirmed(before, self.walk):
+                self.person.tell(line)
+        return coming.report
+
+    @property
+    def tickets(self) -> tuple[str, ...]:
+        """The tickets that were made: they stay, whatever becomes of the walk."""
+        return tuple(made.reference for made in self.walk.decided.values() if made.action is Action.DEFER)
+
+    def _after(self, coming: Question | File | FallBack | Validate | Dispatch) -> Walk:
+        match coming:
+            case Question():
+                return answer(self.walk, self.person.choose(coming))
+            case File():
+                return filed(self.walk, self.trackers.file(coming.finding))
+            case FallBack():
+                self.trackers.fall_back(coming.reason)
+                return fell_back(self.walk, self.trackers.sinks())
+            case Validate():
+                return validated(self.walk, self.validator(coming.findings))
+            case Dispatch():
+                accepted = set(coming.ids)
+                queue = [item.finding for item in self.walk.items if item.finding.id in accepted]
+                return dispatched(self.walk, self.fixer(queue))
+
+
+def _confirmed(before: Walk, after: Walk) -> Iterator[str]:
+    """A line for every decision that came with a step; of a plan that was agreed to, only for tickets."""
+    planned = before.step is Step.PREVIEWING or bool(before.plan)
+    new = dict(islice(after.decided.items(), len(before.decided), None))
+    items = {item.finding.id: item for item in before.items} if new else {}
+    for id, made in new.items():
+        if made.action is Action.DEFER or not planned:
+            yield confirmation(items[id], made.action, made.reference)
