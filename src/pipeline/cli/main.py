@@ -19,6 +19,7 @@ COMMANDS = {
     "demo": "Watch a run: a small project with defects, found and repaired.",
     "doctor": "Show which agents are there, and what a run lacks.",
     "explain": "Print what a rule checks, why, and how to mend it.",
+    "findings": "Take in, list, explain and decide what reviews and tools found.",
     "logs": "Print what a tool wrote, or an agent answered.",
     "prompt": "Print the whole text that a stage's agent received.",
     "resume": "Take a run up again where its journal ends.",
@@ -27,6 +28,7 @@ COMMANDS = {
     "show": "Draw a workflow, or that of a run.",
     "status": "Show how a run stands, and what to do next.",
     "validate": "Check workflows and say everything that is wrong with them.",
+    "verdict": "Tell what the findings come to.",
     "why": "Tell why a run went where it went.",
     "workflows": "List the workflows that are found by name.",
 }

@@ -200,11 +200,18 @@ def _resumed(state: State, record: RunResumed) -> State:
         status=RunStatus.RUNNING,
         reason="",
         repeat=record.repeat,
-        context=state.context.apply([Delete(Key.HOLD)]) if Key.HOLD in state.context else state.context,
+        context=_let_go(state),
         options={**state.options, **record.options},
         settings=_raised(state.settings, record.raised),
         progress=_interrupted(state) if state.status in _MID_STAGE else state.progress,
     )
+
+
+def _let_go(state: State) -> Context:
+    """The context without what held the run, once it was held: who takes up a killed run has not been told of it."""
+    if state.status is RunStatus.PAUSED and Key.HOLD in state.context:
+        return state.context.apply([Delete(Key.HOLD)])
+    return state.context
 
 
 def _interrupted(state: State) -> Progress:

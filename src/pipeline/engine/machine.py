@@ -72,10 +72,10 @@ def decide(state: State) -> Command:
     """What comes next."""
     if state.status is not RunStatus.RUNNING:
         return Stop(state.status, state.reason)
+    if hold := state.context.get(Key.HOLD):  # before any limit: a person who raises one has not been told of this
+        return Pause("hold", state.cursor.stage, 1, 0, str(hold))
     if limit := reached_limit(state):
         return Pause(limit.limit, state.cursor.stage, limit.count, limit.allowed, limit.reason)
-    if hold := state.context.get(Key.HOLD):
-        return Pause("hold", state.cursor.stage, 1, 0, str(hold))
     stage = state.stage
     if state.progress.begun and not state.repeat:
         begun = min(state.progress.begun)

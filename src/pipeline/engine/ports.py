@@ -1,6 +1,6 @@
 """What the driver needs from the outside: a journal, a clock, chance, ears and people."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -52,8 +52,8 @@ class Journal(Protocol):
     def last(self, run_id: str) -> Entry:
         """The newest record of a run."""
 
-    def enter(self, lines: Sequence[str]) -> None:
-        """Add lines to the store's ledger, all of them or none."""
+    def enter(self, lines: Iterable[str]) -> int:
+        """Add lines to the store's ledger, all of them or none; the number of the last line."""
 
     def ledger(self, after: int = 0) -> Iterator[tuple[int, str]]:
         """The lines of the store's ledger with their numbers, from the one after `after`. They belong to no run."""

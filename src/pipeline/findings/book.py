@@ -1,6 +1,6 @@
 """The ledger where it is kept: lines of the store, read as far as they are new, and only ever added to."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,10 +25,15 @@ class Book:
             self._read = number
         return self._ledger
 
-    def enter(self, events: Iterable[AnyEvent]) -> None:
+    def enter(self, events: Sequence[AnyEvent]) -> None:
         """Add events, all of them or none."""
-        if lines := [encode(event) for event in events]:
-            self._journal.enter(lines)
+        if not events:
+            return
+        ledger, expected = self.ledger(), self._read + len(events)
+        if self._journal.enter(encode(event) for event in events) == expected:
+            for event in events:
+                ledger.apply(event)
+            self._read = expected
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 A finding is never changed: every event gives a new one. Votes, evidence and history only grow.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, NewType, Self
 
@@ -144,13 +144,16 @@ class Value:
     def model_copy(self, *, update: Mapping[str, Any]) -> Self:
         """The same with some fields changed; what is given is taken as it is."""
         other = object.__new__(type(self))
-        for name in _names(type(self)):
-            object.__setattr__(other, name, update[name] if name in update else getattr(self, name))
+        slots = _slots(type(self))
+        for get, put in slots.values():
+            put(other, get(self))
+        for name, value in update.items():
+            slots[name][1](other, value)
         return other
 
     def revised(self, changes: Mapping[str, Any]) -> Self:
         """The same with some fields changed, each checked as when it is made."""
-        return self.model_validate({**{name: getattr(self, name) for name in _names(type(self))}, **changes})
+        return self.model_validate({**{name: getattr(self, name) for name in _slots(type(self))}, **changes})
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
         """The fields as plain data."""
@@ -169,7 +172,7 @@ class Value:
 
 
 _ADAPTERS: dict[type[Value], TypeAdapter[Any]] = {}
-_NAMES: dict[type[Value], tuple[str, ...]] = {}
+_SLOTS: dict[type[Value], dict[str, tuple[Callable[..., Any], Callable[..., None]]]] = {}
 
 
 def _adapter(kind: type[Value]) -> TypeAdapter[Any]:
@@ -178,10 +181,12 @@ def _adapter(kind: type[Value]) -> TypeAdapter[Any]:
     return _ADAPTERS[kind]
 
 
-def _names(kind: type[Value]) -> tuple[str, ...]:
-    if kind not in _NAMES:
-        _NAMES[kind] = tuple(kind.__dataclass_fields__)  # type: ignore[attr-defined]  # all of them are dataclasses
-    return _NAMES[kind]
+def _slots(kind: type[Value]) -> dict[str, tuple[Callable[..., Any], Callable[..., None]]]:
+    """How each field is read and written, without looking it up by its name again."""
+    if kind not in _SLOTS:
+        names: tuple[str, ...] = kind.__slots__
+        _SLOTS[kind] = {name: (kind.__dict__[name].__get__, kind.__dict__[name].__set__) for name in names}
+    return _SLOTS[kind]
 
 
 CLOSED = ConfigDict(extra="forbid")

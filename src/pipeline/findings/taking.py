@@ -1,6 +1,6 @@
 """One pass, from what was returned to the events it makes: assessed, recognised, and put beside what is known."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -60,11 +60,17 @@ class Taken:
     outcome: Outcome
 
 
-def take(returns: Sequence[Return], ledger: Ledger, about: About, policy: Policy, judge: Judge | None = None) -> Taken:
+def take(returns: Iterable[Return], ledger: Ledger, about: About, policy: Policy, judge: Judge | None = None) -> Taken:
     """Make events of what reviewers and tools returned. Nothing is written."""
-    history = GitHistory(about.root, about.environment)
-    assessment = assess(
-        returns,
+    return recognise(assessed(returns, ledger, about, policy, judge), ledger, about)
+
+
+def assessed(
+    returns: Iterable[Return], ledger: Ledger, about: About, policy: Policy, judge: Judge | None = None
+) -> Assessment:
+    """What was returned, checked and merged."""
+    return assess(
+        tuple(returns),
         RepositoryFiles(about.root),
         policy,
         pass_id=_pass_id(about, ledger),
@@ -75,20 +81,26 @@ def take(returns: Sequence[Return], ledger: Ledger, about: About, policy: Policy
         stage=about.stage,
         changed_paths=about.changed_paths,
     )
-    drafts = fingerprinted(assessment.drafts, history)
+
+
+def recognise(assessment: Assessment, ledger: Ledger, about: About) -> Taken:
+    """What was assessed, put beside what is known."""
+    history = GitHistory(about.root, about.environment)
+    shown = len(assessment.drafts)
+    drafts = fingerprinted((*assessment.drafts, *assessment.withheld), history)
     maps = line_maps(ledger, history)
     matching = match(tuple(ledger.findings.values()), drafts, maps)
     passed = _passed(about, ledger, assessment)
     ground = Ground(history, maps, tuple(_fixes(ledger, maps)))
-    result = outcome(ledger, matching, drafts, passed, about.at, ground)
+    result = outcome(ledger, matching, drafts, passed, about.at, ground, range(shown, len(drafts)))
     whole = passed.model_copy(
         update={
             "entries": _withheld(assessment.entries, drafts, result),
-            "finding_ids": tuple(dict.fromkeys(id for id in result.ids if id)),
+            "finding_ids": tuple(dict.fromkeys(id for id in result.ids[:shown] if id)),
         }
     )
     events = (Assessed(at=about.at, assessment=whole), *result.events, *_related(assessment, ledger, result, about.at))
-    return Taken(whole, events, drafts, result)
+    return Taken(whole, events, drafts[:shown], result)
 
 
 def _pass_id(about: About, ledger: Ledger) -> PassId:

@@ -21,6 +21,12 @@ with one of these lines, outside any code block:
 [STATUS: fail]
 [FAILURE_REASON: one sentence]
 """
+UNREADABLE = """
+
+Your answer before this one cannot be used: {problem}. Answer again, in full: the whole JSON object with every finding
+in it, none left out or shortened.
+"""
+_NO_STATUS = "the review gave no status"
 
 Summary = Callable[[Job], str]
 ChooseBackend = Callable[[LlmStage, str | None], Backend]
@@ -65,8 +71,9 @@ class LlmHandler:
         job.keep(prompt)
         outcome, session = await self._asked(job, stage, prompt)
         if outcome.failure is not None and outcome.failure.kind is FailureClass.PROTOCOL:
-            again = RESTATED if session else prompt + RESTATED
-            second, _ = await self._asked(job, stage, again, session)
+            wish = _wish(outcome)
+            second, _ = await self._asked(job, stage, wish if session else prompt + wish, session)
+            second = _not_less(outcome, second)
             return second.model_copy(update={"usage": _both(outcome.usage, second.usage)})
         return outcome
 
@@ -108,6 +115,23 @@ class LlmHandler:
         return Limits(timeout=self._defaults.timeout, idle=self._defaults.idle)
 
 
+def _wish(outcome: Outcome) -> str:
+    """What an agent is told whose answer is none."""
+    return RESTATED if outcome.reason == _NO_STATUS else UNREADABLE.format(problem=outcome.reason)
+
+
+def _not_less(first: Outcome, second: Outcome) -> Outcome:
+    """The second answer, unless it waves through what the first one found and nobody could read."""
+    waved = second.source is Source.MARKER and second.status.passes and first.reason != _NO_STATUS
+    if not waved:
+        return second
+    words = f"{first.reason}; asked again, it gave a status and no findings"
+    failure = Failure(kind=FailureClass.PROTOCOL, digest=words)
+    return second.model_copy(
+        update={"status": Status.FAIL, "source": Source.DEFAULT, "reason": words, "failure": failure}
+    )
+
+
 def _both(first: Usage | None, second: Usage | None) -> Usage | None:
     return first if second is None else second.plus(first)
 
@@ -127,7 +151,7 @@ def judge(stage: LlmStage, result: Result, backend: str = "", judged: Judged | N
     if judged is not None:
         return said.judged(judged, claims)
     if claims.status is None:
-        return said.failed("the review gave no status", FailureClass.PROTOCOL)
+        return said.failed(_NO_STATUS, FailureClass.PROTOCOL)
     return said.outcome(claims.status, claims, Source.MARKER)
 
 

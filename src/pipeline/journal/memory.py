@@ -1,6 +1,6 @@
 """A journal that lasts as long as its process, for tests and dry runs. It keeps what it would write, as bytes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
@@ -47,8 +47,9 @@ class MemoryJournal:
         bodies = self._bodies(run_id)
         return Entry(len(bodies), decode(bodies[-1], run_id, len(bodies)))
 
-    def enter(self, lines: Sequence[str]) -> None:
+    def enter(self, lines: Iterable[str]) -> int:
         self._lines += lines
+        return len(self._lines)
 
     def ledger(self, after: int = 0) -> Iterator[tuple[int, str]]:
         return islice(enumerate(tuple(self._lines), start=1), after, None)

@@ -3,7 +3,7 @@
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -77,12 +77,12 @@ class SqliteJournal:
         self._newest[number] = id
         return id & _SEQ
 
-    def enter(self, lines: Sequence[str]) -> None:
+    def enter(self, lines: Iterable[str]) -> int:
         if self._database is None:
             with told(self._path):
                 prepare(self._directory)
         with self._committing() as database:
-            _insert_lines(database, lines)
+            return _insert_lines(database, lines)
 
     def ledger(self, after: int = 0) -> Iterator[tuple[int, str]]:
         for seq, body in self._sound_rows("the ledger", _LEDGER, after):
@@ -210,11 +210,13 @@ def _insert(database: sqlite3.Connection, id: int, body: bytes, attached: str) -
     database.execute("INSERT INTO records VALUES (?, ?, CAST(? AS TEXT), ?)", row)
 
 
-def _insert_lines(database: sqlite3.Connection, lines: Sequence[str]) -> None:
-    newest = database.execute(_NEWEST, _ids(_LEDGER)).fetchone()[0] or 0
+def _insert_lines(database: sqlite3.Connection, lines: Iterable[str]) -> int:
+    """Add lines to the ledger; the number of its last line."""
+    newest: int = database.execute(_NEWEST, _ids(_LEDGER)).fetchone()[0] or 0
     bodies = (line.encode(errors="surrogatepass") for line in lines)
     rows = ((seq, zlib.crc32(body, seq), body) for seq, body in enumerate(bodies, start=newest + 1))
-    database.executemany("INSERT INTO records VALUES (?, ?, CAST(? AS TEXT), NULL)", rows)
+    done = database.executemany("INSERT INTO records VALUES (?, ?, CAST(? AS TEXT), NULL)", rows)
+    return newest + max(done.rowcount, 0)
 
 
 def _body(whose: str, seq: int, row: tuple[Any, ...]) -> bytes:

@@ -29,8 +29,9 @@ class Report:
     iteration: int | None
     status: str
     reason: str
-    response: str
+    response: str  # as it is shown
     timestamp: str
+    whole: str = ""  # the response as it was reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def _entries(context: Context) -> Sequence[Any]:
 
 def _read(entry: Any) -> Report:
     if not isinstance(entry, dict):
-        return Report("", None, "", "", as_text(entry), "")
+        return Report("", None, "", "", text := as_text(entry), "", text)
     iteration = entry.get("iteration")
     return Report(
         stage=as_text(entry.get("stageId")),
@@ -90,6 +91,7 @@ def _read(entry: Any) -> Report:
         reason=as_text(entry.get("failureReason")),
         response=_response(entry),
         timestamp=as_text(entry.get("timestamp")),
+        whole=as_text(entry.get("response")),
     )
 
 

@@ -45,10 +45,11 @@ def render(
     """The summary, in at most `budget` characters.
 
     `past` is oldest first, and `untold` counts the visits before those; `extra` holds sections of plugins, and `items`
-    gives what is known of findings one by one in so many characters: it has a line for each, also where that is more.
+    gives what is known of findings one by one in so many characters: it has a line for each, also where that is more,
+    and then the summary is as much longer.
     """
     budget = max(budget, SMALLEST_BUDGET)
-    listed = items(int(budget * _FINDINGS_SHARE))
+    listed = items(min(int(budget * _FINDINGS_SHARE), budget - len(_GAP) - SMALLEST_BUDGET))
     budget = max(budget - len(listed) - len(_GAP), SMALLEST_BUDGET) if listed else budget
     groups = outstanding(context)
     parts = [
@@ -144,5 +145,5 @@ def _workspace(context: Context) -> Iterator[Part]:
 
 
 def _values(context: Context, groups: Sequence[Group]) -> Iterator[Part]:
-    if parts := list(values(context, (group.newest.response for group in groups))):
+    if parts := list(values(context, (group.newest.whole for group in groups))):
         yield section("## Context values", parts, what="values")

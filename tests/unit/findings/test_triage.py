@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.strategies import findings
 
@@ -164,6 +164,7 @@ def test_no_machine_takes_back_what_a_person_decided(status: str) -> None:
     assert "only a person may take that back" in decided(held, status, by="orchestrator").refused["fnd_00000001"]
     agents = finding(state=State.WONT_FIX, suppression=Suppression(by="finish-task", reason="no"))
     assert state_of(decided(agents, "open", by="orchestrator")) is State.OPEN
+    assert state_of(decided(agents, "false-positive", by="orchestrator")) is State.FALSE_POSITIVE
 
 
 @pytest.mark.parametrize("before", [State.FIX_CLAIMED, State.VERIFIED_FIXED])
@@ -204,6 +205,7 @@ def test_words_that_are_not_known(status: str, by: str) -> None:
     assert "is none of" in done.refused["fnd_00000001"]
 
 
+@settings(deadline=None)
 @given(findings(), st.lists(st.tuples(st.sampled_from(STATUSES), st.sampled_from(Actor)), max_size=5))
 def test_history_only_grows(known: Finding, said: list[tuple[str, Actor]]) -> None:
     """000-41: whatever is decided, the old history is the beginning of the new one."""
@@ -215,6 +217,7 @@ def test_history_only_grows(known: Finding, said: list[tuple[str, Actor]]) -> No
         assert ledger.findings[known.id].history[: len(before)] == before
 
 
+@settings(deadline=None)
 @given(findings(), st.sampled_from((Actor.FINISH_TASK, Actor.ORCHESTRATOR)), st.sampled_from(STATUSES))
 def test_no_agent_ever_makes_a_finding_fixed(known: Finding, by: Actor, status: str) -> None:
     """000-43: from no state and by no word."""

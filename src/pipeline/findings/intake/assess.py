@@ -31,6 +31,7 @@ class Assessment:
     drafts: tuple[Finding, ...]  # the worst first; the first vote of each is of the item that survives
     entries: tuple[Entry, ...]  # one for each raw item
     coverage: Coverage
+    withheld: tuple[Finding, ...] = ()  # reported, and not shown: what they are about is not gone
     related: tuple[Pair, ...] = ()  # drafts that may be one defect: nobody was asked
     declined: tuple[Pair, ...] = ()  # drafts that somebody judged to be two
 
@@ -60,6 +61,7 @@ def assess(
         drafts=_signed([sifted[index].finding for index in order]),
         entries=tuple(sorted([*refused, *_entries(sifted, judged)], key=_by_input)),
         coverage=coverage(returns, [one.fate for one in sifted], changed),
+        withheld=tuple(one.finding for one in sifted if not one.fate.kept),
         related=_numbered(judged.related, order),
         declined=_numbered(judged.declined, order),
     )

@@ -137,9 +137,7 @@ def test_a_title_is_text_and_no_markup(tickets: Path, make: Make) -> None:
     assert r"# \!\[x\](http://x) \<b\>\*y\*\</b\> \[z\]" in text
 
 
-def test_the_directory_is_listed_once_in_a_session(
-    tickets: Path, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_directory_is_listed_once_in_a_session(tickets: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Filing costs what it files: the directory is listed once in a session, not once for each finding."""
     looked: list[Path] = []
     listing = Path.rglob

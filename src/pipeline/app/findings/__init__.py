@@ -1,0 +1,1 @@
+"""What the commands about findings do, one use case a module. None of them needs a run."""

@@ -1,0 +1,54 @@
+"""The ledger of a store for one command, with what people and agents changed in the files about it."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pipeline.findings.book import Book, held
+from pipeline.findings.codecs.reading import uncollected
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.showing import take_back
+from pipeline.journal.sqlite import SqliteJournal
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The findings as they stand, and what was changed in the files that may not be."""
+
+    ledger: Ledger
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """A ledger that this command alone adds to."""
+
+    book: Book
+    problems: tuple[str, ...] = ()
+
+
+def known(store: Path, root: Path, at: str) -> Known:
+    """The findings, with what somebody changed in the files. Looking writes nothing."""
+    with closing(SqliteJournal(store)) as journal, uncollected():
+        ledger = Book(journal).ledger()
+    edits = take_back(root, ledger, at)
+    for event in edits.events:
+        ledger.apply(event)
+    return Known(ledger, edits.problems)
+
+
+@contextmanager
+def writing(store: Path, root: Path, at: str) -> Iterator[Writing]:
+    """The ledger to be added to; what somebody changed in the files is in it before anything else."""
+    with held(store), closing(SqliteJournal(store)) as journal:
+        book = Book(journal)
+        edits = take_back(root, book.ledger(), at)
+        book.enter(edits.events)
+        yield Writing(book, edits.problems)
+
+
+def iso(now: datetime) -> str:
+    """A moment as the ledger has it: whole seconds, in UTC."""
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,302 @@
+"""Looking at findings again, when a person asks for it: what code sees, what a reviewer says, and what is recorded.
+
+The store is not held while a reviewer works. What was decided is on record before the next finding is looked at.
+"""
+
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pipeline.app.backends import Backends
+from pipeline.app.findings.books import iso, writing
+from pipeline.app.findings.filters import OUTSTANDING
+from pipeline.app.findings.lookup import find_finding
+from pipeline.app.findings.repository import Repository
+from pipeline.app.findings.triaging import reshow
+from pipeline.app.wiring import Surroundings, SystemClock, process_label
+from pipeline.backends.environment import child_environment
+from pipeline.backends.git import git_in
+from pipeline.backends.process import LocalProcesses
+from pipeline.engine.agent import AgentEvent, AgentStatus, Backend, Limits, Request, Result
+from pipeline.engine.process import Command, Ending, Finished, Processes
+from pipeline.findings.identity.ground import Ground
+from pipeline.findings.identity.history import GitHistory, line_maps
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Finding
+from pipeline.findings.revalidate import (
+    Mechanical,
+    Ran,
+    Ruling,
+    Said,
+    events,
+    mechanical,
+    question,
+    queue,
+    refusal,
+    ruling,
+    suggested_tests,
+    worth_asking,
+)
+from pipeline.handlers.digest import digest
+from pipeline.language.model import Access
+from pipeline.plugins.manager import PluginManager
+
+STAGE = "revalidate"  # what a script calls the reviewer; the visits are the findings it is asked about, in order
+_GREP = (
+    *("git", "--no-optional-locks", "grep", "--untracked", "-h", "--only-matching", "--word-regexp"),
+    *("--fixed-strings", "-f", "-", "--", "."),
+)
+_NO_CODE = (".wystack", ".code-review", ".awf", "*.json", "*.sarif", "*.md", "*.txt", "*.xml")  # they quote findings
+_SEARCH = 30.0  # seconds
+_COMMAND = 1800.0
+_LOOK = 1800.0
+_SILENT = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Revalidated:
+    """What became of each finding that was looked at, in the order in which they were."""
+
+    rulings: tuple[Ruling, ...] = ()
+    ran: Ran | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether a reviewer was asked and did not answer."""
+        return any(ruled.trouble for ruled in self.rulings)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """The findings for a program."""
+        return [
+            {
+                "id": ruled.finding.id,
+                "number": ruled.finding.number,
+                "before": str(ruled.finding.state),
+                "after": str(ruled.after or ruled.finding.state),
+                "mechanical": str(ruled.mechanical.anchor),
+                "judged": ruled.judged and str(ruled.judged),
+                "reason": ruled.reason,
+            }
+            for ruled in self.rulings
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Rulings that are on record, by finding, and what could not be written or may not be edited."""
+
+    rulings: Mapping[str, Ruling] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    def __add__(self, other: "Recorded") -> "Recorded":
+        """Both, in order."""
+        return Recorded({**self.rulings, **other.rulings}, self.problems + other.problems)
+
+    def in_order(self, findings: Sequence[Finding]) -> tuple[Ruling, ...]:
+        """The rulings in the order of their findings."""
+        return tuple(self.rulings[finding.id] for finding in findings)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWords:
+    """Words that were looked for in a repository's code, all at once."""
+
+    found: frozenset[str] | None  # None: nobody can tell
+
+    def has(self, word: str) -> bool | None:
+        """Whether a word is there."""
+        return None if self.found is None else word in self.found
+
+
+def look_for(words: Iterable[str], root: Path, environment: Mapping[str, str]) -> FoundWords:
+    """Look for words in all files of code, those that git does not know yet too."""
+    wanted = "\n".join(dict.fromkeys(words))
+    if not wanted:
+        return FoundWords(frozenset())
+    try:
+        done = subprocess.run(
+            [*_GREP, *(f":(exclude){name}" for name in _NO_CODE)],
+            cwd=root,
+            env=git_in(root, environment).env,
+            input=wanted.encode(),
+            capture_output=True,
+            timeout=_SEARCH,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):  # there is no git, or it does not answer
+        return FoundWords(None)
+    found = frozenset(done.stdout.decode(errors="replace").split())
+    return FoundWords(found if done.returncode in (0, 1) else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewer:
+    """A backend that is asked about one finding after the other, each time afresh and only to read."""
+
+    backend: Backend
+    root: Path
+    folder: Path  # where questions and answers are kept
+    around: Surroundings
+
+    async def ask(self, finding: Finding, seen: Mechanical, visit: int) -> Said:
+        """What it says of a finding. Question and answer are kept."""
+        folder = self.folder / str(finding.id)
+        folder.mkdir(parents=True, exist_ok=True)
+        prompt = question(finding, seen)
+        _keep(folder / "question.md", self.around.redactor.text(prompt))
+        result = await self.backend.run(self._request(prompt, folder, visit), _unwatched)
+        text = self.around.redactor.text(result.text)
+        _keep(folder / "answer.md", text)
+        return Said(text, self.around.redactor.text(_trouble(result)), self.backend.name)
+
+    def _request(self, prompt: str, folder: Path, visit: int) -> Request:
+        settings = self.around.settings
+        choice = settings.model_choice
+        names = (*self.backend.variables(choice.provider), *settings.environment)
+        return Request(
+            stage=STAGE,
+            visit=visit,
+            attempt=1,
+            review=True,
+            prompt=prompt,
+            cwd=self.root,
+            artifacts=folder.absolute(),
+            model=choice.model,
+            provider=choice.provider,
+            reasoning_effort=choice.reasoning_effort,
+            access=Access.READ_ONLY,
+            limits=Limits(timeout=settings.limits.timeout or _LOOK, idle=settings.limits.idle or _SILENT),
+            env=child_environment(self.around.environ, extra_names=names),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Revalidation:
+    """One look at some findings of a store."""
+
+    repository: Repository
+    around: Surroundings
+    now: datetime
+    options: Mapping[str, Any] = field(default_factory=dict)  # who looks, as a run is told
+
+    async def look(self, names: Sequence[str], command: str = "") -> Revalidated:
+        """Look at the findings of these names, or at all that are open or said to be fixed."""
+        reviewer = self._reviewer()
+        with writing(self.around.store, self.repository.root, iso(self.now)) as open_book:
+            ledger, problems = open_book.book.ledger().copy(), open_book.problems
+        picked = queue(_picked(names, ledger))
+        if not picked:
+            return Revalidated(problems=problems)
+        ran = await self._run(command) if command else None
+        seen = self._seen(picked, ledger, ran)
+        asked = {finding.id for finding, facts in seen if reviewer and _is_asked(finding, facts, named=bool(names))}
+        done = self._recorded([_unasked(*one) for one in seen if one[0].id not in asked])
+        if reviewer:
+            done += await self._judged([one for one in seen if one[0].id in asked], reviewer)
+        return Revalidated(done.in_order(picked), ran, tuple(dict.fromkeys(problems + done.problems)))
+
+    def _seen(self, picked: Sequence[Finding], ledger: Ledger, ran: Ran | None) -> list[tuple[Finding, Mechanical]]:
+        root, environment = self.repository.root, self.repository.environment
+        history = GitHistory(root, environment)
+        ground = Ground(history, line_maps(ledger, history))
+        names = (name for finding in picked for name in suggested_tests(finding.regression_tests))
+        words = look_for(names, root, environment)
+        return [(finding, mechanical(finding, ground, words, ran)) for finding in picked]
+
+    async def _judged(self, asked: Sequence[tuple[Finding, Mechanical]], reviewer: Reviewer) -> Recorded:
+        done = Recorded()
+        for visit, (finding, facts) in enumerate(asked, 1):
+            said = await reviewer.ask(finding, facts, visit)
+            done += self._recorded([ruling(finding, facts, said)])
+        return done
+
+    def _recorded(self, rulings: Sequence[Ruling]) -> Recorded:
+        """Write down what was decided, but for findings that somebody else decided about meanwhile.
+
+        The files are written in the same breath: an old status in them would be taken for somebody's edit.
+        """
+        at = iso(self.now)
+        with writing(self.around.store, self.repository.root, at) as open_book:
+            current = [_current(ruled, open_book.book.ledger()) for ruled in rulings]
+            open_book.book.enter([event for ruled in current for event in events(ruled, at)])
+            shown = reshow(self.repository.root, open_book.book.ledger(), at)
+        return Recorded({ruled.finding.id: ruled for ruled in current}, open_book.problems + shown)
+
+    def _reviewer(self) -> Reviewer | None:
+        """Whoever was named; nobody is asked who was not."""
+        if not (name := self.options.get("backend")):
+            return None
+        plugins = PluginManager(SystemClock().now, redactor=self.around.redactor)
+        plugins.load_installed()
+        label = process_label(self.around.store, STAGE)
+        around = self.around
+        backends = Backends(self.options, self._processes(), plugins.backends(), around.settings, around.environ, label)
+        folder = around.store / "revalidations" / self.now.strftime("%Y%m%dT%H%M%S.%fZ")
+        return Reviewer(backends.named(str(name)), self.repository.root, folder, around)
+
+    def _processes(self) -> Processes:
+        return LocalProcesses(process_label(self.around.store, STAGE), redactor=self.around.redactor)
+
+    async def _run(self, command: str) -> Ran:
+        """Run the command that has to pass before anything is fixed."""
+        with TemporaryDirectory(prefix="awf-") as folder:
+            finished = await self._processes().run(
+                Command(
+                    argv=("/bin/sh", "-c", command),
+                    cwd=self.repository.root,
+                    env=child_environment(self.around.environ, extra_names=self.around.settings.environment),
+                    artifacts=Path(folder),
+                    timeout=_COMMAND,
+                )
+            )
+        if finished.ending is Ending.EXITED and finished.exit_code == 0:
+            return Ran(passed=True)
+        words = f"exit code {finished.exit_code}" if finished.ending is Ending.EXITED else _ended(finished)
+        return Ran(passed=False, said=digest(finished.stdout_tail, finished.stderr_tail, words))
+
+
+def _picked(names: Sequence[str], ledger: Ledger) -> list[Finding]:
+    if not names:
+        return [finding for finding in ledger if finding.state in OUTSTANDING]
+    return list({finding.id: finding for finding in (find_finding(name, ledger) for name in names)}.values())
+
+
+def _is_asked(finding: Finding, facts: Mechanical, *, named: bool) -> bool:
+    return not refusal(finding) and worth_asking(finding, facts, named=named)
+
+
+def _unasked(finding: Finding, facts: Mechanical) -> Ruling:
+    if why := refusal(finding):
+        return Ruling(finding, facts, f"it was not looked at: {why}")
+    return ruling(finding, facts, None)
+
+
+def _current(ruled: Ruling, ledger: Ledger) -> Ruling:
+    """A ruling on a finding as it is now. One that is no longer what was looked at is left alone."""
+    now = ledger.findings[ruled.finding.id]
+    if ruled.after is None or now.state is ruled.finding.state:
+        return replace(ruled, finding=now)
+    return Ruling(now, ruled.mechanical, f"meanwhile it is {now.state}, so it was left alone; {ruled.reason}")
+
+
+def _ended(finished: Finished) -> str:
+    return f"{finished.ending} after {finished.duration:.0f} s {finished.message}".strip()
+
+
+def _unwatched(event: AgentEvent) -> None:
+    """Take no notice of what a reviewer does meanwhile."""
+
+
+def _trouble(result: Result) -> str:
+    if result.status is AgentStatus.OK:
+        return ""
+    return f"{result.error.kind}: {result.error.message}" if result.error else f"it ended with {result.status}"
+
+
+def _keep(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", errors="replace")

@@ -1,0 +1,83 @@
+"""The options that the commands about findings share, and the filter they make."""
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from pipeline.app.findings.books import Known, iso, known
+from pipeline.app.findings.filters import GROUPS, Filter, since_of, states_of
+from pipeline.app.findings.repository import Repository, repository
+from pipeline.cli.terminal import inert
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Category, Gate, Severity, State
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+repo_option = click.option(
+    "--repo",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The repository; by default the one around the current directory.",
+)
+_STATES = (
+    *GROUPS,
+    *(str(state).replace("_", "-") for state in State),
+    *(str(state) for state in State if "_" in state),
+)
+_OPTIONS = (
+    click.option(
+        "--state", "states", multiple=True, type=click.Choice(_STATES), help="In this state, or any of these."
+    ),
+    click.option("--severity", "severities", multiple=True, type=click.Choice([str(one) for one in Severity])),
+    click.option("--gate", "gates", multiple=True, type=click.Choice([str(one) for one in Gate])),
+    click.option("--category", "categories", multiple=True, type=click.Choice([str(one) for one in Category])),
+    click.option("--file", "files", multiple=True, metavar="PATH", help="The beginning of a path, or a pattern."),
+    click.option("--stage", "stages", multiple=True, metavar="STAGE", help="Reported by this stage of a workflow."),
+    click.option("--since", metavar="DATE|PASS", help="Raised, seen or changed since then."),
+)
+
+
+def filter_options(function: F) -> F:
+    """The options that say which findings are meant; each may be given several times."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def filter_of(ledger: Ledger, usual: frozenset[State], given: dict[str, Any]) -> Filter:
+    """The filter that options ask for."""
+    return Filter(
+        states=states_of(given["states"]) if given["states"] else usual,
+        severities=frozenset(map(Severity, given["severities"])),
+        gates=frozenset(map(Gate, given["gates"])),
+        categories=frozenset(map(Category, given["categories"])),
+        files=given["files"],
+        stages=frozenset(given["stages"]),
+        since=since_of(given["since"], ledger) if given["since"] else None,
+    )
+
+
+def here(repo: Path | None) -> Repository:
+    """The repository that is meant."""
+    return repository(repo, Path.cwd(), os.environ)
+
+
+def now() -> datetime:
+    """The time."""
+    return datetime.now(UTC)
+
+
+def look(store: Path, repo: Path | None) -> Known:
+    """The findings as they stand. What was changed in the files and may not be is told beside the output."""
+    found = known(store, here(repo).root, iso(now()))
+    warn(found.problems)
+    return found
+
+
+def warn(problems: tuple[str, ...]) -> None:
+    """Tell problems beside the output."""
+    for problem in problems:
+        click.echo(f"note: {inert(problem)}", err=True)

@@ -1,0 +1,103 @@
+"""`awf findings import`: what reviewers and tools returned, taken in as one pass."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import click
+
+from pipeline.app.findings.importing import Imported, Mode, import_returns
+from pipeline.app.findings.sources import AUTO, decoded, read
+from pipeline.cli.findings.asked import here, now, repo_option
+from pipeline.cli.findings.table import table
+from pipeline.cli.looking import say_json
+from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.terminal import Style, inert
+from pipeline.errors import ExitCode
+from pipeline.findings.codecs import FORMATS
+from pipeline.findings.model import Lens
+from pipeline.observe.text import counted
+
+_SHOWN = 10  # of each kind; the rest is counted
+
+
+@click.command("import")
+@click.argument("files", nargs=-1, required=True)
+@click.option("--format", "form", type=click.Choice([AUTO, *FORMATS]), default=AUTO, show_default=True)
+@click.option("--reviewer", default="", metavar="NAME", help="Who says so; by default what a file tells, or its name.")
+@click.option("--lens", type=click.Choice([str(lens) for lens in Lens]), help="Which kind of assessment it is.")
+@click.option("--task", default="", metavar="TASK", help="What is being worked on.")
+@click.option("--mode", type=click.Choice(["full", "quick", "verify"]), default="full", show_default=True)
+@store_option
+@repo_option
+@as_json_option
+def command(
+    files: tuple[str, ...],
+    form: str,
+    reviewer: str,
+    lens: str | None,
+    task: str,
+    mode: str,
+    store: Path,
+    repo: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Take in what reviewers and tools returned. All FILES together are one pass; "-" is standard input.
+
+    A file that cannot be used makes the pass incomplete: it is recorded, and the exit code is 1.
+    """
+    repository = here(repo)
+    sources = read(files, sys.stdin.buffer)
+    returns = decoded(sources, repository.root, format=form, reviewer=reviewer, lens=Lens(lens) if lens else None)
+    done = import_returns(returns, store, repository, now(), task=task, mode=cast("Mode", mode))
+    if as_json:
+        say_json(done.as_json())
+    else:
+        click.echo("\n".join(_told(done, Style.of(sys.stdout))))
+    return ExitCode.SUCCESS if done.standing.complete else ExitCode.RUN_FAILED
+
+
+def _told(done: Imported, style: Style) -> Iterator[str]:
+    inputs, reviewers = len(done.passed.entries), len(done.passed.coverage.reviewers)
+    yield f"Pass {style.name(done.passed.id)}: {counted(inputs, 'item')} from {counted(reviewers, 'reviewer')}"
+    yield from filter(None, (_fates(done), _changes(done)))
+    yield from _rejected(done, style)
+    yield from _changed("New", done.changes.new, done)
+    yield from _changed("Reopened", done.changes.reopened, done)
+    yield from (f"{style.error('incomplete')}: {inert(gap)}" for gap in done.standing.gaps)
+    yield from (f"{style.warning('note')}: {inert(problem)}" for problem in done.problems)
+    yield f"Verdict: {inert(done.standing.told())}"
+    if done.suggestion:
+        yield done.suggestion
+
+
+def _fates(done: Imported) -> str:
+    told = ", ".join(f"{number} {fate}" for fate, number in done.dispositions.items() if number)
+    return f"  items:    {told}" if told else ""
+
+
+def _changes(done: Imported) -> str:
+    lists = {
+        name: getattr(done.changes, name) for name in ("new", "unchanged", "updated", "moved", "reopened", "absent")
+    }
+    told = ", ".join(f"{len(ids)} {name}" for name, ids in lists.items() if ids)
+    return f"  findings: {told}" if told else ""
+
+
+def _rejected(done: Imported, style: Style) -> Iterator[str]:
+    refused = done.refused()
+    for entry in refused[:_SHOWN]:
+        yield f"{style.warning('rejected')}: {inert(entry.input_id)}: {inert(entry.reason)}"
+    if len(refused) > _SHOWN:
+        yield f"and {len(refused) - _SHOWN} more were rejected; --json has the counts, the pass has the reasons"
+
+
+def _changed(word: str, ids: tuple[str, ...], done: Imported) -> Iterator[str]:
+    if not ids:
+        return
+    yield f"{word}:"
+    yield from table([done.findings[id] for id in ids[:_SHOWN]])
+    if len(ids) > _SHOWN:
+        yield f"and {len(ids) - _SHOWN} more"

@@ -1,0 +1,78 @@
+"""`awf findings revalidate`: look at findings again. It runs when a person asks for it, and never by itself."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import click
+
+from pipeline.app.revalidation import Revalidated, Revalidation
+from pipeline.app.wiring import Surroundings
+from pipeline.cli.findings.asked import here, now, repo_option, warn
+from pipeline.cli.looking import say_json
+from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.settings import settings_here
+from pipeline.cli.starting import working_options
+from pipeline.cli.terminal import inert
+from pipeline.errors import ExitCode
+from pipeline.findings.model import State
+from pipeline.findings.revalidate import Ruling
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+HINT = (
+    "nothing was verified: have a reviewer look with --backend NAME, or confirm a fix yourself with "
+    '"awf findings triage ID --as fixed --by user"'
+)
+
+
+@click.command("revalidate")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--backend", help="The agent that looks afresh, only reading; without it nothing is verified.")
+@click.option("--script", type=_FILE, help="Replies for the scripted backend.")
+@click.option("--agent-command", help="The program of the command or acp backend.")
+@click.option("--command", "bound", default="", metavar="CMD", help="What has to pass before anything is fixed.")
+@store_option
+@repo_option
+@as_json_option
+def command(
+    ids: tuple[str, ...],
+    backend: str | None,
+    script: Path | None,
+    agent_command: str | None,
+    bound: str,
+    store: Path,
+    repo: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Look at findings again: those named, or all that are open or said to be fixed, the claimed fixes first.
+
+    Code looks first: a claimed fix whose lines stand unchanged is refuted. Then the reviewer is asked about each that
+    is claimed or changed, or was named. A fix counts as verified only by its word or yours, and not while the command
+    fails.
+    """
+    options = working_options(backend, script, agent_command, None, summary_budget=None, auto_approve=False)
+    around = Surroundings(store=store, environ=dict(os.environ), settings=settings_here())
+    done = asyncio.run(Revalidation(here(repo), around, now(), options).look(ids, bound))
+    if as_json:
+        say_json(done.as_json())
+    else:
+        _print(done, asked=bool(options.get("backend")))
+    warn(done.problems)
+    return ExitCode.RUN_FAILED if done.unanswered else ExitCode.SUCCESS
+
+
+def _print(done: Revalidated, *, asked: bool) -> None:
+    if not done.rulings:
+        click.echo("No findings to look at.", err=True)
+    for ruled in done.rulings:
+        click.echo(_line(ruled))
+    if done.rulings and not asked and any(ruled.finding.state is State.FIX_CLAIMED for ruled in done.rulings):
+        click.echo(HINT, err=True)
+
+
+def _line(ruled: Ruling) -> str:
+    finding = ruled.finding
+    now = ruled.after or finding.state
+    moved = f"{finding.state} → {now}" if now is not finding.state else f"{finding.state}, as before"
+    return f"#{finding.number} {finding.id} {moved}: {inert(finding.title)}\n    {inert(ruled.reason)}"

@@ -1,0 +1,43 @@
+"""`awf verdict`: what all findings come to, for people and for gates."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from pipeline.app.findings.standing import Standing, standing_of
+from pipeline.cli.findings.asked import look, repo_option
+from pipeline.cli.looking import say_json
+from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.terminal import Style, inert
+from pipeline.errors import ExitCode
+from pipeline.findings.verdicts import Verdict
+
+
+@click.command("verdict")
+@click.option("--fail-on", type=click.Choice(["warn", "fail"]), default="fail", show_default=True)
+@store_option
+@repo_option
+@as_json_option
+def command(fail_on: str, store: Path, repo: Path | None, *, as_json: bool) -> int:
+    """Tell what the findings come to: PASS, WARN, FAIL or ABORT.
+
+    The exit code is 1 for FAIL, ABORT and a last pass in which somebody did not answer, and 0 otherwise. A fix that is
+    only claimed is no fix for it until somebody has verified it.
+    """
+    standing = standing_of(look(store, repo).ledger)
+    if as_json:
+        say_json(standing.as_json())
+    else:
+        _print(standing)
+    return ExitCode.RUN_FAILED if standing.failing(Verdict(fail_on.upper())) else ExitCode.SUCCESS
+
+
+def _print(standing: Standing) -> None:
+    style = Style.of(sys.stdout)
+    paint = style.error if standing.failing() else style.warning if standing.failing(Verdict.WARN) else style.good
+    click.echo(paint(inert(standing.told())))
+    for gap in standing.gaps:
+        click.echo(f"  {inert(gap)}")
+    said = standing.as_json()
+    click.echo(f"{said['readiness']}; {'ship' if said['ship'] else 'do not ship'}")

@@ -1,0 +1,411 @@
+"""Findings that code can read, through whole runs of the real command: reviews, reports, answers, edits.
+
+A status comes from what was found, never from what was claimed; what cannot be read is never clean.
+"""
+
+import json
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.conftest import Awf
+
+from pipeline.findings.book import Book
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Finding, State
+from pipeline.journal.sqlite import SqliteJournal
+
+CODE = (
+    "import os\n\n\ndef load(path):\n    handle = open(path)\n    return handle.read()\n\n\nprint(load(os.devnull))\n"
+)
+LOOP = """
+stage "rev" kind="llm" auto_status=true prompt="Review it"
+stage "gate" kind="decision" {
+  route when="findings() > 0" to="fix"
+  route when="true" to="end"
+}
+stage "fix" kind="llm" prompt="Fix it"
+transition from="rev" to="gate"
+transition from="fix" to="rev"
+"""
+ONCE = """
+stage "rev" kind="llm" auto_status=true prompt="Review it"
+transition from="rev" to="end"
+"""
+
+
+def item(title: str = "The handle is never closed", **more: Any) -> dict[str, Any]:
+    """One finding as a reviewer returns it."""
+    return {
+        "title": title,
+        "severity": "P1",
+        "file": "app.py",
+        "line": 5,
+        "why_it_matters": "descriptors run out under load",
+        "autofix_class": "gated_auto",
+        "owner": "downstream-resolver",
+        "requires_verification": False,
+        "suggested_fix": "use a with block",
+        "confidence": 100,
+        "evidence": ["app.py:5 -- handle = open(path)"],
+        "pre_existing": False,
+        **more,
+    }
+
+
+def found(*items: dict[str, Any], **more: Any) -> str:
+    """A whole return."""
+    return json.dumps({"reviewer": "rev", "findings": list(items), "residual_risks": [], "testing_gaps": [], **more})
+
+
+def fenced(text: str) -> str:
+    return f"I looked at it.\n\n```json\n{text}\n```\n"
+
+
+class Project:
+    """A git repository with a little code in it, and the run that works there."""
+
+    def __init__(self, awf: Awf, folder: Path) -> None:
+        self._awf = awf
+        self.folder = folder
+        folder.mkdir()
+        (folder / "app.py").write_text(CODE)
+        for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "start"]):
+            named = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", *words]
+            subprocess.run(named, cwd=folder, check=True, capture_output=True)
+
+    def run(self, body: str, script: dict[str, Any] | None = None, start: str = "rev") -> dict[str, Any]:
+        """Run a workflow with this body until it stops."""
+        head = f'workflow "W" {{\nversion 2\nstart "{start}"\nsettings {{ max_visits 4; }}\n'
+        (self.folder / "w.awf.kdl").write_text(f'{head}{body}\nstage "end" kind="exit"\n}}\n')
+        (self.folder / "script.json").write_text(json.dumps(script or {}))
+        given = ["--backend", "scripted", "--script", "script.json", "--run-id", "r", "--json"]
+        return self._ended(self.awf("run", "w.awf.kdl", *given))
+
+    def resume(self, *more: str) -> dict[str, Any]:
+        return self._ended(self.awf("resume", "r", "--json", *more))
+
+    def awf(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self._awf(*arguments, cwd=self.folder)
+
+    @staticmethod
+    def _ended(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+        assert done.stdout, done.stderr
+        events = [json.loads(line) for line in done.stdout.splitlines()]
+        failed = [event for event in events if event.get("event") == "plugin_failed"]
+        return {**events[-1], "code": done.returncode, "complaints": [json.dumps(event) for event in failed]}
+
+    def why(self, stage: str) -> list[dict[str, Any]]:
+        told: list[dict[str, Any]] = json.loads(self.awf("why", "r", stage, "--json").stdout)
+        return told
+
+    def context(self, key: str) -> Any:
+        done = self.awf("context", "r", key, "--json")
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def ledger(self) -> Ledger:
+        with closing(SqliteJournal(self.folder / ".awf")) as journal:
+            return Book(journal).ledger()
+
+    def only(self) -> Finding:
+        (finding,) = self.ledger()
+        return finding
+
+    def verdict_file(self) -> dict[str, Any]:
+        read: dict[str, Any] = json.loads((self.folder / ".code-review/review-latest.json").read_text())
+        return read
+
+
+@pytest.fixture
+def project(awf: Awf, tmp_path: Path) -> Project:
+    """A project of its own."""
+    return Project(awf, tmp_path / "project")
+
+
+@pytest.mark.parametrize("dressed", [fenced, str], ids=["fenced", "bare"])
+def test_the_status_is_that_of_the_findings_whatever_the_answer_claims(project: Project, dressed: Any) -> None:
+    """004 stage rule: a grave finding fails a review that says success, and `awf why` tells of the contradiction."""
+    ended = project.run(LOOP, {"rev": [dressed(found(item())) + "\n[STATUS: success]", found()]})
+    assert (ended["status"], ended["path"]) == ("success", ["rev", "gate", "fix", "rev", "gate", "end"])
+    first, second = project.why("rev")
+    assert (first["status"], first["source"]) == ("fail", "structured")
+    assert first["notes"] == ["the answer claims success; its findings say fail"]
+    assert "1 to be fixed, 0 suggested; first: The handle is never closed (app.py:5)" in first["reason"]
+    assert (second["status"], second["source"]) == ("success", "structured")
+
+
+def test_a_finding_goes_to_the_fix_by_its_number_and_its_report_names_it(project: Project) -> None:
+    """004: the report of a structured review has the ids of its findings, and the fixer sees each by its number."""
+    project.run(
+        ONCE,
+        {"rev": found(item(), item("A second one", line=9, evidence=["app.py:9 -- print(load(os.devnull))"]))},
+    )
+    ids = [finding.id for finding in project.ledger()]
+    (report,) = project.context("review.findings")
+    assert sorted(report["findingIds"]) == sorted(ids)
+    assert [finding.number for finding in project.ledger()] == [1, 2]
+    assert project.context("review.verdict") == "WARN"
+
+
+def test_the_fixers_prompt_lists_every_finding_and_how_to_answer(project: Project) -> None:
+    """4.3: one line for each finding with its number, gate, severity, state and place, and the raw JSON only once."""
+    project.run(LOOP, {"rev": [found(item()), found()]})
+    prompt = project.awf("prompt", "r", "fix").stdout
+    assert "- #1 (must, high, open) app.py:5: The handle is never closed" in prompt
+    assert "[FINDING N: fixed]" in prompt
+    assert "1 finding, listed by number under 'Findings by file'." in prompt
+    assert '"requires_verification"' not in prompt
+
+
+def test_a_return_that_was_cut_off_is_asked_for_again(project: Project) -> None:
+    """4.3: a truncated answer is never repaired into fewer findings; it is asked for once more and read whole."""
+    whole = found(item())
+    project.run(LOOP, {"rev": [whole[:-40], found()], "fix": "done"})
+    (told,) = project.why("rev")
+    assert told["status"] == "fail"
+    assert told["failure"] == "protocol"
+    assert "cannot be read" in told["reason"]
+    assert project.context("review.findings") is None
+    assert not list(project.ledger())
+
+
+def test_items_that_are_all_unreadable_are_no_clean_review(project: Project) -> None:
+    """6.6: a review whose every finding is refused for its form is no review; one with some is not clean."""
+    project.run(LOOP, {"rev": found(item(confidence=0.9))})
+    (told,) = project.why("rev")
+    assert told["failure"] == "protocol"
+    assert "`confidence` is none of the integers" in told["reason"]
+
+
+def test_one_unreadable_item_among_others_keeps_the_review_from_being_clean(project: Project) -> None:
+    """000-37: an item is dropped alone, with its reason; the review is then not wholly good."""
+    fine = item("Too long a name", severity="P3", confidence=50)
+    project.run(ONCE, {"rev": found(fine, item("Odd", line=0))})
+    (told,) = project.why("rev")
+    assert told["status"] == "partial_success"
+    assert "1 could not be used; rev#2 'Odd': `line` is no line number from 1" in told["reason"]
+
+
+def test_findings_below_the_gate_do_not_fail_the_stage(project: Project) -> None:
+    """003: what nobody is sure of is kept in the pass with its reason, and fails nothing."""
+    ended = project.run(LOOP, {"rev": found(item(severity="P2", confidence=50)) + "\n[STATUS: fail]"})
+    assert ended["path"] == ["rev", "gate", "end"]
+    (passed,) = project.ledger().passes.values()
+    assert [(entry.input_id, str(entry.disposition)) for entry in passed.entries] == [("rev#1", "filtered")]
+    assert project.why("rev")[0]["notes"] == ["the answer claims fail; its findings say success"]
+
+
+def test_a_medium_finding_passes_in_part(project: Project) -> None:
+    """3.2: only suggestions are `partial_success`, and are reported."""
+    project.run(ONCE, {"rev": found(item(severity="P2"))})
+    assert project.why("rev")[0]["status"] == "partial_success"
+    assert [report["status"] for report in project.context("review.findings")] == ["partial_success"]
+
+
+def test_a_dismissed_finding_does_not_fail_the_review_again(project: Project) -> None:
+    """000-46: what was dismissed in the verdict file stays so, and the next review that reports it passes."""
+    body = LOOP.replace('stage "fix" kind="llm" prompt="Fix it"', edit("open", "wont_fix"))
+    ended = project.run(body, {"rev": found(item())})
+    assert (ended["status"], ended["path"]) == ("success", ["rev", "gate", "fix", "rev", "gate", "end"])
+    assert project.only().state is State.WONT_FIX
+    assert str(list(project.ledger().passes.values())[-1].entries[0].disposition) == "suppressed"
+    assert project.verdict_file()["findings"] == []
+
+
+SARIF = json.dumps(
+    {
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": {"name": "lint"}},
+                "results": [
+                    {
+                        "ruleId": "X1",
+                        "level": "error",
+                        "message": {"text": "open without close"},
+                        "locations": [
+                            {
+                                "physicalLocation": {
+                                    "artifactLocation": {"uri": "app.py"},
+                                    "region": {"startLine": 5},
+                                }
+                            }
+                        ],
+                    }
+                ],
+            }
+        ],
+    }
+)
+JUNIT = (
+    '<testsuites><testsuite name="s" tests="1" failures="1"><testcase classname="t" name="test_load" file="app.py" '
+    'line="5"><failure message="it leaks">assert 1 == 2</failure></testcase></testsuite></testsuites>'
+)
+TOOL = """
+stage "lint" kind="tool" findings="FORMAT" command="COMMAND"
+stage "gate" kind="decision" {
+  route when="verdict() == \\"WARN\\"" to="warned"
+  route when="verdict() == \\"none\\"" to="unknown"
+  route when="true" to="end"
+}
+stage "warned" kind="tool" command="true"
+stage "unknown" kind="tool" command="true"
+transition from="lint" to="gate"
+transition from="warned" to="end"
+transition from="unknown" to="end"
+"""
+
+
+def tool(format: str, command: str) -> str:
+    return TOOL.replace("FORMAT", format).replace("COMMAND", command)
+
+
+@pytest.mark.parametrize("format", ["sarif", "junit"])
+@pytest.mark.parametrize("into", ["", ' > \\"$AWF_REPORT\\"; echo noise'], ids=["stdout", "report"])
+def test_a_tools_report_is_read_from_its_output_or_its_file(project: Project, format: str, into: str) -> None:
+    """3.2: a tool that ends well and reports a grave finding has failed; `verdict()` sees it in conditions."""
+    (project.folder / "given").write_text({"sarif": SARIF, "junit": JUNIT}[format])
+    ended = project.run(tool(format, f"cat given{into}"), start="lint")
+    assert ended["path"] == ["lint", "gate", "warned", "end"], project.why("lint")
+    (told,) = project.why("lint")
+    assert (told["status"], told["source"]) == ("fail", "structured")
+    (finding,) = project.ledger()
+    assert (finding.place and finding.place.path, finding.sources) == ("app.py", ("lint",))
+
+
+@pytest.mark.parametrize("format", ["sarif", "junit"])
+def test_a_report_that_cannot_be_read_is_a_failure_though_the_tool_ended_well(project: Project, format: str) -> None:
+    """6.6: no report is not a clean report, and no verdict comes of it."""
+    ended = project.run(tool(format, "echo all is well"), start="lint")
+    assert ended["path"] == ["lint", "gate", "unknown", "end"]
+    (told,) = project.why("lint")
+    assert (told["status"], told["failure"]) == ("fail", "protocol")
+    assert "its report cannot be read" in told["reason"]
+
+
+def test_a_clean_report_of_a_tool_that_failed_is_still_a_failure(project: Project) -> None:
+    """The worse of exit code and report counts."""
+    clean = json.dumps({"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "lint"}}, "results": []}]})
+    (project.folder / "given").write_text(clean)
+    project.run(tool("sarif", "cat given; exit 3"), start="lint")
+    (told,) = project.why("lint")
+    assert (told["status"], told["failure"], told["reason"][:11]) == ("fail", "exit_nonzero", "exit code 3")
+
+
+def test_a_good_verdict_is_none_any_more_once_a_reviewer_says_nothing(project: Project) -> None:
+    """6.6: PASS does not outlive a pass in which somebody who was asked gave no answer."""
+    body = """
+stage "rev" kind="llm" auto_status=true prompt="Review it"
+stage "again" kind="llm" auto_status=true prompt="Review it again"
+transition from="rev" to="again"
+transition from="again" to="end"
+"""
+    project.run(body, {"rev": found(), "again": "hm"})
+    assert project.context("review.verdict") is None
+    assert project.why("again")[0]["failure"] == "protocol"
+
+
+def test_what_endangers_the_whole_system_waits_for_a_person(project: Project) -> None:
+    """001-12: an abort pauses the run before anything is fixed, with exit code 3; `awf resume` goes on."""
+    ended = project.run(LOOP, {"rev": [found(item(severity="P0", x_system_breaking=True)), found()]})
+    assert (ended["status"], ended["code"], ended["path"]) == ("paused", 3, ["rev"])
+    assert "a person has to look" in ended["reason"]
+    assert project.context("review.verdict") == "ABORT"
+    assert project.verdict_file()["verdict"] == "ABORT"
+    assert (project.folder / ".code-review/abort-reason.md").is_file()
+    ended = project.resume()
+    assert (ended["status"], ended["path"]) == ("success", ["rev", "gate", "fix", "rev", "gate", "end"])
+
+
+def test_what_a_person_edits_while_a_run_is_paused_is_taken_in(project: Project) -> None:
+    """Views are lenses: what was changed in a file while nobody drove the run is not written over."""
+    project.run(LOOP, {"rev": [found(item(severity="P0", x_system_breaking=True)), found()]})
+    path = project.folder / ".code-review/review-latest.json"
+    path.write_text(path.read_text().replace('"status": "open"', '"status": "wont_fix"'))
+    ended = project.resume()
+    assert ended["complaints"] == []
+    assert project.only().state is State.WONT_FIX
+
+
+def test_answers_of_a_fixer_are_claims_and_a_reviews_verify(project: Project) -> None:
+    """C-01, C-06: `[FINDING 1: fixed]` of a fixer claims; the same of the next review verifies."""
+    clean = found() + "\n\n[FINDING 1: fixed, the block is closed]\n"
+    project.run(LOOP, {"rev": [found(item()), clean], "fix": "Done.\n[FINDING 1: fixed]\n[FINDING 99: fixed]"})
+    finding = project.only()
+    assert finding.state is State.VERIFIED_FIXED
+    assert [(change.what, change.state, change.by) for change in finding.history if change.state] == [
+        ("raised", State.OPEN, ""),
+        ("state", State.FIX_CLAIMED, "finish-task"),
+        ("state", State.VERIFIED_FIXED, "revalidate"),
+    ]
+    assert [(attempt.by, attempt.outcome) for attempt in finding.attempts] == [("fix", "claimed")]
+
+
+def test_a_claim_alone_does_not_make_the_verdict_better(project: Project) -> None:
+    """C-06: the file takes a claim at its word; the verdict of conditions does not until somebody has looked."""
+    body = LOOP.replace('transition from="fix" to="rev"', 'transition from="fix" to="end"')
+    project.run(body, {"rev": found(item()), "fix": "[FINDING 1: fixed]"})
+    assert project.only().state is State.FIX_CLAIMED
+    assert project.context("review.verdict") == "WARN"
+    assert (project.verdict_file()["verdict"], project.verdict_file()["findings"][0]["status"]) == ("PASS", "fixed")
+
+
+def test_a_claim_that_the_next_review_refutes_is_reopened_and_counted(project: Project) -> None:
+    """4.3: reported again after a claimed fix, it is reopened, with one more try that failed."""
+    project.run(LOOP, {"rev": [found(item()), found(item()), found()], "fix": ["[FINDING 1: fixed]", "no word"]})
+    finding = project.only()
+    assert [attempt.outcome for attempt in finding.attempts] == ["claimed", "not_fixed"]
+    assert State.REOPENED in [change.state for change in finding.history]
+    prompt = project.awf("prompt", "r", "fix", "--visit", "2").stdout
+    assert "#1 (must, high, reopened, tried 2 times)" in prompt
+    assert "tried: not_fixed" in prompt
+
+
+def edit(old: str, new: str) -> str:
+    """A stage that changes the status of findings in the verdict file, as an agent would."""
+    status = r"\\\"status\\\": \\\"{}\\\""
+    words = f"s/{status.format(old)}/{status.format(new)}/"
+    return f'stage "fix" kind="tool" command="sed -i \'{words}\' .code-review/review-latest.json"'
+
+
+def test_a_status_that_an_agent_changes_in_the_verdict_file_is_an_event(project: Project) -> None:
+    """001-10: open to fixed is a legal move of a team's agent; it is a claim, and the file keeps it."""
+    body = LOOP.replace('stage "fix" kind="llm" prompt="Fix it"', edit("open", "fixed"))
+    ended = project.run(body.replace('from="fix" to="rev"', 'from="fix" to="end"'), {"rev": found(item())})
+    assert ended["complaints"] == []
+    finding = project.only()
+    assert finding.state is State.FIX_CLAIMED
+    assert finding.history[-1].note == "verdict file: open→fixed"
+    assert [one["status"] for one in project.verdict_file()["findings"]] == ["fixed"]
+
+
+def test_an_edit_that_is_no_legal_move_is_refused_told_and_restored(project: Project) -> None:
+    """001-10: a team's agent may not verify; the file says afterwards what it said before."""
+    body = LOOP.replace('stage "fix" kind="llm" prompt="Fix it"', edit("open", "verified"))
+    ended = project.run(body.replace('from="fix" to="rev"', 'from="fix" to="end"'), {"rev": found(item())})
+    assert project.only().state is State.OPEN
+    assert [one["status"] for one in project.verdict_file()["findings"]] == ["open"]
+    assert len(ended["complaints"]) == 1
+    assert "is refused" in ended["complaints"][0]
+
+
+def test_every_pass_of_a_parallel_stage_is_on_record(project: Project) -> None:
+    """000-01, 000-20: each assessment has its record in the workspace, also where two end together."""
+    (project.folder / ".wystack").mkdir()
+    body = """
+stage "both" kind="parallel" { branch "one"; branch "two"; }
+stage "one" kind="llm" auto_status=true prompt="Review it"
+stage "two" kind="llm" auto_status=true prompt="Review it"
+transition from="both" to="end"
+"""
+    other = item("Nothing is printed", line=9, evidence=["app.py:9 -- print(load(os.devnull))"])
+    ended = project.run(body, {"one": found(item()), "two": found(other)}, start="both")
+    assert ended["complaints"] == []
+    passes = project.ledger().passes
+    records = sorted((project.folder / ".wystack/reviews").glob("REV-*.json"))
+    assert [path.stem for path in records] == sorted(passes)
+    assert len(passes) == 2
+    files = {path.stem for path in (project.folder / ".wystack/findings").glob("fnd_*.json")}
+    assert files == {str(finding.id) for finding in project.ledger()}

@@ -1,0 +1,260 @@
+"""A person decides on findings: at a real terminal, and by a file of answers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.conftest import COMMAND, Awf
+from tests.integration.screen import QUESTION, run_on_screen, shown
+
+FIXER = "import sys; sys.stdin.read(); open('fixed', 'a').write('x'); print('[FINDING 1: fixed]')"
+
+
+def item(title: str, severity: str, line: int, **changes: Any) -> dict[str, Any]:
+    """One item of a reviewer's return."""
+    given: dict[str, Any] = {
+        "title": title,
+        "severity": severity,
+        "file": "cache.py",
+        "line": line,
+        "why_it_matters": f"{title}, and people notice.",
+        "autofix_class": "gated_auto",
+        "owner": "downstream-resolver",
+        "requires_verification": False,
+        "suggested_fix": "Check the id before the path is built.",
+        "confidence": 100,
+        "evidence": [f"cache.py:{line} -- line {line} of the cache"],
+        "pre_existing": False,
+    }
+    return {**given, **changes}
+
+
+@pytest.fixture
+def project(tmp_path: Path, awf: Awf) -> Path:
+    """A directory with a ledger of three findings, and advice."""
+    (tmp_path / "cache.py").write_text("".join(f"line {number} of the cache\n" for number in range(1, 10)))
+    found = [
+        item("Path traversal in loadUserFromCache", "P0", 2),
+        item("Answers are kept forever", "P2", 4, suggested_fix=None, autofix_class="manual", owner="human"),
+        item("Errors pass for \u202edata\x1b[31m", "P2", 6),
+        item("Names are short", "P3", 8, autofix_class="advisory", owner="human", suggested_fix=None),
+    ]
+    review = {"reviewer": "correctness", "findings": found, "residual_risks": [], "testing_gaps": []}
+    (tmp_path / "review.json").write_text(json.dumps(review))
+    assert awf("findings", "import", "review.json").returncode == 0
+    return tmp_path
+
+
+def answers(project: Path, *keys: str) -> tuple[str, str]:
+    (project / "answers.json").write_text(json.dumps(keys))
+    return "--answers", "answers.json"
+
+
+def decided(awf: Awf) -> dict[int, list[tuple[str, str]]]:
+    """The decisions in the ledger, by the finding's number."""
+    told = json.loads(awf("findings", "list", "--state", "all", "--format", "json").stdout)
+    whole = {one["number"]: json.loads(awf("findings", "show", one["id"], "--json").stdout) for one in told}
+    return {
+        number: [(made["action"], made.get("ref", "")) for made in one["decisions"]]
+        for number, one in whole.items()
+        if one["decisions"]
+    }
+
+
+def test_a_file_of_answers_decides(project: Path, awf: Awf) -> None:
+    """002-40 to 002-62, C-22: keys in the order asked; at the end the report, and decisions in the ledger."""
+    done = awf("findings", "walk", *answers(project, "apply", "defer", "skip"))
+    assert done.returncode == 0, done.stderr
+    assert "## Finding 1 of 3 — P0 Path traversal in loadUserFromCache\n\ncache.py:2\n" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "\u202e" not in done.stdout
+    assert "1 applied, 1 deferred, 1 skipped" in done.stdout
+    assert done.stdout.endswith("Verdict: Not ready.\n")
+    ledger = decided(awf)
+    assert {number: action for number, [(action, _)] in ledger.items()} == {1: "apply", 2: "defer", 3: "skip"}
+    assert (project / ledger[2][0][1]).is_file()
+
+
+def test_programs_read_the_report(project: Path, awf: Awf) -> None:
+    """002-60: with --json nothing but JSON is on standard output."""
+    done = awf(
+        "findings", "walk", "--json", "--advisory", *answers(project, "rest", "cancel", "skip", "rest", "proceed")
+    )
+    told = json.loads(done.stdout)
+    assert told["counts"] == {
+        "applied": 1, "deferred": 1, "skipped": 1, "acknowledged": 1, "dropped": 0, "left": 0
+    }  # fmt: skip
+    assert told["verdict"] == "Not ready"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("keys", "error"),
+    [
+        (["apply"], "the answers end after 1, and more is asked: Finding 2 of 3"),
+        (["apply", "dance"], 'answer 2, "dance", is no answer to: Finding 2 of 3'),
+        (["apply", "acknowledge"], 'answer 2, "acknowledge", is no answer to: Finding 2 of 3'),
+    ],
+)
+def test_answers_that_do_not_fit_record_nothing(project: Path, awf: Awf, keys: list[str], error: str) -> None:
+    """002-11, 002-46: no question is skipped, and a walk without an end has decided nothing."""
+    done = awf("findings", "walk", *answers(project, *keys))
+    assert done.returncode == 2
+    assert f"error: {error}" in done.stderr
+    assert "Stopped: every decision is discarded" in done.stderr
+    assert decided(awf) == {}
+
+
+def test_answers_that_are_left_over_are_told(project: Path, awf: Awf) -> None:
+    """C-22: they may have been meant for other findings."""
+    done = awf("findings", "walk", *answers(project, "skip", "skip", "skip", "apply"))
+    assert done.returncode == 0
+    assert "note: 1 answers are left over" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["{", '{"a": "apply"}', "[1]"])
+def test_a_file_that_holds_no_answers_is_refused(project: Path, awf: Awf, text: str) -> None:
+    """C-22: with what to write instead."""
+    (project / "answers.json").write_text(text)
+    done = awf("findings", "walk", "--answers", "answers.json")
+    assert done.returncode == 2
+    assert 'help: write a JSON list such as ["apply", ' in done.stderr
+
+
+def test_the_fixer_runs_once_after_the_last_answer(project: Path, awf: Awf) -> None:
+    """002-50, 002-63: one run for the whole set; what it claims is a claim, what it left is a failure."""
+    fixer = f'{sys.executable} -c "{FIXER}"'
+    done = awf("findings", "walk", "--fixer", fixer, *answers(project, "apply", "skip", "apply"))
+    assert (project / "fixed").read_text() == "x"
+    assert "fix failed: the fixer did not say what became of it" in done.stdout
+    assert json.loads(awf("findings", "show", "1", "--json").stdout)["state"] == "fix_claimed"
+    assert json.loads(awf("findings", "show", "3", "--json").stdout)["state"] == "open"
+
+
+def test_a_fixer_that_cannot_be_read_is_told_at_once(project: Path, awf: Awf) -> None:
+    """002-50: before anybody has answered anything."""
+    done = awf("findings", "walk", "--fixer", "'", *answers(project))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot be run as a fixer" in done.stderr
+
+
+def test_nothing_to_decide_is_one_line(tmp_path: Path, awf: Awf) -> None:
+    """002-66: nobody is asked, and nothing is written."""
+    done = awf("findings", "walk")
+    assert done.stdout.strip() == "All findings resolved.\n\nVerdict: Ready to merge."
+    assert not (tmp_path / ".awf").exists()
+
+
+@pytest.mark.usefixtures("project")
+def test_an_input_that_ends_decides_nothing(awf: Awf) -> None:
+    """002-11: silence is no answer."""
+    done = awf("findings", "walk")
+    assert done.returncode == 2
+    assert "error: the input ended before all was decided" in done.stderr
+    assert decided(awf) == {}
+
+
+def test_whole_returns_explain_what_short_ones_leave_out(project: Path, awf: Awf) -> None:
+    """002-14, 002-18: what breaks comes from the reviewer's file; without it there is a gap in the report."""
+    review = json.loads((project / "review.json").read_text())
+    (project / "runs").mkdir()
+    (project / "runs" / "correctness.json").write_text(json.dumps(review))
+    short = [{k: v for k, v in one.items() if k not in ("why_it_matters", "evidence")} for one in review["findings"]]
+    (project / "short.json").write_text(json.dumps({**review, "findings": short[:1]}))
+    assert awf("findings", "import", "short.json", "--store", "other").returncode == 0
+    bare = awf("findings", "walk", "--store", "other", *answers(project, "skip"))
+    assert "**What's wrong**" not in bare.stdout
+    assert "Framing-enrichment gaps: 1 (correctness)" in bare.stdout
+    told = awf("findings", "walk", "--store", "other", "--artifacts", "runs", *answers(project, "skip"))
+    assert "**What's wrong**\n\nPath traversal in loadUserFromCache, and people notice.\n" in told.stdout
+
+
+def test_a_person_at_a_terminal(project: Path, awf: Awf) -> None:
+    """002-10 to 002-22: block, question, a letter, a number or a word, a line that confirms, and the report."""
+    typed = ["x", "a", "2", "p", "Skip", "1"]
+    written = run_on_screen([COMMAND, "findings", "walk", "--advisory"], project, typed=typed)
+    screen = shown(written)
+    assert max(map(len, screen)) <= 80
+    start = screen.index("Finding 1 of 4 — P0 Path traversal in loadUserFromCache")
+    assert screen[start : start + 19] == [
+        "Finding 1 of 4 — P0 Path traversal in loadUserFromCache",
+        "  cache.py:2",
+        "",
+        "What's wrong",
+        "  Path traversal in loadUserFromCache, and people notice.",
+        "",
+        "Proposed fix",
+        "  Check the id before the path is built.",
+        "",
+        "Finding 1 of 4 — P0 path traversal in loadUserFromCache.",
+        "Apply the proposed fix in cache.py?",
+        "  1. Apply the proposed fix (recommended)",
+        "  2. Defer — file a ticket",
+        "  3. Skip — don't apply, don't track",
+        "  4. LFG the rest — apply the agent's best judgment to this and remaining",
+        "     findings",
+        "Your choice (a/d/s/r): x",
+        '"x" is none of the options.',
+        "Your choice (a/d/s/r): a",
+    ]
+    assert screen[start + 19] == "→ Applied. Fix staged at cache.py:2."
+    assert "This files a ticket on local folder. Proceed?" in screen
+    assert "  1 applied, 1 deferred, 1 skipped, 1 acknowledged" in screen
+    assert "  Verdict: Not ready." in screen
+    assert {number: action for number, [(action, _)] in decided(awf).items()} == {
+        1: "apply", 2: "defer", 3: "skip", 4: "acknowledge"
+    }  # fmt: skip
+
+
+def test_the_rest_is_shown_before_it_is_done(project: Path) -> None:
+    """002-44, 002-71: the plan as it is, then two options; Cancel asks about the same finding again."""
+    screen = shown(run_on_screen([COMMAND, "findings", "walk"], project, typed=["s", "r", "c", "r", "p"]))
+    plan = screen.index("LFG plan — 2 remaining findings (1 already decided):")
+    assert screen[plan : plan + 9] == [
+        "LFG plan — 2 remaining findings (1 already decided):",
+        "",
+        "Applying (1):",
+        "  [P2] cache.py:6 — Errors pass for �data",
+        "",
+        "Filing tickets (1):",
+        "  [P2] cache.py:4 — Answers are kept forever",
+        "",
+        "The agent is about to resolve the remaining findings above. Proceed?",
+    ]
+    assert screen.count("Finding 2 of 3 — P2 Answers are kept forever") == 2
+
+
+def test_interrupting_discards_everything_but_tickets(project: Path, awf: Awf) -> None:
+    """002-46: Ctrl-C at any question; no decision is recorded, and the tickets are named."""
+    ours, theirs = os.openpty()
+    argv = [COMMAND, "findings", "walk"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(project), "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+    with subprocess.Popen(
+        argv, cwd=project, env=environment, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE
+    ) as program:
+        os.close(theirs)
+        for typed in (b"d\n", b"p\n"):
+            _until_asked(ours)
+            os.write(ours, typed)
+        _until_asked(ours)
+        program.send_signal(signal.SIGINT)
+        assert program.stderr is not None
+        told = program.stderr.read().decode()
+        assert program.wait(60) == 130
+    os.close(ours)
+    assert "Stopped: every decision is discarded, and nothing was recorded.\n" in told
+    assert "Tickets that were filed stay:\n  .awf/tickets/fnd_" in told
+    assert decided(awf) == {}
+    assert len(list((project / ".awf" / "tickets").glob("*.md"))) == 1
+
+
+def _until_asked(descriptor: int) -> None:
+    """Read up to the next question."""
+    gathered = b""
+    while not gathered.endswith(QUESTION):
+        gathered += os.read(descriptor, 65536)

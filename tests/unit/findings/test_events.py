@@ -1,0 +1,156 @@
+"""Events as lines: whatever happens to a finding can be written down and read back as the same thing."""
+
+import json
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.findings.strategies import TIMES, findings, suppressions, texts, votes
+
+from pipeline.findings.claims import Returned
+from pipeline.findings.events import (
+    AnyEvent,
+    Assessed,
+    Decided,
+    Edited,
+    Linked,
+    Missed,
+    Named,
+    Raised,
+    Seen,
+    Tried,
+    Turned,
+    Unlinked,
+    decode,
+    encode,
+)
+from pipeline.findings.model import Attempt, Decision, Finding, FindingId, Link, Observed, PassId, State, Strength
+from pipeline.findings.passes import Coverage, Disposition, Entry, Pass
+
+ID = FindingId("fnd_0badcafe")
+IDS = st.just(ID)
+LINKS = st.builds(Link, kind=st.sampled_from(("related", "duplicate_of")), to=texts(least=1), note=texts())
+ENTRIES = st.builds(
+    Entry,
+    input_id=texts(least=1),
+    disposition=st.sampled_from(Disposition),
+    reason=texts(),
+    into=texts(),
+    title=texts(),
+)
+COVERAGE = st.builds(
+    Coverage,
+    reviewers=st.dictionaries(texts(most=5), st.sampled_from(Returned), max_size=2),
+    residual_risks=st.lists(texts(), max_size=2).map(tuple),
+    paths=st.none() | st.lists(texts(), max_size=2).map(tuple),
+)
+PASSES = st.builds(
+    Pass,
+    id=texts(least=1).map(PassId),
+    started_at=TIMES,
+    round=st.integers(1, 9),
+    mode=st.sampled_from(("full", "quick", "verify")),
+    coverage=COVERAGE,
+    entries=st.lists(ENTRIES, max_size=2).map(tuple),
+    finding_ids=st.lists(texts(least=1), max_size=2).map(tuple),
+)
+EVENTS: dict[str, st.SearchStrategy[AnyEvent]] = {
+    "assessed": st.builds(Assessed, at=TIMES, assessment=PASSES),
+    "raised": st.builds(Raised, at=TIMES, finding=findings()),
+    "seen": st.builds(
+        Seen,
+        at=TIMES,
+        id=IDS,
+        pass_id=texts(),
+        observed=st.sampled_from(Observed),
+        strength=st.sampled_from(Strength),
+        votes=st.lists(votes(), max_size=2).map(tuple),
+        changes=st.dictionaries(st.sampled_from(("title", "impact")), texts(), max_size=2),
+        note=texts(),
+    ),
+    "missed": st.builds(Missed, at=TIMES, id=IDS, pass_id=texts()),
+    "turned": st.builds(
+        Turned,
+        at=TIMES,
+        id=IDS,
+        state=st.sampled_from(State),
+        by=texts(),
+        note=texts(),
+        pass_id=texts(),
+        suppression=st.none() | suppressions(),
+    ),
+    "tried": st.builds(
+        Tried,
+        at=TIMES,
+        id=IDS,
+        attempt=st.builds(Attempt, run=texts(), round=st.integers(0, 9), by=texts(), what=texts(), outcome=texts()),
+    ),
+    "decided": st.builds(
+        Decided,
+        at=TIMES,
+        id=IDS,
+        decision=st.builds(Decision, at=TIMES, action=st.sampled_from(("apply", "skip")), reason=texts(), ref=texts()),
+    ),
+    "linked": st.builds(Linked, at=TIMES, id=IDS, link=LINKS),
+    "unlinked": st.builds(Unlinked, at=TIMES, id=IDS, link=LINKS),
+    "named": st.builds(Named, at=TIMES, id=IDS, alias=texts()),
+    "edited": st.builds(
+        Edited, at=TIMES, id=IDS, by=texts(), changes=st.dictionaries(st.just("title"), texts()), note=texts()
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", EVENTS)
+def test_an_event_is_read_back_as_it_was_written(kind: str) -> None:
+    """Law: decoding what was encoded gives the same event, for every kind; and it is one line."""
+
+    @settings(max_examples=25)
+    @given(EVENTS[kind])
+    def check(event: AnyEvent) -> None:
+        line = encode(event)
+        assert decode(line) == event
+        assert "\n" not in line
+        assert json.loads(line)["kind"] == kind
+
+    check()
+
+
+def test_every_kind_of_event_is_covered_by_the_law() -> None:
+    """A new kind has to be added here."""
+    union = get_args(AnyEvent)[0]
+    assert {member.model_fields["kind"].default for member in get_args(union)} == set(EVENTS)
+
+
+def test_what_is_at_its_default_is_left_out() -> None:
+    """A line holds what happened and nothing else: a ledger has very many of them."""
+    assert encode(Missed(at="t", id=ID, pass_id=ID)) == (
+        '{"kind":"missed","at":"t","id":"fnd_0badcafe","pass_id":"fnd_0badcafe"}'
+    )
+    turned = Turned(at="t", id=ID, state=State.OPEN, by="user")
+    assert encode(turned) == '{"kind":"turned","at":"t","id":"fnd_0badcafe","state":"open","by":"user"}'
+
+
+@given(findings())
+def test_a_raised_finding_has_no_line_for_what_it_does_not_say(finding: Finding) -> None:
+    """Defaults are left out in a finding's parts too."""
+    plain = Raised(at="t", finding=finding)
+    written = json.loads(encode(plain))["finding"]
+    absent: dict[str, Any] = {
+        "suppression": None,
+        "decisions": [],
+        "links": [],
+        "state": "open",
+        "late": False,
+        "ext": {},
+    }
+    assert not [name for name, default in absent.items() if name in written and written[name] == default]
+
+
+@pytest.mark.parametrize(
+    "line", ["", "{}", "null", '{"kind":"missed"}', '{"kind":"other","at":"t"}', '{"kind":"named","at":"t","x":1}']
+)
+def test_what_is_no_event_is_refused(line: str) -> None:
+    """Nothing is guessed of a line that cannot be read."""
+    with pytest.raises(ValueError, match="validation error"):
+        decode(line)

@@ -1,0 +1,248 @@
+"""The ledger is a fold over events: nothing in a finding's past is ever changed, and its number and id stay its own."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.findings.strategies import TIMES, findings, ledgers, votes
+
+from pipeline.errors import AwfError
+from pipeline.findings.events import (
+    AnyEvent,
+    Assessed,
+    Decided,
+    Edited,
+    Linked,
+    Missed,
+    Named,
+    Raised,
+    Seen,
+    Tried,
+    Turned,
+    Unlinked,
+    decode,
+    encode,
+)
+from pipeline.findings.ledger import EDITED, MERGED, Ledger, merged_into
+from pipeline.findings.model import (
+    Attempt,
+    Category,
+    Confidence,
+    Decision,
+    Finding,
+    FindingId,
+    Link,
+    Observed,
+    PassId,
+    Severity,
+    State,
+    Strength,
+    Suppression,
+)
+from pipeline.findings.passes import Pass
+
+AT = "2026-01-02T03:04:05Z"
+FIRST, SECOND = PassId("REV-1-aaaaaaa"), PassId("REV-2-bbbbbbb")
+
+
+def raised(*found: Finding) -> Ledger:
+    return Ledger(Raised(at=AT, finding=finding) for finding in found)
+
+
+def seen(finding: Finding, **more: Any) -> Seen:
+    told = {"pass_id": SECOND, "observed": Observed.UNCHANGED, "strength": Strength.EXACT, **more}
+    return Seen(at=AT, id=finding.id, **told)
+
+
+def turned(finding: Finding, state: State, **more: Any) -> Turned:
+    return Turned(at=AT, id=finding.id, state=state, by="user", **more)
+
+
+@st.composite
+def later(draw: st.DrawFn, id: FindingId) -> AnyEvent:
+    """Anything that may happen to a known finding."""
+    at = draw(TIMES)
+    link = Link(kind=draw(st.sampled_from(("related", MERGED))), to="fnd_other")
+    any_vote = st.lists(votes(), max_size=2).map(tuple)
+    events: tuple[AnyEvent, ...] = (
+        Seen(at=at, id=id, pass_id=SECOND, observed=Observed.MOVED, strength=Strength.FUZZY, votes=draw(any_vote)),
+        Seen(at=at, id=id, pass_id=FIRST, observed=Observed.UPDATED, strength=Strength.EXACT, changes={"title": "new"}),
+        Missed(at=at, id=id, pass_id=SECOND),
+        Turned(at=at, id=id, state=draw(st.sampled_from(State)), by="user"),
+        Tried(at=at, id=id, attempt=Attempt(by="fix", outcome="claimed")),
+        Decided(at=at, id=id, decision=Decision(at=at, action="defer")),
+        Linked(at=at, id=id, link=link),
+        Unlinked(at=at, id=id, link=link),
+        Named(at=at, id=id, alias="api-patterns-69bbc8bb-45-50"),
+        Edited(at=at, id=id, by="user", changes={"title": "as a person says"}),
+    )
+    return draw(st.sampled_from(events))
+
+
+@settings(max_examples=60)
+@given(findings(), st.data())
+def test_the_history_before_is_a_prefix_of_the_history_after(finding: Finding, data: st.DataObject) -> None:
+    """000-41: no event replaces, reorders or deletes a line of the history; votes and attempts only grow too."""
+    ledger = raised(finding)
+    for event in data.draw(st.lists(later(finding.id), max_size=8)):
+        before = ledger.findings[finding.id]
+        ledger.apply(event)
+        after = ledger.findings[finding.id]
+        assert after.history[: len(before.history)] == before.history
+        assert after.votes[: len(before.votes)] == before.votes
+        assert after.attempts[: len(before.attempts)] == before.attempts
+        assert (after.id, after.number, after.signature) == (before.id, before.number, before.signature)
+        assert (after.created_at, after.fingerprints) == (before.created_at, before.fingerprints)
+
+
+@settings(max_examples=40)
+@given(findings(), st.data())
+def test_events_that_were_written_down_give_the_same_ledger(finding: Finding, data: st.DataObject) -> None:
+    """Law: whoever has the same lines has the same ledger, at any cut of them."""
+    events: list[AnyEvent] = [Raised(at=AT, finding=finding), *data.draw(st.lists(later(finding.id), max_size=6))]
+    whole = Ledger(events)
+    read = Ledger(decode(encode(event)) for event in events)
+    cut = data.draw(st.integers(1, len(events)))
+    ahead = Ledger(events[:cut]).copy()
+    for event in events[cut:]:
+        ahead.apply(event)
+    assert whole.findings == read.findings == ahead.findings
+    assert whole.names == read.names == ahead.names
+    assert list(whole.settled) == list(read.settled) == list(ahead.settled)
+
+
+@given(ledgers())
+def test_numbers_follow_the_order_of_raising_and_stay(found: list[Finding]) -> None:
+    """4.2: a number is a finding's own for good, whatever is raised after it."""
+    ledger = Ledger()
+    for count, finding in enumerate(found, 1):
+        ledger.apply(Raised(at=AT, finding=finding))
+        numbers = [ledger.findings[known.id].number for known in found[:count]]
+        assert numbers == list(range(1, count + 1))
+
+
+@given(findings(), votes())
+def test_a_finding_that_two_raise_at_once_is_one(finding: Finding, vote: Any) -> None:
+    """000-23: same signature, same id, updated in place with a line in its history: in either order one finding."""
+    other = finding.model_copy(update={"votes": (vote,), "pass_id": SECOND, "title": "another wording"})
+    ledger = raised(finding, other)
+    (known,) = ledger.findings.values()
+    assert (known.number, known.title, known.votes) == (1, finding.title, (*finding.votes, vote))
+    assert [change.what for change in known.history[-2:]] == ["raised", "seen"]
+    assert known.history[-1].pass_id == SECOND
+    swapped = raised(other, finding).findings[finding.id]
+    assert (swapped.number, set(swapped.votes)) == (1, {*finding.votes, vote})
+
+
+@given(findings())
+def test_what_is_seen_again_is_updated_in_place(finding: Finding) -> None:
+    """000-23, 000-24: the same id, the pass that saw it last, a line more, and no more absences."""
+    ledger = raised(finding)
+    ledger.apply(Missed(at=AT, id=finding.id, pass_id=FIRST))
+    assert ledger.findings[finding.id].absent_passes == finding.absent_passes + 1
+    ledger.apply(seen(finding, changes={"impact": "worse than told"}))
+    (known,) = ledger.findings.values()
+    assert (known.pass_id, known.impact, known.absent_passes) == (SECOND, "worse than told", 0)
+    assert [change.what for change in known.history[-3:]] == ["raised", "absent", "seen"]
+
+
+@given(findings())
+def test_a_field_that_a_person_edited_wins_over_later_passes(finding: Finding) -> None:
+    """4.3: human-edited fields win; the others are still told anew."""
+    ledger = raised(finding)
+    ledger.apply(Edited(at=AT, id=finding.id, by="user", changes={"title": "as a person says"}))
+    ledger.apply(seen(finding, changes={"title": "as a reviewer says", "impact": "new"}))
+    known = ledger.findings[finding.id]
+    assert (known.title, known.impact) == ("as a person says", "new")
+    assert known.ext[EDITED] == ["title"]
+
+
+@given(findings())
+def test_what_a_person_wrote_beside_the_fields_is_kept(finding: Finding) -> None:
+    """3.3: unknown keys survive, and are no field that a pass may not tell anew."""
+    ledger = raised(finding)
+    ledger.apply(Edited(at=AT, id=finding.id, by="user", changes={"ext": {"verdict": {"x_note": 1}}}))
+    known = ledger.findings[finding.id]
+    assert known.ext == {**finding.ext, "verdict": {"x_note": 1}}
+
+
+@given(findings(), findings())
+def test_a_merge_is_shown_with_its_target_and_can_be_undone(one: Finding, other: Finding) -> None:
+    """4.5: merges stay reversible: a link that is taken back leaves two findings, and both in the history."""
+    if one.id == other.id:
+        return
+    plain = [finding.model_copy(update={"links": ()}) for finding in (one, other)]
+    ledger = raised(*plain)
+    link = Link(kind=MERGED, to=one.id)
+    ledger.apply(Linked(at=AT, id=other.id, link=link))
+    assert [finding.id for finding in ledger] == [one.id]
+    assert merged_into(ledger.findings[other.id]) == one.id
+    ledger.apply(Unlinked(at=AT, id=other.id, link=link.model_copy(update={"note": "they are two"})))
+    assert [finding.id for finding in ledger] == [one.id, other.id]
+    assert [change.what for change in ledger.findings[other.id].history[-2:]] == ["linked", "unlinked"]
+
+
+@given(findings())
+def test_a_finding_is_found_by_every_name_it_has(finding: Finding) -> None:
+    """3.1: its id, the beginning of it, its number, its signature and every alias it was ever given."""
+    ledger = raised(finding)
+    ledger.apply(Named(at=AT, id=finding.id, alias="CVE-1"))
+    ledger.apply(Named(at=AT, id=finding.id, alias="CVE-1"))
+    known = ledger.findings[finding.id]
+    assert known.aliases.count("CVE-1") == 1
+    names = [finding.id, finding.id[:8], finding.id.removeprefix("fnd_"), "1", "#1", finding.signature, "CVE-1"]
+    assert {found.id if (found := ledger.find(name)) else None for name in names if not name.isdecimal()} == {
+        finding.id
+    }
+    assert ledger.find("2") is None
+    assert ledger.find("nobody") is None
+
+
+def test_a_dismissal_holds_its_reason_until_it_is_taken_back() -> None:
+    """000-46: the reason of a dismissal stands with it, and goes when the finding is open again."""
+    finding = _plain()
+    ledger = raised(finding)
+    why = Suppression(reason="by design", by="user")
+    ledger.apply(turned(finding, State.WONT_FIX, suppression=why))
+    assert ledger.findings[finding.id].suppression == why
+    ledger.apply(turned(finding, State.REOPENED, suppression=why))
+    assert ledger.findings[finding.id].suppression is None
+
+
+def test_what_was_settled_since_the_last_pass_is_known_until_the_next() -> None:
+    """001-13: a fresh verdict file has what counts; what is said of it afterwards stays in it until the next pass."""
+    finding = _plain()
+    ledger = Ledger([Assessed(at=AT, assessment=Pass(id=FIRST, started_at=AT)), Raised(at=AT, finding=finding)])
+    ledger.apply(turned(finding, State.FIX_CLAIMED))
+    assert list(ledger.settled) == [finding.id]
+    ledger.apply(turned(finding, State.REOPENED))
+    assert not ledger.settled
+    ledger.apply(turned(finding, State.WONT_FIX, pass_id=FIRST))
+    assert not ledger.settled, "what the pass itself says is no news after it"
+    ledger.apply(turned(finding, State.OPEN))
+    ledger.apply(turned(finding, State.WONT_FIX))
+    ledger.apply(Assessed(at=AT, assessment=Pass(id=SECOND, started_at=AT)))
+    assert not ledger.settled
+
+
+def test_an_event_about_a_finding_that_was_never_raised_is_told() -> None:
+    """A ledger with a hole is not read past it."""
+    with pytest.raises(AwfError, match="fnd_none, which was never raised"):
+        Ledger([Missed(at=AT, id=FindingId("fnd_none"), pass_id=FIRST)])
+    with pytest.raises(AwfError, match="fnd_none, which was never raised"):
+        Ledger([Turned(at=AT, id=FindingId("fnd_none"), state=State.OPEN, by="user")])
+
+
+def _plain() -> Finding:
+    return Finding(
+        id=FindingId("fnd_0badcafe"),
+        signature="sha256:0badcafe",
+        title="A title",
+        category=Category.BUG,
+        severity=Severity.HIGH,
+        confidence=Confidence(value=75),
+        pass_id=FIRST,
+        created_at=AT,
+        updated_at=AT,
+    )

@@ -1,0 +1,132 @@
+"""What a finding is recognised by: stable under everything that editors, reviewers and the order of evidence change."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.findings.strategies import evidences, few, titles
+
+from pipeline.findings.model import Category, Evidence, Location
+from pipeline.findings.signature import QUOTE, finding_id, line_range, norm_quote, norm_title, signature, verdict_id
+
+QUOTED = Evidence(path="src/a.py", start=10, end=12, quote="token = make_token(user)")
+
+
+def signed(*evidence: Evidence, title: str = "Token is never revoked", nth: int = 0) -> str:
+    return signature(Category.SECURITY, evidence, title, nth=nth)
+
+
+def test_a_golden_signature() -> None:
+    """000-32: the form, and the very value; another would make every known finding a new one."""
+    assert signed(QUOTED) == "sha256:ffa9412a2e7b88e951f77ce37b26c206ae39c22056c3be8ea55c99fbcaa08b87"
+
+
+def test_line_numbers_do_not_count() -> None:
+    """C-32: a line added above a defect leaves its signature alone."""
+    assert signed(QUOTED) == signed(QUOTED.model_copy(update={"start": 99, "end": None}))
+
+
+@given(
+    st.permutations([QUOTED, Evidence(path="b.py", quote="other = make_token(x)"), Evidence(path="c.py", symbol="f")])
+)
+def test_the_order_of_evidence_does_not_count(evidence: list[Evidence]) -> None:
+    """3.5: evidence is sorted, and what is told twice counts once."""
+    assert signed(*evidence) == signed(*evidence, evidence[0]) == signed(*reversed(evidence))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        signature(Category.BUG, [QUOTED], "Token is never revoked"),
+        signed(QUOTED, title="Token is revoked twice"),
+        signed(QUOTED.model_copy(update={"path": "src/b.py"})),
+        signed(QUOTED.model_copy(update={"symbol": "login"})),
+        signed(QUOTED.model_copy(update={"quote": "token = other_token(user)"})),
+    ],
+)
+def test_category_path_symbol_quotation_and_title_count(other: str) -> None:
+    """000-22: the id is made of category, normalised evidence and title."""
+    assert other != signed(QUOTED)
+
+
+@pytest.mark.parametrize("title", ["token is never revoked", "Token  is never revoked!", "`Token` is never-revoked."])
+def test_case_punctuation_and_spacing_of_a_title_do_not_count(title: str) -> None:
+    """3.5: a title told a little differently is the same one."""
+    assert signed(QUOTED, title=title) == signed(QUOTED)
+
+
+@pytest.mark.parametrize(
+    "quote", ["  token =   make_token(user)  ", "token = make_token(user)  # TODO", "token = make_token(user) // why"]
+)
+def test_spacing_and_a_trailing_comment_of_a_quotation_do_not_count(quote: str) -> None:
+    """3.5: what a formatter changes is not part of a quotation."""
+    assert signed(QUOTED.model_copy(update={"quote": quote})) == signed(QUOTED)
+
+
+@pytest.mark.parametrize("quote", ["}", "return", "  );", "else:", "x = 1", "", "pass", "continue;"])
+def test_a_quotation_that_could_stand_anywhere_is_none(quote: str) -> None:
+    """3.5: too short or too common a text tells no places apart."""
+    assert norm_quote(quote) == ""
+
+
+def test_findings_that_quote_nothing_are_told_apart_by_their_order() -> None:
+    """3.5: without quotation and symbol the occurrence counts; with either it does not."""
+    bare = Evidence(path="src/a.py", start=4)
+    assert len({signed(bare, nth=nth) for nth in range(3)}) == 3
+    assert signed(QUOTED, nth=0) == signed(QUOTED, nth=7)
+
+
+def test_a_quotation_is_normalised_to_one_form_and_cut() -> None:
+    """3.5: NFC, and at most 240 characters."""
+    assert norm_quote("cafe\N{COMBINING ACUTE ACCENT} is closed") == "caf\N{LATIN SMALL LETTER E WITH ACUTE} is closed"
+    assert len(norm_quote("word " * 100)) == QUOTE
+
+
+@given(titles())
+def test_normalising_a_title_twice_changes_nothing(title: str) -> None:
+    """3.5: a normal form is one."""
+    assert norm_title(norm_title(title)) == norm_title(title)
+
+
+@given(st.sampled_from(Category), few(evidences()), titles())
+def test_an_id_is_the_beginning_of_a_signature_and_longer_where_that_is_taken(
+    category: Category, evidence: tuple[Evidence, ...], title: str
+) -> None:
+    """000-22: `fnd_` and 8 digits, extended to 12 or 16 where another finding has the shorter."""
+    text = signature(category, evidence, title)
+    digest = text.removeprefix("sha256:")
+    first = finding_id(text, ())
+    assert first == f"fnd_{digest[:8]}"
+    assert finding_id(text, {first}) == f"fnd_{digest[:12]}"
+    assert finding_id(text, {first, f"fnd_{digest[:12]}"}) == f"fnd_{digest[:16]}"
+
+
+def test_a_text_that_no_file_can_hold_has_a_signature() -> None:
+    """Half a character in a title or a quotation is no reason to fail."""
+    assert signed(QUOTED, title="a \ud800 b").startswith("sha256:")
+
+
+def test_the_golden_id_of_a_verdict_file() -> None:
+    """001-08: domain, the first eight digits of the path's hash, lines."""
+    lines = line_range(Location(path="src/api/routes.ts", start=45, end=50))
+    assert verdict_id("api-patterns", "src/api/routes.ts", lines) == "api-patterns-69bbc8bb-45-50"
+
+
+def test_a_finding_without_lines_has_the_range_0_in_its_id() -> None:
+    """001-08: no range gives `…-0`."""
+    lines = line_range(Location(path="src/api/routes.ts"))
+    assert verdict_id("api-patterns", "src/api/routes.ts", lines) == "api-patterns-69bbc8bb-0"
+
+
+@pytest.mark.parametrize(
+    ("place", "lines"),
+    [
+        (None, "0"),
+        (Location(path="a"), "0"),
+        (Location(path="a", start=42), "42"),
+        (Location(path="a", start=42, end=42), "42"),
+        (Location(path="a", start=42, end=58), "42-58"),
+    ],
+)
+def test_a_range_has_one_form(place: Location | None, lines: str) -> None:
+    """001-21: equal ends are a single line, and a missing range is 0."""
+    assert line_range(place) == lines
