@@ -80,7 +80,7 @@ def test_a_file_of_answers_decides(project: Path, awf: Awf) -> None:
     assert (project / ledger[2][0][1]).is_file()
 
 
-def test_programs_read_the_report(project: Path, awf: Awf) -> None:
+def test_002_60_programs_read_the_report(project: Path, awf: Awf) -> None:
     """002-60: with --json nothing but JSON is on standard output."""
     done = awf(
         "findings", "walk", "--json", "--advisory", *answers(project, "rest", "cancel", "skip", "rest", "proceed")
@@ -101,7 +101,7 @@ def test_programs_read_the_report(project: Path, awf: Awf) -> None:
         (["apply", "acknowledge"], 'answer 2, "acknowledge", is no answer to: Finding 2 of 3'),
     ],
 )
-def test_answers_that_do_not_fit_record_nothing(project: Path, awf: Awf, keys: list[str], error: str) -> None:
+def test_002_39_answers_that_do_not_fit_record_nothing(project: Path, awf: Awf, keys: list[str], error: str) -> None:
     """002-11, 002-46: no question is skipped, and a walk without an end has decided nothing."""
     done = awf("findings", "walk", *answers(project, *keys))
     assert done.returncode == 2
@@ -126,7 +126,7 @@ def test_a_file_that_holds_no_answers_is_refused(project: Path, awf: Awf, text: 
     assert 'help: write a JSON list such as ["apply", ' in done.stderr
 
 
-def test_the_fixer_runs_once_after_the_last_answer(project: Path, awf: Awf) -> None:
+def test_002_50_the_fixer_runs_once_after_the_last_answer(project: Path, awf: Awf) -> None:
     """002-50, 002-63: one run for the whole set; what it claims is a claim, what it left is a failure."""
     fixer = f'{sys.executable} -c "{FIXER}"'
     done = awf("findings", "walk", "--fixer", fixer, *answers(project, "apply", "skip", "apply"))
@@ -143,15 +143,15 @@ def test_a_fixer_that_cannot_be_read_is_told_at_once(project: Path, awf: Awf) ->
     assert "cannot be run as a fixer" in done.stderr
 
 
-def test_nothing_to_decide_is_one_line(tmp_path: Path, awf: Awf) -> None:
+def test_002_66_nothing_to_decide_is_one_line(tmp_path: Path, awf: Awf) -> None:
     """002-66: nobody is asked, and nothing is written."""
     done = awf("findings", "walk")
-    assert done.stdout.strip() == "All findings resolved.\n\nVerdict: Ready to merge."
+    assert done.stdout == "All findings resolved.\n\nVerdict: Ready to merge.\n"
     assert not (tmp_path / ".awf").exists()
 
 
 @pytest.mark.usefixtures("project")
-def test_an_input_that_ends_decides_nothing(awf: Awf) -> None:
+def test_002_11_an_input_that_ends_decides_nothing(awf: Awf) -> None:
     """002-11: silence is no answer."""
     done = awf("findings", "walk")
     assert done.returncode == 2
@@ -159,7 +159,7 @@ def test_an_input_that_ends_decides_nothing(awf: Awf) -> None:
     assert decided(awf) == {}
 
 
-def test_whole_returns_explain_what_short_ones_leave_out(project: Path, awf: Awf) -> None:
+def test_002_14_whole_returns_explain_what_short_ones_leave_out(project: Path, awf: Awf) -> None:
     """002-14, 002-18: what breaks comes from the reviewer's file; without it there is a gap in the report."""
     review = json.loads((project / "review.json").read_text())
     (project / "runs").mkdir()
@@ -174,7 +174,7 @@ def test_whole_returns_explain_what_short_ones_leave_out(project: Path, awf: Awf
     assert "**What's wrong**\n\nPath traversal in loadUserFromCache, and people notice.\n" in told.stdout
 
 
-def test_a_person_at_a_terminal(project: Path, awf: Awf) -> None:
+def test_002_10_a_person_at_a_terminal(project: Path, awf: Awf) -> None:
     """002-10 to 002-22: block, question, a letter, a number or a word, a line that confirms, and the report."""
     typed = ["x", "a", "2", "p", "Skip", "1"]
     written = run_on_screen([COMMAND, "findings", "walk", "--advisory"], project, typed=typed)
@@ -211,7 +211,7 @@ def test_a_person_at_a_terminal(project: Path, awf: Awf) -> None:
     }  # fmt: skip
 
 
-def test_the_rest_is_shown_before_it_is_done(project: Path) -> None:
+def test_002_44_the_rest_is_shown_before_it_is_done(project: Path) -> None:
     """002-44, 002-71: the plan as it is, then two options; Cancel asks about the same finding again."""
     screen = shown(run_on_screen([COMMAND, "findings", "walk"], project, typed=["s", "r", "c", "r", "p"]))
     plan = screen.index("LFG plan — 2 remaining findings (1 already decided):")
@@ -229,7 +229,7 @@ def test_the_rest_is_shown_before_it_is_done(project: Path) -> None:
     assert screen.count("Finding 2 of 3 — P2 Answers are kept forever") == 2
 
 
-def test_interrupting_discards_everything_but_tickets(project: Path, awf: Awf) -> None:
+def test_002_46_interrupting_discards_everything_but_tickets(project: Path, awf: Awf) -> None:
     """002-46: Ctrl-C at any question; no decision is recorded, and the tickets are named."""
     ours, theirs = os.openpty()
     argv = [COMMAND, "findings", "walk"]

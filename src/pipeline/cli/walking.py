@@ -39,7 +39,7 @@ from pipeline.findings.walk.plain import plain, wrapped
 from pipeline.findings.walk.report import Report
 from pipeline.findings.walk.session import Session
 from pipeline.findings.walk.sinks import NO_SINKS
-from pipeline.findings.walk.state import Route, Walk, around
+from pipeline.findings.walk.state import Route, Step, Walk, around
 from pipeline.findings.walk.telling import document, markdown
 
 _WIDEST = 100  # columns in which text is easily read
@@ -52,24 +52,29 @@ class Screen:
     """Where a walk is shown: markdown as it is into a file or a pipe, set plainly on a terminal."""
 
     stream: TextIO
+    begun: bool = False  # whether anything stands on it
 
     def show(self, text: str) -> None:
         """Show our markdown, with a line free before it."""
-        self.say(f"\n{plain(text, self.width, self.style.name) if self.stream.isatty() else text}")
+        self._part(plain(text, self.width, self.style.name) if self.stream.isatty() else text)
 
     def ask(self, question: Question) -> None:
         """Show a question with what belongs above it and its options below."""
         if isinstance(question.above, Block):
             self.show(str(question.above))
-        self.say(f"\n{question.above}\n" if isinstance(question.above, str) and question.above else "")
-        for line in question.stem.split("\n"):
-            self.say("\n".join(wrapped(line, self.width)))
+        elif question.above:
+            self._part(question.above)
+        self._part("\n".join(line for part in question.stem.split("\n") for line in wrapped(part, self.width)))
         for number, option in enumerate(question.options, 1):
             self.say("\n".join(wrapped(str(option), self.width, f"  {number}. ", "     ")))
 
     def say(self, text: str, *, nl: bool = True) -> None:
         """Say something as it is."""
         click.echo(text, file=self.stream, nl=nl)
+        self.begun = True
+
+    def _part(self, text: str) -> None:
+        self.say(f"\n{text}" if self.begun else text)
 
     @property
     def style(self) -> Style:
@@ -137,7 +142,13 @@ class Answers:
 
 @click.command("walk")
 @click.option("--answers", type=click.Path(dir_okay=False, path_type=Path), help="A JSON list of answers, as asked.")
-@click.option("--route", type=click.Choice([*map(str, Route), _ASK]), default=str(Route.EACH), show_default=True)
+@click.option(
+    "--route",
+    type=click.Choice([*map(str, Route), _ASK]),
+    default=str(Route.EACH),
+    show_default=True,
+    help="One by one, all as recommended, a ticket for each, nothing at all, or as you say then.",
+)
 @click.option("--advisory", is_flag=True, help="Ask about findings with nothing to fix, too.")
 @click.option("--tracker", type=click.Choice([*TRACKERS]), help="Where tickets go; else to the first that works.")
 @click.option("--fixer", metavar="COMMAND", help="A program that makes the accepted fixes; it reads them as text.")
@@ -206,6 +217,8 @@ def _decided(session: Session) -> Report:
         return session.run()
     except (KeyboardInterrupt, AwfError):
         click.echo("\nStopped: every decision is discarded, and nothing was recorded.", err=True)
+        if session.walk.step is Step.FIXING:
+            click.echo("The fixer was at work: look at what it has changed.", err=True)
         if session.tickets:
             click.echo("\n  ".join(["Tickets that were filed stay:", *map(inert, session.tickets)]), err=True)
         raise

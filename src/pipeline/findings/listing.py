@@ -17,7 +17,7 @@ _IMPACT = 400
 _QUOTE = 240
 _TRIED = 200
 _PATH = 120
-_MARKER = re.compile(r"\[(?=\s*\w+(?:\s+#?\w+)?\s*:)")  # how an answer or a status begins
+_MARKER = re.compile(r"\[(?=\s*(?:FINDING|STATUS|FAILURE_REASON|PREFERRED_LABEL|NEXT)\b)", re.IGNORECASE)
 
 
 def listing(findings: Sequence[Finding], room: int) -> str:

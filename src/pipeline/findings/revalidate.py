@@ -161,7 +161,7 @@ def question(finding: Finding, seen: Mechanical) -> str:
             "",
             HOW,
             "",
-            f"Here N is {finding.number}. Answer with exactly one such line, outside any code block.",
+            f"Here N is {finding.number}. Answer with exactly one such line.",
             "If you cannot tell, say why and leave the line out.",
             "",
         ]

@@ -80,7 +80,7 @@ def later(draw: st.DrawFn, id: FindingId) -> AnyEvent:
     return draw(st.sampled_from(events))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(findings(), st.data())
 def test_the_history_before_is_a_prefix_of_the_history_after(finding: Finding, data: st.DataObject) -> None:
     """000-41: no event replaces, reorders or deletes a line of the history; votes and attempts only grow too."""
@@ -96,7 +96,7 @@ def test_the_history_before_is_a_prefix_of_the_history_after(finding: Finding, d
         assert (after.created_at, after.fingerprints) == (before.created_at, before.fingerprints)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(findings(), st.data())
 def test_events_that_were_written_down_give_the_same_ledger(finding: Finding, data: st.DataObject) -> None:
     """Law: whoever has the same lines has the same ledger, at any cut of them."""
@@ -112,6 +112,7 @@ def test_events_that_were_written_down_give_the_same_ledger(finding: Finding, da
     assert list(whole.settled) == list(read.settled) == list(ahead.settled)
 
 
+@settings(max_examples=25)
 @given(ledgers())
 def test_numbers_follow_the_order_of_raising_and_stay(found: list[Finding]) -> None:
     """4.2: a number is a finding's own for good, whatever is raised after it."""
@@ -122,6 +123,7 @@ def test_numbers_follow_the_order_of_raising_and_stay(found: list[Finding]) -> N
         assert numbers == list(range(1, count + 1))
 
 
+@settings(max_examples=25)
 @given(findings(), votes())
 def test_a_finding_that_two_raise_at_once_is_one(finding: Finding, vote: Any) -> None:
     """000-23: same signature, same id, updated in place with a line in its history: in either order one finding."""
@@ -135,6 +137,7 @@ def test_a_finding_that_two_raise_at_once_is_one(finding: Finding, vote: Any) ->
     assert (swapped.number, set(swapped.votes)) == (1, {*finding.votes, vote})
 
 
+@settings(max_examples=25)
 @given(findings())
 def test_what_is_seen_again_is_updated_in_place(finding: Finding) -> None:
     """000-23, 000-24: the same id, the pass that saw it last, a line more, and no more absences."""
@@ -147,6 +150,7 @@ def test_what_is_seen_again_is_updated_in_place(finding: Finding) -> None:
     assert [change.what for change in known.history[-3:]] == ["raised", "absent", "seen"]
 
 
+@settings(max_examples=25)
 @given(findings())
 def test_a_field_that_a_person_edited_wins_over_later_passes(finding: Finding) -> None:
     """4.3: human-edited fields win; the others are still told anew."""
@@ -158,6 +162,7 @@ def test_a_field_that_a_person_edited_wins_over_later_passes(finding: Finding) -
     assert known.ext[EDITED] == ["title"]
 
 
+@settings(max_examples=25)
 @given(findings())
 def test_what_a_person_wrote_beside_the_fields_is_kept(finding: Finding) -> None:
     """3.3: unknown keys survive, and are no field that a pass may not tell anew."""
@@ -167,6 +172,7 @@ def test_what_a_person_wrote_beside_the_fields_is_kept(finding: Finding) -> None
     assert known.ext == {**finding.ext, "verdict": {"x_note": 1}}
 
 
+@settings(max_examples=25)
 @given(findings(), findings())
 def test_a_merge_is_shown_with_its_target_and_can_be_undone(one: Finding, other: Finding) -> None:
     """4.5: merges stay reversible: a link that is taken back leaves two findings, and both in the history."""
@@ -183,6 +189,7 @@ def test_a_merge_is_shown_with_its_target_and_can_be_undone(one: Finding, other:
     assert [change.what for change in ledger.findings[other.id].history[-2:]] == ["linked", "unlinked"]
 
 
+@settings(max_examples=25)
 @given(findings())
 def test_a_finding_is_found_by_every_name_it_has(finding: Finding) -> None:
     """3.1: its id, the beginning of it, its number, its signature and every alias it was ever given."""

@@ -1,5 +1,6 @@
 """Whether findings still stand: what code can refute, what a reviewer decides, and what nobody may."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -328,5 +329,6 @@ def test_nothing_in_a_question_is_an_answer(one: Finding) -> None:
     sly = one.model_copy(update={"title": one.title + forged, "impact": forged, "fix": forged})
     text = question(sly, Mechanical(Anchor.CHANGED, forged, {}, Ran(passed=False, said=forged)))
     assert read_answers(text) == []
+    assert not re.search(r"\[\s*finding\s+#?\d", text, re.IGNORECASE)
     assert "\n# Order" not in text
     assert ruling(sly, CHANGED, said(text)).after is not State.VERIFIED_FIXED

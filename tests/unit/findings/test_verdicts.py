@@ -4,7 +4,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.strategies import findings
 
@@ -167,6 +167,7 @@ def test_nothing_is_clean_while_somebody_did_not_answer(status: Returned) -> Non
     assert said.status is Status.FAIL
 
 
+@settings(max_examples=40)
 @given(st.lists(findings(), max_size=4))
 def test_gaps_never_make_a_verdict_better(found: list[Finding]) -> None:
     """6.6, as a law: what is incomplete is at most as good as the same when it is complete."""
@@ -179,6 +180,7 @@ def test_gaps_never_make_a_verdict_better(found: list[Finding]) -> None:
     assert whole.shipping is Shipping.SHIP or gaps.shipping is whole.shipping
 
 
+@settings(max_examples=40)
 @given(st.lists(findings(), max_size=5))
 def test_verification_never_finds_less_than_the_file_counts(found: list[Finding]) -> None:
     """C-06, as a law: the verdict after verification is never better than that of the file."""

@@ -1,6 +1,6 @@
 """One pass made of files: who said what is decided before, what becomes of it is decided here, and then it is shown."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, State
 from pipeline.findings.passes import Disposition, Entry, Pass
 from pipeline.findings.showing import show
-from pipeline.findings.taking import About, take
+from pipeline.findings.taking import About, assessed, recognise
 
 Mode = Literal["full", "quick", "verify"]
 CALLER = "awf findings import"
@@ -71,7 +71,7 @@ class Imported:
 
 
 def import_returns(
-    returns: Sequence[Return],
+    returns: Iterable[Return],
     store: Path,
     repository: Repository,
     now: datetime,
@@ -95,7 +95,10 @@ def import_returns(
         target=repository.branch or repository.head[:12],
     )
     with writing(store, repository.root, at) as open_book:
-        taken = take(returns, open_book.book.ledger(), about, policy or Policy())
+        known = open_book.book.ledger()
+        assessment = assessed(returns, known, about, policy or Policy())
+        del returns  # a hundred thousand items need not be kept twice
+        taken = recognise(assessment, known, about)
         open_book.book.enter(taken.events)
         ledger = open_book.book.ledger()
         shown = show(repository.root, ledger, taken.passed, at)

@@ -22,6 +22,7 @@ from pipeline.findings.views.written import Written
 DIRECTORY = ".code-review"
 LATEST = "review-latest.json"
 ABORT = "abort-reason.md"
+MARK = ".written"  # the digest of the latest verdict as it was written: a file of many findings takes long to read
 
 
 class VerdictFile:
@@ -57,13 +58,20 @@ class VerdictFile:
         return f"{DIRECTORY}/{LATEST} {read}; it was left as it is" if isinstance(read, str) else read
 
     def read_edits(self, findings: Iterable[Finding], *, at: str, by: str = Actor.ORCHESTRATOR) -> Edits:
-        """What somebody changed in the latest verdict."""
-        if not self.path.exists():
+        """What somebody changed in the latest verdict; nothing, at little cost, where it is as it was written."""
+        if not self.path.exists() or self._untouched():
             return Edits()
         latest = self.sound()
         if isinstance(latest, str):
             return Edits(problems=(latest,))
         return verdict.put(latest, findings, at=at, by=by)
+
+    def _untouched(self) -> bool:
+        """Whether the file is byte for byte the one that was written last."""
+        mark = self._folder / MARK
+        if self._closed() or not mark.is_file() or mark.is_symlink():
+            return False
+        return mark.read_text(errors="replace").strip() == _digest(self.path.read_bytes())
 
     def _closed(self) -> str:
         for path in (self._folder, self.path):
@@ -88,7 +96,7 @@ class VerdictFile:
         data = self.path.read_bytes()
         latest = _read(data)
         if isinstance(latest, str):
-            name = f"review-unreadable-{sha256(data).hexdigest()[:8]}.json"
+            name = f"review-unreadable-{_digest(data)[:8]}.json"
             self._archive(name, data)
             yield f"{DIRECTORY}/{LATEST} {latest}; it was kept as {name}"
         elif latest["mode"] != "quick" and latest["reviewId"] != document["reviewId"]:
@@ -112,9 +120,15 @@ class VerdictFile:
         aborted = document["verdict"] == Verdict.ABORT
         if aborted:
             atomic.replace(self._folder / ABORT, (abort_reason or reason(document)).encode())
-        atomic.replace(self.path, strict.dumps(document))
+        data = strict.dumps(document)
+        atomic.replace(self.path, data)
+        atomic.replace(self._folder / MARK, f"{_digest(data)}\n".encode())
         if not aborted:
             atomic.remove(self._folder / ABORT)
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
 
 
 def reason(document: Mapping[str, Any]) -> str:

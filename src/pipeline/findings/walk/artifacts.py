@@ -21,6 +21,6 @@ def _read(path: Path, reviewer: str) -> Artifact | None:
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST)
-    except OSError:  # the reviewer's return was not kept: the report counts what is missing
+    except (OSError, ValueError):  # it was not kept, or no file can have that name: the report counts what is missing
         return None
     return Artifact(str(path), review.decode(content, reviewer=reviewer).claims)

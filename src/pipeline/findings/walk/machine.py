@@ -146,7 +146,9 @@ def _question(walk: Walk) -> Question:
 
 
 def _taken(walk: Walk, route: Route) -> Walk:
-    """The walk on one of the ways through the findings."""
+    """The walk on one of the ways through the findings; where tickets cannot be filed, that is no way."""
+    if route is Route.FILE and not walk.sinks.any_sink_available:
+        return replace(walk, step=Step.ROUTING)
     chosen = replace(walk, route=route)
     match route:
         case Route.EACH:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Protocol
 
 from pipeline.findings.model import Finding, FindingId
@@ -73,10 +72,10 @@ class Session:
 
 
 def _confirmed(before: Walk, after: Walk) -> Iterator[str]:
-    """A line for every decision that came with a step; of a plan that was agreed to, only for tickets."""
+    """A line for the decision that came with a step; of a plan that was agreed to, only for tickets."""
+    if after.decided is before.decided:
+        return
     planned = before.step is Step.PREVIEWING or bool(before.plan)
-    new = dict(islice(after.decided.items(), len(before.decided), None))
-    items = {item.finding.id: item for item in before.items} if new else {}
-    for id, made in new.items():
-        if made.action is Action.DEFER or not planned:
-            yield confirmation(items[id], made.action, made.reference)
+    made = after.decided.get(before.item.finding.id)
+    if made and (made.action is Action.DEFER or not planned):
+        yield confirmation(before.item, made.action, made.reference)

@@ -35,6 +35,7 @@ def document(told: Report) -> dict[str, Any]:
         "failures": [_failure(failure) for failure in told.failures],
         "findings": [_finding(line) for line in told.lines],
         "counts": told.counts,
+        "apply": [line.item.finding.id for line in told.lines if line.bucket is Bucket.APPLIED],
         "tickets": _tickets(told),
         "coverage": _coverage(told.gaps),
         "summary": told.nothing or counts(told),

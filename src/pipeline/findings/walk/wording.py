@@ -6,6 +6,7 @@ import unicodedata
 ELLIPSIS = "…"
 TITLE = 120  # characters of a title; a few more than reviewers are allowed
 _PROSE = 2000  # characters of a paragraph
+_WORD = 20  # letters of a word that is rather left out than cut
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor movements
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links and other strings
@@ -23,7 +24,7 @@ def flat(text: str, most: int = _PROSE) -> str:
     if not (begin.isascii() and begin.isprintable()):
         begin = "".join(_shown(c) for c in " ".join(_ESCAPES.sub("", begin).split()))
     line = " ".join(begin.split())
-    return line if len(line) <= most else f"{line[: most - 1].rstrip()}{ELLIPSIS}"
+    return line if len(line) <= most else f"{_begun(line[: most - 1])}{ELLIPSIS}"
 
 
 def escaped(line: str) -> str:
@@ -60,6 +61,12 @@ def counted(number: int, word: str) -> str:
     """A number of things, such as `1 fix` or `3 fixes`."""
     many = f"{word}es" if word.endswith("x") else f"{word}s"
     return f"{number} {word if number == 1 else many}"
+
+
+def _begun(text: str) -> str:
+    """A text up to its last whole word, unless that is long."""
+    whole, space, rest = text.rpartition(" ")
+    return whole if space and len(rest) < _WORD else text
 
 
 def _columns(character: str) -> int:

@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.strategies import findings
 from tests.unit.findings.trackers.conftest import Make, turned
@@ -81,6 +81,9 @@ def test_nothing_of_a_finding_stands_outside_a_fence(finding: Finding) -> None:
     assert {unicodedata.category(letter) for letter in made.title}.isdisjoint({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
+@example("```")
+@example("```\n~~~")
+@example("~~~~\n```")
 @given(st.text(st.sampled_from("`~ab\n\r"), max_size=60))
 def test_no_text_closes_its_fence(text: str) -> None:
     """002-73: a fence is longer than any in it."""

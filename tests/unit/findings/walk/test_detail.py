@@ -78,7 +78,7 @@ def test_002_14_returns_are_files_named_after_their_reviewers(tmp_path: Path) ->
     """002-14: what is missing, malformed or named like a path is left out."""
     (tmp_path / "correctness.json").write_bytes(review.encode([finding()], "correctness", compact=False))
     (tmp_path / "testing.json").write_text("{")
-    named = finding(votes=(vote("correctness"), vote("testing"), vote("../correctness"), vote("security")))
+    named = finding(votes=(vote("correctness"), vote("testing"), vote("../correctness"), vote("security"), vote("\0")))
     got = read_artifacts(tmp_path, [named])
     assert got["correctness"].claims[0].impact.startswith("Any caller")
     assert got["correctness"].path == str(tmp_path / "correctness.json")

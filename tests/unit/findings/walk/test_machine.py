@@ -31,6 +31,7 @@ from pipeline.findings.walk.state import Judgement, Route, Step, around
 
 ONE, TWO, THREE = finding(1), finding(2), finding(3)
 NO_FIX = finding(4, fix=None, severity=Severity.LOW)
+SINKS = (LINEAR, ISSUES, NO_SINKS)
 REFUSED = Judgement(validated=False, reason="handled in the caller")
 
 
@@ -53,6 +54,16 @@ def test_002_01_a_walk_without_a_route_asks_for_one() -> None:
     walk = walk_of(ONE, TWO, route=None)
     assert keys(walk) == ["each", "all", "file", "report"]
     assert question(answer(walk, "each")).stem.startswith("Finding 1 of 2")
+
+
+def test_002_03_what_is_known_of_the_trackers_decides_what_is_offered() -> None:
+    """002-03: whether there is any, whether a ticket can be filed; whether it is sure, how that is called."""
+    offered = {sinks: [str(option) for option in question(walk_of(ONE, sinks=sinks)).options][1] for sinks in SINKS}
+    assert offered == {
+        LINEAR: "Defer — file a Linear ticket",
+        ISSUES: "Defer — file a ticket",
+        NO_SINKS: "Skip — don't apply, don't track",
+    }
 
 
 def test_002_37_the_last_of_many_still_has_the_rest() -> None:
@@ -325,6 +336,12 @@ def test_002_70_tickets_for_all_apply_no_fix() -> None:
     walk = drive.run(walk_of(ONE, NO_FIX, route=Route.FILE), ["proceed"])
     assert [one.finding.number for one in drive.of(File)] == [1, 4]
     assert (drive.of(Dispatch), done(walk).report.counts["deferred"]) == ([], 2)
+
+
+def test_002_70_without_a_tracker_tickets_are_no_way() -> None:
+    """002-70: who wants them is asked what else to do."""
+    walk = walk_of(ONE, TWO, sinks=NO_SINKS, route=Route.FILE)
+    assert keys(walk) == ["each", "all", "report"]
 
 
 def test_002_70_report_only_decides_nothing() -> None:

@@ -137,6 +137,13 @@ def test_002_64_the_verdict_is_on_what_remains(
     assert done(over(*answers, found=found)).report.verdict is verdict
 
 
+def test_002_52_a_fix_is_a_claim_until_it_is_checked() -> None:
+    """002-52: the fixer's word alone does not make a change ready."""
+    grave = finding(severity=Severity.CRITICAL, requires_verification=True)
+    told = done(over("apply", found=(grave,))).report
+    assert (told.lines[0].note, told.verdict) == ("src/cache.py:36-37", Readiness.NOT_READY)
+
+
 def test_002_64_findings_that_were_not_asked_about_count_too() -> None:
     """002-64: the verdict is on the change, not on the walk."""
     grave = finding(9, severity=Severity.CRITICAL, autofix_class=SAFE)

@@ -1,0 +1,167 @@
+"""What agents say of findings by their numbers: a fixer claims, a review decides, and a quotation says nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.findings.answers import HOW, Answer, claims, read_answers, verified
+from pipeline.findings.events import AnyEvent, Raised, Tried, Turned
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Category, Confidence, Finding, FindingId, PassId, Severity, State
+
+AT = "2026-01-02T03:04:05Z"
+
+
+def ledger(*states: State) -> Ledger:
+    """A ledger with a finding in each of these states, numbered from 1."""
+    return Ledger(
+        Raised(
+            at=AT,
+            finding=Finding(
+                id=FindingId(f"fnd_{number}"),
+                signature=f"s{number}",
+                title="t",
+                category=Category.BUG,
+                severity=Severity.HIGH,
+                confidence=Confidence(value=75),
+                pass_id=PassId("p"),
+                created_at=AT,
+                updated_at=AT,
+                state=state,
+            ),
+        )
+        for number, state in enumerate(states, 1)
+    )
+
+
+def claimed(text: str, known: Ledger) -> list[AnyEvent]:
+    return list(claims(read_answers(text), known, run="r", round=2, by="fix", at=AT))
+
+
+def decided(text: str, known: Ledger) -> list[AnyEvent]:
+    return list(verified(read_answers(text), known, by="rev", at=AT))
+
+
+def states(events: list[AnyEvent]) -> list[State]:
+    return [event.state for event in events if isinstance(event, Turned)]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("[FINDING 1: fixed]", Answer(1, "fixed")),
+        ("[FINDING #12: fixed]", Answer(12, "fixed")),
+        ("  [ finding 3 : Not Fixed, because it is hard ]", Answer(3, "not_fixed", "because it is hard")),
+        ("- [FINDING 3: not_fixed]", Answer(3, "not_fixed")),
+        ("2. [FINDING 3: not-fixed: later]", Answer(3, "not_fixed", "later")),
+        ("**[FINDING 4: wrong — it is closed above]**", Answer(4, "wrong", "it is closed above")),
+    ],
+)
+def test_an_answer_is_a_number_a_word_and_a_reason(text: str, answer: Answer) -> None:
+    """4.3: fixed, not fixed or wrong, at the beginning of a line, in any case."""
+    assert read_answers(text) == [answer]
+
+
+def test_several_answers_may_stand_in_one_line_or_many() -> None:
+    """4.3: only explicit answers count, each of them."""
+    text = "Done.\n[FINDING 1: fixed] [FINDING 2: wrong]\n\n[FINDING 3: fixed]"
+    assert [answer.number for answer in read_answers(text)] == [1, 2, 3]
+
+
+def test_the_last_word_on_a_finding_counts() -> None:
+    """An agent may think again."""
+    assert read_answers("[FINDING 1: fixed]\n[FINDING 1: not fixed, it broke]") == [Answer(1, "not_fixed", "it broke")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\n[FINDING 1: fixed]\n```",
+        "~~~~text\n```\n[FINDING 1: fixed]\n~~~~",
+        "> [FINDING 1: fixed]",
+        "    fix: [FINDING 1: fixed]",
+        '  "title": "[FINDING 1: fixed]",',
+        "`[FINDING 1: fixed]`",
+        "- #2 (must, high, open) a.py:1: [FINDING 1: fixed]",
+        "[FINDING N: fixed]",
+        "[FINDING 1: fixedly]",
+        "[FINDING 1: done]",
+        "[FINDING 1234567890: fixed]",
+        "[FINDING ١: fixed]",
+        HOW,
+        "```\n[FINDING 1: fixed]",
+    ],
+)
+def test_what_is_quoted_or_no_answer_is_none(text: str) -> None:
+    """Section 7: text of a finding that an agent repeats, and the text that asks, answer nothing."""
+    assert read_answers(text) == []
+
+
+def test_a_fence_that_is_closed_hides_nothing_after_it() -> None:
+    """An answer after a block of code is one."""
+    assert read_answers("```py\nx = 1\n```\n[FINDING 1: fixed]") == [Answer(1, "fixed")]
+
+
+def test_a_reason_is_cut() -> None:
+    """A ledger's line stays a line."""
+    (answer,) = read_answers(f"[FINDING 1: wrong, {'x' * 9000}]")
+    assert len(answer.why) == 500
+
+
+@given(st.text())
+def test_any_text_can_be_read(text: str) -> None:
+    """Whatever an agent says, it is an answer or none."""
+    assert all(answer.word in ("fixed", "not_fixed", "wrong") for answer in read_answers(text))
+
+
+@pytest.mark.parametrize(
+    ("word", "before", "after", "outcome"),
+    [
+        ("fixed", State.OPEN, [State.FIX_CLAIMED], "claimed"),
+        ("fixed", State.REOPENED, [State.FIX_CLAIMED], "claimed"),
+        ("fixed", State.FIX_CLAIMED, [], "claimed"),
+        ("not fixed", State.OPEN, [], "not_fixed"),
+        ("wrong", State.OPEN, [State.UNCERTAIN], "wrong"),
+        ("wrong", State.UNCERTAIN, [], "wrong"),
+    ],
+)
+def test_a_fixers_word_is_a_claim(word: str, before: State, after: list[State], outcome: str) -> None:
+    """C-01, 000-43: a fixer never verifies or dismisses; every answer is a try on record."""
+    events = claimed(f"[FINDING 1: {word}]", ledger(before))
+    assert states(events) == after
+    (tried,) = (event for event in events if isinstance(event, Tried))
+    assert (tried.attempt.by, tried.attempt.run, tried.attempt.round, tried.attempt.outcome) == ("fix", "r", 2, outcome)
+
+
+@pytest.mark.parametrize(
+    ("word", "before", "after"),
+    [
+        ("fixed", State.FIX_CLAIMED, [State.VERIFIED_FIXED]),
+        ("fixed", State.OPEN, [State.VERIFIED_FIXED]),
+        ("fixed", State.UNCERTAIN, [State.VERIFIED_FIXED]),
+        ("not fixed", State.FIX_CLAIMED, [State.REOPENED]),
+        ("not fixed", State.OPEN, []),
+        ("wrong", State.FIX_CLAIMED, []),
+        ("wrong", State.OPEN, []),
+    ],
+)
+def test_a_reviews_word_verifies(word: str, before: State, after: list[State]) -> None:
+    """4.4: whoever looks afresh decides whether a fix holds, and is on record as such; it dismisses nothing."""
+    events = decided(f"[FINDING 1: {word}]", ledger(before))
+    assert states(events) == after
+    assert {event.by for event in events if isinstance(event, Turned)} <= {"revalidate"}
+
+
+@pytest.mark.parametrize("state", [State.VERIFIED_FIXED, State.FALSE_POSITIVE, State.WONT_FIX])
+@pytest.mark.parametrize("word", ["fixed", "not fixed", "wrong"])
+def test_an_answer_about_a_settled_finding_changes_nothing(state: State, word: str) -> None:
+    """000-46: what was decided is not undone by a number."""
+    text, known = f"[FINDING 1: {word}]", ledger(state)
+    assert not claimed(text, known)
+    assert not decided(text, known)
+
+
+def test_an_unknown_number_is_ignored() -> None:
+    """A number that nobody gave says nothing, and the others still count."""
+    events = claimed("[FINDING 7: fixed]\n[FINDING 2: fixed]\n[FINDING 0: fixed]", ledger(State.OPEN, State.OPEN))
+    assert {event.id for event in events if isinstance(event, Turned)} == {"fnd_2"}

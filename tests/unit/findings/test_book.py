@@ -1,0 +1,65 @@
+"""The ledger where it is kept: read as far as it is new, written whole or not at all, and never guessed."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from pipeline.engine.ports import JournalError
+from pipeline.findings.book import Book, held
+from pipeline.findings.events import Assessed
+from pipeline.findings.model import PassId
+from pipeline.findings.passes import Pass
+from pipeline.journal.memory import MemoryJournal
+from pipeline.journal.sqlite import SqliteJournal
+
+
+def assessed(name: str) -> Assessed:
+    return Assessed(at="t", assessment=Pass(id=PassId(name), started_at="t"))
+
+
+def test_a_book_reads_what_others_wrote_since() -> None:
+    """Two books on one store have the same ledger, whoever writes; what was read is not read again."""
+    journal = MemoryJournal()
+    mine, theirs = Book(journal), Book(journal)
+    mine.enter([assessed("one")])
+    assert list(mine.ledger().passes) == ["one"]
+    theirs.enter([assessed("two"), assessed("three")])
+    assert list(mine.ledger().passes) == list(theirs.ledger().passes) == ["one", "two", "three"]
+    assert mine.ledger() is mine.ledger()
+
+
+def test_nothing_to_enter_touches_no_store(tmp_path: Path) -> None:
+    """A command that changes nothing leaves nothing behind."""
+    store = tmp_path / "store"
+    Book(SqliteJournal(store)).enter([])
+    assert not store.exists()
+
+
+@pytest.mark.parametrize("line", ['{"kind":"unheard of","at":"t"}', "no JSON"])
+def test_a_line_that_cannot_be_read_is_told_with_its_number(line: str) -> None:
+    """A newer program's ledger is not half read: the finding would be lost without a word."""
+    journal = MemoryJournal()
+    Book(journal).enter([assessed("one")])
+    journal.enter([line])
+    with pytest.raises(JournalError, match="line 2 of the ledger cannot be read"):
+        Book(journal).ledger()
+
+
+def test_one_command_at_a_time_takes_findings_in(tmp_path: Path) -> None:
+    """Two at once would raise the same defect twice."""
+    inside, order = threading.Event(), list[str]()
+
+    def second() -> None:
+        inside.wait(10)
+        with held(tmp_path / "store"):
+            order.append("second")
+
+    other = threading.Thread(target=second)
+    other.start()
+    with held(tmp_path / "store"):
+        inside.set()
+        other.join(0.05)
+        order.append("first")
+    other.join(10)
+    assert order == ["first", "second"]

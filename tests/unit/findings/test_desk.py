@@ -1,0 +1,374 @@
+"""The desk of a run: what stages found goes into the ledger with them, whichever process ran them; nothing is lost."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.engine.bookkeeping import Line, stage_operations
+from pipeline.engine.context import Context, Key, Operation
+from pipeline.engine.events import Event, EventKind
+from pipeline.engine.fold import begin
+from pipeline.engine.handler import Job
+from pipeline.engine.outcome import Failure, FailureClass, Outcome, Source, Status
+from pipeline.engine.ports import JournalError
+from pipeline.engine.records import RunCreated
+from pipeline.engine.state import Progress, State
+from pipeline.errors import AwfError
+from pipeline.findings.book import Book
+from pipeline.findings.desk import Desk
+from pipeline.findings.events import Turned
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Finding, Suppression
+from pipeline.findings.model import State as FindingState
+from pipeline.findings.plugin import ReviewFindings
+from pipeline.journal.memory import MemoryJournal
+from pipeline.language.model import FindingsFormat, LlmStage, ToolStage
+
+NOW = 1_794_800_000.0  # in November 2026
+REV = LlmStage(id="rev", prompt="x", auto_status=True)
+FIX = LlmStage(id="fix", prompt="x")
+LINT = ToolStage(id="lint", command="true", findings=FindingsFormat.SARIF)
+SOURCE = 'workflow "W" {\nversion 2\nstart "a"\nstage "a" kind="llm" prompt="x"\nstage "end" kind="exit"\n}\n'
+CODE = "one = 1\ntwo = compute(one)\nthree = 3\n"
+
+
+def item(title: str = "It is never checked", **more: Any) -> dict[str, Any]:
+    return {
+        "title": title,
+        "severity": "P1",
+        "file": "a.py",
+        "line": 2,
+        "autofix_class": "gated_auto",
+        "owner": "downstream-resolver",
+        "requires_verification": False,
+        "confidence": 100,
+        "evidence": ["a.py:2 -- two = compute(one)"],
+        "pre_existing": False,
+        **more,
+    }
+
+
+def found(*items: dict[str, Any]) -> str:
+    return json.dumps({"reviewer": "rev", "findings": list(items), "residual_risks": [], "testing_gaps": []})
+
+
+def sarif(*messages: str) -> str:
+    place = {"physicalLocation": {"artifactLocation": {"uri": "a.py"}, "region": {"startLine": 2}}}
+    results = [{"ruleId": "X", "level": "error", "message": {"text": text}, "locations": [place]} for text in messages]
+    return json.dumps({"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "lint"}}, "results": results}]})
+
+
+class Run:
+    """A run on paper: stages are read and done by a desk, and what they leave is committed."""
+
+    def __init__(self, root: Path, journal: MemoryJournal | None = None) -> None:
+        self.root = root
+        self.store = root / ".awf"
+        self.journal = journal or MemoryJournal()
+        self.context = Context({})
+        record = RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, goal="g", cwd=str(root), version="0")
+        self.state: State = begin(record)
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """A new process takes the run up: what was in memory is gone."""
+        self.desk = Desk(Book(self.journal), self.root, {}, lambda: NOW, self.store)
+
+    def job(self, stage: LlmStage | ToolStage, visit: int, attempt: int = 1) -> Job:
+        return Job(stage, visit, attempt, self.state, self.store, lambda _: None, lambda _: None)
+
+    def review(self, answer: str, visit: int = 1, stage: LlmStage = REV) -> Outcome:
+        """A review's answer, read and judged as its handler does, and committed."""
+        judged = self.desk.read_answer(self.job(stage, visit), answer)
+        assert judged is not None
+        assert not judged.problem, judged.problem
+        outcome = Outcome(status=judged.status, source=Source.STRUCTURED, reason=judged.reason, response=answer)
+        self.done(stage, outcome, visit)
+        return outcome
+
+    def done(self, stage: LlmStage | ToolStage, outcome: Outcome, visit: int = 1) -> list[Operation]:
+        """What the end of a stage leaves; its lines are committed, and the files written."""
+        added = self.after(stage, outcome, visit)
+        self.journal.enter([one.text for one in added if isinstance(one, Line)])
+        operations = [one for one in added if not isinstance(one, Line)]
+        self.context = self.context.apply([*stage_operations(stage, outcome), *operations])
+        self.desk.committed()
+        return operations
+
+    def after(self, stage: LlmStage | ToolStage, outcome: Outcome, visit: int = 1) -> list[Operation | Line]:
+        context = self.context.apply(stage_operations(stage, outcome))
+        return list(self.desk.after_stage(stage, visit, outcome, context, self.state, NOW))
+
+    def ledger(self) -> Ledger:
+        return Book(self.journal).ledger()
+
+    def only(self) -> Finding:
+        (finding,) = self.ledger()
+        return finding
+
+    def turn(self, state: FindingState, **more: Any) -> None:
+        turned = Turned(at="2026-01-01T00:00:00Z", id=self.only().id, state=state, by="user", **more)
+        Book(self.journal).enter([turned])
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A run in a directory with one file."""
+    (tmp_path / "a.py").write_text(CODE)
+    return Run(tmp_path)
+
+
+def structured(answer: str, status: Status = Status.FAIL) -> Outcome:
+    return Outcome(status=status, source=Source.STRUCTURED, response=answer)
+
+
+def test_what_a_branch_found_is_taken_in_by_the_process_that_joins_it(run: Run) -> None:
+    """A crash costs one stage: a branch that is on record is not run again, and what it found is not lost."""
+    run.begin_again()
+    run.done(REV, structured(found(item())))
+    assert run.only().title == "It is never checked"
+    assert run.context.list_at(Key.FINDINGS)[0]["findingIds"] == [run.only().id]
+
+
+@pytest.mark.parametrize("name", ["report", "stdout.log"])
+def test_what_a_tool_reported_to_an_earlier_process_is_read_from_its_files(run: Run, name: str) -> None:
+    """The same for a tool: its report, or its output where it wrote none, is there below the store."""
+    folder = run.store / "runs/r/lint/1"
+    folder.mkdir(parents=True)
+    (folder / "stdout.log").write_text("noise")
+    (folder / name).write_text(sarif("no check"))
+    logs = {"stdout": "runs/r/lint/1/stdout.log"}
+    run.done(LINT, Outcome(status=Status.FAIL, source=Source.STRUCTURED, logs=logs))
+    assert run.only().sources == ("lint",)
+
+
+def test_a_report_that_cannot_be_read_later_either_makes_no_pass(run: Run) -> None:
+    """6.6: what was no report then is none now."""
+    folder = run.store / "runs/r/lint/1"
+    folder.mkdir(parents=True)
+    (folder / "stdout.log").write_text("noise")
+    failure = Failure(kind=FailureClass.EXIT_NONZERO, digest="bad")
+    logs = {"stdout": "runs/r/lint/1/stdout.log"}
+    run.done(LINT, Outcome(status=Status.FAIL, failure=failure, logs=logs))
+    assert not run.ledger().passes
+
+
+def test_what_an_earlier_attempt_returned_is_not_that_of_the_last(run: Run) -> None:
+    """A visit's findings are those of the attempt that it ended with."""
+    report = run.root / "given"
+    report.write_text(sarif("no check"))
+    assert run.desk.read_report(run.job(LINT, 1, attempt=1), report).status is Status.FAIL
+    run.state = replace(run.state, progress=Progress(failed={"lint": 1}))
+    failure = Failure(kind=FailureClass.TIMEOUT, digest="too slow")
+    run.done(LINT, Outcome(status=Status.FAIL, failure=failure))
+    assert not run.ledger().passes
+
+
+def test_a_dismissal_that_has_run_out_fails_the_stage_again(run: Run) -> None:
+    """000-46: expiry is judged by the time of the review, for the status as for the ledger."""
+    run.review(found(item()))
+    run.turn(FindingState.WONT_FIX, suppression=Suppression(reason="later", by="user", expires="2026-06-01"))
+    assert run.review(found(item()), visit=2).status is Status.FAIL
+    assert run.only().state is FindingState.REOPENED
+
+
+def test_a_dismissed_finding_neither_counts_nor_is_referred_to(run: Run) -> None:
+    """000-46: a review that reports it beside another is about the other alone."""
+    run.review(found(item()))
+    run.turn(FindingState.WONT_FIX, suppression=Suppression(reason="by design", by="user"))
+    other = item("Another", line=3, severity="P2", evidence=["a.py:3 -- three = 3"])
+    outcome = run.review(found(item(), other), visit=2)
+    assert (outcome.status, outcome.reason) == (
+        Status.PARTIAL_SUCCESS,
+        "0 to be fixed, 1 suggested; first: Another (a.py:3)",
+    )
+    ids = run.context.list_at(Key.FINDINGS)[-1]["findingIds"]
+    assert [run.ledger().findings[id].title for id in ids] == ["Another"]
+
+
+def test_only_what_reports_refer_to_and_is_not_settled_is_listed(run: Run) -> None:
+    """4.3: the findings of the reports that are outstanding; a claimed fix is not yet settled."""
+    run.review(found(item()))
+    assert "#1 (must, high, open)" in run.desk.items(run.context, 5000)
+    run.done(FIX, Outcome(status=Status.SUCCESS, response="[FINDING 1: fixed]"))
+    assert "#1 (must, high, fix_claimed, tried 1 times)" in run.desk.items(run.context, 5000)
+    run.turn(FindingState.FALSE_POSITIVE)
+    assert run.desk.items(run.context, 5000) == ""
+    assert run.desk.items(Context({}), 5000) == ""
+
+
+def test_an_answer_stands_whatever_the_pass_of_the_same_review_says(run: Run) -> None:
+    """4.4: what a review verifies stays verified though it does not report it again, time after time."""
+    run.review(found(item()))
+    run.done(FIX, Outcome(status=Status.SUCCESS, response="[FINDING 1: fixed]"))
+    (run.root / "a.py").write_text("one = 1\nthree = 3\n")
+    run.review(found(), visit=2)
+    assert run.only().state is FindingState.FIX_CLAIMED
+    run.review(found() + "\n[FINDING 1: fixed]\n", visit=3)
+    assert run.only().state is FindingState.VERIFIED_FIXED
+
+
+def test_a_review_that_reports_what_it_calls_fixed_has_not_fixed_it(run: Run) -> None:
+    """4.3: what is reported again is open, whatever is said of its number."""
+    run.review(found(item()))
+    run.review(found(item()) + "\n[FINDING 1: fixed]\n", visit=2)
+    assert run.only().state is FindingState.REOPENED
+
+
+def test_an_answer_of_a_stage_that_failed_says_nothing(run: Run) -> None:
+    """An agent that broke off claims nothing."""
+    run.review(found(item()))
+    failure = Failure(kind=FailureClass.AGENT, digest="it broke off")
+    run.done(FIX, Outcome(status=Status.FAIL, response="[FINDING 1: fixed]", failure=failure))
+    assert run.only().state is FindingState.OPEN
+
+
+def test_the_verdict_is_set_and_a_run_is_held_by_what_its_review_saw(run: Run) -> None:
+    """001-12: a pass that sees what endangers the system holds the run; one that does not see it holds nothing."""
+    run.review(found(item(severity="P0", x_system_breaking=True)))
+    assert run.context.get(Key.VERDICT) == "ABORT"
+    assert "a person has to look" in run.context.get(Key.HOLD)
+    operations = run.done(LlmStage(id="other", prompt="x", auto_status=True), structured(found(), Status.SUCCESS))
+    assert {one.key for one in operations} == {Key.VERDICT}
+
+
+def test_what_was_there_before_the_change_holds_nothing(run: Run) -> None:
+    """C-34: it is told apart, and neither fails nor holds."""
+    outcome = run.review(found(item(severity="P0", x_system_breaking=True, pre_existing=True)))
+    assert outcome.status is Status.SUCCESS
+    assert Key.HOLD not in run.context
+
+
+def test_an_ordinary_critical_finding_holds_nothing(run: Run) -> None:
+    """001-11: FAIL is for the fixer, ABORT is not."""
+    run.review(found(item(severity="P0")))
+    assert (run.context.get(Key.VERDICT), Key.HOLD in run.context) == ("FAIL", False)
+
+
+@pytest.mark.parametrize("kind", [FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL])
+def test_a_good_verdict_goes_when_a_reviewer_says_nothing(run: Run, kind: FailureClass) -> None:
+    """6.6: PASS is for a pass in which everybody answered; a bad verdict stays."""
+    run.review(found())
+    assert run.context.get(Key.VERDICT) == "PASS"
+    silent = Outcome(status=Status.FAIL, failure=Failure(kind=kind, digest="no word"))
+    run.done(FIX, silent)
+    assert run.context.get(Key.VERDICT) == "PASS", "a fixer reviews nothing"
+    run.done(REV, silent, visit=2)
+    assert Key.VERDICT not in run.context
+    run.review(found(item(severity="P0")), visit=3)
+    run.done(REV, silent, visit=4)
+    assert run.context.get(Key.VERDICT) == "FAIL"
+
+
+def test_nothing_that_code_can_read_is_none(run: Run) -> None:
+    """Words alone are left to their markers."""
+    assert run.desk.read_answer(run.job(REV, 1), "I like it. [STATUS: success]") is None
+
+
+def test_a_report_that_is_too_large_is_not_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No report may take the memory of all."""
+    monkeypatch.setattr("pipeline.findings.returns.LARGEST", 1024)
+    (run.root / "given").write_text(sarif("x" * 2000))
+    assert "it is larger than" in run.desk.read_report(run.job(LINT, 1), run.root / "given").problem
+
+
+def test_an_item_that_points_outside_keeps_a_review_from_being_clean(run: Run) -> None:
+    """000-37: it is refused with its reason, and the review is not wholly good for it."""
+    outcome = run.review(found(item(file="../../etc/passwd", evidence=["../../etc/passwd:1 -- root"])))
+    assert outcome.status is Status.PARTIAL_SUCCESS
+    assert "1 could not be used; rev#1 'It is never checked'" in outcome.reason
+
+
+def test_half_a_character_in_a_finding_costs_no_report(run: Run) -> None:
+    """Section 7: odd text is kept as far as it can be written down."""
+    run.review(found(item("Half \ud800 a character")))
+    assert len(list(run.ledger())) == 1
+
+
+def test_edits_made_while_nobody_was_there_are_taken_in_when_a_run_is_resumed(run: Run) -> None:
+    """Views are lenses: resuming reads the files before it writes them, and tells what may not be edited."""
+    run.review(found(item()))
+    file = run.root / ".code-review/review-latest.json"
+    file.write_text(file.read_text().replace('"status": "open"', '"status": "fixed"'))
+    run.begin_again()
+    run.desk.resumed("r")
+    assert run.only().state is FindingState.FIX_CLAIMED
+    file.write_text(file.read_text().replace('"status": "fixed"', '"status": "verified"'))
+    run.begin_again()
+    with pytest.raises(AwfError, match="is refused"):
+        run.desk.resumed("r")
+    assert '"status": "fixed"' in file.read_text()
+
+
+def test_files_that_a_crash_kept_from_being_written_are_written_when_a_run_is_resumed(run: Run) -> None:
+    """000-01, 001-13: each pass of the run is on record, and the verdict file is that of the last, each once."""
+    (run.root / ".wystack").mkdir()
+    added = [*run.after(REV, structured(found(item()))), *run.after(LINT, Outcome(status=Status.SUCCESS))]
+    other = LlmStage(id="other", prompt="x", auto_status=True)
+    added += run.after(other, structured(found(), Status.SUCCESS))
+    run.journal.enter([one.text for one in added if isinstance(one, Line)])
+    assert not (run.root / ".code-review").exists()
+    for _ in range(2):
+        run.begin_again()
+        run.desk.resumed("r")
+        assert len(list((run.root / ".wystack/reviews").glob("*.json"))) == len(run.ledger().passes) == 2
+        assert len(list((run.root / ".wystack/findings").glob("*.json"))) == 1
+    run.turn(FindingState.VERIFIED_FIXED)
+    run.begin_again()
+    run.desk.resumed("r")
+    assert len(list((run.root / ".wystack/reviews").glob("*.json"))) == 2
+
+
+def test_resuming_a_run_without_findings_writes_nothing(run: Run) -> None:
+    """A run that found nothing leaves no files."""
+    run.desk.resumed("r")
+    assert sorted(path.name for path in run.root.iterdir()) == ["a.py"]
+
+
+def plugin_of(run: Run) -> ReviewFindings:
+    return ReviewFindings(run.journal, run.root, {}, run.store, lambda: NOW)
+
+
+def saved(kind: EventKind = EventKind.CHECKPOINT_SAVED) -> Event:
+    return Event(kind, "r", 1, NOW, "rev", 1, {})
+
+
+def test_trouble_with_the_ledger_costs_no_report_and_is_told(run: Run) -> None:
+    """Nothing found is lost: a ledger that cannot be read leaves the report, and the trouble is told after it."""
+    run.journal.enter(["no event"])
+    plugin = plugin_of(run)
+    outcome = structured(found(item()))
+    with pytest.raises(JournalError):
+        plugin.read_answer(run.job(REV, 1), outcome.response)
+    (report,) = plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
+    assert not isinstance(report, Line)
+    assert report.key == Key.FINDINGS
+    with pytest.raises(JournalError, match="line 1 of the ledger cannot be read"):
+        plugin.on_event(saved())
+    plugin.on_event(saved())
+
+
+def test_a_run_without_findings_in_a_form_for_code_has_no_use_for_the_ledger(run: Run) -> None:
+    """Most stages have nothing for it, and pay nothing for it."""
+    run.journal.enter(["no event"])
+    plugin = plugin_of(run)
+    outcome = Outcome(status=Status.FAIL, response="It is bad.", reason="bad")
+    (report,) = plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
+    assert not isinstance(report, Line)
+    assert plugin.read_answer(run.job(REV, 1), "It is bad.") is None
+    assert plugin.items(run.context, 5000) == ""
+    plugin.on_event(saved())
+
+
+@pytest.mark.parametrize("directory", [".wystack", ".code-review"])
+def test_a_directory_of_views_concerns_the_ledger(run: Run, directory: str) -> None:
+    """A stage may have edited a file there."""
+    (run.root / directory).mkdir()
+    run.journal.enter(["no event"])
+    plugin = plugin_of(run)
+    list(plugin.after_stage(FIX, 1, Outcome(status=Status.SUCCESS), run.context, run.state, NOW))
+    with pytest.raises(JournalError):
+        plugin.on_event(saved())

@@ -1,0 +1,143 @@
+"""What an agent's answer comes to where code can read it: findings go before claims, and half an answer is none."""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+import pytest
+
+from pipeline.engine.agent import AgentEvent, AgentStatus, Request, Result, Session
+from pipeline.engine.fold import begin
+from pipeline.engine.handler import Job, Judged
+from pipeline.engine.outcome import FailureClass, Outcome, Source, Status, Usage
+from pipeline.engine.records import RunCreated
+from pipeline.handlers.llm import RESTATED, LlmHandler, judge
+from pipeline.language.model import LlmStage
+
+REVIEW = LlmStage(id="rev", prompt="Review it", auto_status=True)
+WORK = LlmStage(id="rev", prompt="Do it")
+SOURCE = 'workflow "W" {\nversion 2\nstart "rev"\nstage "rev" kind="llm" prompt="x"\nstage "end" kind="exit"\n}\n'
+BROKEN = Judged(problem="the return is cut off")
+GOOD = Judged(Status.SUCCESS)
+
+
+def said(text: str, session: Session | None = None) -> Result:
+    return Result(AgentStatus.OK, text, usage=Usage(input_tokens=1), session=session)
+
+
+class Agent:
+    """Answers one thing after the other, and keeps what it was asked."""
+
+    name = "agent"
+
+    def __init__(self, answers: Sequence[Result]) -> None:
+        self._answers = list(answers)
+        self.asked: list[Request] = []
+
+    def variables(self, provider: str | None) -> Collection[str]:
+        del provider
+        return ()
+
+    async def run(self, request: Request, tell: Callable[[AgentEvent], None]) -> Result:
+        del tell
+        self.asked.append(request)
+        return self._answers[len(self.asked) - 1]
+
+
+def handled(
+    answers: Sequence[Result], readings: dict[str, Judged | None], stage: LlmStage = REVIEW
+) -> tuple[Outcome, list[Request]]:
+    """The outcome of a stage whose agent answers so, and whose answers are read so."""
+    record = RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, goal="g", cwd="/", version="0")
+    job = Job(stage, 1, 1, begin(record), Path("/nowhere"), lambda _: None, lambda _: None)
+    agent = Agent(answers)
+    handler = LlmHandler(lambda *_: agent, lambda _: "", lambda _: {}, read=lambda _, answer: readings[answer])
+    outcome = asyncio.run(handler.run(job))
+    assert isinstance(outcome, Outcome)
+    return outcome, agent.asked
+
+
+@pytest.mark.parametrize("claim", ["success", "fail", "partial_success"])
+@pytest.mark.parametrize("status", [Status.SUCCESS, Status.FAIL, Status.PARTIAL_SUCCESS])
+def test_findings_go_before_the_claim_and_a_contradiction_is_noted(claim: str, status: Status) -> None:
+    """3.2: the status is that of the findings; where the answer claims another, both are told."""
+    outcome = judge(REVIEW, said(f"[STATUS: {claim}]\n[FAILURE_REASON: so]"), "b", Judged(status, "found it"))
+    assert (outcome.status, outcome.source, outcome.reason) == (status, Source.STRUCTURED, "found it")
+    expected = () if claim == status else (f"the answer claims {claim}; its findings say {status}",)
+    assert outcome.notes == expected
+
+
+def test_findings_without_a_claim_contradict_nothing() -> None:
+    """A review that returns findings needs no status."""
+    outcome = judge(REVIEW, said("{}"), "b", Judged(Status.FAIL, "found it"))
+    assert (outcome.status, outcome.notes, outcome.response) == (Status.FAIL, (), "{}")
+
+
+def test_what_cannot_be_read_is_a_failure_of_the_protocol_whatever_is_claimed() -> None:
+    """6.6: an unreadable return never passes by its claim."""
+    outcome = judge(REVIEW, said("[STATUS: success]"), "b", BROKEN)
+    assert outcome.status is Status.FAIL
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureClass.PROTOCOL
+    assert outcome.reason == "the review cannot be read: the return is cut off"
+
+
+def test_an_agent_that_works_is_not_read() -> None:
+    """Only reviews are judged by what they return."""
+    outcome, _ = handled([said("{}")], {}, WORK)
+    assert (outcome.status, outcome.source) == (Status.SUCCESS, Source.DEFAULT)
+
+
+def test_a_return_that_cannot_be_read_is_asked_for_again_with_what_is_wrong() -> None:
+    """4.3: a truncated return is never repaired: the agent is told what is wrong and gives it whole."""
+    outcome, asked = handled([said("half"), said("whole")], {"half": BROKEN, "whole": Judged(Status.FAIL, "one")})
+    assert (outcome.status, outcome.source, outcome.reason) == (Status.FAIL, Source.STRUCTURED, "one")
+    assert outcome.usage == Usage(input_tokens=2)
+    again = asked[1].prompt
+    assert again.startswith("Review it")
+    assert "the review cannot be read: the return is cut off" in again
+    assert RESTATED not in again
+
+
+def test_in_a_session_the_agent_is_only_told_what_is_wrong() -> None:
+    """An agent that remembers is not given its prompt twice."""
+    session = Session("s")
+    _, asked = handled([said("half", session), said("whole")], {"half": BROKEN, "whole": GOOD})
+    assert (asked[1].session, "Review it" in asked[1].prompt) == (session, False)
+
+
+def test_a_review_without_status_is_asked_for_one() -> None:
+    """004-34: exactly one marker is asked for."""
+    outcome, asked = handled([said("hm"), said("[STATUS: success]")], {"hm": None, "[STATUS: success]": None})
+    assert (outcome.status, outcome.source) == (Status.SUCCESS, Source.MARKER)
+    assert asked[1].prompt.endswith(RESTATED)
+
+
+def test_a_mere_success_does_not_wave_through_what_could_not_be_read() -> None:
+    """6.6: findings were there and nobody read them, so a status alone is no pass."""
+    outcome, asked = handled([said("half"), said("[STATUS: success]")], {"half": BROKEN, "[STATUS: success]": None})
+    assert len(asked) == 2
+    assert outcome.status is Status.FAIL
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureClass.PROTOCOL
+    assert outcome.reason.endswith("asked again, it gave a status and no findings")
+
+
+def test_a_failure_told_in_words_the_second_time_is_one() -> None:
+    """What fails may do so in words."""
+    text = "[STATUS: fail]\n[FAILURE_REASON: it leaks]"
+    outcome, _ = handled([said("half"), said(text)], {"half": BROKEN, text: None})
+    assert (outcome.status, outcome.source, outcome.reason, outcome.failure) == (
+        Status.FAIL,
+        Source.MARKER,
+        "it leaks",
+        None,
+    )
+
+
+def test_twice_unreadable_is_a_failure_of_the_protocol() -> None:
+    """It is asked for once more, not for ever."""
+    outcome, asked = handled([said("half"), said("half")], {"half": BROKEN})
+    assert len(asked) == 2
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureClass.PROTOCOL
