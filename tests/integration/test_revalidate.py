@@ -17,8 +17,8 @@ from tests.unit.findings.identity.made import Files, draft, known
 from pipeline.app.revalidation import STAGE, Reviewer, look_for
 from pipeline.app.wiring import Surroundings
 from pipeline.cli.findings import importing, listing, showing, triaging
+from pipeline.cli.findings.revalidating import HINT, command
 from pipeline.cli.main import exit_code
-from pipeline.cli.revalidating import HINT, command
 from pipeline.engine.agent import AgentEvent, AgentStatus, Emit, Request, Result
 from pipeline.findings.revalidate import Anchor, Mechanical
 from pipeline.language.model import Access

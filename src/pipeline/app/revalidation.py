@@ -16,7 +16,6 @@ from pipeline.app.findings.books import iso, writing
 from pipeline.app.findings.filters import OUTSTANDING
 from pipeline.app.findings.lookup import find_finding
 from pipeline.app.findings.repository import Repository
-from pipeline.app.findings.triaging import reshow
 from pipeline.app.wiring import Surroundings, SystemClock, process_label
 from pipeline.backends.environment import child_environment
 from pipeline.backends.git import git_in
@@ -41,6 +40,7 @@ from pipeline.findings.revalidate import (
     suggested_tests,
     worth_asking,
 )
+from pipeline.findings.showing import reshow
 from pipeline.handlers.digest import digest
 from pipeline.language.model import Access
 from pipeline.plugins.manager import PluginManager

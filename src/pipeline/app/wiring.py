@@ -70,7 +70,8 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
     """Everything the driver of one run needs."""
     clock = SystemClock()
     plugins = PluginManager(clock.now, around.listeners, around.redactor)
-    reviews = ReviewFindings(journal, state.workspace.path if state.workspace else state.cwd, around.environ)
+    root = state.workspace.path if state.workspace else state.cwd
+    reviews = ReviewFindings(journal, root, around.environ, around.store, clock.now)
     plugins.register(reviews, "findings")
     plugins.load_installed()
     label = process_label(around.store, state.run_id)

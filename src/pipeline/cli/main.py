@@ -1,16 +1,16 @@
 """`awf`: the group of commands, and the one place where an error becomes an exit code."""
 
-import importlib
 import os
 import sys
 from collections.abc import Callable
+from typing import ClassVar
 
 import click
 
 from pipeline import __version__
+from pipeline.cli.lazy import Commands, LazyGroup
 from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError, ExitCode
-from pipeline.language.names import did_you_mean
 
 # What each command is for; its module in this package has its name and holds a click command called `command`.
 COMMANDS = {
@@ -34,33 +34,13 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
-    """Lists its commands without importing them, so that `awf --help` is quick."""
+class Awf(LazyGroup):
+    """All commands."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f"pipeline.cli.{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            hint = did_you_mean(args[0], COMMANDS)
-            raise click.UsageError(f"{error.message.rstrip('.')}; {hint}" if hint else error.message, ctx) from None
+    commands_known: ClassVar[Commands] = {name: (f"pipeline.cli.{name}", purpose) for name, purpose in COMMANDS.items()}
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Awf, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="awf", message="%(prog)s %(version)s")
 def awf() -> None:
     """Run AI-coding workflows that lose nothing they found."""

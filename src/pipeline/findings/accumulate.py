@@ -23,10 +23,16 @@ def after_stage(stage: BaseStage, visit: int, outcome: Outcome, context: Context
     if not reports(stage):
         return
     if outcome.status in (Status.FAIL, Status.PARTIAL_SUCCESS):
-        if outcome.failure is None or outcome.failure.kind not in _NOTHING_SAID:
+        if _said(stage, outcome):
             yield Append(Key.FINDINGS, report(stage, visit, outcome, context, at))
     elif outcome.status is Status.SUCCESS and _has_reports(context, stage.id):
         yield Discard(Key.FINDINGS, {"stageId": stage.id})
+
+
+def _said(stage: BaseStage, outcome: Outcome) -> bool:
+    """Whether there is something to report. What a tool printed is there, also where its report cannot be read."""
+    kind = outcome.failure.kind if outcome.failure else None
+    return kind not in _NOTHING_SAID or (isinstance(stage, ToolStage) and kind is FailureClass.PROTOCOL)
 
 
 def reports(stage: BaseStage) -> bool:

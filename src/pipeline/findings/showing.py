@@ -1,7 +1,7 @@
 """The ledger shown in files that people and agents read and edit, and what they edited taken back."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ def _verdict_file(root: Path, ledger: Ledger, passed: Pass, said: Verdicts, at: 
     latest = file.sound() if passed.mode == "verify" else None
     before = latest if isinstance(latest, dict) else None
     document = verdict.get(
-        (finding for finding in ledger if not finding.pre_existing),
+        _counting(ledger),
         review_id=before["reviewId"] if before else review_id(passed),
         timestamp=at,
         scope=passed.scope,
@@ -94,6 +94,39 @@ def _verdict_file(root: Path, ledger: Ledger, passed: Pass, said: Verdicts, at: 
     return file.write(sealed({**document, "mode": passed.mode}, SEALED_TOP))
 
 
+def _counting(ledger: Ledger) -> Iterator[Finding]:
+    return (finding for finding in ledger if not finding.pre_existing)
+
+
 def _since(ledger: Ledger) -> Mapping[str, Any]:
     """What a file has beside the findings that count: those that were open in it and are said to be settled since."""
     return {"findings": [{"x_finding": str(id), "status": "open"} for id in ledger.settled]}
+
+
+def reshow(root: Path, ledger: Ledger, at: str) -> tuple[str, ...]:
+    """Write the files again after findings changed between passes; what could not be written."""
+    workspace = Workspace(root)
+    records = workspace.write_findings(ledger.findings.values(), at=at).problems if workspace.loaded else ()
+    return records + _latest(root, ledger, at)
+
+
+def _latest(root: Path, ledger: Ledger, at: str) -> tuple[str, ...]:
+    """The latest verdict with its findings as they are now. It stays what it was: the same review, in the same mode."""
+    file = VerdictFile(root)
+    if not file.path.exists():
+        return ()
+    before = file.sound()
+    if isinstance(before, str):
+        return (before,)
+    document = verdict.get(
+        _counting(ledger),
+        review_id=before["reviewId"],
+        timestamp=at,
+        scope=before["scope"],
+        target=before["target"],
+        mode="verify",  # goes on from what was there
+        report_path=before["reportPath"],
+        verdicts=standing(ledger),
+        before=before,
+    )
+    return file.write(sealed({**document, "mode": before["mode"]}, SEALED_TOP)).problems

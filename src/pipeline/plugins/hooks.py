@@ -4,7 +4,7 @@ A plugin is a module or an object with functions of these names, each marked wit
 arguments named here. Registration checks names and arguments.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pluggy
@@ -48,6 +48,11 @@ def stage_handlers() -> Mapping[StageKind, Handler]:
 @hookspec
 def agent_backends() -> Iterable[Backend]:
     """More backends, chosen by their names."""
+
+
+@hookspec
+def trackers() -> Mapping[str, Callable[..., Any]]:
+    """More places where deferred findings become tickets: by name, what opens each."""
 
 
 @hookspec

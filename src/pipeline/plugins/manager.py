@@ -89,6 +89,10 @@ class PluginManager:
         """The backends plugins bring, by name."""
         return {backend.name: backend for found in self._plugins.hook.agent_backends() for backend in found}
 
+    def trackers(self) -> dict[str, Callable[..., Any]]:
+        """What opens the trackers that plugins bring, by name."""
+        return {name: made for found in self._plugins.hook.trackers() for name, made in found.items()}
+
     def rules(self) -> tuple[Rule[Any], ...]:
         """The rules plugins bring."""
         return tuple(rule for found in self._plugins.hook.workflow_rules() for rule in found)

@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.findings.book import Book, held
 from pipeline.findings.codecs.reading import uncollected
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.showing import take_back
+from pipeline.findings.showing import reshow, take_back
 from pipeline.journal.sqlite import SqliteJournal
 
 
@@ -45,7 +45,9 @@ def writing(store: Path, root: Path, at: str) -> Iterator[Writing]:
     with held(store), closing(SqliteJournal(store)) as journal:
         book = Book(journal)
         edits = take_back(root, book.ledger(), at)
-        book.enter(edits.events)
+        if edits.events:
+            book.enter(edits.events)
+            reshow(root, book.ledger(), at)  # an edit is taken once, also when what follows is interrupted
         yield Writing(book, edits.problems)
 
 

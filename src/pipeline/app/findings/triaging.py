@@ -7,15 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.app.findings.books import iso, writing
-from pipeline.findings.codecs import verdict
-from pipeline.findings.codecs.lens import sealed
-from pipeline.findings.codecs.verdict_view import SEALED_TOP
-from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding
-from pipeline.findings.showing import standing
+from pipeline.findings.showing import reshow
 from pipeline.findings.triage import triage
-from pipeline.findings.views.verdict_file import VerdictFile
-from pipeline.findings.views.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,32 +46,3 @@ def decide(
         shown = reshow(root, ledger, at)
     turned = (event.id for event in done.events if event.kind == "turned")
     return Decided(tuple(ledger.findings[id] for id in turned), done.refused, open_book.problems + shown)
-
-
-def reshow(root: Path, ledger: Ledger, at: str) -> tuple[str, ...]:
-    """Write the files again after findings changed between passes; what could not be written."""
-    workspace = Workspace(root)
-    records = workspace.write_findings(ledger.findings.values(), at=at).problems if workspace.loaded else ()
-    return records + _latest(root, ledger, at)
-
-
-def _latest(root: Path, ledger: Ledger, at: str) -> tuple[str, ...]:
-    """The latest verdict with its findings as they are now. It stays what it was: the same review, in the same mode."""
-    file = VerdictFile(root)
-    if not file.path.exists():
-        return ()
-    before = file.sound()
-    if isinstance(before, str):
-        return (before,)
-    document = verdict.get(
-        (finding for finding in ledger if not finding.pre_existing),
-        review_id=before["reviewId"],
-        timestamp=at,
-        scope=before["scope"],
-        target=before["target"],
-        mode="verify",  # goes on from what was there
-        report_path=before["reportPath"],
-        verdicts=standing(ledger),
-        before=before,
-    )
-    return file.write(sealed({**document, "mode": before["mode"]}, SEALED_TOP)).problems

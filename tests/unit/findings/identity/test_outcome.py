@@ -115,7 +115,7 @@ def test_what_a_person_changed_stays() -> None:
 
 def test_votes_evidence_and_flags_only_grow() -> None:
     """A second quotation is added, the first is moved along, and a flag that one report raised stays."""
-    vote = Vote(reviewer="b", severity=Severity.LOW, confidence=50, autofix_class="manual", owner="human")
+    vote = Vote(reviewer="b", severity=Severity.LOW, confidence=50, autofix_class=AutofixClass("manual"), owner=Owner("human"))
     more = (
         Evidence(path=PATH, start=4, quote="store.save(token)"),
         Evidence(path=PATH, start=5, quote="log.info('rotated')"),

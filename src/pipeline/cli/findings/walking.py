@@ -16,7 +16,6 @@ from typing import TextIO
 import click
 
 from pipeline.app.findings.books import iso, writing
-from pipeline.app.findings.triaging import reshow
 from pipeline.cli.findings.asked import here, look, now, repo_option, warn
 from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option, store_option
@@ -25,6 +24,7 @@ from pipeline.errors import AwfError
 from pipeline.findings.answers import Answer, claims
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
+from pipeline.findings.showing import reshow
 from pipeline.findings.trackers.chain import Chain
 from pipeline.findings.trackers.registry import TRACKERS, Place
 from pipeline.findings.walk.artifacts import read_artifacts
