@@ -26,7 +26,7 @@ layers: $(READY)  ## the direction of imports
 	$(BIN)/lint-imports
 
 unit: $(READY)  ## unit and integration tests
-	$(BIN)/pytest -n 3  # many tests wait for processes: one more than two cores
+	$(BIN)/pytest -n 3 --dist worksteal  # many tests wait for processes: one more than two cores
 
 $(AGENTS)/.ready: pyproject.toml tests/agents/install.py tests/agents/package.json
 	$(PYTHON) -m venv $(AGENTS)/venv

@@ -12,6 +12,7 @@ from pipeline.findings.identity.linemap import parse
 from pipeline.findings.identity.texts import TEXT, evidence_digest
 from pipeline.findings.model import (
     Attempt,
+    AutofixClass,
     Category,
     Evidence,
     Finding,
@@ -19,6 +20,7 @@ from pipeline.findings.model import (
     GateDecision,
     Link,
     Observed,
+    Owner,
     PassId,
     Severity,
     State,
@@ -115,7 +117,9 @@ def test_what_a_person_changed_stays() -> None:
 
 def test_votes_evidence_and_flags_only_grow() -> None:
     """A second quotation is added, the first is moved along, and a flag that one report raised stays."""
-    vote = Vote(reviewer="b", severity=Severity.LOW, confidence=50, autofix_class=AutofixClass("manual"), owner=Owner("human"))
+    vote = Vote(
+        reviewer="b", severity=Severity.LOW, confidence=50, autofix_class=AutofixClass("manual"), owner=Owner("human")
+    )
     more = (
         Evidence(path=PATH, start=4, quote="store.save(token)"),
         Evidence(path=PATH, start=5, quote="log.info('rotated')"),
