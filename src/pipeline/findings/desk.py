@@ -26,7 +26,7 @@ from pipeline.findings.listing import listing
 from pipeline.findings.model import Finding
 from pipeline.findings.model import State as FindingState
 from pipeline.findings.passes import Pass
-from pipeline.findings.plugin import VIEWS, finding_ids
+from pipeline.findings.plugin import finding_ids, viewed
 from pipeline.findings.repository import facts
 from pipeline.findings.showing import record_pass, show, standing, take_back
 from pipeline.findings.taking import About, Taken, take
@@ -176,7 +176,7 @@ class Desk:
         return self._taken_back(at) if isinstance(stage, LlmStage | ToolStage) else ()
 
     def _taken_back(self, at: float) -> tuple[AnyEvent, ...]:
-        if not any((self._root / name).is_dir() for name in VIEWS):
+        if not viewed(self._root):
             return ()
         edits = take_back(self._root, self._ahead(), _iso(at))
         self._problems += edits.problems

@@ -3,16 +3,15 @@
 The ledger and all that belongs to it is loaded when there is something for it: most stages have nothing.
 """
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.engine.bookkeeping import Line
 from pipeline.engine.context import Context, Key, Operation
-from pipeline.engine.events import Event, EventKind
 from pipeline.engine.handler import Job, Judged
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal
@@ -45,52 +44,58 @@ class ReviewFindings:
         self._environ = environ
         self._store = store  # where the logs of its stages are
         self._now = now
-        self._busy = False  # whether the desk is in use
+        self._desk: Desk | None = None  # loaded when it is needed
         self._trouble: Exception | None = None  # with the ledger, to be told once the stage is committed
 
-    @cached_property
-    def _desk(self) -> "Desk":
-        from pipeline.findings.book import Book  # noqa: PLC0415 - see the module's first words
-        from pipeline.findings.desk import Desk  # noqa: PLC0415 - as above
+    def _at_desk(self) -> "Desk":
+        """The desk. No property: whoever registers plugins looks at all their properties."""
+        if self._desk is None:
+            from pipeline.findings.book import Book  # noqa: PLC0415 - see the module's first words
+            from pipeline.findings.desk import Desk  # noqa: PLC0415 - as above
 
-        self._busy = True
-        return Desk(Book(self._journal), self._root, self._environ, self._now, self._store)
+            self._desk = Desk(Book(self._journal), self._root, self._environ, self._now, self._store)
+        return self._desk
 
     def read_answer(self, job: Job, answer: str) -> Judged | None:
         """What a review's answer comes to by the findings in it; None when it has none that code can read."""
-        return self._desk.read_answer(job, answer) if _RETURN.search(answer) else None
+        return self._at_desk().read_answer(job, answer) if _RETURN.search(answer) else None
 
     def read_report(self, job: Job, report: Path) -> Judged:
         """What a tool's report comes to."""
-        return self._desk.read_report(job, report)
+        return self._at_desk().read_report(job, report)
 
     def items(self, context: Context, room: int) -> str:
         """The findings that reports refer to, one by one, in at most so many characters if that can be."""
-        return self._desk.items(context, room) if any(finding_ids(context)) else ""
+        return self._desk.items(context, room) if self._desk and any(finding_ids(context)) else ""
 
     @hookimpl
     def after_stage(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
     ) -> Iterator[Operation | Line]:
         """Reports for the context, and events for the ledger where there are any. Its trouble costs no report."""
-        if self._busy or _concerns(stage, outcome, state):
+        if self._desk or _concerns(stage, outcome, state):
+            desk = self._at_desk()
             try:
-                return iter(list(self._desk.after_stage(stage, visit, outcome, context, state, at)))
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is told in `on_event`
-                self._desk.forget()
+                return iter(list(desk.after_stage(stage, visit, outcome, context, state, at)))
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is told in `after_commit`
+                desk.forget()
                 self._trouble = error
         return accumulate.after_stage(stage, visit, outcome, context, at)
 
     @hookimpl
-    def on_event(self, event: Event) -> None:
-        """What is committed is shown; when a run is taken up, what a crash left of the files is put right."""
-        if event.event is EventKind.RUN_RESUMED and next(self._journal.ledger(), None):
-            self._desk.resumed(event.run_id)
-        elif event.event is EventKind.CHECKPOINT_SAVED and self._busy:
-            trouble, self._trouble = self._trouble, None
+    def after_commit(self) -> None:
+        """What is committed is shown."""
+        trouble, self._trouble = self._trouble, None
+        if self._desk:
             self._desk.committed()
-            if trouble is not None:
-                raise trouble
+        if trouble is not None:
+            raise trouble
+
+    @hookimpl
+    def on_resume(self, run_id: str) -> None:
+        """What a crash left of the files is put right."""
+        if next(self._journal.ledger(), None):
+            self._at_desk().resumed(run_id)
 
 
 def finding_ids(context: Context) -> Iterator[str]:
@@ -105,4 +110,9 @@ def _concerns(stage: BaseStage, outcome: Outcome, state: State) -> bool:
     if not isinstance(stage, LlmStage | ToolStage):
         return False
     root = state.workspace.path if state.workspace else state.cwd
-    return bool(_ANSWER.search(outcome.response)) or any((root / name).is_dir() for name in VIEWS)
+    return bool(_ANSWER.search(outcome.response)) or viewed(root)
+
+
+def viewed(root: Path) -> bool:
+    """Whether there are files that show findings. Asked after every stage, and so without the detour by a path."""
+    return any(os.path.isdir(f"{root}/{name}") for name in VIEWS)  # noqa: PTH112 - see above

@@ -36,6 +36,16 @@ def after_stage(
 
 
 @hookspec
+def after_commit() -> None:
+    """What the last stage left is committed, with all that plugins added to it."""
+
+
+@hookspec
+def on_resume(run_id: str) -> None:
+    """A run is taken up again, before its next stage."""
+
+
+@hookspec
 def summary_sections(stage: BaseStage, visit: int, context: Context, state: State) -> Iterable[str]:
     """Sections of the text about the run that an agent is given before its prompt."""
 

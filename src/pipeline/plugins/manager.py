@@ -21,6 +21,9 @@ from pipeline.plugins import hooks
 ENTRY_POINTS = "awf.plugins"
 
 
+_HOOKS = {EventKind.CHECKPOINT_SAVED: "after_commit", EventKind.RUN_RESUMED: "on_resume"}  # more than to be told of
+
+
 class PluginError(AwfError):
     """A plugin does not keep to the contract."""
 
@@ -100,6 +103,9 @@ class PluginManager:
     def tell(self, kind: EventKind, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
         """Let listeners and plugins know what happened, but no secret."""
         self._seq += 1
+        if kind in _HOOKS:
+            for _ in self._call(_HOOKS[kind], state, {"run_id": state.run_id}):
+                pass
         if not self._listeners and not self._plugins.hook.on_event.get_hookimpls():
             return
         event = Event(kind, state.run_id, self._seq, self._now(), stage, visit, self._redactor.value(data))

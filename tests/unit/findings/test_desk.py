@@ -9,7 +9,6 @@ import pytest
 
 from pipeline.engine.bookkeeping import Line, stage_operations
 from pipeline.engine.context import Context, Key, Operation
-from pipeline.engine.events import Event, EventKind
 from pipeline.engine.fold import begin
 from pipeline.engine.handler import Job
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Source, Status
@@ -332,10 +331,6 @@ def plugin_of(run: Run) -> ReviewFindings:
     return ReviewFindings(run.journal, run.root, {}, run.store, lambda: NOW)
 
 
-def saved(kind: EventKind = EventKind.CHECKPOINT_SAVED) -> Event:
-    return Event(kind, "r", 1, NOW, "rev", 1, {})
-
-
 def test_trouble_with_the_ledger_costs_no_report_and_is_told(run: Run) -> None:
     """Nothing found is lost: a ledger that cannot be read leaves the report, and the trouble is told after it."""
     run.journal.enter(["no event"])
@@ -347,8 +342,8 @@ def test_trouble_with_the_ledger_costs_no_report_and_is_told(run: Run) -> None:
     assert not isinstance(report, Line)
     assert report.key == Key.FINDINGS
     with pytest.raises(JournalError, match="line 1 of the ledger cannot be read"):
-        plugin.on_event(saved())
-    plugin.on_event(saved())
+        plugin.after_commit()
+    plugin.after_commit()
 
 
 def test_a_run_without_findings_in_a_form_for_code_has_no_use_for_the_ledger(run: Run) -> None:
@@ -360,7 +355,7 @@ def test_a_run_without_findings_in_a_form_for_code_has_no_use_for_the_ledger(run
     assert not isinstance(report, Line)
     assert plugin.read_answer(run.job(REV, 1), "It is bad.") is None
     assert plugin.items(run.context, 5000) == ""
-    plugin.on_event(saved())
+    plugin.after_commit()
 
 
 @pytest.mark.parametrize("directory", [".wystack", ".code-review"])
@@ -371,4 +366,4 @@ def test_a_directory_of_views_concerns_the_ledger(run: Run, directory: str) -> N
     plugin = plugin_of(run)
     list(plugin.after_stage(FIX, 1, Outcome(status=Status.SUCCESS), run.context, run.state, NOW))
     with pytest.raises(JournalError):
-        plugin.on_event(saved())
+        plugin.after_commit()
