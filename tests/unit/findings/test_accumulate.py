@@ -67,7 +67,7 @@ def test_both_failures_and_partial_successes_are_reported(status: Status) -> Non
 
 
 def test_a_tool_failure_carries_its_digest() -> None:
-    """004-11, 004-13: the digest is the reason, the tails are the response."""
+    """004-11, 004-13, C-26: the digest is the reason, the tails are the response."""
     failure = Failure(
         kind=FailureClass.EXIT_NONZERO, digest="3 failed", exit_code=1, stdout_tail="out", stderr_tail="err"
     )
@@ -108,7 +108,7 @@ def test_the_stored_response_is_whole() -> None:
 
 
 def test_reports_of_a_stage_pile_up_until_it_passes() -> None:
-    """004-19: several iterations, numbered by the stage's visits, which never restart."""
+    """004-19, C-25: several iterations, numbered by the stage's visits, which never restart."""
     context = EMPTY
     for visit in (1, 2, 3):
         context = visited(context, REVIEW, visit, said(FAIL, f"round {visit}"))

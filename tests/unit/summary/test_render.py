@@ -76,7 +76,7 @@ def above(lines: list[str]) -> list[str]:
 def test_the_budget_is_never_exceeded(
     summary: Summary, values: dict[str, Any], goal: str, past: list[Past], extra: list[str], budget: int
 ) -> None:
-    """Whatever the reports and however small the budget; and the same input gives the same text."""
+    """C-29: whatever the reports and however small the budget; and the same input gives the same text."""
     options: dict[str, Any] = {"goal": goal, "workflow": goal, "past": past, "extra": extra, "budget": budget}
     text = summary(values, **options)
     assert len(text) <= budget
@@ -111,7 +111,7 @@ def test_no_text_forges_anything(
 
 @given(text=HOSTILE)
 def test_a_response_is_quoted_whole(summary: Summary, report: Report, text: str) -> None:
-    """004-20: with room enough, nothing but control characters is missing from it."""
+    """004-20, C-27: with room enough, nothing but control characters is missing from it."""
     shown = summary([report(response=text)], budget=100_000)
     assert not fence.clean(text) or f"\n{fence.quote(fence.clean(text))}\n" in shown
 

@@ -1,0 +1,140 @@
+"""What is left to say of how the formats are brought together, each under its number."""
+
+import pytest
+from tests.unit.findings.intake.conftest import make_claim, returns_of
+from tests.unit.findings.strategies import plain
+from tests.unit.findings.test_taking import taken
+
+from pipeline.engine.outcome import Status
+from pipeline.findings.events import Raised
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.listing import listing
+from pipeline.findings.model import (
+    AutofixClass,
+    Category,
+    Confidence,
+    Finding,
+    Gate,
+    GateDecision,
+    Lens,
+    Location,
+    Owner,
+    Severity,
+    State,
+)
+from pipeline.findings.passes import ReviewerVerdict
+from pipeline.findings.scales import P_LEVEL, handling
+from pipeline.findings.verdicts import Readiness, Shipping, Verdict, verdicts
+from pipeline.findings.walk.advice import Action, recommended
+from pipeline.findings.walk.sinks import NO_SINKS
+
+AT = "2026-01-02T03:04:05Z"
+
+
+def found(**told: object) -> Finding:
+    """A finding with a claim's own particulars."""
+    return plain(**told)
+
+
+@pytest.mark.parametrize(
+    ("severity", "level", "gate"),
+    [
+        (Severity.CRITICAL, "P0", Gate.MUST),
+        (Severity.HIGH, "P1", Gate.MUST),
+        (Severity.MEDIUM, "P2", Gate.SUGGEST),
+        (Severity.LOW, "P3", Gate.SUGGEST),
+    ],
+)
+def test_what_must_be_fixed_before_merging_gates(severity: Severity, level: str, gate: Gate) -> None:
+    """003-17, C-09: P0 must and P1 should be fixed and gate, P2 and P3 do not; the severity stays what was said."""
+    claim = make_claim(severity=severity, confidence=100)
+    (draft,) = taken(returns_of([claim])).drafts
+    assert (P_LEVEL[severity], draft.gate.value, draft.severity) == (level, gate, severity)
+    assert draft.gate.by == "policy"
+
+
+@pytest.mark.parametrize(("anchor", "shown"), [(0, False), (25, False), (50, False), (75, True), (100, True)])
+def test_what_is_only_a_guess_or_minor_is_not_reported(anchor: int, shown: bool) -> None:  # noqa: FBT001 - a table
+    """003-15: from 75 on a finding is sure to matter; below it is kept in the pass and not shown."""
+    done = taken(returns_of([make_claim(severity=Severity.HIGH, confidence=anchor)]))
+    assert (len(done.drafts) == 1) is shown
+    assert len(done.passed.entries) == 1
+
+
+def test_a_class_and_an_owner_decide_who_acts() -> None:
+    """003-19: a safe fix is never assumed, what needs a decision is a person's, and a release is no code work."""
+    assert handling("Do it", Severity.LOW) == (AutofixClass.GATED_AUTO, Owner.DOWNSTREAM_RESOLVER)
+    assert handling(None, Severity.LOW) == (AutofixClass.MANUAL, Owner.HUMAN)
+    assert handling("Do it", Severity.INFO) == (AutofixClass.ADVISORY, Owner.HUMAN)
+    advisory = found(autofix_class=AutofixClass.ADVISORY, owner=Owner.RELEASE, fix="Roll it out slowly")
+    assert recommended(advisory, NO_SINKS) is Action.ACKNOWLEDGE
+
+
+def test_each_verdict_is_made_of_the_findings_and_none_of_another() -> None:
+    """C-10: one finding, four words, each by its own rule."""
+    said = verdicts([found(severity=Severity.HIGH)])
+    assert (said.verdict, said.shipping, said.readiness, said.status) == (
+        Verdict.WARN,
+        Shipping.BLOCK_ON_MUSTS,
+        Readiness.WITH_FIXES,
+        Status.FAIL,
+    )
+    blocked = verdicts([], said=[ReviewerVerdict(reviewer="a", verdict="BLOCK")])
+    assert (blocked.verdict, blocked.shipping) == (Verdict.PASS, Shipping.BLOCK_ON_REJECTION)
+
+
+def test_a_full_review_is_one_pass_over_all_lenses() -> None:
+    """000-56: its record has the findings of every lens, and each finding says which lens it comes from."""
+    claims = [
+        make_claim(reviewer="security", line=3, n=1, title="Handle leaks", lens=Lens.CODE_REVIEW, confidence=100),
+        make_claim(reviewer="tester", line=20, n=1, title="Race on start", lens=Lens.QA, confidence=100),
+    ]
+    done = taken(returns_of(claims), skill="full-review")
+    ledger = Ledger(done.events)
+    assert done.passed.skill == "full-review"
+    assert set(done.passed.finding_ids) == set(ledger.findings)
+    assert {finding.lens for finding in ledger} == {Lens.CODE_REVIEW, Lens.QA}
+
+
+def test_nothing_is_revalidated_by_itself() -> None:
+    """000-55: a pass that does not report a finding again leaves it claimed; somebody has to ask for a second look."""
+    first = taken(returns_of([make_claim(confidence=100)]))
+    ledger = Ledger(first.events)
+    (finding,) = ledger
+    ledger.findings[finding.id] = finding.model_copy(update={"state": State.FIX_CLAIMED})
+    for event in taken(returns_of([]), ledger).events:
+        ledger.apply(event)
+    assert ledger.findings[finding.id].state is State.FIX_CLAIMED
+
+
+def test_what_is_to_be_fixed_first_comes_first() -> None:
+    """001-20: by severity, and within one the surer first."""
+    told = [
+        ("d", Severity.MEDIUM, 100),
+        ("c", Severity.HIGH, 75),
+        ("b", Severity.HIGH, 100),
+        ("a", Severity.CRITICAL, 75),
+    ]
+    gates = GateDecision(value=Gate.MUST)
+    findings = [
+        found(
+            id=f"fnd_{name}",
+            number=number,
+            title=f"Title {name}",
+            severity=severity,
+            confidence=Confidence(value=sure),
+            gate=gates,
+            category=Category.BUG,
+            locations=(Location(path="src/a.py", start=number),),
+        )
+        for number, (name, severity, sure) in enumerate(told, 1)
+    ]
+    text = listing(findings, 10_000)
+    places = [text.index(f"Title {name}") for name in "abcd"]
+    assert places == sorted(places)
+
+
+def test_a_raised_finding_is_open() -> None:
+    """C-03: what nobody has looked at yet counts."""
+    (event,) = [one for one in taken(returns_of([make_claim(confidence=100)])).events if isinstance(one, Raised)]
+    assert event.finding.state.active
