@@ -4,11 +4,12 @@ Every draft is at most one known finding and every known finding at most one dra
 the next tier, and at last is new: a duplicate can be merged by hand, a finding that was swallowed is lost.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from pipeline.findings.identity.anchors import Anchor, of_draft, of_known
+from pipeline.findings.identity.anchors import Anchor, is_loose, of_draft, of_known
 from pipeline.findings.identity.assign import Pair, assign
 from pipeline.findings.identity.linemap import LineMap
 from pipeline.findings.identity.renames import renamed
@@ -16,6 +17,7 @@ from pipeline.findings.identity.tiers import TIERS, Tier, of_one_file
 from pipeline.findings.model import Finding, FindingId, Strength
 
 Judge = Callable[[Finding, Finding], bool]
+
 JUDGED = 50  # questions to a judge in one pass
 
 
@@ -47,14 +49,36 @@ def match(
     """Recognise known findings among the drafts of a pass; both have their fingerprints, `maps` is by pass."""
     old = sorted(known, key=lambda finding: finding.id)
     new = sorted(range(len(drafts)), key=lambda index: _order(drafts[index]))
-    before = {at: of_known(at, finding, (maps or {}).get(finding.pass_id)) for at, finding in enumerate(old)}
-    after = {at: of_draft(at, drafts[index]) for at, index in enumerate(new)}
+    same = _same(old, [drafts[index] for index in new])
+    taken = set(same.values())
+    after = {at: of_draft(at, drafts[index]) for at, index in enumerate(new) if at not in taken}
+    before = {
+        at: of_known(at, finding, (maps or {}).get(finding.pass_id))
+        for at, finding in enumerate(old)
+        if after and at not in same
+    }
     found = _Found(renamed(before, after.values()), after)
+    found.pairs += [(Pair((), known, draft), Strength.EXACT, TIERS[0].name) for known, draft in same.items()]
     for tier in TIERS:
         found.take(tier)
     if judge is not None:
         found.ask(lambda pair: judge(old[pair.known], drafts[new[pair.draft]]))
     return _matching(found, old, new)
+
+
+def _same(known: Sequence[Finding], drafts: Sequence[Finding]) -> dict[int, int]:
+    """The known findings and drafts that alone have a signature with code in it: nothing else need be looked at."""
+    before, after = _alone(known), _alone(drafts)
+    return {at: after[signed] for signed, at in before.items() if signed in after}
+
+
+def _alone(findings: Sequence[Finding]) -> dict[str, int]:
+    counts = Counter(finding.signature for finding in findings)
+    return {
+        finding.signature: at
+        for at, finding in enumerate(findings)
+        if counts[finding.signature] == 1 and finding.evidence and not is_loose(finding)
+    }
 
 
 class _Found:
@@ -86,11 +110,12 @@ class _Found:
 
 
 def _matching(found: _Found, old: Sequence[Finding], new: Sequence[int]) -> Matching:
+    paired = {pair.known for pair, _, _ in found.pairs}
     matches = (Match(new[pair.draft], old[pair.known].id, strength, tier) for pair, strength, tier in found.pairs)
     return Matching(
         tuple(sorted(matches, key=lambda one: one.draft)),
         tuple(sorted(new[at] for at in found.drafts)),
-        tuple(old[at].id for at in found.known),
+        tuple(finding.id for at, finding in enumerate(old) if at not in paired),
     )
 
 
