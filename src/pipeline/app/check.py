@@ -16,7 +16,7 @@ from pipeline.graph.build import build
 from pipeline.language.diagnostics import Diagnostic, Problem, has_errors
 from pipeline.language.load import Draft
 from pipeline.language.model import LlmStage, Workflow
-from pipeline.language.rules import care, conditions, reading, routing, stages, structure, values
+from pipeline.language.rules import care, conditions, loops, reading, routing, stages, structure, values
 from pipeline.language.rules.rule import Rule, error, settle
 from pipeline.language.source import START, Source
 
@@ -117,6 +117,9 @@ def check_draft(draft: Draft, prompt_exists: Callable[[str], bool]) -> Report:
 
 def every_rule() -> tuple[Rule[...], ...]:
     """All rules there are, by code."""
-    modules: tuple[ModuleType, ...] = (reading, structure, values, stages, routing, conditions, care, graph_rules)
+    modules: tuple[ModuleType, ...] = (
+        *(reading, structure, values, stages, routing, loops, conditions, care),
+        graph_rules,
+    )
     found = [value for module in modules for value in vars(module).values() if isinstance(value, Rule)]
     return tuple(sorted({rule.code: rule for rule in [*found, missing_prompt_file]}.values(), key=lambda r: r.code))
