@@ -22,6 +22,7 @@ COMMANDS = {
     "findings": "Take in, list, explain and decide what reviews and tools found.",
     "logs": "Print what a tool wrote, or an agent answered.",
     "prompt": "Print the whole text that a stage's agent received.",
+    "report": "Write what a run did as one page, for people.",
     "resume": "Take a run up again where its journal ends.",
     "run": "Run a workflow.",
     "runs": "List the runs, the newest first.",

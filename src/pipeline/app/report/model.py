@@ -1,0 +1,88 @@
+"""What a page about a run tells. Texts are as they were recorded: whoever writes a page makes them harmless."""
+
+from dataclasses import dataclass
+
+from pipeline.app.history import StageSum
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One visit on the path of a run, or, without a stage, something that happened between two."""
+
+    stage: str
+    said: str
+    visit: int = 0
+    status: str = ""
+    source: str = ""
+    seconds: float | None = None  # None while it goes on
+    attempts: int = 1
+    within: str = ""  # the parallel stage, for a branch
+    to: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A round of reviews in numbers of findings."""
+
+    number: int
+    outstanding: int
+    new: int
+    resolved: int
+    carried: int
+    regressed: int
+    late: int
+    caused_by_fix: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A finding with what became of it."""
+
+    number: int
+    title: str
+    severity: str
+    state: str
+    active: bool
+    must: bool
+    place: str
+    history: tuple[str, ...]
+    attempts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """What the ledger has about a run."""
+
+    rounds: tuple[Counts, ...] = ()
+    findings: tuple[Told, ...] = ()  # the ones that count first, the gravest of them first
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """The size of a change."""
+
+    files: int
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that a page tells about a run."""
+
+    run_id: str
+    workflow: str
+    file: str
+    goal: str
+    status: str
+    reason: str
+    began: float
+    ended: float  # of the last thing on record
+    seconds: float  # spent running, not waiting
+    tokens: int
+    cost_usd: float
+    steps: tuple[Step, ...]
+    stages: tuple[StageSum, ...]
+    outstanding: tuple[tuple[str, int, str], ...]  # stage reports: the stage, its visit, and what it reported
+    reviewed: Reviewed
+    diff: Diff | None  # None where nothing tells

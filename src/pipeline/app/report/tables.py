@@ -1,0 +1,166 @@
+"""The words and numbers of a page, the same for every form of it. Each text is one line, calm and not long."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePath
+
+from pipeline.app.history import StageSum
+from pipeline.app.report.model import Report, Step, Told
+from pipeline.observe.text import amount, calm, counted, cut, money, span
+
+FOLDED = 12  # steps, from which on a path is folded away
+SHOWN = 200  # findings, and lines of a history
+_LONGEST_CYCLE = 8
+_SAID = 300
+_NAME = 60
+_GOAL = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows below a heading; the columns in `right` hold numbers, that in `status` a word with a colour."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: frozenset[int] = frozenset()
+    status: int | None = None
+
+
+def line(text: str, most: int = _SAID) -> str:
+    """A text from anywhere, on one line."""
+    return cut(calm(text[: 4 * most]), most)
+
+
+def goal_lines(report: Report) -> list[str]:
+    """What was asked, line by line."""
+    lines = [line(one, _GOAL) for one in report.goal[:_GOAL].strip().splitlines()]
+    return [*lines, "…"] if len(report.goal) > _GOAL else lines
+
+
+def title(report: Report) -> str:
+    """What the page is called."""
+    return line(report.workflow, _NAME) or report.run_id
+
+
+def ending(report: Report) -> str:
+    """How the run ended, or stands."""
+    return f"{report.status}: {line(report.reason)}" if report.reason else report.status
+
+
+def facts(report: Report) -> Iterator[tuple[str, str]]:
+    """The run at a glance."""
+    yield "run", line(report.run_id, _NAME)
+    yield "workflow", f"{title(report)} ({line(PurePath(report.file).name)})" if report.file else title(report)
+    yield "outcome", ending(report)
+    yield "began", moment(report.began)
+    yield "last record", moment(report.ended)
+    yield "time running", span(report.seconds)
+    yield "tokens", amount(report.tokens) if report.tokens else "none on record"
+    yield "cost", money(report.cost_usd) if report.cost_usd else "none on record"
+    if diff := report.diff:
+        yield "change", f"{counted(diff.files, 'file')}, +{diff.added} \N{MINUS SIGN}{diff.removed} lines"
+
+
+def moment(at: float) -> str:
+    """A time that is the same for every reader."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def path(steps: Sequence[Step]) -> Table:
+    """Every step, in order."""
+    head = ("stage", "visit", "outcome", "from", "time", "goes to", "why")
+    return Table(head, tuple(map(_step, steps)), frozenset({1, 4}), 2)
+
+
+def _step(step: Step) -> tuple[str, ...]:
+    if not step.stage:
+        return ("", "", "", "", "", "", line(step.said))
+    within = f" (in {line(step.within, _NAME)})" if step.within else ""
+    tries = f"{step.attempts} attempts. " if step.attempts > 1 else ""
+    time = span(step.seconds) if step.seconds is not None else ""
+    name = line(step.stage, _NAME) + within
+    return (name, str(step.visit), step.status, step.source, time, line(step.to, _NAME), tries + line(step.said))
+
+
+def way(steps: Sequence[Step]) -> str:
+    """The path on one line, what was repeated in brackets with how often."""
+    names = [line(step.stage, _NAME) for step in steps if step.stage and not step.within]
+    parts: list[str] = []
+    while names:
+        period, times = _cycle(names)
+        words = " → ".join(names[:period])
+        parts.append(words if times == 1 else f"({words}) × {times}" if period > 1 else f"{words} × {times}")
+        names = names[period * times :]
+    return " → ".join(parts)
+
+
+def _cycle(names: Sequence[str]) -> tuple[int, int]:
+    """How many names at the beginning are repeated at once, and how often: what takes most of them away."""
+    longest = min(_LONGEST_CYCLE, len(names) // 2)
+    found = [(period, _times(names, period)) for period in range(1, longest + 1)]
+    repeated = [pair for pair in found if pair[1] > 1]
+    return max(repeated, key=lambda pair: (pair[0] * pair[1], -pair[0]), default=(1, 1))
+
+
+def _times(names: Sequence[str], period: int) -> int:
+    times = 1
+    while names[times * period : (times + 1) * period] == names[:period]:
+        times += 1
+    return times
+
+
+def rounds(report: Report) -> Table:
+    """The rounds in numbers."""
+    head = ("round", "outstanding", "new", "resolved", "carried", "regressed", "late", "caused by a fix")
+    rows = (
+        (one.number, one.outstanding, one.new, one.resolved, one.carried, one.regressed, one.late, one.caused_by_fix)
+        for one in report.reviewed.rounds
+    )
+    return Table(head, tuple(tuple(map(str, row)) for row in rows), frozenset(range(len(head))))
+
+
+def findings(told: Sequence[Told]) -> Table:
+    """A row for each finding."""
+    head = ("no.", "severity", "state", "place", "finding", "tried")
+    return Table(head, tuple(map(_finding, told)), frozenset({0, 5}), 2)
+
+
+def _finding(one: Told) -> tuple[str, ...]:
+    severity = f"{one.severity}, must" if one.must else one.severity
+    tried = str(len(one.attempts)) if one.attempts else ""
+    return (str(one.number), severity, one.state, line(one.place), line(one.title), tried)
+
+
+def history(told: Told) -> list[str]:
+    """What became of a finding, and what was tried."""
+    lines = [*told.history, *(f"tried: {attempt}" for attempt in told.attempts)]
+    left = [f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    return [line(one) for one in lines[:SHOWN]] + left
+
+
+def outstanding(report: Report) -> Table:
+    """What stages reported and nobody has resolved."""
+    rows = ((line(stage, _NAME), str(visit), line(said)) for stage, visit, said in report.outstanding[-SHOWN:])
+    return Table(("stage", "visit", "reported"), tuple(rows), frozenset({1}))
+
+
+def stages(report: Report) -> Table:
+    """What each stage took, and all together."""
+    head = ("stage", "visits", "last", "time", "tokens", "cost")
+    return Table(head, (*map(_stage, report.stages), _total(report)), frozenset({1, 3, 4, 5}), 2)
+
+
+def _stage(one: StageSum) -> tuple[str, ...]:
+    last = one.last.status if one.last else ""
+    return (line(one.stage, _NAME), str(one.visits), last, *_taken(one.seconds, one.tokens, one.cost_usd))
+
+
+def _total(report: Report) -> tuple[str, ...]:
+    # Branches run side by side: the time of the run is less than the sum of theirs.
+    visits = str(sum(one.visits for one in report.stages))
+    return ("the run", visits, "", *_taken(report.seconds, report.tokens, report.cost_usd))
+
+
+def _taken(seconds: float, tokens: int, cost: float) -> tuple[str, str, str]:
+    return span(seconds), amount(tokens) if tokens else "", money(cost) if cost else ""

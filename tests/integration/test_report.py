@@ -1,0 +1,107 @@
+"""`awf report`, as the real command writes it."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.integration.conftest import Awf
+
+WORKFLOW = """
+workflow "Paged" {
+  version 2
+  goal "Write a page"
+  start "make"
+  settings { max_visits 4; }
+  stage "make" kind="workspace.create"
+  stage "write" kind="llm" prompt="Write"
+  stage "review" kind="llm" auto_status=true prompt="Review"
+  stage "merge" kind="workspace.merge"
+  stage "clean" kind="workspace.cleanup"
+  stage "exit" kind="exit"
+  transition from="make" to="write"
+  transition from="write" to="review"
+  transition from="review" to="merge" when="outcome(\\"review\\") == \\"success\\""
+  transition from="review" to="write" when="outcome(\\"review\\") != \\"success\\""
+  transition from="merge" to="clean"
+  transition from="clean" to="exit"
+}
+"""
+FINDING = {
+    "title": "The page is empty",
+    "severity": "P1",
+    "file": "page.txt",
+    "line": 1,
+    "why_it_matters": "nobody can read it",
+    "autofix_class": "gated_auto",
+    "owner": "downstream-resolver",
+    "requires_verification": False,
+    "suggested_fix": "write something",
+    "confidence": 100,
+    "evidence": ["page.txt:1 -- nothing"],
+    "pre_existing": False,
+}
+
+
+def returned(*findings: dict[str, object]) -> str:
+    whole = {"reviewer": "review", "findings": list(findings), "residual_risks": [], "testing_gaps": []}
+    return json.dumps(whole)
+
+
+SCRIPT = {
+    "write": [{"write": {"page.txt": "nothing\n"}}, {"write": {"page.txt": "one\ntwo\n"}}],
+    "review": [returned(FINDING), returned()],
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, awf: Awf) -> Path:
+    """A repository with a run that found something, mended it, and merged."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "old.txt").write_text("old\n")
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "start"]):
+        named = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", *words]
+        subprocess.run(named, cwd=folder, check=True, capture_output=True)
+    (folder / "paged.awf.kdl").write_text(WORKFLOW)
+    (folder / "script.json").write_text(json.dumps(SCRIPT))
+    done = awf("run", "paged.awf.kdl", "--run-id", "r1", "--script", "script.json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_two_pages_are_written_and_named(project: Path, awf: Awf) -> None:
+    """The Markdown and the HTML are in the store; both tell of the path, the finding and the change."""
+    done = awf("report", "latest", cwd=project)
+    assert (done.returncode, done.stdout) == (0, ".awf/reports/r1.md\n.awf/reports/r1.html\n"), done.stderr
+    for name in ("r1.md", "r1.html"):
+        page = (project / ".awf/reports" / name).read_text()
+        assert "make → (write → review) × 2 → merge → clean → exit" in page
+        assert "The page is empty" in page
+        assert "page.txt:1" in page
+        assert "1 file, +2 \N{MINUS SIGN}0 lines" in page
+    assert sorted(path.name for path in (project / ".awf/reports").iterdir()) == ["r1.html", "r1.md"]
+
+
+def test_a_report_written_again_is_the_same(project: Path, awf: Awf) -> None:
+    """The same journal gives the same bytes, wherever they are written; `--json` names the files."""
+    first = json.loads(awf("report", "r1", "--json", cwd=project).stdout)
+    second = json.loads(awf("report", "r1", "--json", "-o", "out/pages", cwd=project).stdout)
+    assert second == {"markdown": "out/pages/r1.md", "html": "out/pages/r1.html"}
+    for form in ("markdown", "html"):
+        assert (project / first[form]).read_bytes() == (project / second[form]).read_bytes()
+
+
+def test_a_place_that_cannot_be_written_is_named(project: Path, awf: Awf) -> None:
+    """The error says which file, and what to do."""
+    done = awf("report", "r1", "-o", "old.txt/below", cwd=project)
+    assert done.returncode == 2
+    assert "old.txt/below/r1.md could not be written" in done.stderr
+    assert "-o DIR" in done.stderr
+
+
+def test_a_run_that_is_not_there(awf: Awf) -> None:
+    """It is refused as every command that looks at runs refuses it."""
+    done = awf("report", "latest")
+    assert done.returncode != 0
+    assert "there are no runs yet" in done.stderr

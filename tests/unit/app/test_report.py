@@ -1,0 +1,386 @@
+"""A page about a run tells what its records tell, and nothing that a run said can act on its reader."""
+
+import asyncio
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
+from tests.unit.findings.strategies import plain
+
+from pipeline.app.report import tables
+from pipeline.app.report.diff import counted_in, diff_of
+from pipeline.app.report.gather import report_of
+from pipeline.app.report.html import html
+from pipeline.app.report.markdown import inert, markdown
+from pipeline.app.report.model import Counts, Diff, Report, Reviewed, Step
+from pipeline.app.report.reviews import reviewed_in, reviews_of
+from pipeline.engine.fold import replay
+from pipeline.engine.outcome import Outcome, Status, Usage
+from pipeline.engine.records import AnyRecord, Chosen, RunCreated, RunPaused, RunResumed, VisitCompleted
+from pipeline.findings.events import Assessed, Raised, Seen, Tried, Turned
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import (
+    Attempt,
+    FindingId,
+    Gate,
+    GateDecision,
+    Location,
+    Observed,
+    PassId,
+    Severity,
+    State,
+    Strength,
+)
+from pipeline.findings.passes import Pass
+
+AT = "2026-01-02T03:04:05Z"
+BEGAN = 1_767_323_045.0
+EVIL = 'a`b|c\n# d <script>alert(1)</script> \x1b[31m"e" \u202ef ![x](http://x.invalid) @all ```'
+SOURCE = """
+workflow "Ship" {
+  version 2
+  start "build"
+  settings { max_visits 50; }
+  stage "build" kind="llm" prompt="Build"
+  stage "check" kind="tool" command="check"
+  stage "exit" kind="exit"
+  transition from="build" to="check"
+  transition from="check" to="build" when="outcome(\\"check\\") != \\"success\\""
+  transition from="check" to="exit" when="outcome(\\"check\\") == \\"success\\""
+}
+"""
+
+
+def created(goal: str = "Ship it.\n\nSoon.") -> RunCreated:
+    return RunCreated(at=BEGAN, run_id="r1", file="ship.awf.kdl", source=SOURCE, goal=goal, cwd="/", version="1")
+
+
+def done(stage: str, visit: int, to: str | None, *, reason: str = "", passed: bool = True, **more: Any) -> AnyRecord:
+    usage = Usage(input_tokens=1200, output_tokens=300, cost_usd=0.25) if stage == "build" else None
+    status = Status.SUCCESS if passed else Status.FAIL
+    return VisitCompleted(
+        at=BEGAN + 60,
+        stage=stage,
+        visit=visit,
+        attempt=1,
+        outcome=Outcome(status=status, reason=reason, duration=12.5, usage=usage),
+        chosen=Chosen(target=to, reason="because"),
+        **{"operations": (), **more},
+    )
+
+
+def story(rounds: int = 1, reason: str = "2 tests failed", goal: str = "Ship it.\n\nSoon.") -> list[AnyRecord]:
+    """A run that fails its check so many times, then passes."""
+    told: list[AnyRecord] = [created(goal)]
+    for number in range(1, rounds + 1):
+        told += [
+            done("build", number, "check"),
+            done("check", number, "build", reason=reason, passed=False),
+        ]
+    last = rounds + 1
+    return [*told, done("build", last, "check"), done("check", last, "exit"), *ended()]
+
+
+def ended() -> list[AnyRecord]:
+    return [done("exit", 1, None, ends=Status.SUCCESS)]
+
+
+def ledger(title: str = "The handle is never closed") -> Ledger:
+    """Two rounds: a grave finding that was tried twice, and a small one that is fixed; and one of another run."""
+    told = Ledger()
+    for number, run in ((1, "r1"), (2, "r1"), (1, "other")):
+        passed = Pass(id=PassId(f"REV-{number}-{run}"), started_at=AT, run=run, round=number)
+        told.apply(Assessed(at=AT, assessment=passed))
+    must = GateDecision(value=Gate.MUST)
+    place = (Location(path="src/app.py", start=5),)
+    for name, run, more in (
+        (
+            "small",
+            "r1",
+            {"severity": Severity.LOW, "title": "A word is misspelt", "gate": GateDecision(), "locations": ()},
+        ),
+        ("grave", "r1", {"severity": Severity.HIGH, "title": title, "gate": must, "locations": place}),
+        ("foreign", "other", {"title": "Not of this run"}),
+    ):
+        raised = plain(id=FindingId(f"fnd_{name}"), signature=f"sha256:{name}", pass_id=f"REV-1-{run}", **more)
+        told.apply(Raised(at=AT, finding=raised))
+    tried = Attempt(run="r1", round=1, by="fix", what="closed it", outcome="not_fixed")
+    for event in (
+        Tried(at=AT, id=FindingId("fnd_grave"), attempt=tried),
+        Seen(
+            at=AT,
+            id=FindingId("fnd_grave"),
+            pass_id=PassId("REV-2-r1"),
+            observed=Observed.UNCHANGED,
+            strength=Strength.EXACT,
+        ),
+        Turned(at=AT, id=FindingId("fnd_small"), state=State.VERIFIED_FIXED, by="revalidate", note="gone"),
+    ):
+        told.apply(event)
+    return told
+
+
+def report(*, rounds: int = 1, reviewed: Reviewed | None = None, **more: Any) -> Report:
+    found = reviewed if reviewed is not None else reviewed_in(ledger(), "r1")
+    return report_of(story(rounds, **more), found, Diff(2, 10, 3), driven=False)
+
+
+def test_the_markdown(snapshot: SnapshotAssertion) -> None:
+    """The page tells the goal, the ending, the path, the rounds, the findings and the cost."""
+    assert markdown(report()) == snapshot
+
+
+def test_the_html(snapshot: SnapshotAssertion) -> None:
+    """The HTML tells the same, with a curve."""
+    assert html(report()) == snapshot
+
+
+def test_the_same_records_give_the_same_pages() -> None:
+    """Nothing on a page comes from a clock or from where it was made."""
+    assert (markdown(report()), html(report())) == (markdown(report()), html(report()))
+
+
+def test_a_run_with_nothing_to_tell_has_no_empty_sections() -> None:
+    """A run that has only begun says that it was interrupted, and no more."""
+    page = markdown(report_of([created("")], Reviewed(), None, driven=False))
+    assert re.findall("^## .*", page, re.MULTILINE) == ["## Path", "## Time and cost"]
+    assert "| build | 1 | interrupted |" in page
+    assert "change" not in page
+    assert "Goal" not in page
+    assert "<svg" not in html(report_of([created("")], Reviewed(), None, driven=False))
+
+
+def test_what_somebody_is_at_is_running() -> None:
+    """A visit without an outcome is under way while the run is driven."""
+    assert report_of([created()], Reviewed(), None, driven=True).steps[-1].status == "running"
+
+
+def test_what_happened_between_visits_is_on_the_path() -> None:
+    """A pause and a resumption have rows of their own."""
+    paused = RunPaused(at=BEGAN, limit="max_visits", stage="check", count=1, allowed=1, reason="enough for now")
+    told = [created(), done("build", 1, "check"), paused, RunResumed(at=BEGAN + 1, raised={"max_visits": 9})]
+    page = markdown(report_of(told, Reviewed(), None, driven=False))
+    assert "|  |  |  |  |  |  | paused: enough for now |" in page
+    assert "resumed with max\\_visits=9" in page
+
+
+@pytest.mark.parametrize(("rounds", "folded"), [(4, False), (5, True)])
+def test_a_long_path_is_folded(rounds: int, *, folded: bool) -> None:
+    """Above a dozen steps the table is folded away, and the line above it says what was repeated."""
+    made = report(rounds=rounds, reviewed=Reviewed())
+    assert len(made.steps) == 2 * rounds + 3
+    for page in (markdown(made), html(made)):
+        assert (f"All {len(made.steps)} steps" in page) is folded
+        assert f"(build → check) × {rounds + 1} → exit" in page
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("a", "a"),
+        ("a a a b", "a × 3 → b"),
+        ("a b a b c", "(a b) × 2 → c"),
+        ("x a b a b a", "x → (a b) × 2 → a"),
+        ("a b c", "a → b → c"),
+    ],
+)
+def test_what_is_repeated_is_told_once(names: str, said: str) -> None:
+    """The shortest cycle that covers most is the one in brackets."""
+    steps = [Step(name, "") for name in names.split()]
+    assert tables.way(steps) == said.replace("a b)", "a → b)")
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=30))
+def test_the_way_can_be_read_back(names: list[str]) -> None:
+    """No stage is lost on the line, whatever was repeated."""
+    told: list[str] = []
+    for group, one, times in re.findall(r"(?:\(([^)]*)\)|(\w))(?: × (\d+))?", tables.way([Step(n, "") for n in names])):
+        told += (group.split(" → ") if group else [one]) * int(times or 1)
+    assert told == names
+
+
+def test_the_last_row_is_that_of_the_run() -> None:
+    """Branches run side by side: their times do not add up to that of the run."""
+    last = tables.stages(replace(report(), seconds=1.0, tokens=0, cost_usd=0.0)).rows[-1]
+    assert last == ("the run", "5", "", "1.0s", "", "")
+
+
+def test_a_page_does_not_say_where_the_workflow_lay() -> None:
+    """The file has its name only: the rest is about the machine of whoever ran it."""
+    assert ("workflow", "Ship (ship.awf.kdl)") in tables.facts(replace(report(), file="/home/me/ship.awf.kdl"))
+
+
+def test_branches_and_notes_are_not_on_the_line() -> None:
+    """A branch belongs to its parallel stage, and a note to no stage."""
+    assert tables.way([Step("a", "", within="both"), Step("", "paused"), Step("both", "")]) == "both"
+
+
+def test_findings_of_the_run_only_and_those_that_count_first() -> None:
+    """A finding of another run is not told; the active and grave come before what is settled."""
+    told = reviewed_in(ledger(), "r1").findings
+    assert [(one.number, one.state, one.must, one.place) for one in told] == [
+        (2, "open", True, "src/app.py:5"),
+        (1, "verified fixed", False, ""),
+    ]
+    assert told[0].attempts == ("round 1, fix, not fixed, closed it",)
+    assert told[1].history[-1] == f"{AT}: state verified fixed by revalidate (gone)"
+
+
+def test_a_finding_that_the_run_only_tried_to_fix_is_told() -> None:
+    """What another run found and this one worked on is part of what it did."""
+    told = ledger()
+    told.apply(Tried(at=AT, id=FindingId("fnd_foreign"), attempt=Attempt(run="r1")))
+    foreign = next(one for one in reviewed_in(told, "r1").findings if one.number == 3)
+    assert foreign.attempts == ("an attempt",)
+
+
+def test_rounds_in_numbers() -> None:
+    """Outstanding is what a round carried on, found anew or brought back."""
+    first, second = reviewed_in(ledger(), "r1").rounds
+    assert (first.outstanding, first.new, first.resolved) == (2, 2, 0)
+    assert (second.outstanding, second.new, second.resolved) == (1, 0, 1)
+
+
+def test_a_store_without_a_ledger(tmp_path: Path) -> None:
+    """Most runs have no findings that code can read."""
+    assert reviews_of(tmp_path, "r1") == Reviewed()
+
+
+def test_many_findings_are_not_all_told() -> None:
+    """A page stays one that can be opened, and says how many it left out."""
+    one = reviewed_in(ledger(), "r1").findings[0]
+    many = Reviewed(findings=tuple(replace(one, number=number) for number in range(1, tables.SHOWN + 6)))
+    for page in (markdown(report(reviewed=many)), html(report(reviewed=many))):
+        assert "And 5 more" in page
+        assert str(tables.SHOWN + 1) not in page
+    long = replace(one, history=("x",) * (tables.SHOWN + 3), attempts=())
+    assert tables.history(long)[tables.SHOWN :] == ["and 3 more"]
+
+
+class Shown(HTMLParser):
+    """What a browser would make of a page: its tags and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def evil(text: str) -> Report:
+    """A run that says this text wherever it can."""
+    made = report_of(story(reason=text, goal=text), reviewed_in(ledger(text), "r1"), None, driven=False)
+    return replace(made, workflow=text, file=text, reason=text, outstanding=((text, 1, text),))
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda text: bool(text.strip())) | st.just(EVIL))
+def test_no_text_becomes_markup(text: str) -> None:
+    """The HTML has the tags and attributes that it has for harmless words, whatever a run said."""
+    page, harmless = Shown(html(evil(text))), Shown(html(evil("word")))
+    assert {*page.tags} - {"br"} == {*harmless.tags} - {"br"}
+    assert page.attributes == harmless.attributes
+    assert not page.attributes & {"src", "onclick", "onload", "href"}
+
+
+def test_what_could_act_shows_as_nothing_or_as_a_mark() -> None:
+    """Colours of a terminal are gone, a change of direction is a mark, and the words are there."""
+    for page in (html(evil(EVIL)), markdown(evil(EVIL))):
+        assert "\x1b" not in page
+        assert "\u202e" not in page
+        assert "\N{REPLACEMENT CHARACTER}f" in page
+        assert "<script" not in page.replace("\\<script", "").partition("```text")[0]
+    assert "<script>alert(1)</script>" in Shown(html(evil(EVIL))).text
+
+
+def test_a_goal_cannot_leave_its_fence() -> None:
+    """The fence is longer than any run of backticks in it."""
+    page = markdown(evil("a\n````\n# heading"))
+    assert "\n`````text\na\n````\n# heading\n`````\n" in page
+
+
+def test_a_long_goal_is_cut() -> None:
+    """What is left out is marked."""
+    assert tables.goal_lines(report(goal="x" * 5000))[-1] == "…"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a|b", "a&#124;b"),
+        ("`x` *y* _z_", r"\`x\` \*y\* \_z\_"),
+        ("[a](b) <i> &amp; $x$ ~", r"\[a\](b) \<i\> \&amp; \$x\$ \~"),
+        ("- item", r"\- item"),
+        ("1. item", r"1\. item"),
+        ("12) item", r"12\) item"),
+        ("1.5 a-b", "1.5 a-b"),
+        ("https://x.invalid", r"https\://x.invalid"),
+        ("WWW.x.invalid", r"WWW\.x.invalid"),
+        ("@all #1", "@<!-- -->all #<!-- -->1"),
+        ("\\|", "\\\\&#124;"),
+    ],
+)
+def test_markdown_is_escaped(text: str, shown: str) -> None:
+    """Signs of markup show as they are; people and issues are not called."""
+    assert inert(text) == shown
+
+
+def test_the_page_needs_nothing_from_elsewhere() -> None:
+    """No script, no link, no picture, no font: and a policy that would refuse them."""
+    page = html(report())
+    assert not {"script", "link", "img", "iframe"} & {*Shown(page).tags}
+    assert "url(" not in page
+    assert "@import" not in page
+    assert "default-src 'none'" in page
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 40])
+def test_the_curve_stays_in_its_picture(rounds: int) -> None:
+    """However many rounds there are, and where all numbers are nothing."""
+    counts = tuple(Counts(number, 0, 0, 0, 0, 0, 0, 0) for number in range(1, rounds + 1))
+    (picture,) = re.findall("<svg.*</svg>", html(report(reviewed=Reviewed(counts))), re.DOTALL)
+    across = [float(x) for x in re.findall(r' (?:x|x1|x2|cx)="([^"]*)"', picture)]
+    assert 0 <= min(across) <= max(across) <= 640
+    assert picture.count("<circle") == rounds
+    assert picture.count('text-anchor="middle"') <= 16
+
+
+@pytest.mark.parametrize(
+    ("numstat", "size"),
+    [("", Diff(0, 0, 0)), ("3\t1\ta.py\0-\t-\tb\tc.png\0", Diff(2, 3, 1))],
+)
+def test_lines_are_counted_and_binary_files_have_none(numstat: str, size: Diff) -> None:
+    """The sum of what git says of each file."""
+    assert counted_in(numstat) == size
+
+
+@pytest.mark.parametrize(
+    ("base", "tip"),
+    [("0" * 40, "1" * 40), ("--output=x", "1" * 40), ("0" * 40, None)],
+)
+def test_what_git_cannot_tell_is_not_told(tmp_path: Path, base: str, tip: str | None) -> None:
+    """Commits that are not there, names that are no commits, and a run without a workspace have no size."""
+    operations = (("set", "workspace.base", base), ("set", "workspace.commit", tip))
+    state = replay([created(), done("build", 1, "check", operations=operations)])
+    assert asyncio.run(diff_of(replace(state, cwd=tmp_path), {"PATH": "/usr/bin:/bin"})) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_machine_without_git_has_no_size(tmp_path: Path) -> None:
+    """The page is written all the same."""
+    operations = (("set", "workspace.base", "0" * 40), ("set", "workspace.commit", "1" * 40))
+    state = replay([created(), done("build", 1, "check", operations=operations)])
+    assert asyncio.run(diff_of(replace(state, cwd=tmp_path), {"PATH": str(tmp_path)})) is None
