@@ -146,9 +146,9 @@ def test_an_option_goes_before_both() -> None:
 def test_the_user_s_file_is_where_other_programs_have_theirs(given: str, expected: str) -> None:
     """XDG_CONFIG_HOME is honoured where it is an absolute path."""
     environ = {"XDG_CONFIG_HOME": given} if given else {}
-    places = Places.of(Path("/work"), Path("/home/u"), environ)
+    places = Places.of(Path("/srv"), Path("/home/u"), environ)
     assert places.user == Path(expected) / "awf/config.kdl"
-    assert places.project == Path("/work/.awf/config.kdl")
+    assert places.project == Path("/srv/.awf/config.kdl")
 
 
 def test_everything_wrong_is_told_at_once(places: Places, snapshot: SnapshotAssertion) -> None:

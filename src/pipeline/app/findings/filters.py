@@ -1,6 +1,7 @@
 """Which findings a command is about, and in which order: what must be fixed first, then the gravest and the surest."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -58,10 +59,8 @@ def states_of(names: Iterable[str]) -> frozenset[State]:
 
 def since_of(text: str, ledger: Ledger) -> datetime:
     """The moment that a date, a time or a pass stands for."""
-    try:
+    with suppress(ValueError):  # what is no date is a pass
         return _aware(datetime.fromisoformat(text))
-    except ValueError:
-        pass  # then it is a pass
     try:
         return _moment(find_pass(text, ledger).started_at)
     except AwfError as error:

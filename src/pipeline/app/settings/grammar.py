@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from pipeline.language.model import Element, TimeLimit
+from pipeline.language.fields import TimeLimit
+from pipeline.language.model import Element
 
 _VARIABLE = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
 

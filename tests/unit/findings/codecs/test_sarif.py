@@ -258,7 +258,7 @@ BASES = {
         ("a.py", "NOWHERE", "a.py"),
         ("file:///etc/passwd", "%SRCROOT%", "/etc/passwd"),
         ("../../etc/passwd", "", "../../etc/passwd"),
-        ("file:///C:/work/a.py", "", "C:/work/a.py"),
+        ("file:///C:/code/a.py", "", "C:/code/a.py"),
         ("https://example.org/a.py", "", "https:/example.org/a.py"),
     ],
 )
