@@ -31,6 +31,7 @@ class Ledger:
     def __init__(self, events: Iterable[AnyEvent] = ()) -> None:
         self.findings: dict[FindingId, Finding] = {}
         self.passes: dict[PassId, Pass] = {}
+        self._shared: dict[Any, Any] = {}  # values that many findings have in common
         self.names: dict[str, FindingId] = {}  # signatures and aliases
         self.settled: dict[FindingId, None] = {}  # no longer active by what was said since the last pass, in order
         for event in events:

@@ -5,7 +5,7 @@ A finding is never changed: every event gives a new one. Votes, evidence and his
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, NewType, Self
+from typing import Any, NewType, Self, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
@@ -153,7 +153,8 @@ class Value:
 
     def revised(self, changes: Mapping[str, Any]) -> Self:
         """The same with some fields changed, each checked as when it is made."""
-        return self.model_validate({**{name: getattr(self, name) for name in _slots(type(self))}, **changes})
+        kinds = _kinds(type(self))
+        return self.model_copy(update={name: kinds[name].validate_python(value) for name, value in changes.items()})
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
         """The fields as plain data."""
@@ -172,6 +173,7 @@ class Value:
 
 
 _ADAPTERS: dict[type[Value], TypeAdapter[Any]] = {}
+_KINDS: dict[type[Value], dict[str, TypeAdapter[Any]]] = {}
 _SLOTS: dict[type[Value], dict[str, tuple[Callable[..., Any], Callable[..., None]]]] = {}
 
 
@@ -187,6 +189,14 @@ def _slots(kind: type[Value]) -> dict[str, tuple[Callable[..., Any], Callable[..
         names: tuple[str, ...] = kind.__slots__
         _SLOTS[kind] = {name: (kind.__dict__[name].__get__, kind.__dict__[name].__set__) for name in names}
     return _SLOTS[kind]
+
+
+def _kinds(kind: type[Value]) -> dict[str, TypeAdapter[Any]]:
+    """What each field may be."""
+    if kind not in _KINDS:
+        hints = get_type_hints(kind, include_extras=True)
+        _KINDS[kind] = {name: TypeAdapter(hints[name]) for name in _slots(kind)}
+    return _KINDS[kind]
 
 
 CLOSED = ConfigDict(extra="forbid")

@@ -95,16 +95,18 @@ def import_returns(
         target=repository.branch or repository.head[:12],
     )
     with writing(store, repository.root, at) as open_book:
-        known = open_book.book.ledger()
-        assessment = assessed(returns, known, about, policy or Policy())
-        del returns  # a hundred thousand items need not be kept twice
-        taken = recognise(assessment, known, about)
-        open_book.book.enter(taken.events)
         ledger = open_book.book.ledger()
-        shown = show(repository.root, ledger, taken.passed, at)
-    changes = changes_of(taken.events)
+        assessment = assessed(returns, ledger, about, policy or Policy())
+        del returns  # a hundred thousand items need not be kept twice
+        taken = recognise(assessment, ledger, about)
+        del assessment
+        open_book.book.enter(taken.events)
+        passed, changes = taken.passed, changes_of(taken.events)
+        del taken
+        ledger = open_book.book.ledger()
+        shown = show(repository.root, ledger, passed, at)
     return Imported(
-        taken.passed,
+        passed,
         changes,
         standing_of(ledger),
         _touched(changes, ledger),
