@@ -46,6 +46,8 @@ bench: $(READY)  ## what is measured
 	$(BIN)/python bench/validate.py
 	$(BIN)/python bench/loop.py
 	$(BIN)/python bench/rounds.py
+	$(BIN)/python bench/identity.py
+	$(BIN)/python bench/ledger.py
 
 format: $(READY)
 	$(BIN)/ruff format .
