@@ -147,6 +147,8 @@ def _seen(finding: Finding, event: Seen) -> Finding:
     )
     kept = set(finding.ext.get(EDITED, ()))
     changes = {name: value for name, value in event.changes.items() if name not in kept}
+    if "fingerprints" in changes:
+        changes["fingerprints"] = {**finding.fingerprints, **changes["fingerprints"]}
     update: dict[str, Any] = {
         "observed": event.observed,
         "strength": event.strength,

@@ -16,11 +16,12 @@ from pipeline.findings.identity.outcome import Outcome, outcome
 from pipeline.findings.identity.texts import fingerprinted
 from pipeline.findings.intake.assess import Assessment, assess
 from pipeline.findings.intake.files import RepositoryFiles
+from pipeline.findings.intake.group import Pair
 from pipeline.findings.intake.judging import Judge
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, Link, PassId, State
-from pipeline.findings.passes import Disposition, Entry, Pass
+from pipeline.findings.passes import Coverage, Disposition, Entry, Pass
 
 RELATED = "related"
 _NEAR = 20  # lines around a finding in which what was changed is taken for its fix
@@ -86,20 +87,21 @@ def assessed(
 def recognise(assessment: Assessment, ledger: Ledger, about: About) -> Taken:
     """What was assessed, put beside what is known."""
     history = GitHistory(about.root, about.environment)
-    shown = len(assessment.drafts)
+    shown, entries, related = len(assessment.drafts), assessment.entries, assessment.related
+    passed = _passed(about, ledger, assessment.coverage)
     drafts = fingerprinted((*assessment.drafts, *assessment.withheld), history)
+    del assessment  # its drafts are not needed any more, and may be very many
     maps = line_maps(ledger, history)
     matching = match(tuple(ledger.findings.values()), drafts, maps)
-    passed = _passed(about, ledger, assessment)
     ground = Ground(history, maps, tuple(_fixes(ledger, maps)))
     result = outcome(ledger, matching, drafts, passed, about.at, ground, range(shown, len(drafts)))
     whole = passed.model_copy(
         update={
-            "entries": _withheld(assessment.entries, drafts, result),
+            "entries": _withheld(entries, drafts, result),
             "finding_ids": tuple(dict.fromkeys(id for id in result.ids[:shown] if id)),
         }
     )
-    events = (Assessed(at=about.at, assessment=whole), *result.events, *_related(assessment, ledger, result, about.at))
+    events = (Assessed(at=about.at, assessment=whole), *result.events, *_related(related, ledger, result, about.at))
     return Taken(whole, events, drafts[:shown], result)
 
 
@@ -117,7 +119,7 @@ def review_id(passed: Pass) -> str:
     return sha256(passed.id.encode()).hexdigest()[:8]
 
 
-def _passed(about: About, ledger: Ledger, assessment: Assessment) -> Pass:
+def _passed(about: About, ledger: Ledger, coverage: Coverage) -> Pass:
     return Pass(
         id=_pass_id(about, ledger),
         started_at=about.at,
@@ -134,7 +136,7 @@ def _passed(about: About, ledger: Ledger, assessment: Assessment) -> Pass:
         run=about.run,
         stage=about.stage,
         visit=about.visit,
-        coverage=assessment.coverage,
+        coverage=coverage,
     )
 
 
@@ -149,8 +151,8 @@ def _withheld(entries: Sequence[Entry], drafts: Sequence[Finding], result: Outco
     )
 
 
-def _related(assessment: Assessment, ledger: Ledger, result: Outcome, at: str) -> Iterator[Linked]:
-    for one, other in assessment.related:
+def _related(pairs: Iterable[Pair], ledger: Ledger, result: Outcome, at: str) -> Iterator[Linked]:
+    for one, other in pairs:
         id, to = result.ids[one], result.ids[other]
         known = ledger.findings.get(FindingId(id))
         linked = known is not None and any((link.kind, link.to) == (RELATED, to) for link in known.links)

@@ -96,10 +96,9 @@ def import_returns(
     )
     with writing(store, repository.root, at) as open_book:
         ledger = open_book.book.ledger()
-        assessment = assessed(returns, ledger, about, policy or Policy())
+        given = [assessed(returns, ledger, about, policy or Policy())]
         del returns  # a hundred thousand items need not be kept twice
-        taken = recognise(assessment, ledger, about)
-        del assessment
+        taken = recognise(given.pop(), ledger, about)
         open_book.book.enter(taken.events)
         passed, changes = taken.passed, changes_of(taken.events)
         del taken

@@ -235,4 +235,5 @@ def _ext(run: Run, result: Mapping[str, Any], rule: Mapping[str, Any]) -> dict[s
     shallow(kept, "what it says beyond a claim")
     if words := run.words.get(text(rule.get("id"))):
         kept["rule"] = words
-    return {FORMAT: kept}
+    made = {FORMAT: kept}
+    return run.shared.setdefault(repr(made), made)  # the results of a rule often say nothing else

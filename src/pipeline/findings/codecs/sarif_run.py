@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.findings.codecs.reading import Unreadable
@@ -27,6 +27,7 @@ class Run:
     bases: Bases
     results: list[Any]
     problem: str = ""  # why its results may not be all
+    shared: dict[str, dict[str, Any]] = field(default_factory=dict)  # what several claims keep beside
 
     @classmethod
     def of(cls, value: Any, root: str) -> "Run":
