@@ -12,18 +12,19 @@ _SECONDS = 10.0
 
 def facts(root: Path, environ: Mapping[str, str]) -> tuple[str, str]:
     """The commit that is checked out, and the branch; empty where there is none."""
-    return _asked(root, environ, "rev-parse", "--verify", "--quiet", "HEAD"), _asked(
+    return asked(root, environ, "rev-parse", "--verify", "--quiet", "HEAD"), asked(
         root, environ, "symbolic-ref", "--short", "--quiet", "HEAD"
     )
 
 
 def top(root: Path, environ: Mapping[str, str]) -> Path:
     """The top of the repository around a directory; the directory itself where there is none."""
-    found = _asked(root, environ, "rev-parse", "--show-toplevel")
+    found = asked(root, environ, "rev-parse", "--show-toplevel")
     return Path(found) if found else root
 
 
-def _asked(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
+def asked(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
+    """What git answers to a short question, without the white space around it; nothing where it cannot tell."""
     try:
         done = subprocess.run(
             [*_GIT, *arguments],
@@ -32,6 +33,7 @@ def _asked(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=_SECONDS,
             check=False,
         )

@@ -1,14 +1,11 @@
 """Which repository on GitHub a checkout belongs to, as its remotes say."""
 
 import re
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.backends.git import git_in
+from pipeline.findings.repository import asked
 
-_GIT = ("git", "--no-optional-locks")
-_SECONDS = 10.0
 _PUBLIC = "github.com"
 _URL = re.compile(
     r"(?:[a-z+]+://)?(?:[^@/\s]+@)?(?P<host>[A-Za-z0-9.-]+)(?::\d+(?=/))?[:/]/?"
@@ -38,30 +35,12 @@ def parsed(url: str, host: str = "") -> str:
 def _remotes(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """The address of each remote, with what a person has git put in its place."""
     found: dict[str, str] = {}
-    for line in _asked(root, environ, "remote", "--verbose").splitlines():
+    for line in asked(root, environ, "remote", "--verbose").splitlines():
         name, _, rest = line.partition("\t")
         found.setdefault(name, rest.removesuffix(" (fetch)").removesuffix(" (push)"))
     return found
 
 
 def _chosen(root: Path, environ: Mapping[str, str]) -> str:
-    line = _asked(root, environ, "config", "--get-regexp", r"^remote\..*\.gh-resolved$", "^base$").partition("\n")[0]
+    line = asked(root, environ, "config", "--get-regexp", r"^remote\..*\.gh-resolved$", "^base$").partition("\n")[0]
     return line.partition(" ")[0].removeprefix("remote.").removesuffix(".gh-resolved")
-
-
-def _asked(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
-    try:
-        done = subprocess.run(
-            [*_GIT, *arguments],
-            cwd=root,
-            env=git_in(root, environ).env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):  # there is no git here, or it does not answer: nothing is known
-        return ""
-    return done.stdout if done.returncode == 0 else ""
