@@ -4,8 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 AGENTS := .agents
+BENCH  := .bench
+PEERS  := burr dbos langgraph pydantic-graph
 
-.PHONY: test lint types layers unit test-agents demo bench lock format clean
+.PHONY: test lint types layers unit test-agents demo bench bench-peers lock format clean
 
 test: lint types layers unit  ## all that must hold
 
@@ -48,6 +50,15 @@ bench: $(READY)  ## what is measured
 	$(BIN)/python bench/rounds.py
 	$(BIN)/python bench/identity.py
 	$(BIN)/python bench/ledger.py
+	$(MAKE) bench-peers
+
+$(BENCH)/%/.ready: bench/peers/%.txt
+	$(PYTHON) -m venv --clear $(BENCH)/$*
+	$(BENCH)/$*/bin/python -m pip install --quiet --no-deps -r $<
+	touch $@
+
+bench-peers: $(READY) $(PEERS:%=$(BENCH)/%/.ready)  ## the review loop on other engines; FIGURES=--write keeps the figures
+	$(BIN)/python -m bench.peers.run $(FIGURES)
 
 format: $(READY)
 	$(BIN)/ruff format .
@@ -59,4 +70,4 @@ lock: $(READY)  ## choose versions anew
 	  --no-emit-find-links --no-annotate --no-header --group dev --output-file requirements-dev.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) $(AGENTS) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(AGENTS) $(BENCH) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
