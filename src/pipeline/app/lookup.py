@@ -1,10 +1,7 @@
-"""Which run a person means, and whether somebody is at it."""
+"""Which run a person means."""
 
-import fcntl
-import os
 from collections.abc import Sequence
 from difflib import get_close_matches
-from pathlib import Path
 
 from pipeline.engine.ports import UnknownRun
 from pipeline.errors import AwfError
@@ -40,20 +37,3 @@ def _listed(runs: Sequence[str]) -> str:
     """Some runs, the newest first."""
     shown = ", ".join(sorted(runs, reverse=True)[:_LISTED])
     return shown if len(runs) <= _LISTED else f"{shown}, ..."
-
-
-def is_driven(store: Path, run_id: str) -> bool:
-    """Whether a process is at a run. Its lock is tried and let go at once, and what its owner wrote stays."""
-    try:
-        descriptor = os.open(store / "locks" / run_id, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return False

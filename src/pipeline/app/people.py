@@ -20,8 +20,8 @@ class Answers:
         if question.visit > len(given):
             return None
         answer = given[question.visit - 1]
-        if isinstance(answer, str):
-            return Reply(answer)
+        if not isinstance(answer, dict):
+            return Reply(str(answer))
         return Reply(answer["option"], answer.get("feedback", ""))
 
 
@@ -61,7 +61,8 @@ def _checked(stage: str, given: Any) -> list[Any]:
     answers = given if isinstance(given, list) else [given]
     for number, answer in enumerate(answers, 1):
         whole = isinstance(answer, dict) and isinstance(answer.get("option"), str)
-        if not isinstance(answer, str) and not (whole and set(answer) <= {"option", "feedback"}):
+        words = answer if isinstance(answer, list) else [answer]  # a triage takes several at a visit
+        if not all(isinstance(word, str) for word in words) and not (whole and set(answer) <= {"option", "feedback"}):
             raise AwfError(
                 f'answer {number} for "{stage}" is neither an option\'s key nor an object with "option" and "feedback"'
             )

@@ -2,7 +2,9 @@
 
 import asyncio
 import sys
+import termios
 from collections.abc import Callable
+from typing import TextIO
 
 import click
 
@@ -15,31 +17,43 @@ DETAIL_LINES = 40
 class TerminalPerson:
     """Asks on standard error and reads standard input. An end of input is no answer."""
 
-    def __init__(self, before: Callable[[], None], after: Callable[[], None]) -> None:
+    def __init__(self, before: Callable[[], None], after: Callable[[], None], name: str = "") -> None:
         self._before = before  # what else writes to the terminal steps aside while a person is asked
         self._after = after
+        self._name = name
 
     async def ask(self, question: Question) -> Reply | None:
         self._before()
         try:
-            _show(question)
-            return await _answer(question)
+            show(question, sys.stderr)
+            return await _answer(question, self._name)
+        except asyncio.CancelledError as taken_away:
+            _take_away(str(taken_away))
+            raise
         finally:
             self._after()
 
 
-async def _answer(question: Question) -> Reply | None:
+def _take_away(why: str) -> None:
+    """Wipe the question out, and what was typed at it: it must not answer the next one."""
+    if sys.stdin.isatty():
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    wipe = "\r\x1b[K" if sys.stderr.isatty() else "\n"
+    _say(f"{wipe}{inert(why)}\n" if why else "\n")
+
+
+async def _answer(question: Question, name: str) -> Reply | None:
     option = await _option(question)
     if option is None or option not in question.needs_feedback:
-        return None if option is None else Reply(option)
+        return None if option is None else Reply(option, by=name)
     feedback = ""
     while not feedback:
         _say("Why? ")
-        line = await _read_line()
+        line = await read_line()
         if line is None:
             return None
         feedback = line.strip()
-    return Reply(option, feedback)
+    return Reply(option, feedback, by=name)
 
 
 async def _option(question: Question) -> str | None:
@@ -47,7 +61,7 @@ async def _option(question: Question) -> str | None:
     keys |= {str(number): option.key for number, option in enumerate(question.options, 1)}
     while True:
         _say(f"Your choice ({', '.join(option.key for option in question.options)}): ")
-        line = await _read_line()
+        line = await read_line()
         if line is None:
             return None
         if (typed := line.strip().lower()) in keys:
@@ -55,25 +69,30 @@ async def _option(question: Question) -> str | None:
         _say(f'"{inert(line.strip())}" is none of the options.\n')
 
 
-def _show(question: Question) -> None:
-    style = Style.of(sys.stderr)
-    _say(f"\n{style.name(inert(question.stage))}: {inert(question.text)}\n")
+def show(question: Question, stream: TextIO) -> None:
+    """Write what there is to decide."""
+    style = Style.of(stream)
+
+    def say(text: str) -> None:
+        click.echo(text, nl=False, file=stream)
+
+    say(f"\n{style.name(inert(question.stage))}: {inert(question.text)}\n")
     for key, value in question.details:
         lines = value.splitlines()
-        _say(f"\n  {style.quiet(inert(key))}\n")
-        _say("".join(f"    {inert(line)}\n" for line in lines[:DETAIL_LINES]))
+        say(f"\n  {style.quiet(inert(key))}\n")
+        say("".join(f"    {inert(line)}\n" for line in lines[:DETAIL_LINES]))
         if len(lines) > DETAIL_LINES:
-            _say(f"    ... {len(lines) - DETAIL_LINES} more lines: awf context {question.run_id} {inert(key)}\n")
-    _say("\n")
+            say(f"    ... {len(lines) - DETAIL_LINES} more lines: awf context {question.run_id} {inert(key)}\n")
+    say("\n")
     for number, option in enumerate(question.options, 1):
-        _say(f"  {number}) {style.name(inert(option.key))}  {inert(option.label)}\n")
+        say(f"  {number}) {style.name(inert(option.key))}  {inert(option.label)}\n")
 
 
 def _say(text: str) -> None:
     click.echo(text, nl=False, err=True)
 
 
-async def _read_line() -> str | None:
+async def read_line() -> str | None:
     """A line of standard input without blocking the run; None at its end."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()

@@ -17,10 +17,14 @@ import click
 from pipeline.app.runs import RunResult
 from pipeline.app.wiring import Surroundings
 from pipeline.cli.asking import TerminalPerson
+from pipeline.cli.deciding import TerminalDecider
+from pipeline.cli.here import user_name
 from pipeline.cli.settings import settings_here
 from pipeline.engine.events import Event, EventKind, Listener
 from pipeline.engine.ports import Journal
+from pipeline.engine.state import RunStatus
 from pipeline.handlers.human import People
+from pipeline.journal.letters import SqliteLetters
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.observe.progress import screen
 from pipeline.observe.text import counted
@@ -28,9 +32,13 @@ from pipeline.observe.text import counted
 Run = Callable[[Journal, Surroundings], Coroutine[Any, Any, RunResult]]
 
 
-def drive(run: Run, store: Path, *, as_json: bool, log: Path | None = None) -> int:
-    """Drive a run to where it stops and tell how it ended; `log` takes its events as well."""
-    around = Surroundings(store=store, environ=dict(os.environ), settings=settings_here())
+def drive(run: Run, store: Path, *, as_json: bool, log: Path | None = None, stay: bool = False) -> int:
+    """Drive a run to where it stops and tell how it ended; `log` takes its events as well.
+
+    With `stay` it does not stop where nobody here can answer, but waits for somebody elsewhere.
+    """
+    letters = SqliteLetters(store)
+    around = Surroundings(store, dict(os.environ), settings=settings_here(), letters=letters, stay=stay)
     gc.freeze()  # what the program itself is made of is never garbage
     with contextlib.closing(SqliteJournal(store)) as journal, _logged(log) as listeners:
         if as_json:
@@ -47,7 +55,8 @@ def _watched(run: Run, journal: Journal, around: Surroundings) -> RunResult:
     with screen(sys.stderr) as view:
         people: tuple[People, ...] = ()
         if sys.stdin.isatty():
-            people = (TerminalPerson(view.step_aside, view.come_back),)
+            people = (TerminalPerson(view.step_aside, view.come_back, user_name()),)
+            around = replace(around, deciders=(TerminalDecider(view.step_aside, view.come_back),))
         around = replace(around, listeners=(view.listen, *around.listeners), people=people)
         result = asyncio.run(_until_stopped(run(journal, around)))
     click.echo(closing(result))
@@ -87,6 +96,8 @@ def closing(result: RunResult) -> str:
     if result.outstanding:
         left = counted(result.outstanding, "finding")
         words += f"\n{left} outstanding: awf context {result.run_id} review.findings"
+    if result.status is RunStatus.WAITING:
+        words += f"\nanswer with: awf answer {result.run_id}"
     if not result.status.final:
         words += f"\ngo on with: awf resume {result.run_id}"
     return words

@@ -1,5 +1,7 @@
-"""What a command is told about the machine: the working directory, the home, the shipped workflows."""
+"""What a command is told about the machine: the working directory, the home, the shipped workflows, the user."""
 
+import os
+import pwd
 from pathlib import Path
 
 import pipeline
@@ -9,3 +11,11 @@ from pipeline.app.catalog import Catalog
 def catalog() -> Catalog:
     """The workflows that can be named from here."""
     return Catalog(cwd=Path.cwd(), home=Path.home(), shipped=Path(pipeline.__file__).parent / "workflows")
+
+
+def user_name() -> str:
+    """Who is at the keyboard, as the system knows them."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # as in a container
+        return f"user {os.getuid()}"

@@ -68,6 +68,52 @@ class Journal(Protocol):
         """Let go of the store."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What somebody chose at one visit of a human stage, from wherever they are."""
+
+    run_id: str
+    stage: str
+    visit: int
+    option: str
+    feedback: str
+    by: str  # whose it is
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cancellation:
+    """Somebody's wish that a run be stopped."""
+
+    run_id: str
+    reason: str
+    by: str
+    at: float
+
+    def words(self) -> str:
+        """Who wished it, and why."""
+        return f"by {self.by}: {self.reason}" if self.reason else f"by {self.by}"
+
+
+class Letters(Protocol):
+    """What people elsewhere have for the process at a run. A letter is kept for good, and only ever about one thing."""
+
+    def put(self, answer: Answer) -> Answer:
+        """Keep an answer if it is the first to its visit; the one that is kept, which may be somebody else's."""
+
+    def answer(self, run_id: str, stage: str, visit: int) -> Answer | None:
+        """The answer to a visit."""
+
+    def cancel(self, wish: Cancellation) -> None:
+        """Leave a wish for whoever is at its run now."""
+
+    def cancellation(self, run_id: str, after: int) -> Cancellation | None:
+        """The first wish later than the `after` that were there."""
+
+    def cancellations(self, run_id: str) -> int:
+        """How many wishes there are. Those that are there before a process takes up a run are not meant for it."""
+
+
 class Clock(Protocol):
     """The time, and waiting for it."""
 

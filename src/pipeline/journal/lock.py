@@ -12,6 +12,7 @@ from typing import Any
 
 from pipeline.engine.ports import JournalError, RunIsOwned
 
+LOCKS = "locks"  # the directory of a store's locks
 _held: set[int] = set()  # the descriptors of this process's locks
 
 
@@ -38,13 +39,39 @@ def _opened(directory: Path, run_id: str) -> int:
 
 def _lock(descriptor: int, directory: Path, run_id: str, now: float) -> None:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _take(descriptor)
         _sign(descriptor, now)
     except BlockingIOError as error:
         owner = _owner(descriptor, now)
         raise RunIsOwned(f"run {run_id} is being run by {owner}; wait for it or stop it") from error
     except OSError as error:
         raise _unlockable(run_id, directory, error) from error
+
+
+def _take(descriptor: int) -> None:
+    """Lock it; raises BlockingIOError when it has an owner, but not when somebody only looks whether it has."""
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # raises too, where there is an owner
+
+
+def is_driven(store: Path, run_id: str) -> bool:
+    """Whether a process is at a run. Its lock is tried and let go at once, and what its owner wrote stays."""
+    try:
+        descriptor = os.open(store / LOCKS / run_id, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _unlockable(run_id: str, directory: Path, error: OSError) -> JournalError:

@@ -21,6 +21,7 @@ Places = dict[str, list[Path]]  # of texts
 
 LONG = 200  # characters of a text that is worth a place in the pool
 
+_SHORT = frozenset({int, float, bool, type(None)})
 _adapter: TypeAdapter[AnyRecord] = TypeAdapter(AnyRecord)
 
 
@@ -28,7 +29,7 @@ def encode(record: AnyRecord) -> bytes:
     """A record as UTF-8 JSON; raises JournalError when it holds what JSON cannot say."""
     texts: Places = {}
     try:
-        data = _fields(record, (), texts)
+        data = _fields(record, texts)
         return _dumped({"v": VERSION, **_pooled(data, texts), **data})
     except (TypeError, ValueError, RecursionError) as error:
         raise JournalError(f"a {record.kind} record cannot be written down: {error}") from error
@@ -91,33 +92,48 @@ def _loaded(body: bytes) -> Any:
         return json.loads(body)
 
 
-def _fields(model: BaseModel, path: Path, texts: Places) -> dict[str, Any]:
-    """A model's fields in a dict of its own, noting where its long texts are."""
+def _fields(model: BaseModel, texts: Places) -> dict[str, Any]:
+    """A record's fields in a dict of its own, noting where its long texts are."""
     data = dict(model.__dict__)
-    _noted(data, path, texts)
+    for key, item in data.items():
+        if key == "operations":  # many, of three parts each, of which only the last can be long
+            for index, (_, _, value) in enumerate(item):
+                if type(value) is not str or len(value) >= LONG:
+                    _note(value, (key, index, 2), texts)
+        elif type(item) is not str or len(item) >= LONG:
+            _note(item, (key,), texts)
     return data
 
 
-def _noted(value: Any, path: Path, texts: Places) -> None:
+def _note(item: Any, path: Path, texts: Places) -> None:
     """Note where the long texts of a value are; raises TypeError for what is not JSON."""
-    for key, item in _texts_only(value) if isinstance(value, dict) else enumerate(value):
-        if isinstance(item, str):
-            if len(item) >= LONG:
-                texts.setdefault(item, []).append((*path, key))
-        elif isinstance(item, (dict, list, tuple)):
-            if item:
-                _noted(item, (*path, key), texts)
-        elif isinstance(item, BaseModel):
-            _noted(item.__dict__, (*path, key), texts)
-        elif item is not None and not isinstance(item, (int, float)):
-            raise TypeError(f"{item!r:.80} is not a JSON value")
+    kind = type(item)
+    if kind in _SHORT:
+        return
+    if isinstance(item, str):
+        if len(item) >= LONG:
+            texts.setdefault(item, []).append(path)
+        return
+    if isinstance(item, BaseModel):
+        item = item.__dict__
+    if isinstance(item, dict):
+        _check_keys(item)
+        parts: Iterable[tuple[str | int, Any]] = item.items()
+    elif isinstance(item, (list, tuple)):
+        parts = enumerate(item)
+    elif isinstance(item, (int, float)):
+        return
+    else:
+        raise TypeError(f"{item!r:.80} is not a JSON value")
+    for key, part in parts:
+        if type(part) is not str or len(part) >= LONG:
+            _note(part, (*path, key), texts)
 
 
-def _texts_only(value: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
+def _check_keys(value: dict[Any, Any]) -> None:
     for key in value:
-        if not isinstance(key, str):  # JSON would quietly make a text of it
+        if type(key) is not str and not isinstance(key, str):  # JSON would quietly make a text of it
             raise TypeError(f"the key {key!r:.80} is not a text")
-    return value.items()
 
 
 def _pooled(data: dict[str, Any], texts: Places) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from pipeline.engine.records import AnyRecord
 from pipeline.journal.attachments import ATTACHMENT_ERRORS, packed, unpacked
 from pipeline.journal.failures import told
 from pipeline.journal.ids import check_run_id
-from pipeline.journal.lock import owned
+from pipeline.journal.listing import Listing
+from pipeline.journal.lock import LOCKS, owned
 from pipeline.journal.records import damaged, decode, encode
 from pipeline.journal.store import DATABASE, exists, identity, open_database, parts, prepare
 
@@ -34,6 +35,7 @@ class SqliteJournal:
         self._directory = directory.absolute()
         self._path = self._directory / DATABASE
         self._parts = parts(self._path)
+        self._listing = Listing(str(self._directory))
         self._now = now
         self._database: sqlite3.Connection | None = None
         self._identity: tuple[tuple[int, int], ...] = ()
@@ -119,7 +121,7 @@ class SqliteJournal:
 
     def own(self, run_id: str) -> AbstractContextManager[None]:
         check_run_id(run_id)
-        return owned(self._directory / "locks", run_id, self._now)
+        return owned(self._directory / LOCKS, run_id, self._now)
 
     def close(self) -> None:
         database, self._database = self._database, None
@@ -182,6 +184,9 @@ class SqliteJournal:
                     database.execute("ROLLBACK")
 
     def _check_identity(self) -> None:
+        if self._listing.unchanged():
+            return
+        self._listing.checked()
         if identity(self._parts) != self._identity:
             raise JournalError(
                 f"{self._path} was removed or replaced while the run was at it, so nothing more was recorded",

@@ -1,5 +1,7 @@
 """Ownership of a run across processes."""
 
+import fcntl
+import os
 import socket
 import subprocess
 import sys
@@ -10,7 +12,7 @@ import pytest
 from tests.unit.journal.conftest import Start
 
 from pipeline.engine.ports import JournalError, RunIsOwned
-from pipeline.journal.lock import owned
+from pipeline.journal.lock import is_driven, owned
 
 MOMENT = 1_794_817_812.0
 
@@ -93,3 +95,36 @@ def test_a_lock_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "locks").touch()
     with pytest.raises(JournalError, match="run a cannot be locked in"):
         own(tmp_path / "locks")
+
+
+def test_whether_a_run_is_driven(tmp_path: Path, start: Start) -> None:
+    """Only while its owner lives; a run that was never locked is not, and looking makes no lock."""
+    assert not is_driven(tmp_path, "a")
+    assert not (tmp_path / "locks").exists()
+    owner = start("own", tmp_path, "a")
+    assert owner.line() == "owned"
+    signed = (tmp_path / "locks" / "a").read_text()
+    assert is_driven(tmp_path, "a")
+    assert (tmp_path / "locks" / "a").read_text() == signed
+    owner.process.kill()
+    owner.process.wait()
+    assert not is_driven(tmp_path, "a")
+
+
+def test_a_look_at_the_lock_is_no_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes while somebody looks gets the run: the look is over in a moment."""
+    own(tmp_path)
+    looking = os.open(tmp_path / "a", os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    flock, tried = fcntl.flock, []
+
+    def locked(descriptor: int, how: int) -> None:
+        tried.append(how)
+        flock(descriptor, how)
+        if how == fcntl.LOCK_SH | fcntl.LOCK_NB:  # it was not an owner that was in the way
+            os.close(looking)
+
+    monkeypatch.setattr(fcntl, "flock", locked)
+    own(tmp_path)
+    exclusive, shared = fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_SH | fcntl.LOCK_NB
+    assert tried == [exclusive, shared, exclusive]

@@ -166,11 +166,12 @@ def test_a_changed_record_is_found(tmp_path: Path, statement: str, problem: str)
     journal.close()
 
 
-@pytest.mark.parametrize("body", ["x''", "x'00'", "'text'", "substr(attached, 1, 20)"])
-def test_a_damaged_attachment_is_found(tmp_path: Path, body: str) -> None:
+@pytest.mark.parametrize("words", [1, 100], ids=["short", "long"])
+@pytest.mark.parametrize("body", ["x''", "x'00'", "'text'", "substr(attached, 1, length(attached) - 1)"])
+def test_a_damaged_attachment_is_found(tmp_path: Path, body: str, words: int) -> None:
     """The error names its record, which can still be read."""
     journal = filled(tmp_path, 2)
-    journal.append("a", started(3), attached="a prompt " * 100)
+    journal.append("a", started(3), attached="a prompt " * words)
     change(tmp_path, f"UPDATE records SET attached = {body}")  # noqa: S608  # the cases above
     with pytest.raises(JournalError, match="record 3 of run a is damaged: the text attached"):
         journal.attached("a", 3)

@@ -1,0 +1,125 @@
+"""`awf answer`: see what a run asks, and answer it from another terminal than its own."""
+
+import os
+import sys
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipeline.app.answering import Answered, Desk, NotWaiting, Waiting, answer, waiting
+from pipeline.app.lookup import find_run
+from pipeline.app.runs import Resume, RunResult, resume
+from pipeline.app.wiring import Surroundings
+from pipeline.cli.asking import show
+from pipeline.cli.driving import drive
+from pipeline.cli.here import user_name
+from pipeline.cli.looking import named_store, say_json
+from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.terminal import Style, inert
+from pipeline.engine.ports import Journal
+from pipeline.engine.redaction import redactor_of
+from pipeline.journal.letters import SqliteLetters
+from pipeline.journal.sqlite import SqliteJournal
+
+
+@click.command("answer")
+@click.argument("run")
+@click.argument("words", nargs=-1, metavar="[STAGE] [OPTION]")
+@click.option("--feedback", default="", help="What you have to say; some options need it.")
+@click.option("--resume", "go_on", is_flag=True, help="Go on with the run right here, when no process is at it.")
+@store_option
+@as_json_option
+def command(run: str, words: tuple[str, ...], feedback: str, store: Path, *, go_on: bool, as_json: bool) -> int:
+    """Answer a run that waits for a person.
+
+    A process that waits at the question takes the answer up by itself; otherwise `awf resume` does. Without an
+    OPTION the question is shown. STAGE may be left out. Of two answers the first counts, and the second exits with 1.
+    """
+    if len(words) > 2:
+        raise click.UsageError('give a stage and an option; feedback goes in quotes: --feedback "..."')
+    with desk_at(store) as desk:
+        run_id = find_run(run, desk.journal.runs())
+        if not words:
+            return _show(desk, run_id, as_json=as_json)
+        stage, option = words if len(words) == 2 else ("", words[0])
+        given = answer(desk, run_id, option, by=user_name(), stage=stage, feedback=feedback)
+    if go_on and not given.driven:
+        return _resume(run_id, store, as_json=as_json)
+    _tell(given, store, as_json=as_json)
+    return 0
+
+
+@contextmanager
+def desk_at(store: Path) -> Iterator[Desk]:
+    """The desk of a store, for a person at this machine."""
+    journal = SqliteJournal(store)
+    try:
+        yield Desk(store, journal, SqliteLetters(store), time.time, redactor_of(os.environ))
+    finally:
+        journal.close()
+
+
+def _show(desk: Desk, run_id: str, *, as_json: bool) -> int:
+    found = waiting(desk, run_id)
+    if found is None:
+        raise NotWaiting(f"run {run_id} does not wait for a person", help=f"look with: awf status {run_id}")
+    if as_json:
+        say_json(_as_object(found))
+        return 0
+    show(found.question, sys.stdout)
+    for line in _more(found, Style.of(sys.stdout), named_store(desk.store)):
+        click.echo(line)
+    return 0
+
+
+def _more(found: Waiting, style: Style, end: str) -> Iterator[str]:
+    """What was said before, and what to do now."""
+    for one in found.earlier:
+        said = f": {inert(one.feedback)}" if one.feedback else ""
+        yield style.quiet(f"{one.by or 'somebody'} chose {inert(one.option)} at visit {one.visit}{said}")
+    question = found.question
+    yield ""
+    if found.answered:
+        yield f"{found.answered.by} has answered: {found.answered.option}"
+        yield f"go on with: awf resume {question.run_id}{end}"
+        return
+    needed = ", ".join(sorted(question.needs_feedback))
+    also = f"   ({needed}: with --feedback TEXT)" if needed else ""
+    yield f"answer with: awf answer {question.run_id} {question.stage} OPTION{end}{also}"
+
+
+def _as_object(found: Waiting) -> dict[str, Any]:
+    question = found.question
+    options = [
+        {"option": one.key, "label": one.label, "needs_feedback": one.key in question.needs_feedback}
+        | {"approves": one in question.approving}
+        for one in question.options
+    ]
+    place = {"run_id": question.run_id, "stage": question.stage, "visit": question.visit, "question": question.text}
+    said = {"details": dict(question.details), "earlier": [asdict(one) for one in found.earlier]}
+    answered = asdict(found.answered) if found.answered else None
+    return {**place, "options": options, **said, "answered": answered, "driven": found.driven}
+
+
+def _tell(given: Answered, store: Path, *, as_json: bool) -> None:
+    kept = given.answer
+    if as_json:
+        say_json({**asdict(kept), "driven": given.driven})
+        return
+    click.echo(f'run {kept.run_id}: "{kept.stage}" #{kept.visit} is answered: {kept.option}')
+    if given.driven:
+        click.echo("the process at the run goes on with it")
+    else:
+        click.echo(f"go on with: awf resume {kept.run_id}{named_store(store)}")
+
+
+def _resume(run_id: str, store: Path, *, as_json: bool) -> int:
+    def work(journal: Journal, around: Surroundings) -> Coroutine[Any, Any, RunResult]:
+        return resume(run_id, Resume(raised={}, options={}), journal, around)
+
+    return drive(work, store, as_json=as_json)

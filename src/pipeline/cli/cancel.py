@@ -1,0 +1,65 @@
+"""`awf cancel`: stop a run as Ctrl-C does, from another terminal than its own."""
+
+import time
+from pathlib import Path
+
+import click
+
+from pipeline.app.answering import Cancelled, Desk, cancel
+from pipeline.app.lookup import find_run
+from pipeline.cli.answer import desk_at
+from pipeline.cli.here import user_name
+from pipeline.cli.looking import named_store, say_json
+from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.terminal import inert
+from pipeline.errors import AwfError, ExitCode
+from pipeline.journal.lock import is_driven
+
+_PATIENCE = 30.0  # seconds; what a stage runs is given five to end by itself
+_PAUSE = 0.1
+
+
+class NotStopped(AwfError):
+    """The process at a run does not stop."""
+
+    exit_code = ExitCode.RUN_FAILED
+
+
+@click.command("cancel")
+@click.argument("run")
+@click.option("--reason", default="", help="Why; it is recorded.")
+@store_option
+@as_json_option
+def command(run: str, reason: str, store: Path, *, as_json: bool) -> None:
+    """Stop a run.
+
+    A process at the run stops what it is doing, whatever that is; a run without one is recorded as cancelled.
+    `awf resume` takes it up again and repeats the interrupted stage.
+    """
+    with desk_at(store) as desk:
+        run_id = find_run(run, desk.journal.runs())
+        done = _cancelled(desk, run_id, reason)
+    if as_json:
+        say_json({"run_id": run_id, "status": "cancelled", "reason": done.reason})
+        return
+    click.echo(f"run {run_id}: cancelled ({inert(done.reason)})\ngo on with: awf resume {run_id}{named_store(store)}")
+
+
+def _cancelled(desk: Desk, run_id: str, reason: str) -> Cancelled:
+    """Tell the process at the run, and see to it that the run is cancelled once that process is gone."""
+    done = cancel(desk, run_id, by=user_name(), reason=reason)
+    if done.recorded:
+        return done
+    _wait_for_its_end(desk.store, run_id)
+    return cancel(desk, run_id, by=user_name(), reason=reason)
+
+
+def _wait_for_its_end(store: Path, run_id: str) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while is_driven(store, run_id):
+        if time.monotonic() > deadline:
+            raise NotStopped(
+                f"the process at run {run_id} was told to stop, and has not in {_PATIENCE:g} seconds",
+                help=f"it may still do so; look with: awf status {run_id}",
+            )
+        time.sleep(_PAUSE)

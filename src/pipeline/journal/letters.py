@@ -1,0 +1,100 @@
+"""A letter-box in the store's database: what people elsewhere have for the process at a run.
+
+It stands beside the journal and is no part of it: the tables are made when the first letter comes, and a program that
+does not know them leaves them alone. The first answer to a visit stays the only one.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from pipeline.engine.ports import Answer, Cancellation
+from pipeline.journal.failures import told
+from pipeline.journal.store import DATABASE, exists, open_database
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS answers (
+  run TEXT, stage TEXT, visit INTEGER, option TEXT NOT NULL, feedback TEXT NOT NULL, sender TEXT NOT NULL,
+  at REAL NOT NULL, PRIMARY KEY (run, stage, visit)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS cancellations (
+  run TEXT, number INTEGER, reason TEXT NOT NULL, sender TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (run, number)
+) WITHOUT ROWID;
+"""
+_THERE = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'cancellations'"
+_ANSWER = "SELECT * FROM answers WHERE run = ? AND stage = ? AND visit = ?"
+_WISH = "SELECT run, reason, sender, at FROM cancellations WHERE run = ? AND number > ? ORDER BY number LIMIT 1"
+_COUNT = "SELECT count(*) FROM cancellations WHERE run = ?"
+
+
+class SqliteLetters:
+    """The letters of one store. Each call has a connection of its own, so that nothing is held open in between."""
+
+    def __init__(self, store: Path) -> None:
+        self._path = store.absolute() / DATABASE
+
+    def put(self, answer: Answer) -> Answer:
+        feedback = answer.feedback.encode(errors="replace").decode()  # half of a surrogate pair has no UTF-8
+        values = (answer.run_id, answer.stage, answer.visit, answer.option, feedback, answer.by, answer.at)
+        with self._writing() as database:
+            database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+            return Answer(*database.execute(_ANSWER, values[:3]).fetchone())
+
+    def answer(self, run_id: str, stage: str, visit: int) -> Answer | None:
+        row = self._row(_ANSWER, run_id, stage, visit)
+        return Answer(*row) if row else None
+
+    def cancel(self, wish: Cancellation) -> None:
+        with self._writing() as database:
+            number = database.execute(_COUNT, (wish.run_id,)).fetchone()[0] + 1
+            reason = wish.reason.encode(errors="replace").decode()
+            values = (wish.run_id, number, reason, wish.by, wish.at)
+            database.execute("INSERT INTO cancellations VALUES (?, ?, ?, ?, ?)", values)
+
+    def cancellation(self, run_id: str, after: int) -> Cancellation | None:
+        row = self._row(_WISH, run_id, after)
+        return Cancellation(*row) if row else None
+
+    def cancellations(self, run_id: str) -> int:
+        return sum(self._row(_COUNT, run_id))
+
+    def _row(self, query: str, *values: str | int) -> tuple[Any, ...]:
+        """The row that a query gives; an empty one when there is none, as where no letter ever came."""
+        with told(self._path):
+            if not exists(self._path):
+                return ()
+            with closing(open_database(self._path)) as database:
+                there = database.execute(_THERE).fetchone()[0]
+                return database.execute(query, values).fetchone() or () if there else ()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with told(self._path), closing(open_database(self._path)) as database:
+            database.executescript(f"BEGIN IMMEDIATE; {_TABLES}")
+            yield database
+            database.execute("COMMIT")  # a connection that is closed before takes all of it back
+
+
+class MemoryLetters:
+    """Letters that last as long as their process."""
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[str, str, int], Answer] = {}
+        self._wishes: dict[str, list[Cancellation]] = {}
+
+    def put(self, answer: Answer) -> Answer:
+        return self._answers.setdefault((answer.run_id, answer.stage, answer.visit), answer)
+
+    def answer(self, run_id: str, stage: str, visit: int) -> Answer | None:
+        return self._answers.get((run_id, stage, visit))
+
+    def cancel(self, wish: Cancellation) -> None:
+        self._wishes.setdefault(wish.run_id, []).append(wish)
+
+    def cancellation(self, run_id: str, after: int) -> Cancellation | None:
+        return next(iter(self._wishes.get(run_id, [])[after:]), None)
+
+    def cancellations(self, run_id: str) -> int:
+        return len(self._wishes.get(run_id, []))

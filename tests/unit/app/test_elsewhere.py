@@ -1,0 +1,135 @@
+"""A question at a terminal and a letter-box beside it: the first answer counts. Nothing here waits for a clock."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from tests.unit.app.gate import question
+
+from pipeline.app.elsewhere import Beside, Elsewhere, Pause, arrival
+from pipeline.engine.ports import Answer, JournalError
+from pipeline.engine.redaction import redactor_of
+from pipeline.handlers.human import People, Question, Reply
+from pipeline.journal.letters import MemoryLetters
+
+ASKED = question()
+ANNA = Answer("r", "ask", 1, "no", "Not yet.", "anna", 5.0)
+SECRET = "s3cret-s3cret-s3cret"  # noqa: S105 - nobody's
+
+
+class Nobody:
+    """Nobody is here."""
+
+    async def ask(self, question: Question) -> Reply | None:  # noqa: ARG002 - the port's signature
+        return None
+
+
+class Somebody:
+    """Somebody here who says something, after something else has happened."""
+
+    def __init__(self, reply: Reply, before: Callable[[], object] = lambda: None) -> None:
+        self._reply = reply
+        self._before = before
+
+    async def ask(self, question: Question) -> Reply | None:  # noqa: ARG002 - the port's signature
+        self._before()
+        return self._reply
+
+
+class Thinker:
+    """Somebody here who never gets to an answer."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    async def ask(self, question: Question) -> Reply | None:  # noqa: ARG002 - the port's signature
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as taken_away:
+            self.told.append(str(taken_away))
+            raise
+        return None
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+def asked(here: People, letters: MemoryLetters, pause: Pause = never, *, stay: bool = False) -> Reply | None:
+    redactor = redactor_of({"API_TOKEN": SECRET})
+    beside = Beside(here, letters, lambda: 7.0, redactor, pause, stay)
+    return asyncio.run(asyncio.wait_for(beside.ask(ASKED), 10))
+
+
+def delivered(letters: MemoryLetters, answer: Answer = ANNA) -> Pause:
+    """A pause in which a letter comes."""
+
+    async def pause() -> None:
+        letters.put(answer)
+
+    return pause
+
+
+def test_a_letter_takes_the_question_away_from_the_terminal() -> None:
+    """Whoever was asked here is told who answered; the answer is as it was given."""
+    letters, thinker = MemoryLetters(), Thinker()
+    assert asked(thinker, letters, delivered(letters)) == Reply("no", "Not yet.", by="anna")
+    assert thinker.told == ["anna answered: no"]
+
+
+def test_an_answer_here_is_kept_in_the_box_without_secrets() -> None:
+    """It is on record for those who come too late."""
+    letters = MemoryLetters()
+    reply = asked(Somebody(Reply("no", f"It shows {SECRET}.", by="ben")), letters)
+    kept = letters.answer("r", "ask", 1)
+    assert kept is not None
+    assert (kept.option, kept.by, kept.at) == ("no", "ben", 7.0)
+    assert reply == Reply("no", kept.feedback, by="ben")
+    assert SECRET not in kept.feedback
+
+
+def test_a_letter_that_was_quicker_by_a_moment_counts() -> None:
+    """An answer typed here after it does not, even when the box was not looked into in between."""
+    letters = MemoryLetters()
+    here = Somebody(Reply("yes", by="ben"), before=lambda: letters.put(ANNA))
+    assert asked(here, letters) == Reply("no", "Not yet.", by="anna")
+
+
+def test_with_nobody_here_nobody_is_waited_for() -> None:
+    """Unless it is to stay: then it waits for a letter."""
+    letters = MemoryLetters()
+    assert asked(Nobody(), letters) is None
+    assert asked(Nobody(), letters, delivered(letters), stay=True) == Reply("no", "Not yet.", by="anna")
+
+
+@pytest.mark.parametrize("unfit", [replace(ANNA, option="gone"), replace(ANNA, feedback=" ")])
+def test_a_letter_that_is_no_answer_any_more_is_not_taken(unfit: Answer) -> None:
+    """The workflow may have been changed since; then people are asked, and their answer counts."""
+    letters = MemoryLetters()
+    letters.put(unfit)
+    assert asyncio.run(Elsewhere(letters).ask(ASKED)) is None
+    assert asked(Somebody(Reply("yes", by="ben")), letters) == Reply("yes", by="ben")
+
+
+def test_a_letter_for_another_visit_is_not_taken() -> None:
+    """Nothing is answered twice by one answer."""
+    letters = MemoryLetters()
+    letters.put(ANNA)
+    assert asyncio.run(Elsewhere(letters).ask(ASKED)) == Reply("no", "Not yet.", by="anna")
+    assert asyncio.run(Elsewhere(letters).ask(replace(ASKED, visit=2))) is None
+
+
+def test_a_store_that_cannot_be_read_for_a_moment_is_looked_at_again() -> None:
+    """A hiccup of the disk neither ends the waiting nor the run."""
+    looks = iter([JournalError("busy"), None, "a letter"])
+
+    def look() -> str | None:
+        found = next(looks)
+        if isinstance(found, JournalError):
+            raise found
+        return found
+
+    async def pause() -> None: ...
+
+    assert asyncio.run(arrival(look, pause)) == "a letter"
