@@ -258,3 +258,37 @@ def _until_asked(descriptor: int) -> None:
     gathered = b""
     while not gathered.endswith(QUESTION):
         gathered += os.read(descriptor, 65536)
+
+
+def test_a_tracker_that_a_plugin_brings(project: Path, awf: Awf) -> None:
+    """002-72: it is tried before ours, and can be named; one that nobody brings is told with those there are."""
+    site = project / "site"
+    info = site / "mine-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[awf.plugins]\nmine = mine\n")
+    (site / "mine.py").write_text(TRACKER)
+    done = awf("findings", "walk", *answers(project, "defer", "skip", "skip"), PYTHONPATH=str(site))
+    assert done.returncode == 0, done.stderr
+    assert decided(awf)[1] == [("defer", "PAPER-1")]
+    named = awf("findings", "walk", "--tracker", "paper", *answers(project, "defer", *"ss"), PYTHONPATH=str(site))
+    assert "Defer — file a Paper ticket" in named.stdout
+    unknown = awf("findings", "walk", "--tracker", "papier", *answers(project, "skip"), PYTHONPATH=str(site))
+    assert unknown.returncode == 2
+    assert 'there is no tracker "papier"' in unknown.stderr
+    assert 'did you mean "paper"?' in unknown.stderr
+
+
+TRACKER = """
+from pipeline.findings.walk.sinks import Filed
+from pipeline.plugins.hooks import hookimpl
+
+class Paper:
+    name = "Paper"
+    def file(self, finding):
+        return Filed(f"PAPER-{finding.number}")
+
+@hookimpl
+def trackers():
+    return {"paper": lambda place: Paper()}
+"""

@@ -9,7 +9,7 @@ from pipeline.graph.walk import cycles, gatekeepers, reached, within
 from pipeline.language.diagnostics import Problem
 from pipeline.language.edges import edges
 from pipeline.language.expressions.syntax import Function
-from pipeline.language.model import HumanStage, LlmStage, ToolStage, is_review
+from pipeline.language.model import LlmStage, ToolStage, asks_a_person, is_review
 from pipeline.language.rules.rule import error, warning
 
 _FIX_LIKE = re.compile(r"(?:\A|[_-])(?:fix|repair)", re.IGNORECASE)
@@ -153,7 +153,7 @@ def unbounded_loop(graph: Graph) -> Iterator[Problem]:
     for loop in graph.loops:
         if any(stages.issuperset(loop) for stages in bounded):
             continue
-        alone = {name for name in loop if not isinstance(workflow.by_id[name], HumanStage)}
+        alone = {name for name in loop if not asks_a_person(workflow.by_id[name])}
         if counted.isdisjoint(loop) and any(cycles(within(graph.ways, alone))):
             stage = workflow.by_id[loop[0]]
             visits = workflow.settings.max_visits

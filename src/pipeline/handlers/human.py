@@ -9,6 +9,7 @@ from pipeline.engine.context import Key
 from pipeline.engine.handler import Job, Waiting
 from pipeline.engine.outcome import Outcome, Source, Status
 from pipeline.engine.policy import approving_options
+from pipeline.engine.state import State
 from pipeline.handlers.variables import context_text, expand_prompt
 from pipeline.language.model import HumanStage, Option
 
@@ -26,6 +27,11 @@ class Question:
     details: tuple[tuple[str, str], ...]  # context values that help to decide
     needs_feedback: frozenset[str]  # the keys of options that need a reason
 
+    def fits(self, option: str, feedback: str) -> bool:
+        """Whether this is an answer to it."""
+        lacking = option in self.needs_feedback and not feedback.strip()
+        return any(one.key == option for one in self.options) and not lacking
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -34,6 +40,7 @@ class Reply:
     option: str
     feedback: str = ""
     source: Source = Source.HUMAN
+    by: str = ""  # the name of the person, where it is known
 
 
 class People(Protocol):
@@ -55,7 +62,7 @@ class HumanHandler:
         left = self._time_left(job, stage)
         try:
             async with asyncio.timeout(left):
-                reply = await self._people.ask(_question(job, stage))
+                reply = await self._people.ask(question_of(job.state, stage, job.visit))
         except TimeoutError:
             return _timed_out(stage)
         if reply is None:
@@ -81,6 +88,7 @@ def chosen(stage: HumanStage, reply: Reply) -> Outcome:
         Key.HUMAN_SELECTED: option.key,
         Key.HUMAN_LABEL: option.label,
         Key.HUMAN_FEEDBACK: reply.feedback,
+        Key.HUMAN_BY: reply.by,
     }
     return Outcome(status=Status.SUCCESS, source=reply.source, response=reply.feedback, updates=updates)
 
@@ -91,14 +99,16 @@ def _timed_out(stage: HumanStage) -> Outcome:
     return chosen(stage, Reply(stage.default, "nobody answered in time", Source.DEFAULT))
 
 
-def _question(job: Job, stage: HumanStage) -> Question:
+def question_of(state: State, stage: HumanStage, visit: int) -> Question:
+    """What is asked at a human stage of a run that stands there."""
+    context = state.context
     return Question(
-        run_id=job.run_id,
+        run_id=state.run_id,
         stage=stage.id,
-        visit=job.visit,
-        text=expand_prompt(stage.prompt, job.state.goal, job.context),
+        visit=visit,
+        text=expand_prompt(stage.prompt, state.goal, context),
         options=stage.options,
         approving=approving_options(stage),
-        details=tuple((key, context_text(job.context, key)) for key in stage.details_from if key in job.context),
+        details=tuple((key, context_text(context, key)) for key in stage.details_from if key in context),
         needs_feedback=frozenset(stage.require_feedback_on),
     )

@@ -25,9 +25,11 @@ class Claims:
 
 def read_claims(answer: str) -> Claims:
     """The last marker of each kind wins; what stands in code or quotes is no marker."""
-    if "[" not in answer:
+    start = answer.find("[")
+    if start < 0:
         return Claims()
-    text = "\n".join(_spoken(answer))
+    quotes = "`" in answer or "~" in answer or ">" in answer
+    text = "\n".join(_spoken(answer)) if quotes else answer[start:]
     statuses = [_CLAIMABLE.get(_word(found["status"])) for found in _STATUS.finditer(text)]
     named = {name.upper(): value for name, value in _bracketed(text)}
     return Claims(

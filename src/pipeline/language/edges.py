@@ -5,7 +5,16 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from pipeline.language.expressions import Expression
-from pipeline.language.model import BaseStage, DecisionStage, HumanStage, LlmStage, ParallelStage, ToolStage, Workflow
+from pipeline.language.model import (
+    BaseStage,
+    DecisionStage,
+    HumanStage,
+    LlmStage,
+    ParallelStage,
+    ToolStage,
+    TriageStage,
+    Workflow,
+)
 from pipeline.language.source import Place
 
 
@@ -14,7 +23,7 @@ class Role(StrEnum):
 
     TRANSITION = "transition"
     ROUTE = "route"
-    OPTION = "option"
+    OPTION = "option"  # chosen by somebody: an option of a human stage, or what a triage came to
     BRANCH = "branch"  # run by a parallel stage, not followed by the cursor
     RETRY = "retry_target"  # taken after a failure, or by an unsatisfied goal gate
     LOOP = "loop"  # taken instead of one more round
@@ -30,7 +39,7 @@ class Edge(NamedTuple):
     when: Expression | None = None
     priority: int = 0
     label: str = ""
-    key: str = ""  # of an option
+    key: str = ""  # of an option: what it is chosen by
 
     @property
     def attribute(self) -> str:
@@ -59,6 +68,10 @@ def _declared_by(stage: BaseStage) -> Iterator[Edge]:
         case HumanStage():
             for option in stage.options:
                 yield Edge(stage.id, option.to, Role.OPTION, option.at, label=option.label, key=option.key)
+        case TriageStage():
+            for key, way in (("apply", stage.apply), ("done", stage.done)):
+                if way is not None:
+                    yield Edge(stage.id, way.to, Role.OPTION, way.at, label=key, key=key)
         case ParallelStage():
             for branch in stage.branches:
                 yield Edge(stage.id, branch.stage, Role.BRANCH, branch.at)

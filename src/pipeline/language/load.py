@@ -25,6 +25,7 @@ RULES = (
     routing.no_catch_all,
     routing.mixed_routing,
     routing.branch_rules,
+    routing.triage_ways,
     loops.loop_stages,
     loops.loop_ending,
     care.piped_exit_code,

@@ -23,6 +23,7 @@ from pipeline.language.model import (
     Settings,
     StageKind,
     Transition,
+    Way,
     Workflow,
 )
 from pipeline.language.nodes import Node, Value, key_before
@@ -39,6 +40,8 @@ _BLOCKS: Mapping[str, type[Element]] = {
     "option": Option,
     "route": Route,
     "branch": Branch,
+    "apply": Way,
+    "done": Way,
     "settings": Settings,
     "models": Models,
     "profile": Profile,
@@ -47,7 +50,7 @@ _BLOCKS: Mapping[str, type[Element]] = {
     "on": LoopExit,
 }
 _KINDS: Mapping[object, StageKind] = {kind.value: kind for kind in StageKind}
-_ONCE = frozenset({"retry", "settings", "models"})
+_ONCE = frozenset({"retry", "settings", "models", "apply", "done"})
 _REPEATABLE = frozenset({"require_feedback_on"})
 _SEVERAL = frozenset({"stages"})  # attributes that take several values: `stages "review" "fix"`
 # What stands in for a value that is missing or wrong, so that the rest of its element can still be checked.

@@ -23,6 +23,7 @@ class StageKind(StrEnum):
     TOOL = "tool"  # a shell command
     HUMAN = "human"  # a person who chooses
     DECISION = "decision"  # conditions alone
+    TRIAGE = "triage"  # a person who decides on findings one by one
     PARALLEL = "parallel"  # several stages at once
     WORKSPACE_CREATE = "workspace.create"  # a git worktree for the run
     WORKSPACE_MERGE = "workspace.merge"  # its branch brought back
@@ -144,6 +145,12 @@ class Branch(Element):
     stage: str
 
 
+class Way(Element):
+    """Where a stage leads in one case."""
+
+    to: str
+
+
 class Transition(Element):
     """A way from one stage to the next."""
 
@@ -224,6 +231,16 @@ class DecisionStage(BaseStage):
     routes: tuple[Route, ...] = ()
 
 
+class TriageStage(BaseStage):
+    """A person decides on findings one by one: with some to be fixed it leads one way, with none the other."""
+
+    blocks = MappingProxyType({**BaseStage.blocks, "apply": "apply", "done": "done"})
+
+    kind: Literal[StageKind.TRIAGE] = StageKind.TRIAGE
+    apply: Way | None = None
+    done: Way | None = None
+
+
 class ParallelStage(BaseStage):
     """Several stages run at once, each on the context as it was at the fan-out."""
 
@@ -248,7 +265,7 @@ class ExitStage(BaseStage):
     kind: Literal[StageKind.EXIT] = StageKind.EXIT
 
 
-Stage = LlmStage | ToolStage | HumanStage | DecisionStage | ParallelStage | WorkspaceStage | ExitStage
+Stage = LlmStage | ToolStage | HumanStage | DecisionStage | TriageStage | ParallelStage | WorkspaceStage | ExitStage
 
 STAGE_MODELS: Mapping[StageKind, type[BaseStage]] = MappingProxyType(
     {
@@ -256,6 +273,7 @@ STAGE_MODELS: Mapping[StageKind, type[BaseStage]] = MappingProxyType(
         StageKind.TOOL: ToolStage,
         StageKind.HUMAN: HumanStage,
         StageKind.DECISION: DecisionStage,
+        StageKind.TRIAGE: TriageStage,
         StageKind.PARALLEL: ParallelStage,
         StageKind.WORKSPACE_CREATE: WorkspaceStage,
         StageKind.WORKSPACE_MERGE: WorkspaceStage,
@@ -356,3 +374,8 @@ class Workflow(Element):
 def is_review(stage: BaseStage) -> bool:
     """Whether a stage's answer decides its outcome."""
     return isinstance(stage, LlmStage) and stage.auto_status
+
+
+def asks_a_person(stage: BaseStage) -> bool:
+    """Whether a stage waits for somebody to decide."""
+    return isinstance(stage, HumanStage | TriageStage)

@@ -29,6 +29,7 @@ SEED = r"""workflow "Quick" {
     option "no" label="No" to="plan"
     default "no"
   }
+  stage "sort" kind="triage" { apply to="plan"; done to="ask" }
   stage "exit" kind="exit"
   transition from="plan" to="check"
   transition from="check" to="both" when="!(visits(\"check\") < 3)"

@@ -1,7 +1,8 @@
 """The options that the commands about findings share, and the filter they make."""
 
+import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,8 +13,10 @@ from pipeline.app.findings.books import Known, iso, known
 from pipeline.app.findings.filters import GROUPS, Filter, since_of, states_of
 from pipeline.app.findings.repository import Repository, repository
 from pipeline.cli.terminal import inert
+from pipeline.findings.identity.history import GitHistory
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Category, Gate, Severity, State
+from pipeline.findings.model import Category, FindingId, Gate, Severity, State
+from pipeline.findings.unused import Unused, unused
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,6 +41,9 @@ _OPTIONS = (
     click.option("--stage", "stages", multiple=True, metavar="STAGE", help="Reported by this stage of a workflow."),
     click.option("--since", metavar="DATE|PASS", help="Raised, seen or changed since then."),
 )
+unused_option = click.option(
+    "--unused", is_flag=True, help="Dismissed, and that is of no use: expired, changed code, or not reported any more."
+)
 
 
 def filter_options(function: F) -> F:
@@ -47,9 +53,12 @@ def filter_options(function: F) -> F:
     return function
 
 
-def filter_of(ledger: Ledger, usual: frozenset[State], given: dict[str, Any]) -> Filter:
+def filter_of(
+    ledger: Ledger, usual: frozenset[State], given: dict[str, Any], among: Iterable[FindingId] | None = None
+) -> Filter:
     """The filter that options ask for."""
     return Filter(
+        among=None if among is None else frozenset(among),
         states=states_of(given["states"]) if given["states"] else usual,
         severities=frozenset(map(Severity, given["severities"])),
         gates=frozenset(map(Gate, given["gates"])),
@@ -58,6 +67,17 @@ def filter_of(ledger: Ledger, usual: frozenset[State], given: dict[str, Any]) ->
         stages=frozenset(given["stages"]),
         since=since_of(given["since"], ledger) if given["since"] else None,
     )
+
+
+def unused_in(ledger: Ledger, where: Repository) -> dict[FindingId, tuple[Unused, ...]]:
+    """The dismissals of no use, and why."""
+    return unused(ledger, GitHistory(where.root, where.environment), iso(now()))
+
+
+def of_no_use(count: int) -> str:
+    """The line that says so, where there are any."""
+    are = "dismissal is" if count == 1 else "dismissals are"
+    return f"{count} {are} of no use any more: awf findings list --unused"
 
 
 def here(repo: Path | None) -> Repository:
@@ -73,6 +93,7 @@ def now() -> datetime:
 def look(store: Path, repo: Path | None) -> Known:
     """The findings as they stand. What was changed in the files and may not be is told beside the output."""
     found = known(store, here(repo).root, iso(now()))
+    gc.freeze()  # nothing read goes round in a circle, and there may be very much of it to look through
     warn(found.problems)
     return found
 

@@ -10,7 +10,7 @@ import click
 
 from pipeline.app.findings.importing import Imported, Mode, import_returns
 from pipeline.app.findings.sources import AUTO, decoded, read
-from pipeline.cli.findings.asked import here, now, repo_option
+from pipeline.cli.findings.asked import here, now, of_no_use, repo_option
 from pipeline.cli.findings.table import table
 from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option, store_option
@@ -76,6 +76,8 @@ def _told(done: Imported, style: Style) -> Iterator[str]:
     yield from _changed("Reopened", done.changes.reopened, done)
     yield from (f"{style.error('incomplete')}: {inert(gap)}" for gap in done.standing.gaps)
     yield from (f"{style.warning('note')}: {inert(problem)}" for problem in done.problems)
+    if done.unused:
+        yield f"{style.warning('note')}: {of_no_use(len(done.unused))}"
     yield f"Verdict: {inert(done.standing.told())}"
     if done.suggestion:
         yield done.suggestion

@@ -1,50 +1,87 @@
 """`awf findings list`: findings in a table, or in a format for a program."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pipeline.app.findings.exporting import EXPORTS
-from pipeline.app.findings.filters import OUTSTANDING, select
+from pipeline.app.findings.filters import DISMISSED, OUTSTANDING, select, states_of
 from pipeline.app.findings.records import row
-from pipeline.cli.findings.asked import filter_of, filter_options, look, repo_option
+from pipeline.cli.findings.asked import filter_of, filter_options, here, look, repo_option, unused_in, unused_option
 from pipeline.cli.findings.table import table
 from pipeline.cli.looking import say_json, say_whole
 from pipeline.cli.options import as_json_option, store_option
-from pipeline.findings.model import Finding
+from pipeline.cli.terminal import inert
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Finding, FindingId
+from pipeline.findings.unused import Unused, told
 from pipeline.observe.text import counted
 
 _FORMATS = ("table", "json", "sarif", "github", "rdjson", "markdown")
+_Reasons = Mapping[FindingId, Sequence[Unused]]
 
 
 @click.command("list")
 @filter_options
+@unused_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
 @click.option("--format", "form", type=click.Choice(_FORMATS), default="table", show_default=True)
 @store_option
 @repo_option
 @as_json_option
-def command(limit: int | None, form: str, store: Path, repo: Path | None, *, as_json: bool, **given: Any) -> None:
+def command(
+    limit: int | None, form: str, store: Path, repo: Path | None, *, unused: bool, as_json: bool, **given: Any
+) -> None:
     """List findings: what must be fixed first, then by severity, confidence and place.
 
     Without --state it is what is open, and what is said to be fixed and was not verified; "--state all" is everything.
+    What was dismissed is told with who did so, why and until when, and whether that is of any use: "--unused" has those
+    where it is not.
     """
     ledger = look(store, repo).ledger
-    found = select(ledger, filter_of(ledger, OUTSTANDING, given))
-    shown = found[:limit]
-    if as_json or form == "json":
-        say_json([row(finding) for finding in shown])
+    usual = DISMISSED if unused else OUTSTANDING
+    states = states_of(given["states"]) or usual
+    reasons = unused_in(ledger, here(repo)) if states & DISMISSED else {}
+    found = select(ledger, filter_of(ledger, usual, given, reasons if unused else None))
+    _say(found[:limit], len(found), reasons, ledger, "json" if as_json else form)
+
+
+def _say(shown: list[Finding], count: int, reasons: _Reasons, ledger: Ledger, form: str) -> None:
+    if form == "json":
+        say_json([row(finding) | _dismissal(finding, reasons) for finding in shown])
     elif form == "table":
-        _print(shown, len(found))
+        _print(shown, count, reasons)
     else:
         say_whole(EXPORTS[form](shown, ledger))
 
 
-def _print(shown: list[Finding], count: int) -> None:
+def _print(shown: list[Finding], count: int, reasons: _Reasons) -> None:
     if not shown:
         click.echo("No findings.", err=True)
         return
-    click.echo("\n".join(table(shown)))
+    head, *lines = table(shown)
+    click.echo(head)
+    for finding, line in zip(shown, lines, strict=True):
+        click.echo("\n".join([line, *_details(finding, reasons)]))
     if count > len(shown):
         click.echo(f"{counted(count - len(shown), 'more finding')} not shown.", err=True)
+
+
+def _dismissal(finding: Finding, reasons: _Reasons) -> dict[str, Any]:
+    """What a program is told of a dismissal; nothing of a finding that is none's."""
+    if not finding.state.dismissed:
+        return {}
+    held = finding.suppression.model_dump() if finding.suppression else None
+    return {"suppression": held, "unused": [str(reason) for reason in reasons.get(finding.id, ())]}
+
+
+def _details(finding: Finding, reasons: _Reasons) -> Iterator[str]:
+    """Who dismissed a finding, why and until when, and why that is of no use."""
+    if not finding.state.dismissed:
+        return
+    if held := finding.suppression:
+        until = f" until {held.expires}" if held.expires else ""
+        yield f"    by {inert(held.by or 'somebody')}{until}: {inert(held.reason or 'no reason given')}"
+    yield from (f"    unused: {told(finding, reason)}" for reason in reasons.get(finding.id, ()))

@@ -15,10 +15,12 @@ _PLACE = 0.45  # of what is left beside the other columns, at most
 _TITLE_LENGTH = 1000  # characters of a title that are looked at
 
 
-def table(findings: Sequence[Finding], style: Style | None = None, room: int = 0) -> Iterator[str]:
-    """A line for each finding, below a line of headings. The state is told where any is not simply open."""
+def table(
+    findings: Sequence[Finding], style: Style | None = None, room: int = 0, *, states: bool = False
+) -> Iterator[str]:
+    """A line for each finding, below a line of headings. The state is told where asked, or any is not simply open."""
     style, room = style or Style.of(sys.stdout), room or _room()
-    told = any(finding.state is not State.OPEN for finding in findings)
+    told = states or any(finding.state is not State.OPEN for finding in findings)
     head = ("#", "ID", "GATE", "SEVERITY", *(("STATE",) if told else ()))
     rows = aligned([head, *(_row(finding, told=told) for finding in findings)], frozenset({0}))
     left = room - sum(columns(cell) + 2 for cell in rows[0])

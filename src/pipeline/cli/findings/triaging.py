@@ -1,26 +1,54 @@
-"""`awf findings triage`: a decision about findings, for each of them applied or refused."""
+"""`awf findings triage`: a decision about findings, for each of them applied or refused.
+
+What is chosen by a filter is shown before anything is decided, and a person says yes, or `--yes` does.
+"""
 
 import sys
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 
-from pipeline.app.findings.triaging import Decided, decide
-from pipeline.cli.findings.asked import here, now, repo_option, warn
+from pipeline.app.findings.filters import DISMISSED, EVERY, OUTSTANDING, narrowed, select
+from pipeline.app.findings.repository import Repository
+from pipeline.app.findings.triaging import Choice, Chosen, Decided, Wish, decide, preview
+from pipeline.cli.findings.asked import (
+    filter_of,
+    filter_options,
+    here,
+    now,
+    repo_option,
+    unused_in,
+    unused_option,
+    warn,
+)
+from pipeline.cli.findings.table import table
 from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option, store_option
 from pipeline.cli.terminal import Style, inert
-from pipeline.errors import ExitCode
-from pipeline.findings.model import Actor
+from pipeline.errors import AwfError, ExitCode
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Actor, Finding, State
 from pipeline.findings.triage import STATUSES
+from pipeline.observe.text import counted
+
+_SHOWN = 20  # findings of a preview; the rest is counted
+_NAMES = 5  # that are told with one reason
+_WHICH = "name them by id or number, or choose them, as with --severity low; --state outstanding is all that are open"
 
 
 @click.command("triage")
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--as", "status", type=click.Choice(STATUSES), required=True, help="What they are.")
 @click.option("--note", default="", metavar="TEXT", help="Why; a dismissal needs it.")
 @click.option("--expires", default="", metavar="DATE", help="The last day on which a dismissal holds.")
 @click.option("--by", type=click.Choice([str(actor) for actor in Actor]), default=str(Actor.USER), show_default=True)
+@filter_options
+@unused_option
+@click.option("-y", "--yes", is_flag=True, help="Decide about what the filters take without asking.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be decided.")
 @store_option
 @repo_option
 @as_json_option
@@ -33,24 +61,119 @@ def command(
     store: Path,
     repo: Path | None,
     *,
+    yes: bool,
+    dry_run: bool,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Decide about findings. What may not be decided is refused with the reason, and the rest is applied.
 
+    Name them, or choose them by the filters of "awf findings list"; filters narrow what is named. What is chosen by a
+    filter is shown first, and decided when you say yes.
+
     A dismissal holds for the code as it is now: when that changes, the finding is shown again.
     """
-    done = decide(ids, status, store, here(repo).root, now(), note=note, by=by, expires=expires)
-    if as_json:
-        say_json(done.as_json())
-    else:
-        _print(done)
+    filtered, where = any(given.values()), here(repo)
+    if not ids and not filtered:
+        raise AwfError("it is not said which findings are meant", help=_WHICH)
+    about = (_choice(ids, given, where), Wish(status, by, note, expires), store, where.root, now())
+    planned = preview(*about) if dry_run or (filtered and not yes) else None
+    if planned is not None and (code := _shown(planned, dry_run=dry_run, as_json=as_json)) is not None:
+        return code
+    done = decide(*about, agreed=planned)
+    _say(done, "applied", filtered=filtered, as_json=as_json)
+    return _code(done)
+
+
+def _shown(planned: Decided, *, dry_run: bool, as_json: bool) -> ExitCode | None:
+    """Show what would be decided; the exit code where it ends with that."""
+    _say(planned, "planned", filtered=True, as_json=as_json)
+    if dry_run:
+        return ExitCode.SUCCESS
+    if not planned.moves:
+        return _code(planned)
+    return None if _agreed(len(planned.moves), as_json=as_json) else ExitCode.CANCELLED
+
+
+def _code(done: Decided) -> ExitCode:
     return ExitCode.RUN_FAILED if done.refused else ExitCode.SUCCESS
 
 
-def _print(done: Decided) -> None:
-    for finding in done.findings:
-        click.echo(f"#{finding.number} {finding.id} is {finding.state}: {inert(finding.title)}")
-    style = Style.of(sys.stderr)
-    for name, reason in done.refused.items():
-        click.echo(f"{style.error('refused')}: {inert(name)}: {inert(reason)}", err=True)
+def _choice(ids: tuple[str, ...], given: dict[str, Any], where: Repository) -> Choice:
+    """Those that are named, those that the filters take, or those that are both."""
+
+    def choose(ledger: Ledger) -> Chosen:
+        if not any(given.values()):
+            return Chosen(ids)
+        unused = given["unused"]
+        usual = EVERY if ids else DISMISSED if unused else OUTSTANDING
+        wanted = filter_of(ledger, usual, given, unused_in(ledger, where) if unused else None)
+        if not ids:
+            return Chosen(tuple(finding.id for finding in select(ledger, wanted)))
+        names, left = narrowed(ids, ledger, wanted)
+        return Chosen(tuple(names), (f"not among what the filters take: {_some(left)}",) if left else ())
+
+    return choose
+
+
+def _agreed(count: int, *, as_json: bool) -> bool:
+    """Whether somebody says yes. A program is never asked, and neither is a pipe."""
+    if as_json or not sys.stdin.isatty():
+        raise AwfError("nothing was decided: nobody said yes to it", help="add --yes to decide, or --dry-run to look")
+    if click.confirm(f"Decide about {counted(count, 'finding')}? (y/N)", show_default=False, err=True):
+        return True
+    click.echo("Nothing was decided.", err=True)
+    return False
+
+
+def _say(done: Decided, word: str, *, filtered: bool, as_json: bool) -> None:
+    if as_json:
+        say_json(done.as_json(word))
+        return
+    if not done.moves and not done.refused:
+        click.echo("No findings to decide about.", err=True)
+    if word == "planned":
+        _print_plan(done)
+    elif filtered:
+        _print_counts(done)
+    else:
+        for move in done.moves:
+            click.echo(f"#{move.finding.number} {move.finding.id} is {move.state}: {inert(move.finding.title)}")
+    _print_refused(done)
     warn(done.problems)
+
+
+def _by_state(done: Decided) -> dict[State, list[Finding]]:
+    states = defaultdict[State, list[Finding]](list)
+    for move in done.moves:
+        states[move.state].append(move.finding)
+    return states
+
+
+def _print_plan(done: Decided) -> None:
+    for state, findings in _by_state(done).items():
+        click.echo(f"{counted(len(findings), 'finding')} would become {state}:")
+        click.echo("\n".join(table(findings[:_SHOWN], states=True)))
+        if len(findings) > _SHOWN:
+            click.echo(f"and {len(findings) - _SHOWN} more; --dry-run --json has all of them")
+
+
+def _print_counts(done: Decided) -> None:
+    for state, findings in _by_state(done).items():
+        click.echo(f"{len(findings)} {'finding is' if len(findings) == 1 else 'findings are'} {state} now.")
+
+
+def _print_refused(done: Decided) -> None:
+    """Each reason once, with the findings that it is about."""
+    names = defaultdict[str, list[str]](list)
+    for name, reason in done.refused.items():
+        names[reason].append(name)
+    style = Style.of(sys.stderr)
+    for reason, refused in names.items():
+        click.echo(f"{style.error('refused')}: {_some(refused)}: {inert(reason)}", err=True)
+
+
+def _some(names: Iterable[str]) -> str:
+    told = [inert(name) for name in names]
+    more = f" and {len(told) - _NAMES} more" if len(told) > _NAMES else ""
+    return ", ".join(told[:_NAMES]) + more

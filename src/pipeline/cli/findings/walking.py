@@ -6,90 +6,46 @@ What was decided is recorded when all is: whoever stops before has decided nothi
 import json
 import os
 import shlex
-import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 import click
 
 from pipeline.app.findings.books import iso, writing
 from pipeline.cli.findings.asked import here, look, now, repo_option, warn
+from pipeline.cli.findings.screen import Screen
 from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option, store_option
-from pipeline.cli.terminal import Style, inert
+from pipeline.cli.terminal import inert
 from pipeline.errors import AwfError
 from pipeline.findings.answers import Answer, claims
-from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
 from pipeline.findings.showing import reshow
 from pipeline.findings.trackers.chain import Chain
-from pipeline.findings.trackers.registry import TRACKERS, Place
+from pipeline.findings.trackers.registry import Open, Place, with_brought
 from pipeline.findings.walk.artifacts import read_artifacts
-from pipeline.findings.walk.block import Block
-from pipeline.findings.walk.detail import Artifact
 from pipeline.findings.walk.effects import Question
-from pipeline.findings.walk.entry import entry
 from pipeline.findings.walk.fixer import Program
-from pipeline.findings.walk.machine import begin, decisions
-from pipeline.findings.walk.menu import Key, chosen
-from pipeline.findings.walk.plain import plain, wrapped
+from pipeline.findings.walk.machine import decisions
+from pipeline.findings.walk.menu import Key
+from pipeline.findings.walk.opening import opened
 from pipeline.findings.walk.report import Report
-from pipeline.findings.walk.session import Session
-from pipeline.findings.walk.sinks import NO_SINKS
-from pipeline.findings.walk.state import Route, Step, Walk, around
+from pipeline.findings.walk.session import Choose, Session
+from pipeline.findings.walk.state import Route, Step, Walk
 from pipeline.findings.walk.telling import document, markdown
+from pipeline.findings.walk.written import Written
+from pipeline.plugins.manager import PluginManager
 
-_WIDEST = 100  # columns in which text is easily read
 _ASK = "ask"
 _HELP = 'write a JSON list such as ["apply", "defer", "skip", "rest", "proceed"]'
 
 
 @dataclass(slots=True)
-class Screen:
-    """Where a walk is shown: markdown as it is into a file or a pipe, set plainly on a terminal."""
-
-    stream: TextIO
-    begun: bool = False  # whether anything stands on it
-
-    def show(self, text: str) -> None:
-        """Show our markdown, with a line free before it."""
-        self._part(plain(text, self.width, self.style.name) if self.stream.isatty() else text)
-
-    def ask(self, question: Question) -> None:
-        """Show a question with what belongs above it and its options below."""
-        if isinstance(question.above, Block):
-            self.show(str(question.above))
-        elif question.above:
-            self._part(question.above)
-        self._part("\n".join(line for part in question.stem.split("\n") for line in wrapped(part, self.width)))
-        for number, option in enumerate(question.options, 1):
-            self.say("\n".join(wrapped(str(option), self.width, f"  {number}. ", "     ")))
-
-    def say(self, text: str, *, nl: bool = True) -> None:
-        """Say something as it is."""
-        click.echo(text, file=self.stream, nl=nl)
-        self.begun = True
-
-    def _part(self, text: str) -> None:
-        self.say(f"\n{text}" if self.begun else text)
-
-    @property
-    def style(self) -> Style:
-        """Its colours."""
-        return Style.of(self.stream)
-
-    @property
-    def width(self) -> int:
-        """The columns of a terminal; in a pipe nothing is wrapped."""
-        return min(shutil.get_terminal_size().columns, _WIDEST) if self.stream.isatty() else sys.maxsize
-
-
-@dataclass(slots=True)
 class Keyboard:
-    """A person who types an answer: a key, its first letter or its number."""
+    """A person who types an answer."""
 
     screen: Screen
 
@@ -97,40 +53,33 @@ class Keyboard:
         """Ask until the answer is one of the options."""
         self.screen.ask(question)
         while True:
-            self.screen.say(f"Your choice ({'/'.join(option.key[0] for option in question.options)}): ", nl=False)
+            self.screen.prompt(question)
             typed = sys.stdin.readline()
             if not typed:
                 raise AwfError("the input ended before all was decided", help="--answers takes answers from a file")
-            if key := chosen(question.options, typed):
+            if key := self.screen.understood(question, typed):
                 return key
-            if typed.strip():
-                self.screen.say(f'"{inert(typed.strip())}" is none of the options.')
 
     def tell(self, line: str) -> None:
         """Say what was done."""
-        self.screen.say(self.screen.style.good(line))
+        self.screen.good(line)
 
 
 @dataclass(slots=True)
 class Answers:
     """A person who wrote down all answers beforehand."""
 
-    written: list[str]
+    written: Written
     screen: Screen | None  # where what is asked and answered can be followed
-    given: int = 0
 
     def choose(self, question: Question) -> Key:
-        """The next answer; it must be one of the options."""
-        keys = ", ".join(option.key for option in question.options)
-        asked = question.stem.split("\n", 1)[0]
+        """The next answer; there must be one."""
         if self.screen:
             self.screen.ask(question)
-        if self.given == len(self.written):
-            raise AwfError(f"the answers end after {self.given}, and more is asked: {asked}", help=f"add one of {keys}")
-        word = self.written[self.given]
-        self.given += 1
-        if (key := chosen(question.options, word)) is None:
-            raise AwfError(f'answer {self.given}, "{inert(word)}", is no answer to: {asked}', help=f"one of {keys}")
+        if (key := self.written.choose(question)) is None:
+            asked, keys = question.stem.split("\n", 1)[0], ", ".join(option.key for option in question.options)
+            message = f"the answers end after {self.written.given}, and more is asked: {asked}"
+            raise AwfError(message, help=f"add one of {keys}")
         self.tell(f"Your choice: {key}")
         return key
 
@@ -150,7 +99,7 @@ class Answers:
     help="One by one, all as recommended, a ticket for each, nothing at all, or as you say then.",
 )
 @click.option("--advisory", is_flag=True, help="Ask about findings with nothing to fix, too.")
-@click.option("--tracker", type=click.Choice([*TRACKERS]), help="Where tickets go; else to the first that works.")
+@click.option("--tracker", metavar="NAME", help="Where tickets go, such as github; else to the first that works.")
 @click.option("--fixer", metavar="COMMAND", help="A program that makes the accepted fixes; it reads them as text.")
 @click.option(
     "--artifacts",
@@ -178,43 +127,35 @@ def command(
     """
     given = _read(answers) if answers else None
     screen = Screen(sys.stderr if as_json else sys.stdout)
-    person = Keyboard(screen) if given is None else Answers(given, None if as_json else screen)
+    person = Keyboard(screen) if given is None else Answers(Written(given), None if as_json else screen)
     repository, ledger = here(repo), look(store, repo).ledger
-    chain = Chain(Place(repository.root, store, os.environ), tracker or "")
+    chain = Chain(Place(repository.root, store, os.environ), tracker or "", with_brought(_brought()))
     known = read_artifacts(artifacts, ledger) if artifacts else {}
-    walk = _begun(ledger, chain, known, route, advisory=advisory, confirms=given is None)
+    way = None if route == _ASK else Route(route)
+    walk = opened(ledger, chain, known, route=way, advisory=advisory, confirms=given is None)
     program = Program(_words(fixer or ""), repository.root, repository.environment)
-    session = Session(walk, person, chain, program)
-    report = _decided(session)
+    session = Session(walk, person.tell, chain, program)
+    report = _decided(session, person.choose)
     warn(_record(session.walk, program.said, store, repository.root))
     if as_json:
         say_json(document(report))
     else:
         screen.show(markdown(report))
-    if isinstance(person, Answers) and person.given < len(person.written):
-        warn((f"{len(person.written) - person.given} answers are left over: so many questions were not asked",))
+    if isinstance(person, Answers) and (left := person.written.left):
+        warn((f"{left} answers are left over: so many questions were not asked",))
 
 
-def _begun(
-    ledger: Ledger,
-    chain: Chain,
-    known: Mapping[str, Artifact],
-    route: str,
-    *,
-    advisory: bool,
-    confirms: bool,
-) -> Walk:
-    """A walk through what is open. No tracker is looked for when there is nothing to decide."""
-    waiting = entry(ledger, NO_SINKS, advisory=advisory)
-    sinks = chain.sinks() if waiting else NO_SINKS
-    items = entry([item.finding for item in waiting], sinks, known, advisory=advisory)
-    return begin(items, sinks, around(ledger), route=None if route == _ASK else Route(route), confirms=confirms)
+def _brought() -> dict[str, Open]:
+    """The trackers that installed plugins bring."""
+    plugins = PluginManager(time.time)
+    plugins.load_installed()
+    return plugins.trackers()
 
 
-def _decided(session: Session) -> Report:
+def _decided(session: Session, choose: Choose) -> Report:
     """Let a person decide; when they stop before the end, say what that means."""
     try:
-        return session.run()
+        return session.run(choose)
     except (KeyboardInterrupt, AwfError):
         click.echo("\nStopped: every decision is discarded, and nothing was recorded.", err=True)
         if session.walk.step is Step.FIXING:

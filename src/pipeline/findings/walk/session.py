@@ -1,8 +1,7 @@
 """A walk on its way: what it asks for is carried out here, by those who are given, and nothing else is done."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from pipeline.findings.model import Finding, FindingId
 from pipeline.findings.walk.advice import Action
@@ -18,16 +17,8 @@ Fixer = Callable[[Sequence[Finding]], Fixes]
 """Makes fixes, all in one go."""
 Validator = Callable[[Sequence[Finding]], Mapping[FindingId, Judgement]]
 """Says of findings, by their ids, whether they hold."""
-
-
-class Person(Protocol):
-    """Whoever decides."""
-
-    def choose(self, question: Question) -> Key:
-        """The option that is chosen."""
-
-    def tell(self, line: str) -> None:
-        """Say what was done."""
+Choose = Callable[[Question], Key]
+"""Gives the option that somebody chose."""
 
 
 @dataclass(slots=True)
@@ -35,18 +26,29 @@ class Session:
     """One walk with those who take part in it. Where it stands can be seen at any time, as when it is interrupted."""
 
     walk: Walk
-    person: Person
+    tell: Callable[[str], None]  # says to whoever decides what was done
     trackers: Trackers
     fixer: Fixer
     validator: Validator = lambda _findings: {}
 
-    def run(self) -> Report:
+    def run(self, choose: Choose) -> Report:
         """Go on until nothing is left to ask or do."""
+        talk = self.talk()
+        try:
+            question = next(talk)
+            while True:
+                question = talk.send(choose(question))
+        except StopIteration as over:
+            report: Report = over.value
+            return report
+
+    def talk(self) -> Generator[Question, Key, Report]:
+        """Every question in its turn, to be sent its answer; all else is done on the way. The report comes last."""
         while not isinstance(coming := ask(self.walk), Done):
             before = self.walk
-            self.walk = self._after(coming)
+            self.walk = answer(before, (yield coming)) if isinstance(coming, Question) else self._after(coming)
             for line in _confirmed(before, self.walk):
-                self.person.tell(line)
+                self.tell(line)
         return coming.report
 
     @property
@@ -54,10 +56,8 @@ class Session:
         """The tickets that were made: they stay, whatever becomes of the walk."""
         return tuple(made.reference for made in self.walk.decided.values() if made.action is Action.DEFER)
 
-    def _after(self, coming: Question | File | FallBack | Validate | Dispatch) -> Walk:
+    def _after(self, coming: File | FallBack | Validate | Dispatch) -> Walk:
         match coming:
-            case Question():
-                return answer(self.walk, self.person.choose(coming))
             case File():
                 return filed(self.walk, self.trackers.file(coming.finding))
             case FallBack():

@@ -57,6 +57,7 @@ def draw_node(node: Node, box: Box) -> str:
 
 
 _MARKS = frozenset(("review", "goal gate"))
+_SLANTED = frozenset(("decision", "triage"))  # shapes whose sides leave less room
 
 
 def _places(node: Node, box: Box) -> Iterator[tuple[Node, Box]]:
@@ -70,7 +71,7 @@ def _places(node: Node, box: Box) -> Iterator[tuple[Node, Box]]:
 
 def _words(node: Node, box: Box) -> str:
     """The sign at the left, the name and what kind of stage it is beside it."""
-    sign = Point(box.x + (20 if node.family == "decision" else 16), box.centre.y - ICON / 2)
+    sign = Point(box.x + (20 if node.family in _SLANTED else 16), box.centre.y - ICON / 2)
     x, room = sign.x + ICON + 9, box.width - _BESIDE + 8
     name = fit(clean(node.id), _NAME * BOLD, room)
     if name == node.about:

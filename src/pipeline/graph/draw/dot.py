@@ -12,6 +12,7 @@ _SHAPES = {
     "tool": 'shape=component, style="filled"',
     "human": 'shape=octagon, style="filled"',
     "decision": 'shape=hexagon, style="filled"',
+    "triage": 'shape=invtrapezium, style="filled"',
     "parallel": 'shape=box, style="rounded,filled"',
     "workspace": 'shape=cylinder, style="filled"',
     "exit": 'shape=box, style="rounded,filled,bold", peripheries=2',

@@ -61,6 +61,12 @@ def _points(places: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{number(x)},{number(y)}" for x, y in dict.fromkeys(places))
 
 
+def _funnel(box: Box) -> str:
+    """A box that is narrower at its foot: much goes in, and some of it comes out."""
+    corners = [(box.x, box.y), (box.right, box.y), (box.right - 12, box.bottom), (box.x + 12, box.bottom)]
+    return f'<polygon class="shape" points="{_points(corners)}"/>'
+
+
 def _cylinder(box: Box) -> str:
     x, right, top, bottom = (number(v) for v in (box.x, box.right, box.y + 4, box.bottom - 4))
     arc = f"A{number(box.width / 2)} 4 0 0"
@@ -78,6 +84,7 @@ _OUTLINES: Mapping[str, Callable[[Box], str]] = MappingProxyType(
         "tool": _barred,
         "human": _octagon,
         "decision": _hexagon,
+        "triage": _funnel,
         "parallel": _rounded,
         "workspace": _cylinder,
         "exit": _pill,
@@ -90,6 +97,7 @@ _ICONS: Mapping[str, str] = MappingProxyType(
         "tool": "M2 3.5 6.5 8 2 12.5M8.5 12.5H14",
         "human": "M11 4.8a3 3 0 1 1-6 0a3 3 0 0 1 6 0ZM2.5 14.5c0-6.4 11-6.4 11 0",
         "decision": "M8 14.5V9M8 9C8 5.5 3 6.5 3 2M8 9C8 5.5 13 6.5 13 2M1 4 3 1.8 5 4M11 4 13 1.8 15 4",
+        "triage": "M2 2.5H14L9.5 8.5V13.5L6.5 12V8.5Z",
         "parallel": "M3 2V14M8 2V14M13 2V14",
         "workspace": "M4 4.5V11.5M6 3a2 2 0 1 1-4 0a2 2 0 0 1 4 0ZM6 13a2 2 0 1 1-4 0a2 2 0 0 1 4 0Z"
         "M14 5a2 2 0 1 1-4 0a2 2 0 0 1 4 0ZM12 7C12 10 4 8.5 4 11",

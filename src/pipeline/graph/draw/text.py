@@ -12,6 +12,7 @@ _SIGNS = {
     "tool": "□",
     "human": "△",
     "decision": "◇",
+    "triage": "▽",
     "parallel": "≡",
     "workspace": "⌥",
     "exit": "●",
@@ -41,7 +42,7 @@ class _Sheet:
     def __init__(self, drawn: Chart, width: int) -> None:
         self.drawn, self.width, self.ways = drawn, width, drawn.ways
         names = [columns(clean(node.id)) + 4 * (node.id in drawn.holder) for node in drawn.every]
-        labels = [columns(_said(line)) for line in drawn.lines]
+        labels = [columns(_said(line)) + 2 for line in drawn.lines]  # a stroke and a gap more than a name has
         self.second = 4 + min(_LONGEST, width // 2, max(*names, *labels, 0) + 1)
 
     def rows(self) -> Iterator[str]:

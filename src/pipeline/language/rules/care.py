@@ -8,7 +8,16 @@ from itertools import pairwise
 from pipeline.language.diagnostics import Problem
 from pipeline.language.expressions.syntax import UNREADABLE, Call, Function
 from pipeline.language.expressions.types import constant
-from pipeline.language.model import DecisionStage, HumanStage, ParallelStage, Route, ToolStage, Workflow, is_review
+from pipeline.language.model import (
+    DecisionStage,
+    HumanStage,
+    ParallelStage,
+    Route,
+    ToolStage,
+    TriageStage,
+    Workflow,
+    is_review,
+)
 from pipeline.language.rules.conditions import Use
 from pipeline.language.rules.rule import warning
 
@@ -62,6 +71,8 @@ def _stages_read(workflow: Workflow, uses: Sequence[Use]) -> set[str | None]:
     for stage in workflow.stages:
         if isinstance(stage, HumanStage):
             read.update(key.partition(".")[0] for key in stage.details_from)
+        elif isinstance(stage, TriageStage):
+            read.add(None)  # it puts before a person whatever was found
         elif isinstance(stage, ParallelStage) and stage.id in read:
             read.update(branch.stage for branch in stage.branches)
     return read

@@ -11,6 +11,7 @@ from pipeline.language.model import (
     LlmStage,
     ParallelStage,
     ToolStage,
+    TriageStage,
     Workflow,
 )
 from pipeline.language.names import did_you_mean
@@ -90,8 +91,8 @@ def mixed_routing(workflow: Workflow) -> Iterator[Problem]:
     """A stage that routes by its options or routes, or that ends the run, has transitions too.
 
     ## Why is this bad?
-    Human stages leave by their options, decisions by their routes, exits not at all, every other stage by transitions.
-    With two ways of leaving, one would be dead.
+    Human stages leave by their options, decisions by their routes, triages by `apply` and `done`, exits not at all,
+    every other stage by transitions. With two ways of leaving, one would be dead.
 
     ## Example
     ```kdl
@@ -122,12 +123,53 @@ def mixed_routing(workflow: Workflow) -> Iterator[Problem]:
             how, help = "leaves by its options", "make it an option of the stage"
         elif isinstance(stage, DecisionStage):
             how, help = "leaves by its routes", "make it a route of the stage"
+        elif isinstance(stage, TriageStage):
+            how, help = 'leaves by "apply" and "done"', "remove the transition"
         elif isinstance(stage, ExitStage):
             how, help = "ends the run", "remove the transition"
         else:
             continue
         message = f'stage "{stage.id}" ({stage.kind}) {how} and cannot have a transition'
         yield Problem(transition.at.span, message, help, stage.id)
+
+
+@error("AWF041")
+def triage_ways(workflow: Workflow) -> Iterator[Problem]:
+    r"""A triage does not say where it leads with fixes to be made, or where with none.
+
+    ## Why is this bad?
+    Both happen: somebody accepts fixes, or skips them all. The run would fail at the case that was forgotten.
+
+    ## Example
+    ```kdl
+    stage "check" kind="tool" command="make check" findings="sarif"
+    stage "triage" kind="triage" {
+      apply to="fix"
+    }
+    stage "fix" kind="llm" prompt="Fix the findings"
+    transition from="check" to="triage"
+    transition from="fix" to="done"
+    ```
+
+    ## Use instead
+    ```kdl
+    stage "check" kind="tool" command="make check" findings="sarif"
+    stage "triage" kind="triage" {
+      apply to="fix"
+      done to="done"
+    }
+    stage "fix" kind="llm" prompt="Fix the findings"
+    transition from="check" to="triage"
+    transition from="fix" to="done"
+    ```
+    """
+    for stage in workflow.stages:
+        if not isinstance(stage, TriageStage):
+            continue
+        for name, way, case in (("apply", stage.apply, "with fixes to be made"), ("done", stage.done, "with none")):
+            if way is None:
+                message = f'stage "{stage.id}" does not say where it leads {case}'
+                yield Problem(stage.at.span, message, f'add: {name} to="stage"', stage.id)
 
 
 @error("AWF027")

@@ -58,10 +58,10 @@ class Paper:
         return self.used < 2
 
 
-def session(*answers: str, **how: object) -> Session:
+def session(writer: Writer, **how: object) -> Session:
     return Session(
         walk_of(ONE, TWO, sinks=LINEAR, **how),
-        Writer([*answers]),
+        writer.tell,
         Paper(),
         fixer=lambda queue: Fixes(frozenset(one.id for one in queue)),
         validator=lambda found: {one.id: Judgement(one.number == 1, "no") for one in found},
@@ -70,41 +70,44 @@ def session(*answers: str, **how: object) -> Session:
 
 def test_a_session_carries_out_what_the_walk_asks_for() -> None:
     """002-22, 002-43, 002-50: lines that confirm, the next tracker after a failure, and the fixer at the end."""
-    one = session("apply", "defer", "fallback")
-    report = one.run()
-    assert isinstance(one.person, Writer)
-    assert one.person.told == ["→ Applied. Fix staged at src/cache.py:36-37.", "→ Deferred. Ticket filed: T-2."]
+    writer = Writer(["apply", "defer", "fallback"])
+    one = session(writer)
+    report = one.run(writer.choose)
+    assert writer.told == ["→ Applied. Fix staged at src/cache.py:36-37.", "→ Deferred. Ticket filed: T-2."]
     assert one.tickets == ("T-2",)
     assert report.lines[0].note == "src/cache.py:36-37"
 
 
 def test_a_plan_confirms_only_its_tickets() -> None:
     """002-44: the plan itself was shown."""
-    one = session("rest", "proceed", "fallback")
-    one.run()
-    assert isinstance(one.person, Writer)
-    assert one.person.told == ["→ Deferred. Ticket filed: T-2."]
+    writer = Writer(["rest", "proceed", "fallback"])
+    one = session(writer)
+    one.run(writer.choose)
+    assert writer.told == ["→ Deferred. Ticket filed: T-2."]
 
 
 def test_a_validator_is_asked_where_there_is_one() -> None:
     """002-44, 002-74: what it refuses is dropped."""
-    report = session("rest", "proceed", validates=True).run()
+    writer = Writer(["rest", "proceed"])
+    report = session(writer, validates=True).run(writer.choose)
     assert report.counts["dropped"] == 1
 
 
 def test_002_46_an_interruption_leaves_the_tickets() -> None:
     """002-46: everything else is lost, and no fixer has run."""
-    one = session("defer", "fallback")
+    writer = Writer(["defer", "fallback"])
+    one = session(writer)
     with pytest.raises(KeyboardInterrupt):
-        one.run()
+        one.run(writer.choose)
     assert one.tickets == ("T-1",)
     assert one.walk.fixes == Fixes()
 
 
 def test_an_answer_that_is_none_stops_it() -> None:
     """002-11: a question is never silently skipped."""
+    writer = Writer(["dance"])
     with pytest.raises(IllegalAnswer):
-        session("dance").run()
+        session(writer).run(writer.choose)
 
 
 def program(root: Path, text: str) -> Program:

@@ -1,0 +1,96 @@
+"""Who decides at a triage: a file of answers, a word given in advance, whoever is there. Nobody else is guessed at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pipeline.engine.outcome import Source
+from pipeline.findings.walk.effects import Question
+from pipeline.findings.walk.menu import Key
+from pipeline.findings.walk.written import Written
+
+_ONWARD = (Key.REST, Key.PROCEED, Key.FALLBACK)  # what accepts all that is recommended, wherever it is offered
+
+
+class Decider(Protocol):
+    """Somebody who may be asked."""
+
+    @property
+    def source(self) -> Source:
+        """Where their decisions come from."""
+
+    async def choose(self, question: Question) -> Key | None:
+        """The option they choose; None when they have no answer."""
+
+    def tell(self, line: str) -> None:
+        """Let them know what was done."""
+
+    def leave(self) -> None:
+        """Let them go: nothing more is asked."""
+
+
+class _Absent:
+    """Somebody who is not there to hear anything."""
+
+    def tell(self, line: str) -> None:
+        """Say it to nobody."""
+
+    def leave(self) -> None:
+        """Nobody has to go."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByFile(_Absent):
+    """Whoever wrote down answers."""
+
+    written: Written
+    source: Source = Source.HUMAN
+
+    async def choose(self, question: Question) -> Key | None:
+        """The next answer."""
+        return self.written.choose(question)
+
+
+@dataclass(frozen=True, slots=True)
+class AsRecommended(_Absent):
+    """A word given in advance: every recommendation is accepted, and no ticket is given up while a tracker is left."""
+
+    source: Source = Source.OVERRIDE
+
+    async def choose(self, question: Question) -> Key | None:
+        """All of the rest where that is offered, else what is recommended."""
+        keys = [option.key for option in question.options]
+        marked = next((option.key for option in question.options if option.marked), keys[0])
+        return next((key for key in _ONWARD if key in keys), marked)
+
+
+@dataclass(slots=True)
+class Panel:
+    """Everybody who may decide at one visit: each question goes to the first who has an answer."""
+
+    deciders: Sequence[Decider]
+    heard: set[Source] = field(default_factory=set)  # where decisions came from so far
+
+    async def choose(self, question: Question) -> Key | None:
+        """The answer of the first who has one; None when nobody has."""
+        for decider in self.deciders:
+            if (key := await decider.choose(question)) is not None:
+                self.heard.add(decider.source)
+                return key
+        return None
+
+    @property
+    def source(self) -> Source:
+        """Where the whole decision comes from: once a person was bypassed, it is nobody's."""
+        asked = (Source.OVERRIDE, Source.HUMAN)
+        return next((source for source in asked if source in self.heard), Source.DEFAULT)
+
+    def tell(self, line: str) -> None:
+        """Let all of them know what was done."""
+        for decider in self.deciders:
+            decider.tell(line)
+
+    def leave(self) -> None:
+        """Let all of them go."""
+        for decider in self.deciders:
+            decider.leave()

@@ -1,0 +1,118 @@
+"""Triage stages: whoever is there decides on the open findings one by one, or the run waits.
+
+Decisions go on record with the stage. Whoever stops before its end has decided nothing; tickets that were filed stay.
+"""
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pipeline.engine.context import Key as ContextKey
+from pipeline.engine.handler import Job, Waiting
+from pipeline.engine.outcome import Outcome, Source, Status
+from pipeline.errors import AwfError
+from pipeline.findings.model import Actor
+from pipeline.findings.trackers.chain import Chain
+from pipeline.findings.trackers.registry import Open, Place, with_brought
+from pipeline.findings.walk.deciders import AsRecommended, ByFile, Decider, Panel
+from pipeline.findings.walk.effects import Question
+from pipeline.findings.walk.machine import decisions
+from pipeline.findings.walk.menu import Key
+from pipeline.findings.walk.opening import opened
+from pipeline.findings.walk.report import Report
+from pipeline.findings.walk.session import Session
+from pipeline.findings.walk.state import Fixes, Walk
+from pipeline.findings.walk.telling import counts, markdown
+from pipeline.findings.walk.wording import counted
+from pipeline.findings.walk.written import Written, of_visit
+
+if TYPE_CHECKING:
+    from pipeline.findings.desk import Desk
+
+
+class TriageHandler:
+    """Walks through what is open with whoever is there. No fix is made here: that is for where `apply` leads."""
+
+    def __init__(
+        self,
+        desk: "Desk",
+        environ: Mapping[str, str],
+        trackers: Callable[[], Mapping[str, Open]],
+        present: Sequence[Decider],
+    ) -> None:
+        self._desk = desk
+        self._environ = environ
+        self._trackers = trackers  # that plugins bring
+        self._present = present  # at the terminal
+
+    async def run(self, job: Job) -> Outcome | Waiting:
+        """Ask until all is decided; the outcome says whether there is something to fix."""
+        try:
+            return await self._decided(job)
+        except AwfError as error:  # an answer that fits no question
+            help = f"; {error.help}" if error.help else ""
+            return Outcome(status=Status.FAIL, reason=f"{error.message}{help}")
+
+    async def _decided(self, job: Job) -> Outcome | Waiting:
+        written = Written(of_visit(_answers(job), job.visit))
+        advance = [AsRecommended()] if job.state.options.get("auto_approve") else []
+        panel = Panel([ByFile(written), *advance, *self._present])
+        chain = Chain(Place(job.directory, job.store, self._environ), trackers=with_brought(self._trackers()))
+        confirms = not (written.words or advance)  # who answers beforehand cannot know what a tracker is called
+        session = Session(opened(self._desk.ledger(), chain, confirms=confirms), panel.tell, chain, _nothing_yet)
+        report = await _through(session, panel)
+        if report is None:
+            return Waiting()
+        by = Actor.ORCHESTRATOR if panel.source is Source.OVERRIDE else Actor.USER
+        walk = session.walk
+        self._desk.hold(job.stage.id, job.visit, lambda at: decisions(walk, at, str(by)))
+        return _outcome(walk, report, panel.source, written.left)
+
+
+async def _through(session: Session, panel: Panel) -> Report | None:
+    """Ask everything there is to ask; None when somebody is needed and nobody is there."""
+    try:
+        return await _asked(session.talk(), panel)
+    except asyncio.CancelledError:
+        panel.tell("Stopped: every decision is discarded, and nothing was recorded.")
+        if session.tickets:
+            panel.tell("\n  ".join(["Tickets that were filed stay:", *session.tickets]))
+        raise
+    finally:
+        panel.leave()
+
+
+async def _asked(talk: Generator[Question, Key, Report], panel: Panel) -> Report | None:
+    try:
+        question = next(talk)
+        while (key := await panel.choose(question)) is not None:
+            question = talk.send(key)
+    except StopIteration as over:
+        report: Report = over.value
+        return report
+    return None
+
+
+def _outcome(walk: Walk, report: Report, source: Source, left: int) -> Outcome:
+    ids = [str(id) for id in walk.accepted]
+    unasked = f"{counted(left, 'answer')} left over: so many questions were not asked"
+    return Outcome(
+        status=Status.SUCCESS,
+        source=source,
+        reason=report.nothing or counts(report),
+        response=markdown(report),
+        updates={ContextKey.CHOSEN: ids} if ids else {},
+        preferred_label="apply" if ids else "done",
+        notes=(unasked,) if left else (),
+    )
+
+
+def _answers(job: Job) -> Sequence[object]:
+    found: Sequence[object] = (job.state.options.get("answers") or {}).get(job.stage.id, ())
+    return found
+
+
+def _nothing_yet(findings: Sequence[object]) -> Fixes:
+    """Leave the fixes to the stage that comes next."""
+    del findings
+    return Fixes()

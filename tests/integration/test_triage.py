@@ -1,0 +1,291 @@
+"""The triage of a run: a person decides on what was found, and one fixer is given exactly what was chosen."""
+
+import json
+import os
+import signal
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.conftest import COMMAND, Awf
+from tests.integration.screen import QUESTION, run_on_screen, shown
+
+from pipeline.findings.book import Book
+from pipeline.findings.ledger import Ledger
+from pipeline.journal.sqlite import SqliteJournal
+
+WORKFLOW = """workflow "W" {
+  version 2
+  start "rev"
+  settings { max_visits 4; }
+  stage "rev" kind="llm" auto_status=true prompt="Review it"
+  stage "triage" kind="triage" { apply to="fix"; done to="exit" }
+  stage "fix" kind="llm" prompt="Fix the findings"
+  stage "exit" kind="exit"
+  transition from="rev" to="triage"
+  transition from="fix" to="exit"
+}
+"""
+TITLES = ("Path traversal in loadUserFromCache", "Answers are kept forever", "Errors pass for data")
+
+
+def item(title: str, line: int, **changes: Any) -> dict[str, Any]:
+    """One finding as a reviewer returns it."""
+    return {
+        "title": title,
+        "severity": "P1",
+        "file": "cache.py",
+        "line": line,
+        "why_it_matters": f"{title}, and people notice.",
+        "autofix_class": "gated_auto",
+        "owner": "downstream-resolver",
+        "requires_verification": False,
+        "suggested_fix": "Check it first.",
+        "confidence": 100,
+        "evidence": [f"cache.py:{line} -- line {line} of the cache"],
+        "pre_existing": False,
+        **changes,
+    }
+
+
+def found(*items: dict[str, Any]) -> str:
+    """A whole return."""
+    return json.dumps({"reviewer": "rev", "findings": list(items), "residual_risks": [], "testing_gaps": []})
+
+
+THREE = found(item(TITLES[0], 2), item(TITLES[1], 4), item(TITLES[2], 6))
+
+
+class Project:
+    """A directory with code, a workflow with a triage, and agents that follow a script."""
+
+    def __init__(self, awf: Awf, folder: Path) -> None:
+        self._awf = awf
+        self.folder = folder
+        (folder / "cache.py").write_text("".join(f"line {number} of the cache\n" for number in range(1, 10)))
+        (folder / "w.awf.kdl").write_text(WORKFLOW)
+        self.script()
+
+    def script(self, *reviews: str, fix: str = "[FINDING 1: fixed]") -> None:
+        """What the agents say: each visit of the review its own, the last one clean."""
+        said = [*(reviews or (THREE,)), found()]
+        (self.folder / "script.json").write_text(json.dumps({"rev": said, "fix": [fix] * 4}))
+
+    def run(self, *more: str, answers: Any = None) -> subprocess.CompletedProcess[str]:
+        given = ["--script", "script.json", "--run-id", "r", "--json", *more]
+        return self.awf("run", "w.awf.kdl", *given, *self.answers(answers))
+
+    def resume(self, *more: str, answers: Any = None) -> subprocess.CompletedProcess[str]:
+        return self.awf("resume", "r", "--json", *more, *self.answers(answers))
+
+    def answers(self, answers: Any) -> list[str]:
+        if answers is None:
+            return []
+        (self.folder / "answers.json").write_text(json.dumps({"triage": answers}))
+        return ["--answers", "answers.json"]
+
+    def awf(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self._awf(*arguments, cwd=self.folder)
+
+    def path(self) -> list[str]:
+        told = json.loads(self.awf("why", "r", "--json").stdout)
+        return [part["stage"] for part in told if "stage" in part and part["ended"]]
+
+    def why(self, stage: str) -> dict[str, Any]:
+        told: list[dict[str, Any]] = json.loads(self.awf("why", "r", stage, "--json").stdout)
+        return told[0]
+
+    def prompt(self) -> str:
+        """What the fixer was given at its first visit."""
+        return self.awf("prompt", "r", "fix", "--visit", "1").stdout
+
+    def ledger(self) -> Ledger:
+        with closing(SqliteJournal(self.folder / ".awf")) as journal:
+            return Book(journal).ledger()
+
+    def decided(self) -> dict[int, list[str]]:
+        return {one.number: [made.action for made in one.decisions] for one in self.ledger() if one.decisions}
+
+
+@pytest.fixture
+def project(awf: Awf, tmp_path: Path) -> Project:
+    return Project(awf, tmp_path)
+
+
+def test_answers_drive_it_and_one_fixer_gets_what_was_chosen(project: Project) -> None:
+    """002-40, 002-50: the Apply set is what the next stage is given, and all of it; the rest is one line."""
+    done = project.run(answers=["apply", "skip", "defer"])
+    assert done.returncode == 0, done.stdout
+    assert project.path() == ["rev", "triage", "fix", "exit"]
+    prompt = project.prompt()
+    assert "- #1 (must, high, open) cache.py:2: Path traversal in loadUserFromCache\n" in prompt
+    assert "Chosen, for the proposed fix to be applied: #1.\n" in prompt
+    assert "Not chosen, and no part of this task: #2, #3.\n" in prompt
+    assert TITLES[1] not in prompt
+    assert TITLES[2] not in prompt
+    assert "Outstanding Review Findings" not in prompt
+    assert project.decided() == {1: ["apply"], 2: ["skip"], 3: ["defer"]}
+    assert len(list((project.folder / ".awf/tickets").glob("*.md"))) == 1
+
+
+def test_it_is_on_record_with_its_report(project: Project) -> None:
+    """002-60: the outcome says who decided; the completion report is its response, for `awf logs` and `awf why`."""
+    project.run(answers=["apply", "skip", "skip"])
+    told = project.why("triage")
+    assert (told["status"], told["source"], told["option"]) == ("success", "human", "apply")
+    assert told["reason"] == "1 applied, 2 skipped"
+    assert told["chosen"]["target"] == "fix"
+    logs = project.awf("logs", "r", "triage", "--visit", "1")
+    assert logs.stdout.startswith("## Completion report\n\n**Applied (1)**\n"), logs.stderr
+    assert "staged and not made yet" in logs.stdout
+    assert "Verdict: Ready with fixes.\n" in logs.stdout
+
+
+def test_what_was_chosen_holds_for_one_fixer(project: Project) -> None:
+    """A later visit of the fixer without a triage before it would see everything again: nothing stays behind."""
+    project.run(answers=["apply", "skip", "skip"])
+    assert project.awf("context", "r", "review.chosen").returncode != 0
+
+
+def test_nothing_accepted_leads_to_done(project: Project) -> None:
+    """002-50: an empty Apply set needs no fixer."""
+    assert project.run(answers=["skip", "skip", "skip"]).returncode == 0
+    assert project.path() == ["rev", "triage", "exit"]
+    assert project.why("triage")["option"] == "done"
+    assert project.decided() == {1: ["skip"], 2: ["skip"], 3: ["skip"]}
+
+
+def test_nothing_found_asks_nobody(project: Project) -> None:
+    """002-66: with nothing to decide the run goes on, whether somebody is there or not."""
+    project.script(found())
+    assert project.run().returncode == 0
+    told = project.why("triage")
+    assert (told["option"], told["source"], told["reason"]) == ("done", "default", "All findings resolved.")
+
+
+def test_nobody_there_waits_and_is_asked_again(project: Project) -> None:
+    """A run that needs somebody waits with exit code 3, records no decision, and asks again when it is resumed."""
+    assert project.run().returncode == 3
+    assert project.decided() == {}
+    assert "waits for a person" in project.awf("status", "r").stdout
+    assert project.resume().returncode == 3
+    done = project.resume(answers=[["skip", "apply", "skip"]])
+    assert done.returncode == 0, done.stdout
+    assert project.path() == ["rev", "triage", "fix", "exit"]
+    assert "Chosen, for the proposed fix to be applied: #2.\n" in project.prompt()
+
+
+def test_answers_that_end_too_early_decide_nothing(project: Project) -> None:
+    """002-46: a walk that is not over has decided nothing; the run waits for the rest."""
+    assert project.run(answers=["apply"]).returncode == 3
+    assert project.decided() == {}
+    assert project.path() == ["rev"]
+
+
+def test_an_answer_that_fits_no_question_fails_the_stage(project: Project) -> None:
+    """Nothing written is guessed at, and no decision is recorded."""
+    assert project.run(answers=["apply", "dance"]).returncode == 1
+    assert 'answer 2, "dance", is no answer to: Finding 2 of 3' in project.why("triage")["reason"]
+    assert project.decided() == {}
+
+
+def test_answers_that_are_left_over_are_noted(project: Project) -> None:
+    """Whoever wrote more answers than there were questions gets to know."""
+    project.run(answers=["skip", "skip", "skip", "skip"])
+    assert project.why("triage")["notes"] == ["1 answer left over: so many questions were not asked"]
+
+
+def test_each_visit_has_answers_of_its_own(project: Project) -> None:
+    """A list of lists: one for each visit; findings of a round before that are still open are asked about again."""
+    (project.folder / "w.awf.kdl").write_text(WORKFLOW.replace('from="fix" to="exit"', 'from="fix" to="rev"'))
+    done = project.run(answers=[["apply", "skip", "skip"], ["skip", "skip"]])
+    assert done.returncode == 0, done.stdout
+    assert project.path() == ["rev", "triage", "fix", "rev", "triage", "exit"]
+
+
+def test_auto_approve_accepts_what_is_recommended(project: Project) -> None:
+    """002-44: as LFG does; the outcome says that nobody was asked, and so does the ledger."""
+    project.script(found(item(TITLES[0], 2), item(TITLES[1], 4, suggested_fix=None, autofix_class="manual")))
+    assert project.run("--auto-approve").returncode == 0
+    assert project.why("triage")["source"] == "override"
+    assert project.decided()[1][0] == "apply"
+    assert project.decided()[2][0] == "defer"
+    assert {made.by for one in project.ledger() for made in one.decisions} == {"orchestrator"}
+    assert "Chosen, for the proposed fix to be applied: #1.\n" in project.prompt()
+
+
+def test_a_crash_after_the_triage_loses_nothing(project: Project) -> None:
+    """What was chosen is part of the checkpoint: a fixer that another process starts is given the same."""
+    slow = {"rev": [THREE, found()], "fix": {"delay": "1h", "reply": "late"}}
+    (project.folder / "slow.json").write_text(json.dumps(slow))
+    argv = [COMMAND, "run", "w.awf.kdl", "--script", "slow.json", "--run-id", "r", "--json"]
+    argv += project.answers(["apply", "skip", "skip"])
+    with subprocess.Popen(argv, cwd=project.folder, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        started = (json.loads(line) for line in run.stdout)
+        next(event for event in started if event["event"] == "stage_started" and event["stage"] == "fix")
+        run.kill()
+    assert project.resume("--script", "script.json").returncode == 0
+    prompt = project.prompt()
+    assert "Chosen, for the proposed fix to be applied: #1.\n" in prompt
+    assert TITLES[1] not in prompt
+    assert project.decided() == {1: ["apply"], 2: ["skip"], 3: ["skip"]}
+
+
+def test_a_person_at_the_terminal(project: Project) -> None:
+    """002-10, 002-22: the same walk as `awf findings walk`, in the middle of a run."""
+    argv = [COMMAND, "run", "w.awf.kdl", "--script", "script.json", "--run-id", "r"]
+    screen = shown(run_on_screen(argv, project.folder, typed=["a", "x", "s", "s"], columns=100, lines=60))
+    assert "Finding 1 of 3 — P1 Path traversal in loadUserFromCache" in screen
+    assert '"x" is none of the options.' in screen
+    assert "→ Applied. Fix staged at cache.py:2." in screen
+    assert project.decided() == {1: ["apply"], 2: ["skip"], 3: ["skip"]}
+    assert project.why("triage")["source"] == "human"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_interrupting_discards_everything_but_tickets(project: Project, number: signal.Signals) -> None:
+    """002-46: Ctrl-C at a question cancels the run; nothing is recorded, and a resumed run asks from the beginning.
+
+    Killed there, it is the same, but that nobody could say so.
+    """
+    ours, theirs = os.openpty()
+    argv = [COMMAND, "run", "w.awf.kdl", "--script", "script.json", "--run-id", "r"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(project.folder), "TERM": "dumb", "LANG": "C.UTF-8"}
+    with subprocess.Popen(argv, cwd=project.folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as run:
+        os.close(theirs)
+        for typed in (b"d\n", b"p\n"):
+            _until_asked(ours)
+            os.write(ours, typed)
+        _until_asked(ours)
+        run.send_signal(number)
+        told = _rest(ours)
+        assert run.wait(60) == (130 if number is signal.SIGINT else -9)
+    os.close(ours)
+    if number is signal.SIGINT:
+        assert b"Stopped: every decision is discarded, and nothing was recorded." in told
+        assert b"Tickets that were filed stay:" in told
+    assert len(list((project.folder / ".awf/tickets").glob("*.md"))) == 1
+    assert project.decided() == {}
+    assert project.resume(answers=["skip", "skip", "skip"]).returncode == 0
+    assert project.decided() == {1: ["skip"], 2: ["skip"], 3: ["skip"]}
+
+
+def _until_asked(descriptor: int) -> None:
+    """Read up to the next question."""
+    gathered = b""
+    while not gathered.endswith(QUESTION):
+        gathered += os.read(descriptor, 65536)
+
+
+def _rest(descriptor: int) -> bytes:
+    """All that is still written, until nobody is left on the other end."""
+    gathered = b""
+    try:
+        while more := os.read(descriptor, 65536):
+            gathered += more
+    except OSError:
+        pass
+    return gathered

@@ -1,0 +1,268 @@
+"""Triage stages: who decides, what is on record then, and what the next fixer is given."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.findings.walk.made import AT, finding
+
+from pipeline.engine.bookkeeping import Line, stage_operations
+from pipeline.engine.context import EMPTY, Context, Delete, Set
+from pipeline.engine.context import Key as ContextKey
+from pipeline.engine.fold import begin
+from pipeline.engine.handler import Job, Waiting
+from pipeline.engine.outcome import Outcome, Source, Status
+from pipeline.engine.records import RunCreated
+from pipeline.errors import AwfError
+from pipeline.findings.book import Book
+from pipeline.findings.desk import Desk
+from pipeline.findings.events import Decided, Raised, decode
+from pipeline.findings.model import Finding
+from pipeline.findings.trackers.registry import TRACKERS, with_brought
+from pipeline.findings.walk.chosen import chosen_listing
+from pipeline.findings.walk.effects import Question
+from pipeline.findings.walk.menu import Key
+from pipeline.findings.walk.sinks import Failed
+from pipeline.findings.walk.stage import TriageHandler
+from pipeline.findings.walk.written import of_visit
+from pipeline.journal.memory import MemoryJournal
+from pipeline.language.model import LlmStage, TriageStage, Way
+
+STAGE = TriageStage(id="sort", apply=Way(to="fix"), done=Way(to="end"))
+FIX, REV = LlmStage(id="fix", prompt="x"), LlmStage(id="rev", prompt="x", auto_status=True)
+SOURCE = 'workflow "W" {\nversion 2\nstart "a"\nstage "a" kind="llm" prompt="x"\nstage "end" kind="exit"\n}\n'
+ONE, TWO, THREE = finding(1), finding(2), finding(3, fix=None)
+
+
+@dataclass
+class Somebody:
+    """A person at hand, with answers in their head; without any they leave."""
+
+    answers: list[Key]
+    told: list[str] = field(default_factory=list)
+    asked: list[Question] = field(default_factory=list)
+    left: int = 0
+    source: Source = Source.HUMAN
+
+    async def choose(self, question: Question) -> Key | None:
+        self.asked.append(question)
+        if not self.answers:
+            return None
+        answer = self.answers.pop(0)
+        if answer is Key.CANCEL:  # they press Ctrl-C
+            raise asyncio.CancelledError
+        return answer
+
+    def tell(self, line: str) -> None:
+        self.told.append(line)
+
+    def leave(self) -> None:
+        self.left += 1
+
+
+class Stage:
+    """A triage of these findings, on paper."""
+
+    def __init__(self, root: Path, *findings: Finding, person: Somebody | None = None) -> None:
+        journal = MemoryJournal()
+        Book(journal).enter([Raised(at=AT, finding=one) for one in findings])
+        self.desk = Desk(Book(journal), root, {}, lambda: 0.0, root / ".awf")
+        brought = {"github": lambda _place: Failed("none here")}
+        self.handler = TriageHandler(self.desk, {}, lambda: brought, [person] if person else [])
+        record = RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, goal="g", cwd=str(root), version="0")
+        self.state = begin(record)
+        self.store = root / ".awf"
+
+    def run(self, visit: int = 1, **options: Any) -> Outcome | Waiting:
+        state = replace(self.state, options=options)
+        job = Job(STAGE, visit, 1, state, self.store, lambda _: None, lambda _: None)
+        return asyncio.run(self.handler.run(job))
+
+    def done(self, visit: int = 1, **options: Any) -> Outcome:
+        outcome = self.run(visit, **options)
+        assert isinstance(outcome, Outcome)
+        return outcome
+
+    def recorded(self, outcome: Outcome, visit: int = 1) -> dict[int, tuple[str, str]]:
+        """The decisions that go on record with the stage: by number, what and by whom."""
+        context = EMPTY.apply(stage_operations(STAGE, outcome))
+        added = self.desk.after_stage(STAGE, visit, outcome, context, self.state, 0.0)
+        numbers = {one.id: one.number for one in self.desk.ledger()}
+        events = [decode(one.text) for one in added if isinstance(one, Line)]
+        made = [one for one in events if isinstance(one, Decided)]
+        return {numbers[one.id]: (one.decision.action, one.decision.by) for one in made}
+
+
+def test_each_question_goes_to_the_first_who_has_an_answer(tmp_path: Path) -> None:
+    """The file of answers first; where it ends, whoever is there goes on."""
+    person = Somebody([Key.SKIP, Key.SKIP])
+    stage = Stage(tmp_path, ONE, TWO, THREE, person=person)
+    outcome = stage.done(answers={"sort": ["apply"]})
+    assert (outcome.status, outcome.source, outcome.preferred_label) == (Status.SUCCESS, Source.HUMAN, "apply")
+    assert outcome.updates == {ContextKey.CHOSEN: [ONE.id]}
+    assert [one.stem.split(".")[0] for one in person.asked] == [
+        "Finding 2 of 3 — P1 path traversal in loadUserFromCache",
+        "Finding 3 of 3 — P1 path traversal in loadUserFromCache",
+    ]
+    assert stage.recorded(outcome) == {1: ("apply", "user"), 2: ("skip", "user"), 3: ("skip", "user")}
+    assert person.told == ["→ Applied. Fix staged at src/cache.py:36-37.", "→ Skipped.", "→ Skipped."]
+    assert person.left == 1
+
+
+def test_nobody_there_is_waiting_and_decides_nothing(tmp_path: Path) -> None:
+    """002-46: also when somebody leaves in the middle."""
+    stage = Stage(tmp_path, ONE, TWO, person=Somebody([Key.APPLY]))
+    assert isinstance(stage.run(), Waiting)
+    assert stage.recorded(Outcome(status=Status.SUCCESS)) == {}
+
+
+def test_an_interruption_tells_of_tickets_and_goes_on_up(tmp_path: Path) -> None:
+    """002-46: whoever is asked hears that nothing counts, and which tickets stay; the run is cancelled."""
+    person = Somebody([Key.DEFER, Key.PROCEED, Key.CANCEL])
+    stage = Stage(tmp_path, ONE, TWO, person=person)
+    with pytest.raises(asyncio.CancelledError):
+        stage.run()
+    assert person.told[1] == "Stopped: every decision is discarded, and nothing was recorded."
+    assert person.told[2].startswith("Tickets that were filed stay:\n  ")
+    assert person.left == 1
+    assert stage.recorded(Outcome(status=Status.SUCCESS)) == {}
+
+
+@pytest.mark.parametrize("findings", [(ONE, THREE), (ONE,), (THREE,)])
+def test_a_word_in_advance_accepts_what_is_recommended(tmp_path: Path, findings: tuple[Finding, ...]) -> None:
+    """002-44: many or one; it is nobody's decision, and says so."""
+    stage = Stage(tmp_path, *findings)
+    outcome = stage.done(auto_approve=True)
+    expected = {ONE.id: ("apply", "orchestrator"), THREE.id: ("defer", "orchestrator")}
+    assert outcome.source is Source.OVERRIDE
+    assert [*stage.recorded(outcome).values()] == [expected[one.id] for one in findings]
+    assert outcome.preferred_label == ("apply" if ONE in findings else "done")
+
+
+def test_answers_in_a_file_need_no_word_on_the_tracker(tmp_path: Path) -> None:
+    """002-72: who writes answers beforehand cannot know what will be asked about it; a person is asked."""
+    assert Stage(tmp_path, ONE).done(answers={"sort": ["defer"]}).preferred_label == "done"
+    person = Somebody([Key.DEFER, Key.PROCEED])
+    Stage(tmp_path, ONE, person=person).done()
+    assert [len(one.options) for one in person.asked] == [3, 2]
+
+
+def test_nothing_to_decide_asks_nobody(tmp_path: Path) -> None:
+    """002-66: the report has one line, and the run goes on."""
+    outcome = Stage(tmp_path).done()
+    assert (outcome.source, outcome.preferred_label, outcome.updates) == (Source.DEFAULT, "done", {})
+    assert outcome.response == "All findings resolved.\n\nVerdict: Ready to merge."
+
+
+def test_a_wrong_answer_fails_the_stage_with_what_would_be_right(tmp_path: Path) -> None:
+    """Nothing is guessed at."""
+    outcome = Stage(tmp_path, ONE, TWO).done(answers={"sort": ["dance"]})
+    assert outcome.status is Status.FAIL
+    assert outcome.reason == (
+        'answer 1, "dance", is no answer to: Finding 1 of 2 — P1 path traversal in loadUserFromCache.; '
+        "one of apply, defer, skip, rest"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "visit", "words"),
+    [
+        (["apply", "skip"], 1, ["apply", "skip"]),
+        (["apply", "skip"], 2, []),
+        ([["apply"], ["skip", "rest"]], 2, ["skip", "rest"]),
+        ([["apply"], "skip"], 2, ["skip"]),
+        ([], 1, []),
+    ],
+)
+def test_answers_are_by_visit(given: Sequence[Any], visit: int, words: list[str]) -> None:
+    """A list of lists has one for each visit; a list of words is for the first."""
+    assert of_visit(given, visit) == words
+
+
+def test_answers_to_something_else_are_refused() -> None:
+    """What is meant for a human stage is no answer here."""
+    with pytest.raises(AwfError, match="the answers to visit 1 are no list of words"):
+        of_visit([{"option": "yes"}], 1)
+
+
+def test_trackers_of_plugins_come_first_and_in_place_of_ours() -> None:
+    """A folder can always be used: what came after it would never be tried."""
+    mine, theirs = dict(TRACKERS), lambda _place: Failed("no")
+    assert list(with_brought({"linear": theirs})) == ["linear", *mine]
+    assert with_brought({"github": theirs})["github"] is theirs
+
+
+def context(*chosen: Finding, reports: Sequence[Any] = ()) -> Context:
+    values = [Set(ContextKey.CHOSEN, [one.id for one in chosen]), Set(ContextKey.FINDINGS, [*reports])]
+    return EMPTY.apply(values)
+
+
+def test_a_fixer_is_given_what_was_chosen_and_told_what_was_not() -> None:
+    """002-50: under their numbers; findings of other runs that were not chosen are no matter here."""
+    reports = [{"stageId": "rev", "findingIds": [ONE.id, TWO.id]}, {"stageId": "lint", "response": "x"}]
+    text = chosen_listing([ONE, TWO, THREE], context(ONE, reports=reports), [ONE.id, TWO.id], 10_000)
+    assert "- #1 (" in text
+    assert "- #2 (" not in text
+    assert text.endswith(
+        "Chosen, for the proposed fix to be applied: #1.\n\n"
+        "Not chosen, and no part of this task: #2, and what lint reported."
+    )
+
+
+def test_many_that_were_not_chosen_are_counted() -> None:
+    """One line stays one line."""
+    others = [finding(number) for number in range(2, 60)]
+    text = chosen_listing([ONE, *others], context(ONE), [one.id for one in others], 10_000)
+    assert text.endswith("#31 and 28 findings more.")
+
+
+def test_what_was_chosen_and_is_settled_by_now_is_said() -> None:
+    """A fixer that has nothing left to do is not given something else."""
+    assert "nothing that is still open" in chosen_listing([TWO], context(ONE), [TWO.id], 10_000)
+
+
+@pytest.mark.parametrize(
+    ("stage", "outcome", "gone"),
+    [
+        (FIX, Outcome(status=Status.SUCCESS), True),
+        (FIX, Outcome(status=Status.FAIL), False),
+        (REV, Outcome(status=Status.FAIL), True),
+        (STAGE, Outcome(status=Status.SUCCESS), True),
+        (STAGE, Outcome(status=Status.SUCCESS, updates={ContextKey.CHOSEN: [TWO.id]}), False),
+    ],
+)
+def test_what_was_chosen_holds_until_it_was_worked_on(
+    tmp_path: Path,
+    stage: Any,
+    outcome: Outcome,
+    gone: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    """A fixer that passes, a review, or the next triage ends it; a fixer that failed has not used it up."""
+    paper = Stage(tmp_path, ONE)
+    left = list(paper.desk.after_stage(stage, 1, outcome, context(ONE), paper.state, 0.0))
+    assert (Delete(ContextKey.CHOSEN) in left) is gone
+
+
+KEYS = st.lists(st.sampled_from(["apply", "skip", "defer", "rest", "proceed", "cancel", "acknowledge"]), max_size=9)
+
+
+@settings(deadline=None, max_examples=50)  # each has a directory of its own
+@given(st.integers(0, 3), KEYS)
+def test_what_is_chosen_is_what_is_recorded(
+    tmp_path_factory: pytest.TempPathFactory, many: int, keys: list[str]
+) -> None:
+    """Whatever is answered: all is decided or nothing is, and the Apply set is the one on record."""
+    stage = Stage(tmp_path_factory.mktemp("stage"), *(finding(number) for number in range(1, many + 1)))
+    outcome = stage.run(answers={"sort": [keys]})
+    whole = isinstance(outcome, Outcome) and outcome.status is Status.SUCCESS
+    made = stage.recorded(outcome if isinstance(outcome, Outcome) else Outcome(status=Status.SUCCESS))
+    assert len(made) == (many if whole else 0)
+    chosen = outcome.updates.get(ContextKey.CHOSEN, []) if isinstance(outcome, Outcome) else []
+    assert len(chosen) == sum(action == "apply" for action, _ in made.values())
+    if whole and isinstance(outcome, Outcome):
+        assert outcome.preferred_label == ("apply" if chosen else "done")
