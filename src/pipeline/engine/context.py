@@ -22,11 +22,13 @@ class Key:
     HUMAN_SELECTED = "human.gate.selected"
     HUMAN_LABEL = "human.gate.label"
     HUMAN_FEEDBACK = "human.gate.feedback"
+    HUMAN_BY = "human.gate.by"
     WORKSPACE_PATH = "workspace.path"
     WORKSPACE_BRANCH = "workspace.branch"
     WORKSPACE_BASE = "workspace.base"
     WORKSPACE_COMMIT = "workspace.commit"
     FINDINGS = "review.findings"
+    CHOSEN = "review.chosen"  # the findings that the next fixer is given, by their ids, and no others
     VERDICT = "review.verdict"
     STALLED = "review.stalled"  # why one more round of fixing would be of no use
     HOLD = "run.hold"  # why a person has to look before the run goes on; taken away when somebody resumes it

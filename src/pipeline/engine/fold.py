@@ -28,7 +28,7 @@ from pipeline.engine.state import Cursor, Past, Progress, RunStatus, State
 from pipeline.engine.ways import ways_of
 from pipeline.errors import AwfError
 from pipeline.language.load import load
-from pipeline.language.model import HumanStage, ParallelStage, Settings, Workflow
+from pipeline.language.model import HumanStage, ParallelStage, Settings, Workflow, asks_a_person
 from pipeline.language.source import Source
 
 REMEMBERED = 30  # visits that agents are told of one by one
@@ -93,7 +93,7 @@ def apply(state: State, record: AnyRecord) -> State:
         case BranchCompleted():
             return replace(state, progress=_branch_done(state.progress, record))
         case VisitCompleted():
-            return _completed(state, record)
+            return completed(state, record, absorb(state, record.outcome, unpacked(record.operations), record.branches))
         case RunWaiting():
             return _waiting(state, record)
         case RunPaused():
@@ -152,8 +152,8 @@ def absorb(
     return After(state.context.apply(operations), outcomes, visits)
 
 
-def _completed(state: State, record: VisitCompleted) -> State:
-    after = absorb(state, record.outcome, unpacked(record.operations), record.branches)
+def completed(state: State, record: VisitCompleted, after: After) -> State:
+    """The state after a visit whose changes are known."""
     ended = record.ends is not None
     target = record.chosen.target or record.stage
     return replace(
@@ -183,7 +183,7 @@ def _recent(state: State, record: VisitCompleted) -> tuple[Past, ...]:
 
 def _spent(state: State, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Time, tokens and money so far. The first outcome's time covers the others', which ran inside it."""
-    human = isinstance(state.stage, HumanStage)
+    human = asks_a_person(state.stage)
     used = [outcome.usage for outcome in outcomes if outcome.usage is not None]
     return {
         "seconds": state.seconds + (0.0 if human else outcomes[0].duration),

@@ -1,7 +1,7 @@
 """The engine as a state machine without I/O: what comes next, and how a visit is concluded.
 
-`decide` looks at a state and says what to do; whoever does it concludes it with `complete`, which gives the record that
-`fold.apply` makes the next state of. Nothing here looks at a clock, a file, the environment or a random number.
+`decide` looks at a state and says what to do; whoever does it concludes it with `complete`, which gives the record and
+the state that `fold.apply` makes of it. Nothing here looks at a clock, a file, the environment or a random number.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from pipeline.engine.context import Key, Operation
 from pipeline.engine.environment import RunEnvironment
-from pipeline.engine.fold import After, absorb, owed_after
+from pipeline.engine.fold import After, absorb, completed, owed_after
 from pipeline.engine.loops import loop_exit
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.policy import gate_in_the_way, reached_limit, unsatisfied_gates
 from pipeline.engine.records import BranchResult, Chosen, VisitCompleted, packed
 from pipeline.engine.select import select
 from pipeline.engine.state import RunStatus, State
-from pipeline.language.model import ExitStage, HumanStage, ParallelStage
+from pipeline.language.model import ExitStage, HumanStage, ParallelStage, TriageStage
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,14 @@ class Stop:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Concluded:
+    """A visit that is over: its record, and the state that applying the record makes."""
+
+    record: VisitCompleted
+    state: State
+
+
 Command = Visit | Ask | FanOut | Pause | Stop
 
 
@@ -82,7 +90,7 @@ def decide(state: State) -> Command:
         reason = f'stage "{begun}" was interrupted, and what it did outside the workspace cannot be undone'
         return Pause("effects", begun, 1, 0, reason)
     match stage:
-        case HumanStage():
+        case HumanStage() | TriageStage():
             return Ask(stage.id, state.cursor.visit)
         case ParallelStage():
             return FanOut(stage, state.cursor.visit, _unfinished(state, stage))
@@ -107,13 +115,13 @@ def complete(
     *,
     option: str = "",
     branches: Sequence[BranchResult] = (),
-) -> VisitCompleted:
-    """The record of the visit at the cursor: what it left, and the way on with its reason."""
+) -> Concluded:
+    """Conclude the visit at the cursor: what it left, and the way on with its reason."""
     operations = tuple(operations)
     stage = state.stage
     after = absorb(state, outcome, operations, branches)
     chosen, ends = _way_on(state, after, outcome, option)
-    return VisitCompleted(
+    record = VisitCompleted(
         at=at,
         stage=stage.id,
         visit=state.cursor.visit,
@@ -125,6 +133,7 @@ def complete(
         branches=tuple(branches),
         option=option,
     )
+    return Concluded(record, completed(state, record, after))
 
 
 def _way_on(state: State, after: After, outcome: Outcome, option: str) -> tuple[Chosen, Status | None]:

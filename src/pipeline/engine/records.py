@@ -30,6 +30,7 @@ class RunCreated(Record):
     goal: str = ""
     options: dict[str, Any] = Field(default_factory=dict)  # how it was started: backend, script, answers
     cwd: str
+    head: str = ""  # the commit that was checked out there, if any
     version: str  # of the program
 
 

@@ -13,6 +13,7 @@ from pipeline.engine.outcome import Failure, Outcome
 from pipeline.engine.secret import SHORTEST, Secret, forms, secret_values
 
 _PATTERNS = (*WORDS, *FRAMED)
+_REMEMBERED = 50  # texts; a long one is not kept alive for long
 _SAID = ("reason", "response", "updates", "preferred_label", "preferred_next", "notes")
 _SAID_OF_FAILURE = ("digest", "stdout_tail", "stderr_tail")
 
@@ -39,8 +40,9 @@ class Redactor:
     secrets: tuple[Secret, ...] = ()
     _literals: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)  # and their marks
     _signs: _Signs = field(init=False, repr=False, compare=False)
-    # The last text without a secret: a stage's answer comes by several times, in its outcome and in what plugins add.
-    _clean: list[str] = field(default_factory=lambda: [""], init=False, repr=False, compare=False)
+    # The last texts without a secret: a stage's answer comes by several times, in its outcome and in what plugins add,
+    # and the names of keys, stages and statuses with every stage.
+    _clean: dict[str, None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         held = ((form, secret.name) for secret in reversed(self.secrets) for form in forms(secret.value))
@@ -57,11 +59,13 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text without secrets."""
-        if len(text) < SHORTEST or text is self._clean[0]:
+        if len(text) < SHORTEST or text in self._clean:
             return text
         if self._signs.found(text):
             return self._redacted(text)
-        self._clean[0] = text
+        if len(self._clean) >= _REMEMBERED:
+            self._clean.clear()
+        self._clean[text] = None
         return text
 
     def data(self, data: bytes) -> bytes:

@@ -11,7 +11,7 @@ from pipeline.engine.context import Context, Key, Operation, Set
 from pipeline.engine.events import EventKind
 from pipeline.engine.fold import apply
 from pipeline.engine.handler import Handler, Job, Waiting
-from pipeline.engine.machine import Ask, FanOut, Pause, Stop, Visit, complete, crashed, decide, join_branches
+from pipeline.engine.machine import Ask, Concluded, FanOut, Pause, Stop, Visit, complete, crashed, decide, join_branches
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.policy import decide_retry
 from pipeline.engine.ports import Clock, Journal
@@ -23,7 +23,6 @@ from pipeline.engine.records import (
     RunCancelled,
     RunPaused,
     RunWaiting,
-    VisitCompleted,
     VisitStarted,
 )
 from pipeline.engine.redaction import PATTERNS_ONLY, Redactor, redact_operation, redact_outcome
@@ -82,6 +81,7 @@ class Driver:
         self._kept: dict[str, str] = {}  # texts to be recorded with the attempt of a stage
         self._lines: list[str] = []  # for the ledger, to be committed with the stage
         self._committing = asyncio.Lock()  # git allows one commit at a time
+        self.cancelled_because = ""  # set by whoever cancels the task, where there is more to say than that
 
     async def drive(self) -> State:
         """Carry out commands until there is nothing to do; a cancelled task leaves a cancelled run."""
@@ -90,7 +90,8 @@ class Driver:
                 await self._carry_out(command)
         except asyncio.CancelledError:
             cursor = self.state.cursor
-            self._record(RunCancelled(at=self._now(), stage=cursor.stage, visit=cursor.visit))
+            why = self.cancelled_because
+            self._record(RunCancelled(at=self._now(), stage=cursor.stage, visit=cursor.visit, reason=why))
         return self.state
 
     async def _carry_out(self, command: Visit | Ask | FanOut | Pause) -> None:
@@ -118,8 +119,9 @@ class Driver:
         if isinstance(outcome, Waiting):
             self._record(RunWaiting(at=self._now(), stage=command.stage, visit=command.visit))
             return
-        option = str(outcome.updates.get(Key.HUMAN_SELECTED, ""))
-        self._tell(EventKind.HUMAN_ANSWERED, command.stage, command.visit, option=option)
+        option = str(outcome.updates.get(Key.HUMAN_SELECTED, outcome.preferred_label))
+        by = str(outcome.updates.get(Key.HUMAN_BY, ""))
+        self._tell(EventKind.HUMAN_ANSWERED, command.stage, command.visit, option=option, by=by)
         operations = self._operations(stage, command.visit, outcome, self.state)
         self._finish(complete(self.state, outcome, operations, self._now(), option=option))
 
@@ -199,7 +201,7 @@ class Driver:
             self._started(stage, visit.visit, attempt)
             outcome = await self._handle(self._job(stage, visit.visit, attempt, before))
             if isinstance(outcome, Waiting):
-                outcome = crashed(TypeError(f"only a human stage may wait, and {stage.id} is none"))
+                outcome = crashed(TypeError(f"only a stage that asks a person may wait, and {stage.id} is none"))
             decision = decide_retry(stage.retry, failures, outcome, self.services.chance(), review=is_review(stage))
             if not decision.again:
                 return outcome
@@ -275,9 +277,9 @@ class Driver:
             )
         )
 
-    def _finish(self, record: VisitCompleted) -> None:
-        before = self.state.context.list_at(Key.FINDINGS)
-        self._record(record, kept_of=record.stage)
+    def _finish(self, concluded: Concluded) -> None:
+        record, before = concluded.record, self.state.context.list_at(Key.FINDINGS)
+        self._record(record, kept_of=record.stage, makes=concluded.state)
         self._tell(EventKind.CHECKPOINT_SAVED, record.stage, record.visit)
         self._tell_done(record.stage, record.visit, record.outcome, to=record.chosen.target, why=record.chosen.reason)
         after = self.state.context.list_at(Key.FINDINGS)
@@ -290,12 +292,12 @@ class Driver:
         told = {"status": outcome.status, "source": outcome.source, "reason": outcome.reason, "usage": usage}
         self._tell(kind, stage, visit, duration=outcome.duration, **told, **data)
 
-    def _record(self, record: AnyRecord, kept_of: str = "") -> None:
+    def _record(self, record: AnyRecord, kept_of: str = "", makes: State | None = None) -> None:
         """Make it durable, then true. `kept_of` is the stage whose text is recorded with it."""
         lines, self._lines = self._lines, []
         attached = self._kept.pop(kept_of, "")
         self.services.journal.append(self.state.run_id, record, attached=attached, lines=lines)
-        self.state = apply(self.state, record)
+        self.state = makes or apply(self.state, record)
 
     def _tell(self, kind: EventKind, stage: str = "", visit: int = 0, **data: Any) -> None:
         self.services.plugins.tell(kind, self.state, stage, visit, **data)

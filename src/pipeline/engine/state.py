@@ -101,7 +101,7 @@ class State:
     @property
     def workspace(self) -> Workspace | None:
         """The run's own worktree, with the last commit on record."""
-        path, branch, base, commit = (self.context.get(key) for key in _WORKSPACE)
-        if not path:
+        if not self.context.get(Key.WORKSPACE_PATH):
             return None
+        path, branch, base, commit = (self.context.get(key) for key in _WORKSPACE)
         return Workspace(Path(path), branch, base, self.progress.commit or commit)

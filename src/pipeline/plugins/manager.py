@@ -41,9 +41,11 @@ class PluginManager:
         self._redactor = redactor
         self._told: set[tuple[str, str]] = set()
         self._seq = 0
+        self._found: dict[str, list[pluggy.HookImpl]] = {}
 
     def register(self, plugin: object, name: str) -> None:
         """Take a plugin in, or say which of its hooks is wrong and how."""
+        self._found.clear()
         known = {hook for hook in vars(hooks) if hasattr(getattr(hooks, hook), "awf_spec")}
         for attribute in dir(plugin):
             marked = getattr(getattr(plugin, attribute, None), "awf_impl", None)
@@ -57,6 +59,7 @@ class PluginManager:
 
     def load_installed(self) -> None:
         """Take in the plugins that installed packages offer."""
+        self._found.clear()
         try:
             self._plugins.load_setuptools_entrypoints(ENTRY_POINTS)
         except Exception as error:  # a package may raise anything while it is imported
@@ -106,7 +109,7 @@ class PluginManager:
         if kind in _HOOKS:
             for _ in self._call(_HOOKS[kind], state, {"run_id": state.run_id}):
                 pass
-        if not self._listeners and not self._plugins.hook.on_event.get_hookimpls():
+        if not self._listeners and not self._implementations("on_event"):
             return
         event = Event(kind, state.run_id, self._seq, self._now(), stage, visit, self._redactor.value(data))
         for listener in self._listeners:
@@ -117,14 +120,19 @@ class PluginManager:
         for _ in self._call("on_event", state, {"event": event}):
             pass
 
+    def _implementations(self, hook: str) -> list[pluggy.HookImpl]:
+        """Those of one hook, in the order of registration; asked several times a stage."""
+        if hook not in self._found:
+            self._found[hook] = getattr(self._plugins.hook, hook).get_hookimpls()
+        return self._found[hook]
+
     def _call(self, hook: str, state: State, given: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
         """The results of one hook, plugin by plugin in the order of registration."""
-        caller = getattr(self._plugins.hook, hook)
-        for implementation in caller.get_hookimpls():
+        for implementation in self._implementations(hook):
             arguments = [given[name] for name in implementation.argnames]
             try:
                 found = implementation.function(*arguments)
-                result = list(found) if found is not None else []
+                result: list[Any] = list(found) if found is not None else []
             except Exception as error:  # noqa: BLE001 - a plugin never stops a run
                 self._complain(implementation.plugin_name, hook, state, error)
             else:

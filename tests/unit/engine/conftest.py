@@ -66,7 +66,9 @@ class Machine:
     ) -> None:
         self.path.append(self.state.cursor.stage)
         at = float(len(self.records))
-        self.feed(complete(self.state, outcome, operations, at, option=option, branches=branches))
+        concluded = complete(self.state, outcome, operations, at, option=option, branches=branches)
+        self.feed(concluded.record)
+        assert self.state == concluded.state  # what is made at once is what the record makes
 
     def feed(self, record: AnyRecord) -> None:
         self.records.append(record)
