@@ -445,7 +445,7 @@ def test_triage_refuses_one_by_one(awf: Awf, project: Path) -> None:
     done = awf("findings", "triage", *ids, "nope", "--as", "fixed", "--by", "user", "--json")
     answer = json.loads(done.stdout)
     assert done.returncode == 1
-    assert answer["applied"] == [{"id": id, "state": "verified_fixed"} for id in ids]
+    assert answer["applied"] == [{"id": id, "from": "open", "state": "verified_fixed"} for id in ids]
     assert answer["refused"] == {"nope": "there is no such finding"}
     agent = awf("findings", "triage", ids[0], "--as", "fixed", "--by", "orchestrator")
     assert (agent.returncode, agent.stdout) == (1, "")

@@ -1,7 +1,7 @@
 """What agents say of findings by their numbers. A fixer's word is a claim; a reviewer's, who looks afresh, decides."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from pipeline.findings.events import AnyEvent, Tried, Turned
@@ -87,7 +87,13 @@ def claims(answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: s
             yield Turned(at=at, id=finding.id, state=State.UNCERTAIN, by=Actor.FINISH_TASK, note=note)
 
 
-def verified(answers: list[Answer], ledger: Ledger, *, by: str, at: str) -> Iterator[AnyEvent]:
+def uncontradicted(answers: list[Answer], ledger: Ledger, reported: Collection[str]) -> list[Answer]:
+    """A reviewer's answers without those that call something fixed which the same review reports, by its id."""
+    there = {finding.number for finding in ledger if finding.id in reported}
+    return [answer for answer in answers if answer.word != "fixed" or answer.number not in there]
+
+
+def verified(answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str) -> Iterator[AnyEvent]:
     """What a reviewer's answers make of findings: one that is fixed is, and one said to be that is not is open."""
     for answer, finding in _asked(answers, ledger):
         held = answer.word == "fixed"
@@ -96,3 +102,6 @@ def verified(answers: list[Answer], ledger: Ledger, *, by: str, at: str) -> Iter
         state = State.VERIFIED_FIXED if held else State.REOPENED
         note = f"{by} looked again: {answer.why or answer.word.replace('_', ' ')}"
         yield Turned(at=at, id=finding.id, state=state, by=Actor.REVALIDATE, note=note)
+        if not held:
+            ruled = Attempt(run=run, round=round, by=by, what=answer.why, outcome="not_fixed")
+            yield Tried(at=at, id=finding.id, attempt=ruled)

@@ -16,7 +16,7 @@ from pipeline.engine.outcome import FailureClass, Outcome
 from pipeline.engine.state import State
 from pipeline.errors import AwfError
 from pipeline.findings import accumulate, returns
-from pipeline.findings.answers import claims, read_answers, verified
+from pipeline.findings.answers import claims, read_answers, uncontradicted, verified
 from pipeline.findings.book import Book
 from pipeline.findings.claims import Return
 from pipeline.findings.events import AnyEvent, encode
@@ -27,11 +27,14 @@ from pipeline.findings.model import Finding
 from pipeline.findings.model import State as FindingState
 from pipeline.findings.passes import Pass
 from pipeline.findings.plugin import finding_ids, viewed
-from pipeline.findings.repository import facts
+from pipeline.findings.repository import GitRefusedError, facts
+from pipeline.findings.rounds import stalled
 from pipeline.findings.showing import record_pass, show, standing, take_back
 from pipeline.findings.taking import About, Taken, take
+from pipeline.findings.trees import Trees
 from pipeline.findings.verdicts import Verdict, file_verdict
-from pipeline.language.model import BaseStage, LlmStage, ToolStage, is_review
+from pipeline.findings.walk.chosen import chosen_listing
+from pipeline.language.model import BaseStage, LlmStage, ToolStage, TriageStage, is_review
 
 _SILENT = (FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL)
 HELD = "a finding endangers the whole system: a person has to look before anything is fixed"
@@ -56,6 +59,9 @@ class Desk:
         self._store = store
         self._policy = policy
         self._held: dict[tuple[str, int, int], Return] = {}  # by stage, visit and attempt, until the stage is done
+        self._trees = Trees(environ, store)
+        self._seen: dict[tuple[str, int], str] = {}  # the files as they were, by stage and visit, as above
+        self._decided: dict[tuple[str, int], Callable[[str], list[AnyEvent]]] = {}  # by stage and visit, as above
         self._pending: list[AnyEvent] = []  # handed out, and not yet committed
         self._handed = 0  # how many of them the stages before the last one made
         self._passes: list[Pass] = []  # of this run, not yet shown
@@ -82,12 +88,19 @@ class Desk:
         """
         self._root, self._handed = _directory(state), len(self._pending)
         yield from self._enter(self._edits(stage, at))
-        yield from self._enter(self._answers(stage, visit, outcome, state, at))
         returned = self._returned(stage, visit, outcome, state)
+        yield from self._enter(self._answers(stage, visit, outcome, state, at, returned))
+        yield from self._enter(self._decided.pop((stage.id, visit), _nobody)(_iso(at)))
         taken = self._taken(returned, stage, visit, state, at) if returned else None
         yield from self._enter(taken.events if taken else ())
         yield from self._reports(stage, visit, outcome, context, at, taken)
         yield from self._verdict(taken) if taken else _doubt(stage, outcome, context)
+        yield from self._hope(state, context) if taken and state.workflow.loops else ()
+        yield from _served(stage, outcome, context)
+
+    def hold(self, stage: str, visit: int, decisions: Callable[[str], list[AnyEvent]]) -> None:
+        """Keep what was decided at a visit until its stage is done: what gives the events, once the time is known."""
+        self._decided[stage, visit] = decisions
 
     def resumed(self, run_id: str) -> None:
         """Take in what was edited while nobody was here, and put right what a crash left of the run's files."""
@@ -101,6 +114,7 @@ class Desk:
     def committed(self) -> None:
         """Show what was handed out, now that it is there for good."""
         self._pending.clear()
+        self._seen.clear()
         if not self._stale:
             return
         passes, self._passes, self._stale = self._passes, [], False
@@ -117,9 +131,14 @@ class Desk:
         del self._pending[self._handed :]
 
     def items(self, context: Context, room: int) -> str:
-        """Every open finding of the ledger for an agent, in at most so many characters, when reports refer to them."""
-        wanted = set(finding_ids(context))
-        return listing([finding for finding in self._ahead() if finding.id in wanted and _outstanding(finding)], room)
+        """Every open finding of the ledger for an agent, in at most so many characters, when reports refer to them.
+
+        After a triage these are the findings that were chosen, whoever reported them.
+        """
+        wanted, left = set(finding_ids(context)), [finding for finding in self.ledger() if _outstanding(finding)]
+        if Key.CHOSEN in context:
+            return chosen_listing(left, context, wanted, room)
+        return listing([finding for finding in left if finding.id in wanted], room)
 
     def _judged(self, job: Job, returned: Return) -> Judged:
         if problem := returns.unreadable(returned):
@@ -143,6 +162,7 @@ class Desk:
             at=_iso(at),
             seconds=int(at),
             head=head,
+            tree=self._tree(stage.id, visit, state),
             branch=branch,
             task=state.run_id,
             caller="awf",
@@ -151,9 +171,20 @@ class Desk:
             stage=stage.id,
             visit=visit,
         )
-        return take([returned], self._ahead(), about, self._policy)
+        return take([returned], self.ledger(), about, self._policy)
 
-    def _ahead(self) -> Ledger:
+    def _tree(self, stage: str, visit: int, state: State) -> str:
+        """The files as they are, where no commit of the run says so; nothing where git cannot tell."""
+        if state.workspace:
+            return ""
+        if (stage, visit) not in self._seen:
+            try:
+                self._seen[stage, visit] = self._trees.now(state.cwd)
+            except GitRefusedError:  # findings are recognised by their text then
+                return ""
+        return self._seen[stage, visit]
+
+    def ledger(self) -> Ledger:
         """The ledger with what was handed out to be committed."""
         ledger = self._book.ledger()
         if not self._pending:
@@ -178,20 +209,23 @@ class Desk:
     def _taken_back(self, at: float) -> tuple[AnyEvent, ...]:
         if not viewed(self._root):
             return ()
-        edits = take_back(self._root, self._ahead(), _iso(at))
+        edits = take_back(self._root, self.ledger(), _iso(at))
         self._problems += edits.problems
         self._stale = self._stale or bool(edits.problems)
         return edits.events
 
-    def _answers(self, stage: BaseStage, visit: int, outcome: Outcome, state: State, at: float) -> Iterator[AnyEvent]:
-        """What a stage says of findings by their numbers."""
+    def _answers(
+        self, stage: BaseStage, visit: int, outcome: Outcome, state: State, at: float, returned: Return | None
+    ) -> Iterator[AnyEvent]:
+        """What a stage says of findings by their numbers; a review that reports one does not say that it is fixed."""
         if not isinstance(stage, LlmStage) or outcome.failure is not None:
             return
         answers = read_answers(outcome.response)
-        if answers and is_review(stage):
-            yield from verified(answers, self._ahead(), by=stage.id, at=_iso(at))
-        elif answers:
-            yield from claims(answers, self._ahead(), run=state.run_id, round=visit, by=stage.id, at=_iso(at))
+        if answers and is_review(stage) and returned and returned.claims:
+            reported = self._taken(returned, stage, visit, state, at).outcome.ids
+            answers = uncontradicted(answers, self.ledger(), set(reported))
+        say = verified if is_review(stage) else claims
+        yield from say(answers, self.ledger(), run=state.run_id, round=visit, by=stage.id, at=_iso(at))
 
     def _reports(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, at: float, taken: Taken | None
@@ -208,12 +242,33 @@ class Desk:
     def _verdict(self, taken: Taken) -> Iterator[Operation]:
         self._last = taken.passed
         self._passes.append(taken.passed)
-        ledger = self._ahead()
+        ledger = self.ledger()
         yield Set(Key.VERDICT, str(standing(ledger, taken.passed).gating))
         seen = set(taken.passed.finding_ids)
         found = [finding for finding in ledger if finding.id in seen and _outstanding(finding)]
         if file_verdict([finding for finding in found if not finding.pre_existing]) is Verdict.ABORT:
             yield Set(Key.HOLD, HELD)
+
+    def _hope(self, state: State, context: Context) -> Iterator[Operation]:
+        """Whether one more round would be of any use."""
+        if why := stalled(self.ledger(), state.run_id):
+            yield Set(Key.STALLED, why)
+        elif Key.STALLED in context:
+            yield Delete(Key.STALLED)
+
+
+def _served(stage: BaseStage, outcome: Outcome, context: Context) -> Iterator[Operation]:
+    """What was chosen is chosen until a fixer has worked on it, a review has looked afresh, or nothing is chosen."""
+    over = isinstance(stage, LlmStage) and (is_review(stage) or outcome.status.passes)
+    anew = isinstance(stage, TriageStage) and Key.CHOSEN not in outcome.updates
+    if (over or anew) and Key.CHOSEN in context:
+        yield Delete(Key.CHOSEN)
+
+
+def _nobody(at: str) -> list[AnyEvent]:
+    """Nothing was decided."""
+    del at
+    return []
 
 
 def _doubt(stage: BaseStage, outcome: Outcome, context: Context) -> Iterator[Operation]:

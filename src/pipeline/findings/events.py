@@ -1,9 +1,12 @@
-"""What happens to findings, one event each. The ledger is a fold over them, and nothing else is kept."""
+"""What happens to findings, one event each. The ledger is a fold over them, and nothing else is kept.
+
+`at` is an ISO 8601 time in each.
+"""
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
-from pydantic_core import to_json
+from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic.dataclasses import dataclass
 
 from pipeline.findings.model import (
     Attempt,
@@ -15,36 +18,37 @@ from pipeline.findings.model import (
     State,
     Strength,
     Suppression,
+    Value,
     Vote,
 )
 from pipeline.findings.passes import Pass
 
-
-class Event(BaseModel):
-    """One entry of the ledger. `at` is an ISO 8601 time."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    at: str
+_EVENT = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
 
 
-class Assessed(Event):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+class Assessed(Value):
     """A pass is done. It comes before the events of its findings."""
 
+    at: str
     kind: Literal["assessed"] = "assessed"
     assessment: Pass
 
 
-class Raised(Event):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+class Raised(Value):
     """A finding that nobody knew."""
 
+    at: str
     kind: Literal["raised"] = "raised"
     finding: Finding
 
 
-class Seen(Event):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+class Seen(Value):
     """A known finding was reported again. `changes` holds only the fields that are told differently."""
 
+    at: str
     kind: Literal["seen"] = "seen"
     id: FindingId
     pass_id: str
@@ -55,17 +59,21 @@ class Seen(Event):
     note: str = ""
 
 
-class Missed(Event):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+class Missed(Value):
     """A known finding's place was looked at, and nobody reported it."""
 
+    at: str
     kind: Literal["missed"] = "missed"
     id: FindingId
     pass_id: str
 
 
-class Turned(Event):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+class Turned(Value):
     """A finding's state is another."""
 
+    at: str
     kind: Literal["turned"] = "turned"
     id: FindingId
     state: State
@@ -75,49 +83,61 @@ class Turned(Event):
     suppression: Suppression | None = None
 
 
-class Tried(Event):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+class Tried(Value):
     """Somebody tried to fix it."""
 
+    at: str
     kind: Literal["tried"] = "tried"
     id: FindingId
     attempt: Attempt
 
 
-class Decided(Event):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+class Decided(Value):
     """Somebody decided what to do about it."""
 
+    at: str
     kind: Literal["decided"] = "decided"
     id: FindingId
     decision: Decision
 
 
-class Linked(Event):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+class Linked(Value):
     """It has to do with another finding."""
 
+    at: str
     kind: Literal["linked"] = "linked"
     id: FindingId
     link: Link
 
 
-class Unlinked(Event):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+class Unlinked(Value):
     """It has not: a link is taken back, as when two findings were merged and should not have been."""
 
+    at: str
     kind: Literal["unlinked"] = "unlinked"
     id: FindingId
     link: Link
 
 
-class Named(Event):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+class Named(Value):
     """It was given another name, under which it may come back."""
 
+    at: str
     kind: Literal["named"] = "named"
     id: FindingId
     alias: str
 
 
-class Edited(Event):
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+class Edited(Value):
     """A person or an agent changed what it says. Such a field is not overwritten by a later pass."""
 
+    at: str
     kind: Literal["edited"] = "edited"
     id: FindingId
     by: str
@@ -134,7 +154,8 @@ _adapter: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)
 
 def encode(event: AnyEvent) -> str:
     """An event as one line of JSON, without what is at its default."""
-    return to_json({"kind": event.kind, **event.model_dump(mode="json", exclude_defaults=True)}).decode()
+    told = event.model_dump_json(exclude_defaults=True)  # it begins with the time, for that has no default
+    return f'{{"kind":"{event.kind}",{told[1:]}'
 
 
 def decode(line: str) -> AnyEvent:

@@ -1,6 +1,7 @@
 """The findings of a store: a fold over events. Whoever has the same events has the same ledger."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pipeline.errors import AwfError
@@ -18,11 +19,12 @@ from pipeline.findings.events import (
     Turned,
     Unlinked,
 )
-from pipeline.findings.model import Change, Finding, FindingId, Observed, PassId, State
+from pipeline.findings.model import Change, Finding, FindingId, Observed, PassId
 from pipeline.findings.passes import Pass
 
 MERGED = "duplicate_of"
 EDITED = "edited"  # the key of `ext` that lists the fields a person changed
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Ledger:
@@ -31,7 +33,6 @@ class Ledger:
     def __init__(self, events: Iterable[AnyEvent] = ()) -> None:
         self.findings: dict[FindingId, Finding] = {}
         self.passes: dict[PassId, Pass] = {}
-        self._shared: dict[Any, Any] = {}  # values that many findings have in common
         self.names: dict[str, FindingId] = {}  # signatures and aliases
         self.settled: dict[FindingId, None] = {}  # no longer active by what was said since the last pass, in order
         for event in events:
@@ -74,8 +75,9 @@ class Ledger:
     def _raise(self, event: Raised) -> None:
         finding = event.finding
         if finding.id in self.findings:  # two processes raised it at once
-            known = _told(self.findings[finding.id], event.at, "seen", note="raised twice", pass_id=finding.pass_id)
-            self._put(known.model_copy(update={"votes": known.votes + finding.votes}))
+            known = self.findings[finding.id]
+            change = Change(at=event.at, what="seen", note="raised twice", pass_id=finding.pass_id)
+            self._put(_told(known, change, votes=known.votes + finding.votes))
             return
         change = Change(at=event.at, what="raised", state=finding.state, pass_id=finding.pass_id)
         update = {"number": len(self.findings) + 1, "history": (*finding.history, change)}
@@ -103,7 +105,7 @@ class Ledger:
 
 def merged_into(finding: Finding) -> str:
     """The finding that another was merged into; nothing for one that stands for itself."""
-    return next((link.to for link in finding.links if link.kind == MERGED), "")
+    return next((link.to for link in finding.links if link.kind == MERGED), "") if finding.links else ""
 
 
 def _after(finding: Finding, event: AnyEvent) -> Finding:
@@ -112,26 +114,27 @@ def _after(finding: Finding, event: AnyEvent) -> Finding:
         case Seen():
             return _seen(finding, event)
         case Missed():
-            return _told(finding, event.at, "absent", pass_id=event.pass_id).model_copy(
-                update={"observed": Observed.ABSENT, "absent_passes": finding.absent_passes + 1}
-            )
+            change = Change(at=event.at, what="absent", pass_id=event.pass_id)
+            return _told(finding, change, observed=Observed.ABSENT, absent_passes=finding.absent_passes + 1)
         case Turned():
-            turned = {"state": event.state, "suppression": event.suppression if event.state.dismissed else None}
-            told = _told(finding, event.at, "state", event.state, event.by, event.note, event.pass_id)
-            return told.model_copy(update=turned)
+            change = Change(
+                at=event.at, what="state", state=event.state, by=event.by, note=event.note, pass_id=event.pass_id
+            )
+            suppression = event.suppression if event.state.dismissed else None
+            return _told(finding, change, state=event.state, suppression=suppression)
         case Tried():
-            told = _told(finding, event.at, "attempt", by=event.attempt.by, note=event.attempt.outcome)
-            return told.model_copy(update={"attempts": (*finding.attempts, event.attempt)})
+            change = Change(at=event.at, what="attempt", by=event.attempt.by, note=event.attempt.outcome)
+            return _told(finding, change, attempts=(*finding.attempts, event.attempt))
         case Decided():
-            told = _told(finding, event.at, "decision", by=event.decision.by, note=event.decision.action)
-            return told.model_copy(update={"decisions": (*finding.decisions, event.decision)})
+            change = Change(at=event.at, what="decision", by=event.decision.by, note=event.decision.action)
+            return _told(finding, change, decisions=(*finding.decisions, event.decision))
         case Linked():
-            told = _told(finding, event.at, "linked", note=f"{event.link.kind} {event.link.to}")
-            return told.model_copy(update={"links": (*finding.links, event.link)})
+            change = Change(at=event.at, what="linked", note=f"{event.link.kind} {event.link.to}")
+            return _told(finding, change, links=(*finding.links, event.link))
         case Unlinked():
             links = tuple(link for link in finding.links if (link.kind, link.to) != (event.link.kind, event.link.to))
-            told = _told(finding, event.at, "unlinked", note=f"{event.link.kind} {event.link.to}")
-            return told.model_copy(update={"links": links})
+            change = Change(at=event.at, what="unlinked", note=f"{event.link.kind} {event.link.to}")
+            return _told(finding, change, links=links)
         case Named():
             aliases = finding.aliases if event.alias in finding.aliases else (*finding.aliases, event.alias)
             return finding.model_copy(update={"aliases": aliases})
@@ -142,38 +145,32 @@ def _after(finding: Finding, event: AnyEvent) -> Finding:
 
 
 def _seen(finding: Finding, event: Seen) -> Finding:
-    told = _told(
-        finding, event.at, "seen", note=event.note or f"{event.observed}, {event.strength}", pass_id=event.pass_id
-    )
-    kept = set(finding.ext.get(EDITED, ()))
+    kept = finding.ext.get(EDITED, ())
     changes = {name: value for name, value in event.changes.items() if name not in kept}
     if "fingerprints" in changes:
         changes["fingerprints"] = {**finding.fingerprints, **changes["fingerprints"]}
-    update: dict[str, Any] = {
-        "observed": event.observed,
-        "strength": event.strength,
-        "pass_id": PassId(event.pass_id),
-        "votes": (*finding.votes, *event.votes),
-        "absent_passes": 0,
-    }
-    return _with(told.model_copy(update=update), changes)
+    note = event.note or f"{event.observed}, {event.strength}"
+    return _told(
+        finding,
+        Change(at=event.at, what="seen", note=note, pass_id=event.pass_id),
+        changes,
+        observed=event.observed,
+        strength=event.strength,
+        pass_id=PassId(event.pass_id),
+        votes=(*finding.votes, *event.votes),
+        absent_passes=0,
+    )
 
 
 def _edited(finding: Finding, event: Edited) -> Finding:
-    told = _told(finding, event.at, "edited", by=event.by, note=event.note or ", ".join(sorted(event.changes)))
+    note = event.note or ", ".join(sorted(event.changes))
     edited = sorted({*finding.ext.get(EDITED, ()), *event.changes} - {"ext"})
     ext = {**finding.ext, **event.changes.get("ext", {}), **({EDITED: edited} if edited else {})}
-    return _with(told, {**event.changes, "ext": ext})
+    change = Change(at=event.at, what="edited", by=event.by, note=note)
+    return _told(finding, change, {**event.changes, "ext": ext})
 
 
-def _with(finding: Finding, changes: dict[str, Any]) -> Finding:
-    if not changes:
-        return finding
-    return finding.revised(changes)
-
-
-def _told(
-    finding: Finding, at: str, what: str, state: State | None = None, by: str = "", note: str = "", pass_id: str = ""
-) -> Finding:
-    change = Change(at=at, what=what, state=state, by=by, note=note, pass_id=pass_id)
-    return finding.model_copy(update={"history": (*finding.history, change), "updated_at": at})
+def _told(finding: Finding, change: Change, changes: Mapping[str, Any] = _NONE, **update: Any) -> Finding:
+    """A finding with one more line of history, and with what that says of it; `changes` come from outside."""
+    told = {"history": (*finding.history, change), "updated_at": change.at, **update}
+    return finding.revised(changes, update=told)

@@ -3,8 +3,10 @@
 A finding is never changed: every event gives a new one. Votes, evidence and history only grow.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, NewType, Self, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter
@@ -63,12 +65,16 @@ class State(StrEnum):
     @property
     def active(self) -> bool:
         """Whether it still counts against the code."""
-        return self in (State.OPEN, State.REOPENED, State.UNCERTAIN)
+        return self in _ACTIVE
 
     @property
     def dismissed(self) -> bool:
         """Whether somebody decided that nothing is to be done."""
-        return self in (State.FALSE_POSITIVE, State.WONT_FIX)
+        return self in _DISMISSED
+
+
+_ACTIVE = (State.OPEN, State.REOPENED, State.UNCERTAIN)
+_DISMISSED = (State.FALSE_POSITIVE, State.WONT_FIX)
 
 
 class Observed(StrEnum):
@@ -143,27 +149,33 @@ class Value:
 
     def model_copy(self, *, update: Mapping[str, Any]) -> Self:
         """The same with some fields changed; what is given is taken as it is."""
-        other = object.__new__(type(self))
-        slots = _slots(type(self))
-        for get, put in slots.values():
-            put(other, get(self))
+        make, fields = _open(type(self))
+        other: Self = make(*fields(self))
         for name, value in update.items():
-            slots[name][1](other, value)
+            setattr(other, name, value)
+        other.__class__ = type(self)
         return other
 
-    def revised(self, changes: Mapping[str, Any]) -> Self:
-        """The same with some fields changed, each checked as when it is made."""
+    def revised(self, changes: Mapping[str, Any], *, update: Mapping[str, Any]) -> Self:
+        """The same with some fields changed, each checked as when it is made, and others taken as they are."""
         kinds = _kinds(type(self))
-        return self.model_copy(update={name: kinds[name].validate_python(value) for name, value in changes.items()})
+        checked = {name: kinds[name].validator.validate_python(value) for name, value in changes.items()}
+        return self.model_copy(update={**update, **checked})
+
+    def plain(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """New values for some fields as JSON has them, in the order of the fields."""
+        kinds = _kinds(type(self))
+        told = ((name, kind.serializer) for name, kind in kinds.items() if name in changes)
+        return {name: kind.to_python(changes[name], mode="json") for name, kind in told}
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
         """The fields as plain data."""
         dumped: dict[str, Any] = _adapter(type(self)).dump_python(self, **options)
         return dumped
 
-    def model_dump_json(self) -> str:
+    def model_dump_json(self, **options: Any) -> str:
         """The fields as JSON."""
-        return _adapter(type(self)).dump_json(self).decode()
+        return _adapter(type(self)).dump_json(self, **options).decode()
 
     @classmethod
     def model_validate(cls, data: Mapping[str, Any]) -> Self:
@@ -174,7 +186,7 @@ class Value:
 
 _ADAPTERS: dict[type[Value], TypeAdapter[Any]] = {}
 _KINDS: dict[type[Value], dict[str, TypeAdapter[Any]]] = {}
-_SLOTS: dict[type[Value], dict[str, tuple[Callable[..., Any], Callable[..., None]]]] = {}
+_OPEN: dict[type[Value], tuple[Callable[..., Any], Callable[[Any], tuple[Any, ...]]]] = {}
 
 
 def _adapter(kind: type[Value]) -> TypeAdapter[Any]:
@@ -183,20 +195,21 @@ def _adapter(kind: type[Value]) -> TypeAdapter[Any]:
     return _ADAPTERS[kind]
 
 
-def _slots(kind: type[Value]) -> dict[str, tuple[Callable[..., Any], Callable[..., None]]]:
-    """How each field is read and written, without looking it up by its name again."""
-    if kind not in _SLOTS:
-        names: tuple[str, ...] = kind.__slots__
-        _SLOTS[kind] = {name: (kind.__dict__[name].__get__, kind.__dict__[name].__set__) for name in names}
-    return _SLOTS[kind]
-
-
 def _kinds(kind: type[Value]) -> dict[str, TypeAdapter[Any]]:
     """What each field may be."""
     if kind not in _KINDS:
-        hints = get_type_hints(kind, include_extras=True)
-        _KINDS[kind] = {name: TypeAdapter(hints[name]) for name in _slots(kind)}
+        hints, names = get_type_hints(kind, include_extras=True), tuple[str, ...](kind.__slots__)
+        _KINDS[kind] = {name: TypeAdapter(hints[name]) for name in names}
     return _KINDS[kind]
+
+
+def _open(kind: type[Value]) -> tuple[Callable[..., Any], Callable[[Any], tuple[Any, ...]]]:
+    """The same kind, not frozen, and all fields of a value: a frozen one can be filled only slot by slot, slowly."""
+    if kind not in _OPEN:
+        names: tuple[str, ...] = kind.__slots__
+        opened = dataclasses.make_dataclass(kind.__name__, names, bases=(Value,), slots=True)
+        _OPEN[kind] = opened, attrgetter(*names)
+    return _OPEN[kind]
 
 
 CLOSED = ConfigDict(extra="forbid")

@@ -79,6 +79,7 @@ class Pass(Value):
     branch: str = ""
     base: str = ""
     head: str = ""  # the commit at the start
+    tree: str = ""  # the files as they were, where no commit says so
     round: int = 1
     caller: str = ""
     mode: Literal["full", "quick", "verify"] = "full"

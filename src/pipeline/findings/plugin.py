@@ -6,22 +6,23 @@ The ledger and all that belongs to it is loaded when there is something for it: 
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.engine.bookkeeping import Line
 from pipeline.engine.context import Context, Key, Operation
-from pipeline.engine.handler import Job, Judged
+from pipeline.engine.handler import Handler, Job, Judged, Waiting
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal
 from pipeline.engine.state import State
 from pipeline.findings import accumulate
-from pipeline.language.model import BaseStage, LlmStage, ToolStage
+from pipeline.language.model import BaseStage, LlmStage, StageKind, ToolStage
 from pipeline.plugins.hooks import hookimpl
 
 if TYPE_CHECKING:
     from pipeline.findings.desk import Desk
+    from pipeline.findings.walk.deciders import Decider
 
 VIEWS = (".wystack", ".code-review")  # the directories of files that may have been edited
 _RETURN = re.compile(r'"findings"\s*:')
@@ -38,12 +39,16 @@ class ReviewFindings:
         environ: Mapping[str, str],
         store: Path | None = None,
         now: Callable[[], float] = time.time,
+        trackers: Callable[[], Mapping[str, Callable[..., Any]]] = dict,
+        deciders: "Sequence[Decider]" = (),
     ) -> None:
         self._journal = journal
         self._root = root  # where the run works
         self._environ = environ
         self._store = store  # where the logs of its stages are
         self._now = now
+        self._trackers = trackers  # that plugins bring
+        self._deciders = deciders  # who can be asked about findings here
         self._desk: Desk | None = None  # loaded when it is needed
         self._trouble: Exception | None = None  # with the ledger, to be told once the stage is committed
 
@@ -66,7 +71,19 @@ class ReviewFindings:
 
     def items(self, context: Context, room: int) -> str:
         """The findings that reports refer to, one by one, in at most so many characters if that can be."""
+        if Key.CHOSEN in context:
+            return self._at_desk().items(context, room)
         return self._desk.items(context, room) if self._desk and any(finding_ids(context)) else ""
+
+    @hookimpl
+    def stage_handlers(self) -> Mapping[StageKind, Handler]:
+        """What runs triage stages."""
+        return {StageKind.TRIAGE: _Triage(self._triage)}
+
+    def _triage(self) -> Handler:
+        from pipeline.findings.walk.stage import TriageHandler  # noqa: PLC0415 - see the module's first words
+
+        return TriageHandler(self._at_desk(), self._environ, self._trackers, self._deciders)
 
     @hookimpl
     def after_stage(
@@ -96,6 +113,16 @@ class ReviewFindings:
         """What a crash left of the files is put right."""
         if next(self._journal.ledger(), None):
             self._at_desk().resumed(run_id)
+
+
+class _Triage:
+    """Runs triage stages. What that takes is loaded at the first of them."""
+
+    def __init__(self, load: Callable[[], Handler]) -> None:
+        self._load = load
+
+    async def run(self, job: Job) -> Outcome | Waiting:
+        return await self._load().run(job)
 
 
 def finding_ids(context: Context) -> Iterator[str]:

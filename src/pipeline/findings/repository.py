@@ -1,20 +1,29 @@
 """What git says of the repository a pass is about; outside of one, nothing."""
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from pipeline.backends.git import git_in
+from pipeline.errors import AwfError
 
-_GIT = ("git", "--no-optional-locks")
+# An odd name is written in plain characters, whatever a person has set, and no watcher of files is started.
+_GIT = ("git", "--no-optional-locks", "-c", "core.quotePath=true", "-c", "core.fsmonitor=false")
 _SECONDS = 10.0
+
+
+class GitRefusedError(AwfError):
+    """Git did not answer."""
 
 
 def facts(root: Path, environ: Mapping[str, str]) -> tuple[str, str]:
     """The commit that is checked out, and the branch; empty where there is none."""
-    return asked(root, environ, "rev-parse", "--verify", "--quiet", "HEAD"), asked(
-        root, environ, "symbolic-ref", "--short", "--quiet", "HEAD"
-    )
+    return head(root, environ), asked(root, environ, "symbolic-ref", "--short", "--quiet", "HEAD")
+
+
+def head(root: Path, environ: Mapping[str, str]) -> str:
+    """The commit that is checked out; empty where there is none."""
+    return asked(root, environ, "rev-parse", "--verify", "--quiet", "HEAD")
 
 
 def top(root: Path, environ: Mapping[str, str]) -> Path:
@@ -26,10 +35,25 @@ def top(root: Path, environ: Mapping[str, str]) -> Path:
 def asked(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
     """What git answers to a short question, without the white space around it; nothing where it cannot tell."""
     try:
+        return answer(root, environ, *arguments).strip()
+    except GitRefusedError:  # there is no git here, or no repository, or no such thing in it: nothing is known
+        return ""
+
+
+def answer(
+    root: Path,
+    environ: Mapping[str, str],
+    *arguments: str,
+    variables: Mapping[str, str] | None = None,  # that git is to see besides
+    accepted: Collection[int] = (0,),  # exit codes
+) -> str:
+    """What git answers; a GitRefusedError in one line where it does not, or takes too long."""
+    verb = arguments[0]
+    try:
         done = subprocess.run(
             [*_GIT, *arguments],
             cwd=root,
-            env=git_in(root, environ).env,
+            env={**git_in(root, environ).env, **(variables or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -37,6 +61,11 @@ def asked(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
             timeout=_SECONDS,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):  # there is no git here, or it does not answer: nothing is known
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    except subprocess.TimeoutExpired:
+        raise GitRefusedError(f"git {verb} took longer than {_SECONDS:.0f} seconds") from None
+    except OSError as error:
+        raise GitRefusedError(f"git {verb} cannot be run: {error.strerror}") from None
+    if done.returncode not in accepted:
+        said = " ".join(done.stderr.split()).removeprefix("fatal: ")
+        raise GitRefusedError(f"git {verb} failed: {said or f'it ended with code {done.returncode}'}")
+    return done.stdout

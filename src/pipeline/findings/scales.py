@@ -1,5 +1,6 @@
 """The scales of the formats, one table each. What a coarse scale cannot say is kept beside it, never guessed."""
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -140,7 +141,7 @@ def of_fraction(fraction: float) -> Confidence:
 
 def anchor_of(confidence: Confidence) -> int:
     """The anchor at or below a confidence."""
-    return max(anchor for anchor in ANCHORS if anchor <= confidence.value)
+    return ANCHORS[bisect_right(ANCHORS, confidence.value) - 1]
 
 
 def word_of(confidence: Confidence) -> str:

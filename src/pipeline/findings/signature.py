@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Container, Iterable
+from functools import lru_cache
 from hashlib import sha256
 
 from pipeline.findings.model import Category, Evidence, FindingId, Location
@@ -15,6 +16,7 @@ _PUNCTUATION = re.compile(r"[^\w\s]|_")
 _LENGTHS = (8, 12, 16, 32, 64)  # hex digits of an id; more when a shorter one is taken
 
 
+@lru_cache(maxsize=1 << 10)  # one is asked about several times in a row
 def norm_quote(quote: str) -> str:
     """A quotation without what editors and reviewers change; empty when it could stand anywhere."""
     text = unicodedata.normalize("NFC", quote)

@@ -36,6 +36,7 @@ class About:
     at: str  # ISO 8601
     seconds: int  # the same, since 1970
     head: str = ""
+    tree: str = ""  # of the files as they are, where no commit says so
     branch: str = ""
     base: str = ""
     task: str = ""
@@ -91,7 +92,7 @@ def recognise(assessment: Assessment, ledger: Ledger, about: About) -> Taken:
     passed = _passed(about, ledger, assessment.coverage)
     drafts = fingerprinted((*assessment.drafts, *assessment.withheld), history)
     del assessment  # its drafts are not needed any more, and may be very many
-    maps = line_maps(ledger, history)
+    maps = line_maps(ledger, history, about.tree)
     matching = match(tuple(ledger.findings.values()), drafts, maps)
     ground = Ground(history, maps, tuple(_fixes(ledger, maps)))
     result = outcome(ledger, matching, drafts, passed, about.at, ground, range(shown, len(drafts)))
@@ -128,6 +129,7 @@ def _passed(about: About, ledger: Ledger, coverage: Coverage) -> Pass:
         branch=about.branch,
         base=about.base,
         head=about.head,
+        tree=about.tree,
         round=about.round,
         caller=about.caller,
         mode=about.mode,

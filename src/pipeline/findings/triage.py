@@ -9,7 +9,7 @@ from datetime import date
 from types import MappingProxyType
 
 from pipeline.findings.codecs.record_triage import state_after
-from pipeline.findings.events import AnyEvent, Turned
+from pipeline.findings.events import Turned
 from pipeline.findings.identity.texts import evidence_digest
 from pipeline.findings.ledger import Ledger, merged_into
 from pipeline.findings.model import Actor, Finding, Severity, Suppression
@@ -32,7 +32,7 @@ _ALLOWED = MappingProxyType(
 class Triaged:
     """What may be applied, and for every other name why not."""
 
-    events: tuple[AnyEvent, ...] = ()
+    events: tuple[Turned, ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
 
 

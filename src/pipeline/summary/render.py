@@ -63,7 +63,8 @@ def render(
     opening = _opening(workflow)
     needed = len(_GAP.join([opening, *(part.whole for part in (*parts, *extras))])) + len(_GAP)
     room = max(int(budget * _FINDINGS_SHARE), budget - needed)
-    findings = findings_section(groups, room, fence.path(findings_path, budget // 5))
+    asked = () if listed and Key.CHOSEN in context else groups  # what was chosen is all that is asked of a fixer
+    findings = findings_section(asked, room, fence.path(findings_path, budget // 5))
     others = _others(opening, parts, extras, budget - len(findings) - len(_GAP))
     return _GAP.join(text for text in (others, findings, listed) if text)
 

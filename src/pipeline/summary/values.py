@@ -27,7 +27,7 @@ def values(context: Context, shown: Iterable[str]) -> Iterator[Part]:
 
 def is_listed(key: str) -> bool:
     """Whether a key is neither private, nor the engine's bookkeeping, nor shown in a section of its own."""
-    if is_private(key) or key in (Key.FINDINGS, Key.OUTCOME) or key.startswith(_ELSEWHERE):
+    if is_private(key) or key in (Key.FINDINGS, Key.CHOSEN, Key.OUTCOME) or key.startswith(_ELSEWHERE):
         return False
     return not key.endswith(".status") and ".usage." not in key
 

@@ -22,7 +22,7 @@ from pipeline.app.findings.repository import Repository, repository
 from pipeline.app.findings.sources import Source, decoded, numbered, read
 from pipeline.app.findings.standing import standing_of
 from pipeline.app.findings.story import sighting, story
-from pipeline.app.findings.triaging import decide
+from pipeline.app.findings.triaging import Chosen, Wish, decide
 from pipeline.cli.findings.table import table
 from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
@@ -421,8 +421,9 @@ def test_a_pass_and_a_decision_without_a_command_line(tmp_path: Path) -> None:
     assert (done.passed.started_at, done.passed.caller) == (AT, "awf findings import")
     assert iso(NOW) == AT
     (id,) = done.changes.new
-    held = decide([id], "wont-fix", tmp_path / ".awf", tmp_path, NOW, note="so", by="user", expires="2026-04-01")
-    assert [one.state for one in held.findings] == [State.WONT_FIX]
+    wish = Wish("wont-fix", "user", note="so", expires="2026-04-01")
+    held = decide(lambda _: Chosen((id,)), wish, tmp_path / ".awf", tmp_path, NOW)
+    assert held.told == [(id, State.OPEN, State.WONT_FIX)]
     again = import_returns(returns, tmp_path / ".awf", here, NOW)
     assert again.passed.id == f"REV-{int(NOW.timestamp()) + 1}-0000000"  # 000-16
     assert again.dispositions["suppressed"] == 1
@@ -439,8 +440,8 @@ def test_a_verdict_file_that_cannot_be_read_is_told_and_kept(tmp_path: Path) -> 
     done = import_returns(returns, tmp_path / ".awf", here, NOW)
     latest = tmp_path / ".code-review/review-latest.json"
     latest.write_text("{ broken")
-    held = decide(done.changes.new, "fixed", tmp_path / ".awf", tmp_path, NOW, by="user")
-    assert len(held.findings) == 1
+    held = decide(lambda _: Chosen(done.changes.new), Wish("fixed", "user"), tmp_path / ".awf", tmp_path, NOW)
+    assert len(held.moves) == 1
     assert any("cannot be read" in problem for problem in held.problems)
     assert latest.read_text() == "{ broken"
 

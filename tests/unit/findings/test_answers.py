@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.findings.answers import HOW, Answer, claims, read_answers, verified
+from pipeline.findings.answers import HOW, Answer, claims, read_answers, uncontradicted, verified
 from pipeline.findings.events import AnyEvent, Raised, Tried, Turned
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Category, Confidence, Finding, FindingId, PassId, Severity, State
@@ -39,7 +39,7 @@ def claimed(text: str, known: Ledger) -> list[AnyEvent]:
 
 
 def decided(text: str, known: Ledger) -> list[AnyEvent]:
-    return list(verified(read_answers(text), known, by="rev", at=AT))
+    return list(verified(read_answers(text), known, run="r", round=1, by="rev", at=AT))
 
 
 def states(events: list[AnyEvent]) -> list[State]:
@@ -165,3 +165,22 @@ def test_an_unknown_number_is_ignored() -> None:
     """A number that nobody gave says nothing, and the others still count."""
     events = claimed("[FINDING 7: fixed]\n[FINDING 2: fixed]\n[FINDING 0: fixed]", ledger(State.OPEN, State.OPEN))
     assert {event.id for event in events if isinstance(event, Turned)} == {"fnd_2"}
+
+
+def test_a_reviewers_reason_why_something_is_not_fixed_is_kept_as_a_try() -> None:
+    """4.3: who fixes it next is told what was tried and why that did not do."""
+    turned, tried = decided("[FINDING 1: not fixed, because it still leaks]", ledger(State.FIX_CLAIMED))
+    assert isinstance(turned, Turned)
+    assert isinstance(tried, Tried)
+    assert (turned.state, tried.attempt.outcome) == (State.REOPENED, "not_fixed")
+    assert (tried.attempt.by, tried.attempt.what) == ("rev", "because it still leaks")
+
+
+def test_a_review_cannot_call_fixed_what_it_reports() -> None:
+    """4.3: of such a finding nothing is said; any other answer stands."""
+    known = ledger(State.FIX_CLAIMED, State.FIX_CLAIMED)
+    first = next(iter(known)).id
+    answers = read_answers("[FINDING 1: fixed]\n[FINDING 2: fixed]")
+    assert uncontradicted(answers, known, {first}) == [Answer(2, "fixed")]
+    refuted = read_answers("[FINDING 1: not fixed]")
+    assert uncontradicted(refuted, known, {first}) == refuted

@@ -214,7 +214,33 @@ def test_a_review_that_reports_what_it_calls_fixed_has_not_fixed_it(run: Run) ->
     """4.3: what is reported again is open, whatever is said of its number."""
     run.review(found(item()))
     run.review(found(item()) + "\n[FINDING 1: fixed]\n", visit=2)
+    assert run.only().state is FindingState.OPEN
+    run.done(FIX, Outcome(status=Status.SUCCESS, response="[FINDING 1: fixed]"))
+    run.review(found(item()) + "\n[FINDING 1: fixed]\n", visit=3)
     assert run.only().state is FindingState.REOPENED
+    assert not [change for change in run.only().history if change.note.startswith("regression")]
+
+
+LOOPED = SOURCE.replace(
+    "}\n",
+    """
+stage "fix" kind="llm" prompt="x"
+loop "l" { stages "a" "fix"; on "stalled" to="end"; }
+}
+""",
+)
+
+
+@pytest.mark.parametrize(("source", "said"), [(LOOPED, ["", "", "2 times", ""]), (SOURCE, ["", "", "", ""])])
+def test_a_loop_is_told_that_it_is_stalled_and_when_it_is_not_any_more(run: Run, source: str, said: list[str]) -> None:
+    """4.3: after the second time that a fix did not hold; where there is no loop nobody asks."""
+    run.state = begin(RunCreated(at=0.0, run_id="r", file="w", source=source, cwd=str(run.root), version="0"))
+    told = []
+    for visit, answer in enumerate((found(item()), found(item()), found(item()), found()), 1):
+        run.review(answer, visit)
+        told.append(str(run.context.get(Key.STALLED, ""))[-7:])
+        run.done(FIX, Outcome(status=Status.SUCCESS, response="[FINDING 1: fixed]"), visit)
+    assert told == said
 
 
 def test_an_answer_of_a_stage_that_failed_says_nothing(run: Run) -> None:

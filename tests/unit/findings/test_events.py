@@ -119,7 +119,7 @@ def test_an_event_is_read_back_as_it_was_written(kind: str) -> None:
 def test_every_kind_of_event_is_covered_by_the_law() -> None:
     """A new kind has to be added here."""
     union = get_args(AnyEvent)[0]
-    assert {member.model_fields["kind"].default for member in get_args(union)} == set(EVENTS)
+    assert {member.__dataclass_fields__["kind"].default for member in get_args(union)} == set(EVENTS)
 
 
 def test_what_is_at_its_default_is_left_out() -> None:

@@ -1,18 +1,38 @@
 """Rounds are counted from what was ruled on, and a loop is called stalled only by what was."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.strategies import plain
 
+from pipeline.findings.claims import Returned
 from pipeline.findings.events import Assessed, Linked, Missed, Raised, Seen, Tried, Turned
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Attempt, FindingId, Link, Observed, PassId, State, Strength
-from pipeline.findings.passes import Pass
+from pipeline.findings.model import (
+    Attempt,
+    AutofixClass,
+    FindingId,
+    Link,
+    Observed,
+    Owner,
+    PassId,
+    Severity,
+    State,
+    Strength,
+    Vote,
+)
+from pipeline.findings.passes import Coverage, Pass
 from pipeline.findings.rounds import Round, rounds, stalled
 
 AT = "2026-01-02T03:04:05Z"
+
+
+def _vote(reviewer: str, pass_id: str, title: str) -> Vote:
+    rest: dict[str, Any] = {"severity": Severity.HIGH, "confidence": 100}
+    rest |= {"autofix_class": AutofixClass.MANUAL, "owner": Owner.HUMAN}
+    return Vote(reviewer=reviewer, pass_id=pass_id, title=title, **rest)
 
 
 @dataclass
@@ -22,25 +42,30 @@ class Story:
     ledger: Ledger = field(default_factory=Ledger)
     number: int = 0
 
-    def round(self) -> None:
+    def round(self, stage: str = "rev") -> None:
         """A review begins."""
         self.number += 1
-        self.ledger.apply(Assessed(at=AT, assessment=Pass(id=self.now, started_at=AT, run="r", round=self.number)))
+        coverage = Coverage(reviewers={stage: Returned.RETURNED})
+        passed = Pass(id=self.now, started_at=AT, run="r", round=self.number, stage=stage, coverage=coverage)
+        self.ledger.apply(Assessed(at=AT, assessment=passed))
 
     @property
     def now(self) -> PassId:
         return PassId(f"REV-{self.number}-abc")
 
-    def find(self, name: str, cause: str = "") -> None:
+    def find(self, name: str, cause: str = "", by: str = "rev", title: str = "", *, guessed: bool = False) -> None:
         """The review reports a defect: one that it knows, or a new one, on lines that the fix of another wrote."""
         id = FindingId(f"fnd_{name}")
+        votes = (_vote(by, self.now, title or name),)
         if id not in self.ledger.findings:
-            self.ledger.apply(Raised(at=AT, finding=plain(id=id, signature=f"sha256:{name}", pass_id=self.now)))
+            finding = plain(id=id, signature=f"sha256:{name}", pass_id=self.now, votes=votes, sources=(by,))
+            self.ledger.apply(Raised(at=AT, finding=finding))
             if cause:
                 self.ledger.apply(Linked(at=AT, id=id, link=Link(kind="caused_by", to=f"fnd_{cause}")))
             return
         known = self.ledger.findings[id]
-        seen = Seen(at=AT, id=id, pass_id=self.now, observed=Observed.UNCHANGED, strength=Strength.EXACT)
+        strength = Strength.FUZZY if guessed else Strength.EXACT
+        seen = Seen(at=AT, id=id, pass_id=self.now, observed=Observed.UNCHANGED, strength=strength, votes=votes)
         self.ledger.apply(seen)
         if known.state is State.FIX_CLAIMED:
             self.turn(id, State.REOPENED, "it was said to be fixed")
@@ -52,10 +77,12 @@ class Story:
         self.ledger.apply(Missed(at=AT, id=FindingId(f"fnd_{name}"), pass_id=self.now))
 
     def fix(self, name: str, state: State = State.FIX_CLAIMED) -> None:
-        self.turn(FindingId(f"fnd_{name}"), state, "")
+        """Somebody says what became of a defect, outside of any pass."""
+        self.ledger.apply(Turned(at=AT, id=FindingId(f"fnd_{name}"), state=state, by="finish-task"))
 
     def turn(self, id: FindingId, state: State, note: str) -> None:
-        self.ledger.apply(Turned(at=AT, id=id, state=state, by="revalidate", note=note, pass_id=self.now))
+        """The review itself makes something of a defect."""
+        self.ledger.apply(Turned(at=AT, id=id, state=state, by="orchestrator", note=note, pass_id=self.now))
 
     def stalled(self) -> str:
         return stalled(self.ledger, "r")
@@ -94,6 +121,81 @@ def test_a_finding_that_is_not_fixed_twice_stalls_the_loop() -> None:
         said.append(story.stalled())
         story.fix("a")
     assert said == ["", "", "finding #1 was said to be fixed and was not, 2 times"]
+
+
+def test_what_a_fixer_leaves_for_later_is_no_ruling() -> None:
+    """Only what was said to be fixed can be found not to be: who says that something is not done claims nothing."""
+    story = Story()
+    for _ in range(4):
+        story.round()
+        story.find("a")
+        assert story.stalled() == ""
+        put_off = Attempt(run="r", by="fix", outcome="not_fixed", what="one comes after the other")
+        story.ledger.apply(Tried(at=AT, id=FindingId("fnd_a"), attempt=put_off))
+
+
+def test_a_fix_that_nobody_claimed_is_no_ruling() -> None:
+    """A reviewer that is silent now and then makes no claim, whatever a pass takes its silence for."""
+    story = Story()
+    for _ in range(4):
+        story.round()
+        story.find("a")
+        assert story.stalled() == ""
+        story.round()
+        story.turn(FindingId("fnd_a"), State.FIX_CLAIMED, "its lines were changed, and nobody reported it again")
+
+
+def test_a_reviewers_word_by_number_is_a_ruling() -> None:
+    """It is said outside of any pass, and what the pass then sees is open already."""
+    story = Story()
+    for _ in range(3):
+        story.round()
+        if story.number > 1:
+            story.fix("a", State.REOPENED)
+        story.find("a")
+        said = story.stalled()
+        story.fix("a")
+    assert said == "finding #1 was said to be fixed and was not, 2 times"
+
+
+def test_what_was_said_before_the_run_is_not_counted() -> None:
+    """Another run's trouble with a finding is not this one's."""
+    story = Story()
+    story.round()
+    story.find("a")
+    for state in (State.FIX_CLAIMED, State.REOPENED) * 2:
+        early = Turned(at="2026-01-01T00:00:00Z", id=FindingId("fnd_a"), state=state, by="finish-task")
+        story.ledger.apply(early)
+    assert story.stalled() == ""
+
+
+def test_a_guess_counts_only_in_the_same_words() -> None:
+    """A fix that fails changes the line: what is told beside it in the same words is it, in other words perhaps not."""
+    for title, expected in (("the handle leaks still", True), ("an alarm ends other work", False)):
+        for state in (State.FIX_CLAIMED, State.VERIFIED_FIXED):
+            story = Story()
+            for _ in range(3):
+                story.round()
+                story.find("a", title=title if story.number > 1 else "the handle leaks", guessed=story.number > 1)
+                said = story.stalled()
+                story.fix("a", state)
+            assert bool(said) is expected
+
+
+def test_a_round_ends_where_a_stage_looks_again() -> None:
+    """A check that runs more often than the review makes no rounds out of step, and speaks for itself alone."""
+    story = Story()
+    story.round("lint")
+    story.find("a", by="lint")
+    story.round("lint")  # `a` is gone; only now the review is reached
+    story.round("rev")
+    story.find("b")
+    story.fix("b")
+    story.round("lint")
+    assert rounds(story.ledger, "r")[-1] == Round(3, carried=(2,))
+    story.round("rev")
+    story.find("b")
+    assert rounds(story.ledger, "r") == [Round(1, new=(1,)), Round(2, resolved=(1,), new=(2,)), Round(3, carried=(2,))]
 
 
 def test_a_fix_that_came_back_stalls_the_loop() -> None:

@@ -9,15 +9,16 @@ from fnmatch import fnmatchcase
 from pipeline.app.findings.lookup import find_pass
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Category, Finding, Gate, Severity, State
+from pipeline.findings.model import Category, Finding, FindingId, Gate, Severity, State
 
 EVERY = frozenset(State)
 OUTSTANDING = frozenset(state for state in State if state.active or state is State.FIX_CLAIMED)
+DISMISSED = frozenset(state for state in State if state.dismissed)
 GROUPS = {
     "all": EVERY,
     "outstanding": OUTSTANDING,
     "active": frozenset(state for state in State if state.active),
-    "dismissed": frozenset(state for state in State if state.dismissed),
+    "dismissed": DISMISSED,
 }
 """Names for several states at once."""
 
@@ -33,11 +34,13 @@ class Filter:
     files: tuple[str, ...] = ()  # beginnings of paths, or patterns
     stages: frozenset[str] = frozenset()
     since: datetime | None = None  # raised, seen or changed then or later
+    among: frozenset[FindingId] | None = None  # one of these; None is any
 
     def takes(self, finding: Finding) -> bool:
         """Whether a finding is one of those."""
         return (
             finding.state in self.states
+            and (self.among is None or finding.id in self.among)
             and (not self.severities or finding.severity in self.severities)
             and (not self.gates or finding.gate.value in self.gates)
             and (not self.categories or finding.category in self.categories)
@@ -50,6 +53,13 @@ class Filter:
 def select(findings: Iterable[Finding], wanted: Filter) -> list[Finding]:
     """The findings that are wanted, in order."""
     return sorted(filter(wanted.takes, findings), key=_order)
+
+
+def narrowed(names: Iterable[str], ledger: Ledger, wanted: Filter) -> tuple[list[str], list[str]]:
+    """The names of findings that are wanted, and of those that are not; a name of no finding is kept, to be told."""
+    known = {name: ledger.find(name) if name else None for name in dict.fromkeys(names)}
+    left = {name: finding for name, finding in known.items() if finding is not None and not wanted.takes(finding)}
+    return [name for name in known if name not in left], list(left)
 
 
 def states_of(names: Iterable[str]) -> frozenset[State]:

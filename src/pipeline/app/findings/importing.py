@@ -11,12 +11,14 @@ from pipeline.app.findings.repository import Repository
 from pipeline.app.findings.standing import Standing, standing_of
 from pipeline.findings.claims import Return
 from pipeline.findings.events import AnyEvent, Missed, Raised, Seen, Turned
+from pipeline.findings.identity.history import GitHistory
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, State
 from pipeline.findings.passes import Disposition, Entry, Pass
 from pipeline.findings.showing import show
 from pipeline.findings.taking import About, assessed, recognise
+from pipeline.findings.unused import unused
 
 Mode = Literal["full", "quick", "verify"]
 CALLER = "awf findings import"
@@ -44,6 +46,7 @@ class Imported:
     findings: dict[str, Finding]  # those that the pass changed
     problems: tuple[str, ...] = ()
     suggestion: str = ""
+    unused: tuple[str, ...] = ()  # dismissals that are of no use any more
 
     @property
     def dispositions(self) -> dict[str, int]:
@@ -64,6 +67,7 @@ class Imported:
             "inputs": len(self.passed.entries),
             "dispositions": self.dispositions,
             **asdict(self.changes),
+            "unused": list(self.unused),
             "verdicts": self.standing.as_json(),
             "reviewers": {name: str(status) for name, status in self.passed.coverage.reviewers.items()},
             "problems": [*self.standing.gaps, *self.problems],
@@ -99,9 +103,11 @@ def import_returns(
         given = [assessed(returns, ledger, about, policy or Policy())]
         del returns  # a hundred thousand items need not be kept twice
         taken = recognise(given.pop(), ledger, about)
-        open_book.book.enter(taken.events)
-        passed, changes = taken.passed, changes_of(taken.events)
+        passed, events = taken.passed, taken.events
         del taken
+        open_book.book.enter(events)
+        changes = changes_of(events)
+        del events
         ledger = open_book.book.ledger()
         shown = show(repository.root, ledger, passed, at)
     return Imported(
@@ -111,6 +117,7 @@ def import_returns(
         _touched(changes, ledger),
         open_book.problems + shown.problems,
         shown.suggestion,
+        tuple(unused(ledger, GitHistory(repository.root, repository.environment), at)),
     )
 
 

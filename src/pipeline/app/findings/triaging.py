@@ -1,48 +1,93 @@
-"""Decisions about findings, written down and shown in the files. A pass that is on record is never touched."""
+"""Decisions about findings: looked at beforehand, then written down all at once and shown in the files.
 
-from collections.abc import Sequence
+What one command decides is one entry, there whole or not at all. A pass that is on record is never touched.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline.app.findings.books import iso, writing
-from pipeline.findings.model import Finding
+from pipeline.app.findings.books import iso, known, writing
+from pipeline.errors import AwfError
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Finding, State
 from pipeline.findings.showing import reshow
-from pipeline.findings.triage import triage
+from pipeline.findings.triage import Triaged, triage
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be said of findings, and by whom."""
+
+    status: str
+    by: str
+    note: str = ""
+    expires: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The findings that are meant, by any of their names, and what is to be told about the choice."""
+
+    names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+Choice = Callable[[Ledger], Chosen]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What a finding was, and the state it gets."""
+
+    finding: Finding  # as it was
+    state: State
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What was decided, and what was refused."""
+    """What is decided, or would be, and what is refused."""
 
-    findings: tuple[Finding, ...]  # as they are now
+    moves: tuple[Move, ...]
     refused: dict[str, str]
     problems: tuple[str, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        """The decisions for a program."""
-        applied = [{"id": finding.id, "state": str(finding.state)} for finding in self.findings]
-        return {"applied": applied, "refused": self.refused, "problems": list(self.problems)}
+    def as_json(self, word: str = "applied") -> dict[str, Any]:
+        """The decisions for a program; `word` says whether they were applied or are only planned."""
+        told = [{"id": id, "from": str(before), "state": str(after)} for id, before, after in self.told]
+        return {word: told, "refused": self.refused, "problems": list(self.problems)}
+
+    @property
+    def told(self) -> list[tuple[str, State, State]]:
+        """Which findings it is about, and each from where to where."""
+        return [(move.finding.id, move.finding.state, move.state) for move in self.moves]
+
+
+def preview(choice: Choice, wish: Wish, store: Path, root: Path, now: datetime) -> Decided:
+    """What a decision would come to. Nothing is written."""
+    at = iso(now)
+    found = known(store, root, at)
+    return _weighed(found.ledger, choice(found.ledger), wish, at, found.problems)[1]
 
 
 def decide(
-    ids: Sequence[str],
-    status: str,
-    store: Path,
-    root: Path,
-    now: datetime,
-    *,
-    note: str = "",
-    by: str,
-    expires: str = "",
+    choice: Choice, wish: Wish, store: Path, root: Path, now: datetime, *, agreed: Decided | None = None
 ) -> Decided:
-    """Apply what may be applied, and rewrite the files of findings and the verdict."""
+    """Apply what may be applied, and rewrite the files. What was agreed to must still be what comes of it."""
     at = iso(now)
     with writing(store, root, at) as open_book:
-        done = triage(open_book.book.ledger(), ids, status, note=note, by=by, at=at, expires=expires)
-        open_book.book.enter(done.events)
         ledger = open_book.book.ledger()
-        shown = reshow(root, ledger, at)
-    turned = (event.id for event in done.events if event.kind == "turned")
-    return Decided(tuple(ledger.findings[id] for id in turned), done.refused, open_book.problems + shown)
+        triaged, done = _weighed(ledger, choice(ledger), wish, at, open_book.problems)
+        if agreed is not None and agreed.told != done.told:
+            raise AwfError("findings changed since they were shown; nothing was decided", help="look at them again")
+        open_book.book.enter(triaged.events)
+        shown = reshow(root, open_book.book.ledger(), at)
+    return Decided(done.moves, done.refused, done.problems + shown)
+
+
+def _weighed(ledger: Ledger, chosen: Chosen, wish: Wish, at: str, problems: tuple[str, ...]) -> tuple[Triaged, Decided]:
+    triaged = triage(ledger, chosen.names, wish.status, note=wish.note, by=wish.by, at=at, expires=wish.expires)
+    moves = tuple(Move(ledger.findings[event.id], event.state) for event in triaged.events)
+    return triaged, Decided(moves, triaged.refused, problems + chosen.notes)

@@ -16,6 +16,7 @@ from pipeline.findings.model import Finding, State, Suppression
 
 SEAL = "x_written"
 _DIGITS = 6  # of the digest of one field
+_SHORT = (str, int, type(None))
 _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
@@ -70,7 +71,7 @@ def same(one: Any, other: Any) -> bool:
 
 def digest(value: Any) -> str:
     """A short digest of a JSON value, whatever the order of its keys."""
-    if isinstance(value, str | int | None):
+    if isinstance(value, _SHORT):
         return _word(value)
     return sha256(_text(value).encode()).hexdigest()[:_DIGITS]
 

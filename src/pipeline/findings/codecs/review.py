@@ -190,8 +190,17 @@ def _claim(item: Mapping[str, Any], input_id: str, reviewer: str, root: str) -> 
         system_breaking=item.get("x_system_breaking") is True,
         locations=(Location(path=relative(item["file"], root), start=line),),
         evidence=tuple(evidence(text, root) for text in texts),
+        action=_action(item),
         ext={FORMAT: unknown} if unknown else {},
     )
+
+
+def _action(item: Mapping[str, Any]) -> str:
+    """What a reviewer would do, which a return only implies: who has no fix, or one for a release, would put it off."""
+    if item["autofix_class"] == AutofixClass.ADVISORY:
+        return "acknowledge"
+    fixable = item["autofix_class"] == AutofixClass.SAFE_AUTO or (item.get("suggested_fix") or "").strip()
+    return "apply" if fixable and item["owner"] != Owner.RELEASE else "defer"
 
 
 def _title(item: Mapping[str, Any]) -> str:

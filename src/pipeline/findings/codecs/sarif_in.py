@@ -50,6 +50,7 @@ _READ = frozenset(  # what a claim has a place for
         "rank",
     }
 )
+_IDS = frozenset({"partialFingerprints", "fingerprints", "guid", "correlationGuid"})
 FALSE_POSITIVE, WONT_FIX = "false positive", "won't fix"
 _DISMISSALS = {FALSE_POSITIVE: State.FALSE_POSITIVE, WONT_FIX: State.WONT_FIX}
 
@@ -101,6 +102,7 @@ def _claim(run: Run, value: Any, input_id: str, reviewer: str) -> Claim:
     message = run.message(result.get("message"), rule)
     if not message:
         raise Refused("it has no message, neither a text nor an id that its run defines")
+    title = headline(message)
     severity, fix = _severity(result, rule), fix_text(result.get("fixes"))
     autofix_class, owner = handling(fix, severity)
     suppressed, state = _fate(result)
@@ -108,11 +110,11 @@ def _claim(run: Run, value: Any, input_id: str, reviewer: str) -> Claim:
     claim = Claim(
         input_id=input_id,
         reviewer=reviewer or run.reviewer,
-        title=headline(message),
+        title=title,
         severity=severity,
         confidence=_confidence(result, rule),
         category=_category(run, result, rule),
-        impact=_impact(message, rule),
+        impact=_impact(message, title, rule),
         fix=fix,
         autofix_class=autofix_class,
         owner=owner,
@@ -178,13 +180,13 @@ def _category(run: Run, result: Mapping[str, Any], rule: Mapping[str, Any]) -> C
     return tools.category(run.reviewer, rule_id(result), tuple(tags))
 
 
-def _impact(message: str, rule: Mapping[str, Any]) -> str:
+def _impact(message: str, title: str, rule: Mapping[str, Any]) -> str:
     """What the message says beyond the title, and what the rule is for."""
     told = (
         text(mapping(rule.get(name)).get("text")).strip() for name in ("fullDescription", "shortDescription", "help")
     )
     reason = next((item for item in told if item and item != message), "")
-    more = message if headline(message) != message else ""
+    more = message if title != message else ""
     return "\n\n".join(part for part in (excerpt(more), excerpt(reason, 600)) if part)
 
 
@@ -199,6 +201,8 @@ def _related(result: Mapping[str, Any], run: Run) -> list[Evidence]:
 
 def _tool_ids(result: Mapping[str, Any]) -> dict[str, str]:
     """A tool's own names for a result. A partial fingerprint tells places apart only within one rule."""
+    if _IDS.isdisjoint(result):
+        return {}
     rule = rule_id(result)
     partial = mapping(result.get("partialFingerprints")).items()
     found = {name: f"{rule}:{value}" for name, value in partial if isinstance(value, str)}

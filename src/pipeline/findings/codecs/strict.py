@@ -2,13 +2,17 @@
 
 import json
 import math
+import re
+from collections import Counter
 from typing import Any, NoReturn
 
 
 def loads(data: bytes) -> Any:
     """The value in a JSON text; raises ValueError saying what is wrong with it."""
     try:
-        return _whole(_decoder.decode(data.decode("utf-8-sig")))
+        text = data.decode("utf-8-sig")
+        value = _decoder.decode(text)
+        return _whole(value) if _HALF.search(text) else value
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8: byte {error.start} cannot be read") from error
     except json.JSONDecodeError as error:
@@ -37,21 +41,22 @@ def is_texts(value: Any) -> bool:
 
 def _field(value: Any) -> str:
     """A value two columns in. What is flat goes the quick way, and most fields of most files are."""
-    if isinstance(value, dict | list) and value:
+    if isinstance(value, list) and value:  # one by one, for it may be very long
+        return "[\n    " + ",\n    ".join(_indented(item).replace("\n", "\n    ") for item in value) + "\n  ]"
+    if isinstance(value, dict) and value:
         return _indented(value).replace("\n", "\n  ")  # a text has no line ends of its own in JSON
     return _flat.encode(value)
 
 
 def _indented(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    return _deep.encode(value)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if (whole := _whole(key)) in found:
-            raise ValueError(f"the key {whole[:40]!a} is there twice in one object")
-        found[whole] = _whole(value)
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {twice[:40]!a} is there twice in one object")
     return found
 
 
@@ -61,6 +66,8 @@ def _whole(value: Any) -> Any:
         return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
         return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return _object([(_whole(key), _whole(item)) for key, item in value.items()])
     return value
 
 
@@ -75,5 +82,7 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no JSON number")
 
 
+_HALF = re.compile(r"\\u[dD]")  # half of a pair comes only from an escape
 _flat = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_deep = json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=2)
 _decoder = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_no_number)

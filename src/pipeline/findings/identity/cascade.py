@@ -51,13 +51,15 @@ def match(
     new = sorted(range(len(drafts)), key=lambda index: _order(drafts[index]))
     same = _same(old, [drafts[index] for index in new])
     taken = set(same.values())
-    after = {at: of_draft(at, drafts[index]) for at, index in enumerate(new) if at not in taken}
-    before = {
-        at: of_known(at, finding, (maps or {}).get(finding.pass_id))
-        for at, finding in enumerate(old)
-        if after and at not in same
-    }
-    found = _Found(renamed(before, after.values()), after)
+    found = _Found({}, {})
+    if len(same) < min(len(old), len(new)):
+        after = {at: of_draft(at, drafts[index]) for at, index in enumerate(new) if at not in taken}
+        before = {
+            at: of_known(at, finding, (maps or {}).get(finding.pass_id))
+            for at, finding in enumerate(old)
+            if at not in same
+        }
+        found = _Found(renamed(before, after.values()), after)
     found.pairs += [(Pair((), known, draft), Strength.EXACT, TIERS[0].name) for known, draft in same.items()]
     for tier in TIERS:
         found.take(tier)
@@ -110,11 +112,11 @@ class _Found:
 
 
 def _matching(found: _Found, old: Sequence[Finding], new: Sequence[int]) -> Matching:
-    paired = {pair.known for pair, _, _ in found.pairs}
+    paired, matched = {pair.known for pair, _, _ in found.pairs}, {pair.draft for pair, _, _ in found.pairs}
     matches = (Match(new[pair.draft], old[pair.known].id, strength, tier) for pair, strength, tier in found.pairs)
     return Matching(
         tuple(sorted(matches, key=lambda one: one.draft)),
-        tuple(sorted(new[at] for at in found.drafts)),
+        tuple(sorted(index for at, index in enumerate(new) if at not in matched)),
         tuple(finding.id for at, finding in enumerate(old) if at not in paired),
     )
 

@@ -114,11 +114,15 @@ def split(content: bytes) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def line_maps(ledger: Ledger, history: History, *, newest: int = NEWEST) -> dict[str, LineMap]:
-    """For every pass whose commit is still known, where its lines are now. One question for each commit."""
-    heads = {id: held.head for id, held in reversed(ledger.passes.items()) if held.head}
+def line_maps(ledger: Ledger, history: History, now: str = "", *, newest: int = NEWEST) -> dict[str, LineMap]:
+    """For every pass whose commit is still known, where its lines are now. One question for each commit.
+
+    With `now`, the tree of the files as they are, the files of a pass are told apart also where nothing was committed.
+    """
+    seen = {id: (held.tree if now else "") or held.head for id, held in reversed(ledger.passes.items())}
+    heads = {id: name for id, name in seen.items() if name}
     asked = list(dict.fromkeys(heads.values()))[:newest]
-    maps = {head: history.changes(head) for head in asked}
+    maps = {head: history.changes(head, now) for head in asked}
     found = {id: maps.get(head) for id, head in heads.items()}
     return {id: lines for id, lines in found.items() if lines is not None}
 

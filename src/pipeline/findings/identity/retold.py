@@ -79,12 +79,11 @@ def _worse(known: Finding, draft: Finding) -> dict[str, Any]:
 
 
 def _differing(known: Finding, new: dict[str, Any]) -> dict[str, Any]:
-    names = {name for name, value in new.items() if value != getattr(known, name)}
-    told = known.model_copy(update=new).model_dump(mode="json", include=names) if names else {}
-    if "fingerprints" in told:  # of these only those that are others: the rest stays
-        prints = told["fingerprints"].items()
-        told["fingerprints"] = {name: value for name, value in prints if known.fingerprints.get(name) != value}
-    return told
+    changed = {name: value for name, value in new.items() if value != getattr(known, name)}
+    if "fingerprints" in changed:  # of these only those that are others: the rest stays
+        prints = changed["fingerprints"].items()
+        changed["fingerprints"] = {name: value for name, value in prints if known.fingerprints.get(name) != value}
+    return known.plain(changed)
 
 
 def _grown(known: tuple[Evidence, ...], new: tuple[Evidence, ...]) -> tuple[Evidence, ...]:

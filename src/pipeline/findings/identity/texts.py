@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 
 from pipeline.findings.identity.history import Sources
@@ -64,6 +65,7 @@ def norm_line(line: str) -> str:
     return text if len(text) <= QUOTE else f"sha256:{sha256(text.encode(errors='replace')).hexdigest()}"
 
 
+@lru_cache(maxsize=1 << 10)  # a line is in several windows
 def line_hash(text: str) -> str:
     """A short hash of a line's text."""
     return sha256(text.encode(errors="replace")).hexdigest()[:_HASH]

@@ -30,6 +30,9 @@ class Fate:
     risk: str = ""  # among the risks that remain
 
 
+_KEPT = Fate(Disposition.SURVIVING, "kept", kept=True)
+
+
 def passes(severity: Severity, confidence: Confidence) -> bool:
     """Whether a finding is sure enough to be reported."""
     return confidence.value >= (LEAST_CRITICAL if severity is Severity.CRITICAL else LEAST)
@@ -55,7 +58,7 @@ def fate(finding: Finding, policy: Policy) -> Fate:
     if not passes(finding.severity, finding.confidence):
         least = LEAST_CRITICAL if finding.severity is Severity.CRITICAL else LEAST
         return Fate(Disposition.FILTERED, f"its confidence, {anchor_of(finding.confidence)}, is below {least}")
-    return Fate(Disposition.SURVIVING, "kept", kept=True)
+    return _KEPT
 
 
 def gate_of(finding: Finding, policy: Policy, changed: Container[str] | None) -> GateDecision:

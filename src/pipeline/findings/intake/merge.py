@@ -21,6 +21,7 @@ from pipeline.findings.signature import signature
 _Part = TypeVar("_Part", bound=Value)
 _CLASSES = (AutofixClass.SAFE_AUTO, AutofixClass.GATED_AUTO, AutofixClass.MANUAL)
 _OWNERS = tuple(Owner)  # the most careful last
+_WORDS = ("impact", "fix", "plain_title", "reproduction", "min_fix_scope")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,9 @@ class Occasion:
 
 def ordered(group: Group) -> list[tuple[Placed, str]]:
     """The claims of a group, each with why it is in it; first the one whose severity and confidence stand."""
-    members = zip(group.members, ("", *group.reasons), strict=True)
+    members = list(zip(group.members, ("", *group.reasons), strict=True))
+    if len(members) == 1:  # as most are
+        return members
     return sorted(members, key=lambda member: (_standing(member[0]), member[0].order))
 
 
@@ -83,11 +86,9 @@ def _standing(member: Placed) -> tuple[int, ...]:
 
 def _words(claims: Sequence[Claim]) -> dict[str, Any]:
     """What is told in words: by the first that tells it."""
-    names = ("impact", "fix", "plain_title", "reproduction", "min_fix_scope")
-    told = {name: next((text for claim in claims if (text := getattr(claim, name))), None) for name in names}
-    kept = {name: text for name, text in told.items() if text is not None}
+    told = {name: text for claim in reversed(claims) for name in _WORDS if (text := getattr(claim, name))}
     tests = tuple(dict.fromkeys(test for claim in claims for test in claim.regression_tests))
-    return {**kept, "regression_tests": tests}
+    return {**told, "regression_tests": tests}
 
 
 def _handling(claims: Sequence[Claim]) -> dict[str, Any]:
@@ -131,7 +132,8 @@ def _vote(member: Placed, occasion: Occasion) -> Vote:
 
 def _union(parts: Iterable[tuple[_Part, ...]]) -> tuple[_Part, ...]:
     """All of them once, in their order, up to what a finding holds."""
-    return tuple(islice(dict.fromkeys(chain.from_iterable(parts)), MOST))
+    every = tuple(chain.from_iterable(parts))
+    return every if len(every) < 2 else tuple(islice(dict.fromkeys(every), MOST))
 
 
 def _filled(parts: Iterable[Any]) -> dict[str, Any]:

@@ -33,6 +33,8 @@ class Sifted:
         before, after = lead.confidence.value, self.finding.confidence.value
         if before != after:
             yield f"confidence raised from {before} to {after}: {self.finding.agreement} independent reviewers agree"
+        if len(self.finding.votes) == 1:
+            return
         votes = sorted({(vote.severity.rank, vote.reviewer, str(vote.severity)) for vote in self.finding.votes})
         if len({severity for _, _, severity in votes}) > 1:
             told = ", ".join(f"{reviewer} ({severity})" for _, reviewer, severity in votes)

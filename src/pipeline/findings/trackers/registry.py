@@ -46,3 +46,8 @@ def folder(place: Place) -> Tracker | Failed:
 
 TRACKERS: Mapping[str, Open] = MappingProxyType({"github": github, "folder": folder})
 """In the order in which they are tried."""
+
+
+def with_brought(brought: Mapping[str, Open]) -> dict[str, Open]:
+    """All trackers, those of plugins before ours: a folder can always be used, and nothing after it is tried."""
+    return {**brought, **TRACKERS, **brought}

@@ -55,6 +55,24 @@ def test_a_whole_item_is_a_claim_in_our_words() -> None:
     assert [(place.path, place.start, place.end) for place in claim.locations] == [("src/cache.py", 36, None)]
 
 
+@pytest.mark.parametrize(
+    ("said", "action"),
+    [
+        ({"autofix_class": "safe_auto", "suggested_fix": None}, "apply"),
+        ({"autofix_class": "gated_auto"}, "apply"),
+        ({"autofix_class": "gated_auto", "suggested_fix": None}, "defer"),
+        ({"autofix_class": "manual"}, "apply"),
+        ({"autofix_class": "manual", "suggested_fix": "  "}, "defer"),
+        ({"autofix_class": "manual", "owner": "release"}, "defer"),
+        ({"autofix_class": "advisory", "owner": "release"}, "acknowledge"),
+    ],
+)
+def test_what_a_reviewer_would_do_is_implied(said: dict[str, Any], action: str) -> None:
+    """002-04, 002-17, 003-19: by class and fix; the format names no action, and no title for people either."""
+    claim = only(returned({**ITEM, **said}))
+    assert (claim.action, claim.plain_title) == (action, "")
+
+
 def test_the_compact_form_is_a_return_too_and_not_an_artifact() -> None:
     """003-18: what is handed on may leave the detail out; what is kept as an artifact may not."""
     result = decoded(returned(COMPACT))

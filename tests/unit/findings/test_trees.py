@@ -1,0 +1,120 @@
+"""The files of a checkout as a tree: all that git would take, and nothing of the person's is touched by it."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pipeline.findings.repository import GitRefusedError
+from pipeline.findings.trees import Trees, forget, is_tree, patch_of, stat_of
+
+ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
+
+
+def git(root: Path, *words: str) -> str:
+    named = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", *words]
+    return subprocess.run(named, cwd=root, env=ENVIRON, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository with one commit, and a store in it that nothing ignores."""
+    (tmp_path / "a.txt").write_text("one\n")
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    git(tmp_path, "init", "-q", "-b", "main")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "start")
+    (tmp_path / ".awf").mkdir()
+    (tmp_path / ".awf/awf.db").write_text("x")
+    return tmp_path
+
+
+def names(root: Path, tree: str) -> list[str]:
+    return git(root, "ls-tree", "-r", "--name-only", tree).split()
+
+
+def test_a_tree_has_what_git_would_take_and_nothing_of_awf(root: Path) -> None:
+    """Changed and new files; neither ignored ones, nor the store, nor the files that show findings."""
+    for name in ("a.txt", "new.txt", "noise.log", ".code-review/review-latest.json", "sub/.wystack/findings/f.json"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("two\n")
+    tree = Trees(ENVIRON, root / ".awf").now(root)
+    assert names(root, tree) == [".gitignore", "a.txt", "new.txt"]
+    assert git(root, "show", f"{tree}:a.txt") == "two\n"
+    assert Trees(ENVIRON, root / ".awf").now(root / "sub") == tree
+
+
+def test_the_persons_index_and_files_are_left_alone(root: Path) -> None:
+    """What is staged stays staged as it is, byte for byte, and nothing is left in the way of others."""
+    (root / "a.txt").write_text("staged\n")
+    git(root, "add", "a.txt")
+    (root / "a.txt").write_text("later\n")
+    before = {path: path.read_bytes() for path in (root / "a.txt", root / ".git/index")}
+    tree = Trees(ENVIRON, root / ".awf").now(root)
+    assert git(root, "show", f"{tree}:a.txt") == "later\n"
+    assert {path: path.read_bytes() for path in before} == before
+    assert not list((root / ".git").glob("*.lock"))
+
+
+def test_a_repository_without_a_commit_and_one_within_another(root: Path) -> None:
+    """Neither has to have a first commit; what cannot be taken is left out, and the rest is there."""
+    git(root, "init", "-q", "inner")
+    (root / "inner/b.txt").write_text("b\n")
+    assert "a.txt" in names(root, Trees(ENVIRON, root / ".awf").now(root))
+    assert names(root / "inner", Trees(ENVIRON).now(root / "inner")) == ["b.txt"]
+
+
+def test_a_named_tree_outlives_the_collector_until_it_is_let_go(root: Path) -> None:
+    """With a ref git keeps it; without one it may go."""
+    (root / "a.txt").write_text("two\n")
+    tree = Trees(ENVIRON, root / ".awf").now(root, "refs/awf/reviewed/r/rev")
+    git(root, "gc", "-q", "--prune=now")
+    assert git(root, "cat-file", "-t", tree) == "tree\n"
+    forget(root, ENVIRON, "refs/awf/reviewed/r/rev")
+    assert git(root, "for-each-ref", "refs/awf") == ""
+    forget(root, ENVIRON, "refs/awf/reviewed/r/rev")
+
+
+def test_outside_of_a_repository_there_is_none(tmp_path: Path) -> None:
+    """And without git neither."""
+    assert Trees(ENVIRON).now(tmp_path) == ""
+    assert Trees({"PATH": str(tmp_path)}).now(tmp_path) == ""
+
+
+def test_trouble_is_told_and_not_met_twice(root: Path) -> None:
+    """A git that cannot write says why; the next question is answered without asking it."""
+    index = root / ".git/index"
+    index.write_bytes(b"nonsense")
+    trees = Trees(ENVIRON, root / ".awf")
+    with pytest.raises(GitRefusedError, match=r"git add failed: .*index"):
+        trees.now(root)
+    index.unlink()
+    with pytest.raises(GitRefusedError, match="git add failed"):
+        trees.now(root)
+    assert Trees(ENVIRON, root / ".awf").now(root)
+
+
+def test_what_two_trees_differ_in(root: Path) -> None:
+    """Lines with what is around them; a binary file and an odd name are named in plain characters."""
+    old = Trees(ENVIRON, root / ".awf").now(root)
+    (root / "a.txt").write_text("one\ntwo\n")
+    (root / "b.bin").write_bytes(b"\0\1")
+    (root / "odd\n`\N{SNOWMAN}.txt").write_text("x\n")
+    new = Trees(ENVIRON, root / ".awf").now(root)
+    stat, patch = stat_of(root, ENVIRON, old, new), patch_of(root, ENVIRON, old, new)
+    assert stat.endswith("3 files changed, 2 insertions(+)")
+    assert "@@ -1 +1,2 @@\n one\n+two\n" in patch
+    assert "Binary files /dev/null and b/b.bin differ" in patch
+    assert '"b/odd\\n`\\342\\230\\203.txt"' in patch
+    assert (stat_of(root, ENVIRON, new, new), patch_of(root, ENVIRON, new, new)) == ("", "")
+    with pytest.raises(GitRefusedError, match="git diff failed: bad object"):
+        stat_of(root, ENVIRON, "1" * 40, new)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("1" * 40, True), ("a" * 64, True), ("1" * 39, False), ("--output=x", False), (7, False)]
+)
+def test_only_a_whole_name_is_one(name: object, expected: bool) -> None:  # noqa: FBT001 - a value of the table
+    """What a stage may have written into the context is no option for git."""
+    assert is_tree(name) is expected
