@@ -1,0 +1,60 @@
+"""`awf serve`: the dashboard."""
+
+import webbrowser
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from pipeline.errors import AwfError
+
+_EXTRA = "install it with: pip install 'awf-pipeline[web]'"
+
+
+@click.command("serve")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Where to listen; 0 for any. [default: 8765, or a free one]"
+)
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="What to listen at; others reach it if you say so."
+)
+@click.option("--open", "opens", is_flag=True, help="Open it in a browser.")
+@click.option("--read-only", is_flag=True, help="Show everything, change nothing.")
+@click.option(
+    "--store",
+    "stores",
+    type=click.Path(file_okay=False, path_type=Path),
+    multiple=True,
+    metavar="DIR",
+    help="Where runs live; several may be given. [default: .awf]",
+)
+def command(port: int | None, host: str, stores: tuple[Path, ...], *, opens: bool, read_only: bool) -> None:
+    """Show runs and findings in a browser, as they happen.
+
+    Prints one address with a token in it: who has it sees the runs. Ctrl-C ends it; no run is touched by that.
+    """
+    for missing in (store for store in stores if not store.is_dir()):
+        raise AwfError(f'there is no store at "{missing}"', help="name a directory that awf run has made, such as .awf")
+    try:
+        from pipeline.web import security, serving  # noqa: PLC0415 - an extra, and only this command needs it
+    except ModuleNotFoundError as error:
+        raise AwfError(f"awf serve needs a part that is not installed ({error.name})", help=_EXTRA) from None
+    site = serving.opened(stores or (Path(".awf"),), host, port, read_only=read_only)
+    if not security.is_loopback(host):
+        _warn(host)
+    click.echo(site.address)
+    click.echo("Open this address. Ctrl-C ends it; runs go on without it.", err=True)
+    if opens:
+        webbrowser.open(site.address)
+    with suppress(KeyboardInterrupt):
+        serving.serve(site)
+    click.echo("\nEnded.", err=True)
+
+
+def _warn(host: str) -> None:
+    click.echo(
+        f"Listening at {host}: everybody who can reach this machine and has the address below can read these runs, "
+        "with their prompts, answers and logs, and do here what you can. Nothing is encrypted on the way: whoever "
+        "sees the network sees the token.",
+        err=True,
+    )

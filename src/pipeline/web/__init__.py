@@ -1,0 +1,1 @@
+"""The dashboard: runs, findings and gates in a browser."""

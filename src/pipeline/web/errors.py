@@ -1,0 +1,58 @@
+"""What somebody sees when a page cannot be shown: what happened, and what to do."""
+
+from http import HTTPStatus
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from pipeline.engine.ports import UnknownRun
+from pipeline.errors import AwfError
+from pipeline.web.rendering import render, wants_json
+from pipeline.web.security import HEADERS
+
+_TITLES = {404: "Not found", 405: "Not possible here", 500: "Something broke"}
+_LOOK = "Go back to the list of runs and look from there."
+
+
+def error_page(request: Request, status: int, title: str, what: str, to_do: str) -> Response:
+    """A page, or JSON for a program, that says what happened and what to do."""
+    if wants_json(request):
+        return JSONResponse({"error": what, "help": to_do}, status)
+    return render(request, "error.html", {"title": title, "what": what, "to_do": to_do}, status)
+
+
+async def on_http(request: Request, error: Exception) -> Response:
+    """The page for something that a page refused."""
+    status = getattr(error, "status_code", 500)
+    detail = str(getattr(error, "detail", ""))
+    if detail == HTTPStatus(status).phrase:  # not a sentence of ours
+        said = "There is nothing at" if status == HTTPStatus.NOT_FOUND else "This cannot be done at"
+        detail = f'{said} "{request.url.path}".'
+    return error_page(request, status, _TITLES.get(status, "Refused"), detail, _LOOK)
+
+
+async def on_awf(request: Request, error: Exception) -> Response:
+    """The page for what a person can do something about."""
+    message, help = getattr(error, "message", str(error)), getattr(error, "help", None)
+    status, title = (404, "Not found") if isinstance(error, UnknownRun) else (409, "This cannot be shown")
+    return error_page(request, status, title, _sentence(message), _sentence(help or _LOOK))
+
+
+async def on_crash(request: Request, error: Exception) -> Response:
+    """The page for a mistake of ours. It is made outside of all middleware, so it brings its own headers."""
+    what = f"This page could not be made: {type(error).__name__}. Nothing was changed."
+    to_do = (
+        "The terminal in which awf serve runs has the details; they belong into a bug report. Other pages still work."
+    )
+    made = error_page(request, 500, _TITLES[500], what, to_do)
+    made.headers.update(HEADERS)
+    return made
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
+
+
+HANDLERS: dict[Any, Any] = {HTTPException: on_http, AwfError: on_awf, Exception: on_crash}

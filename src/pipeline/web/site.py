@@ -1,0 +1,52 @@
+"""The whole site: pages behind the gate, and what begins and ends with it."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from pipeline.web.desk import Desk, desk_of
+from pipeline.web.errors import HANDLERS, error_page
+from pipeline.web.pages import NAV, ROUTES
+from pipeline.web.rendering import HERE
+from pipeline.web.security import Gate, Security
+
+
+def create(
+    stores: Sequence[Path],
+    *,
+    token: str,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    read_only: bool = False,
+    names: Sequence[str] = (),
+) -> Starlette:
+    """The site for these stores; `app.state.desk` is what its pages work with."""
+    gate = Gate(token, host, port, read_only, tuple(name.lower() for name in names))
+    app = Starlette(
+        routes=[Mount("/static", StaticFiles(directory=HERE / "static"), name="static"), *ROUTES],
+        middleware=[Middleware(Security, gate=gate, refuse=error_page)],
+        exception_handlers=HANDLERS,
+        lifespan=_lifespan,
+    )
+    app.state.desk = desk_of(stores, read_only=read_only)
+    app.state.nav = NAV
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    for one in app.state.desk.stores.values():
+        await one.feed.begin()
+    yield
+    await end_streams(app.state.desk)
+
+
+async def end_streams(desk: Desk) -> None:
+    """End every open stream, so that the server need not wait for those who listen."""
+    for one in desk.stores.values():
+        await one.feed.end()

@@ -1,0 +1,139 @@
+"""`awf serve` as a process: its one address, what happens seen as it happens, and a quick end."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner
+from tests.integration.conftest import COMMAND, Awf
+
+from pipeline.cli.serve import command
+from pipeline.web import serving
+
+WORKFLOW = """
+workflow "Ship" {
+  version 2
+  goal "Ship it"
+  start "build"
+  stage "build" kind="tool" command="true"
+  stage "exit" kind="exit"
+  transition from="build" to="exit"
+}
+"""
+LONGEST = 30.0
+
+
+@contextmanager
+def serving_at(directory: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The command in a process of its own, and the address that it printed."""
+    process = subprocess.Popen(
+        [COMMAND, "serve", *options],
+        cwd=directory,
+        env={"PATH": os.environ["PATH"], "HOME": str(directory)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            assert process.stdout
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def test_a_run_is_seen_while_it_happens(tmp_path: Path, awf: Awf) -> None:
+    """The printed address opens the runs; one that another process makes is told to an open page; Ctrl-C ends all."""
+    (tmp_path / "ship.awf.kdl").write_text(WORKFLOW)
+    with serving_at(tmp_path, "--port", "0") as (process, address), httpx.Client(timeout=LONGEST) as browser:
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{43}", address)
+        page = browser.get(address, follow_redirects=True)
+        assert "No runs yet" in page.text
+        assert "token" not in str(page.url)
+        events = re.search(r'data-events="([^"]+)" data-position="([^"]+)"', page.text)
+        assert events
+        with browser.stream("GET", page.url.join(events[1]), params={"after": events[2]}) as stream:
+            assert awf("run", "ship.awf.kdl", "--run-id", "r1").returncode == 0
+            told = [json.loads(line.removeprefix("data: ")) for line in _lines_until_over(stream)]
+            assert [one["what"] for one in told if "run" in one][:1] == ["run_created"]
+            assert "success" in browser.get(page.url).text
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 0
+        assert process.stderr
+        assert process.stderr.read().splitlines()[-1] == "Ended."
+
+
+def _lines_until_over(stream: httpx.Response) -> Iterator[str]:
+    """The messages of a stream, up to the one that ends a run."""
+    for line in stream.iter_lines():
+        if line.startswith("data: "):
+            yield line
+            if '"run_status": "success"' in line:
+                return
+
+
+def test_a_taken_port_is_an_error_with_a_way_out(awf: Awf) -> None:
+    """A port that was asked for and is taken is named, with what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = awf("serve", "--port", str(port))
+    assert done.returncode == 2
+    assert f"cannot listen at port {port} of 127.0.0.1" in done.stderr
+    assert "--port" in done.stderr
+
+
+def test_the_usual_port_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no port was asked for and the usual one is taken, a free one is used."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr(serving, "PORT", taken.getsockname()[1])
+        site = serving.opened([tmp_path], "127.0.0.1", None, read_only=False)
+    with site.listening:
+        assert site.listening.getsockname()[1] != serving.PORT
+
+
+def test_a_store_that_is_not_there_is_an_error(awf: Awf) -> None:
+    """A store that somebody names has to be there; a mistyped one would look like one without runs."""
+    done = awf("serve", "--store", "nowhere")
+    assert done.returncode == 2
+    assert 'there is no store at "nowhere"' in done.stderr
+
+
+def test_without_the_extra_the_error_says_how_to_install_it(tmp_path: Path, script: Awf) -> None:
+    """The dashboard is an extra: without it the command names what to install."""
+    (tmp_path / "starlette.py").write_text('raise ModuleNotFoundError("gone", name="starlette")')
+    done = script("serve", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2
+    assert "pip install 'awf-pipeline[web]'" in done.stderr
+
+
+@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("localhost", False), ("0.0.0.0", True)])  # noqa: S104 - what is warned of
+def test_other_hosts_are_told_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, host: str, warned: bool) -> None:  # noqa: FBT001 - a column of the table
+    """Listening to other machines is never the default, and says what it means."""
+    monkeypatch.setattr(serving, "serve", lambda site: site.listening.close())
+    done = CliRunner().invoke(command, ["--host", host, "--port", "0", "--store", str(tmp_path)])
+    assert done.exit_code == 0
+    assert ("Nothing is encrypted" in done.stderr) is warned
+    assert "0.0.0.0" not in done.stdout  # noqa: S104 - as above
+
+
+def test_an_unknown_host_is_an_error(awf: Awf) -> None:
+    """A host that is none is named."""
+    done = awf("serve", "--host", "256.256.256.256")
+    assert done.returncode == 2
+    assert 'there is no host "256.256.256.256"' in done.stderr
+
+
+def test_help_loads_no_server() -> None:
+    """What only this command needs is loaded by this command alone."""
+    heavy = "'starlette', 'uvicorn', 'jinja2', 'sse_starlette'"
+    code = f"import sys, pipeline.cli.serve; sys.exit(any(name in sys.modules for name in ({heavy})))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,90 @@
+"""A store with runs, and a browser that has the token."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from pipeline.engine.outcome import Outcome, Status, Usage
+from pipeline.engine.records import Chosen, RunCreated, VisitCompleted
+from pipeline.journal.sqlite import SqliteJournal
+from pipeline.web.site import create
+
+TOKEN = "the-token"  # noqa: S105 - of a server that only this test reaches
+BASE = "http://127.0.0.1:8765"
+SOURCE = """
+workflow "{name}" {
+  version 2
+  start "build"
+  stage "build" kind="tool" command="true"
+  stage "exit" kind="exit"
+  transition from="build" to="exit"
+}
+"""
+
+Browser = Callable[..., TestClient]
+
+
+class Book:
+    """Writes runs into a store."""
+
+    def __init__(self, journal: SqliteJournal) -> None:
+        self.journal = journal
+
+    def begin(self, run: str, goal: str = "Ship it", name: str = "Ship") -> None:
+        """A run that has just been created."""
+        source = SOURCE.replace("{name}", name)
+        self.journal.create(
+            run, RunCreated(at=1, run_id=run, file="ship.awf.kdl", source=source, goal=goal, cwd="/", version="1")
+        )
+
+    def visit(self, run: str, number: int = 1, ends: Status | None = None, **more: Any) -> int:
+        """One more visit of its first stage."""
+        given: dict[str, Any] = {"operations": (), **more}
+        record = VisitCompleted(
+            at=2,
+            stage="build",
+            visit=number,
+            attempt=1,
+            outcome=Outcome(status=Status.SUCCESS, duration=1, usage=Usage(cost_usd=0.5)),
+            chosen=Chosen(target=None if ends else "build", reason="because"),
+            ends=ends,
+            **given,
+        )
+        return self.journal.append(run, record)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store that does not exist yet, of a project called shop."""
+    return tmp_path / "shop" / ".awf"
+
+
+@pytest.fixture
+def book(store: Path) -> Iterator[Book]:
+    """Somebody who writes into it."""
+    with closing(SqliteJournal(store)) as journal:
+        yield Book(journal)
+
+
+@pytest.fixture
+def browser(store: Path) -> Iterator[Browser]:
+    """A browser at the site of the store: `browser()` has the token, `browser(token="")` has none."""
+    opened: list[TestClient] = []
+
+    def make(
+        *, token: str = TOKEN, stores: tuple[Path, ...] = (), headers: dict[str, str] | None = None, **more: Any
+    ) -> TestClient:
+        app = create(stores or (store,), token=TOKEN, **more)
+        client = TestClient(app, base_url=BASE, raise_server_exceptions=False, follow_redirects=False, headers=headers)
+        if token:
+            client.cookies.set("awf-8765", token)
+        opened.append(client)
+        return client
+
+    yield make
+    for client in opened:
+        client.close()

@@ -1,0 +1,163 @@
+"""Who may see and do what at the dashboard."""
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.testclient import TestClient
+from tests.unit.web.conftest import BASE, TOKEN, Book, Browser
+
+from pipeline.web.security import Gate
+
+RUNS = "/s/shop/runs"
+
+
+async def _deed(request: Request) -> Response:
+    return PlainTextResponse(f"done {request.method}")
+
+
+def acting(browser: TestClient) -> TestClient:
+    """A browser at a site with a page that acts."""
+    browser.app.router.routes.append(Route("/deed", _deed, methods=["POST", "DELETE"]))  # type: ignore[attr-defined]  # TestClient's app is any ASGI app
+    return browser
+
+
+@pytest.mark.parametrize("path", ["/", RUNS, f"{RUNS}?format=json", "/s/shop/events", "/nothing", "/?token=wrong"])
+@pytest.mark.parametrize("token", ["", "wrong", "the-token-and-more", "the-töken"])
+def test_without_the_token_nothing_is_told(browser: Browser, book: Book, path: str, token: str) -> None:
+    """No page, list or stream answers without the right token, and the refusal says what to do."""
+    book.begin("r1", goal="a secret goal")
+    answer = browser(token="").get(path, headers={b"Cookie": f"awf-8765={token}".encode()})
+    assert answer.status_code == 401
+    assert "secret" not in answer.text
+    assert "awf serve printed" in answer.text
+
+
+def test_the_token_leaves_the_address_at_once(browser: Browser) -> None:
+    """The address with the token sets a cookie that scripts and other sites cannot use, and leads to a clean one."""
+    client = browser(token="")
+    answer = client.get(f"{RUNS}?q=a%26b&token={TOKEN}")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == f"{RUNS}?q=a%26b"
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith("awf-8765=the-token;")
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert client.get(RUNS).status_code == 200
+
+
+def test_the_way_in_leads_to_no_other_site(browser: Browser) -> None:
+    """A path that looks like another host stays a path."""
+    answer = browser(token="").get(f"{BASE}//evil.example/x?token={TOKEN}")
+    assert answer.headers["location"] == "/evil.example/x"
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:8765", "127.0.0.1", "127.0.0.1:1", "a@127.0.0.1:8765", "", "[", "127.0.0.1:x"],
+)
+def test_a_host_of_somebody_else_is_refused(browser: Browser, host: str) -> None:
+    """A name that another site points at this machine reaches nothing, token or not."""
+    assert browser().get(RUNS, headers={"Host": host}).status_code == 421
+
+
+@pytest.mark.parametrize(
+    ("bound", "host", "ours"),
+    [
+        ("127.0.0.1", "localhost:80", True),
+        ("127.0.0.1", "LOCALHOST", True),
+        ("127.0.0.1", "[::1]:80", True),
+        ("localhost", "127.0.0.1:80", True),
+        ("127.0.0.1", "192.168.0.2:80", False),
+        ("192.168.0.2", "192.168.0.2:80", True),
+        ("192.168.0.2", "localhost:80", False),
+        ("::", "192.168.0.2:80", True),
+        ("::", "[fe80::1]:80", True),
+        ("::", "here:80", True),
+        ("::", "elsewhere:80", False),
+    ],
+)
+def test_which_names_are_ours(bound: str, host: str, ours: bool) -> None:  # noqa: FBT001 - a column of the table
+    """What a server answers to follows from what it is bound to; an address cannot be pointed elsewhere, a name can."""
+    assert Gate("t", bound, 80, names=("here",)).is_ours(host) is ours
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": BASE}, 200),
+        ({"Origin": BASE, "Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "http://127.0.0.1:9999"}, 403),
+        ({"Origin": "http://localhost:8765"}, 403),
+        ({"Origin": "https://127.0.0.1:8765"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Origin": BASE, "Sec-Fetch-Site": "same-site"}, 403),
+    ],
+)
+def test_only_our_own_pages_act(browser: Browser, headers: dict[str, str], status: int) -> None:
+    """A change is made for a page of this very server, and for no other, even with the cookie."""
+    client = acting(browser())
+    assert client.post("/deed", headers=headers).status_code == status
+    assert client.delete("/deed", headers=headers).status_code == status
+
+
+def test_acting_needs_the_token(browser: Browser) -> None:
+    """The right origin alone is not enough, and a token in the address does not act."""
+    client = acting(browser(token=""))
+    assert client.post("/deed", headers={"Origin": BASE}).status_code == 401
+    assert client.post(f"/deed?token={TOKEN}", headers={"Origin": BASE}).status_code == 401
+
+
+def test_read_only_refuses_every_change(browser: Browser) -> None:
+    """With --read-only no page can act, whichever it is; reading goes on and says so."""
+    client = acting(browser(read_only=True))
+    answer = client.post("/deed", headers={"Origin": BASE})
+    assert answer.status_code == 403
+    assert "--read-only" in answer.text
+    assert "read only" in client.get(RUNS).text
+
+
+@pytest.mark.parametrize("path", [RUNS, "/nothing", "/static/awf.js", "/static/nothing", "/crash"])
+def test_every_answer_ties_the_browser_down(browser: Browser, path: str) -> None:
+    """Pages, files and errors, even of a crash, carry the policy and are kept nowhere."""
+
+    async def crash(request: Request) -> Response:
+        raise RuntimeError(request.url.path)
+
+    client = browser()
+    client.app.router.routes.append(Route("/crash", crash))  # type: ignore[attr-defined]  # as above
+    answer = client.get(path)
+    assert answer.headers["content-security-policy"].startswith(
+        "default-src 'none'; script-src 'self'; style-src 'self'"
+    )
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["referrer-policy"] == "same-origin"
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/../site.py", "/static/%2e%2e/site.py", "/static/..%2fsite.py", "/static//etc/passwd"]
+)
+def test_static_files_are_those_of_the_site(browser: Browser, path: str) -> None:
+    """No path leads out of the directory of static files."""
+    answer = browser().get(path)
+    assert answer.status_code == 404
+    assert "create" not in answer.text
+
+
+def test_scripts_in_what_runs_say_are_inert(browser: Browser, book: Book) -> None:
+    """A goal, a workflow's name or words in the address are shown, never run; no page has inline code."""
+    evil = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+    book.begin("r1", goal=f'"{evil}', name="<script>bad()</script>")
+    client = browser()
+    for path in (RUNS, f"{RUNS}?part=rows", f"{RUNS}?q={evil}", f"{RUNS}?q=zzz{evil}", f"/{evil}", f"/s/{evil}/runs"):
+        text = client.get(path).text
+        assert "<script>" not in text
+        assert "<img" not in text
+        assert " style=" not in text
+    assert "&lt;script&gt;bad()" in client.get(RUNS).text
