@@ -21,7 +21,7 @@ from pipeline.engine.records import (
 )
 from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError
-from pipeline.language.model import HumanStage, ParallelStage
+from pipeline.language.model import ParallelStage, asks_a_person
 
 
 class Ended(StrEnum):
@@ -76,7 +76,7 @@ class Note:
 def under_way(state: State) -> list[tuple[str, int]]:
     """The visits that are running, or were when their process ended: nothing is recorded when most begin."""
     stage = state.stage
-    if isinstance(stage, HumanStage) or state.status not in (RunStatus.RUNNING, RunStatus.CANCELLED):
+    if asks_a_person(stage) or state.status not in (RunStatus.RUNNING, RunStatus.CANCELLED):
         return []
     if not isinstance(stage, ParallelStage):
         return [(stage.id, state.cursor.visit)]

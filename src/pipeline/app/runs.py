@@ -8,6 +8,7 @@ from typing import Any
 from pipeline import __version__
 from pipeline.app.catalog import Entry
 from pipeline.app.check import Report
+from pipeline.app.elsewhere import stopped_on_request
 from pipeline.app.secrecy import options_without_secrets, without_secrets
 from pipeline.app.wiring import Surroundings, process_label, services
 from pipeline.backends.sweep import kill_labelled
@@ -19,6 +20,7 @@ from pipeline.engine.records import RunCreated, RunResumed, VisitCompleted, Work
 from pipeline.engine.run import Driver, Services
 from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError, ExitCode
+from pipeline.findings.repository import head
 from pipeline.language.durations import parse_duration
 from pipeline.language.model import LlmStage, Workflow
 
@@ -116,16 +118,23 @@ def _read_prompt(entry: Entry, path: str) -> str:
 
 async def start(record: RunCreated, journal: Journal, around: Surroundings) -> RunResult:
     """Begin a run and drive it until it stops."""
-    record = without_secrets(around.redactor, record)
+    record = without_secrets(around.redactor, _placed(record, around))
+    heard = around.letters.cancellations(record.run_id)
     with journal.own(record.run_id):
         state = begin(record)
         made = services(state, journal, around)  # refuses a run without an agent, before it is recorded
         journal.create(record.run_id, record)
-        return await _drive(state, made, EventKind.RUN_STARTED)
+        return await _drive(Driver(state, made), EventKind.RUN_STARTED, around, heard)
+
+
+def _placed(record: RunCreated, around: Surroundings) -> RunCreated:
+    """The record with the commit that is checked out where the run begins."""
+    return record.model_copy(update={"head": head(Path(record.cwd), around.environ)})
 
 
 async def resume(run_id: str, how: Resume, journal: Journal, around: Surroundings) -> RunResult:
     """Take a run up where its journal ends and drive it until it stops."""
+    heard = around.letters.cancellations(run_id)
     with journal.own(run_id):
         state = load_state(journal, run_id)
         if state.status.final:
@@ -144,7 +153,7 @@ async def resume(run_id: str, how: Resume, journal: Journal, around: Surrounding
             torn=await _restored(state, made),
         )
         journal.append(run_id, record)
-        return await _drive(apply(state, record), made, EventKind.RUN_RESUMED)
+        return await _drive(Driver(apply(state, record), made), EventKind.RUN_RESUMED, around, heard)
 
 
 async def _restored(state: State, made: Services) -> str:
@@ -173,10 +182,12 @@ def _adopted(state: State, how: Resume, made: Services) -> State:
     return after
 
 
-async def _drive(state: State, made: Services, beginning: EventKind) -> RunResult:
+async def _drive(driver: Driver, beginning: EventKind, around: Surroundings, heard: int) -> RunResult:
+    made, state = driver.services, driver.state
     cursor = state.cursor
     made.plugins.tell(beginning, state, cursor.stage, cursor.visit, goal=state.goal, workflow=state.workflow.name)
-    state = await Driver(state, made).drive()
+    with stopped_on_request(driver, around.letters, heard):
+        state = await driver.drive()
     result = result_of(state, made.journal)
     made.plugins.tell(_ENDINGS[state.status], state, state.cursor.stage, state.cursor.visit, **_told(result))
     return result

@@ -52,7 +52,7 @@ def standing_of(records: Sequence[AnyRecord], *, driven: bool) -> Standing:
     state = replay(records)
     visits = visits_of(records)
     stopped = not state.status.final and not driven
-    gate = asked(state) if stopped else None
+    gate = None if state.status.final else asked(state)
     return Standing(
         run_id=state.run_id,
         workflow=state.workflow.name,

@@ -42,43 +42,64 @@ class Summary:
     cost_usd: float
 
 
-@dataclass(slots=True)
-class _Gathered:
-    """What the line needs, gathered record by record."""
+class Gathering:
+    """What a run's line says, gathered record by record: a run that went on costs only its new records."""
 
-    status: RunStatus = RunStatus.RUNNING
-    reason: str = ""
-    stage: str = ""
-    visits: int = 0
-    cost: float = 0.0
-    findings: Context = EMPTY
+    def __init__(self, first: AnyRecord | None) -> None:
+        if not isinstance(first, RunCreated):
+            raise AwfError("the journal of this run does not begin with its creation")
+        self._first, self._last = first, first.at
+        self._name, self._goal, self._stage = _workflow(first.file, first.source)
+        self._status, self._reason = RunStatus.RUNNING, ""
+        self._completed: dict[str, int] = {}
+        self._visits, self._cost = 0, 0.0
+        self._findings: Context = EMPTY
 
-    def take(self, record: AnyRecord, completed: dict[str, int]) -> None:
+    def take(self, record: AnyRecord) -> None:
+        """Add the next record."""
+        self._last = record.at
         match record:
             case VisitCompleted():
-                self._completed(record, completed)
+                self._visit_done(record)
             case AttemptFailed():
-                self.cost += _cost(record.outcome)
+                self._cost += _cost(record.outcome)
             case RunPaused():
-                self.status, self.reason = RunStatus.PAUSED, record.reason
+                self._status, self._reason = RunStatus.PAUSED, record.reason
             case RunWaiting():
-                self.status, self.reason = RunStatus.WAITING, f'stage "{record.stage}" waits for a person'
+                self._status, self._reason = RunStatus.WAITING, f'stage "{record.stage}" waits for a person'
             case RunCancelled():
-                self.status, self.reason = RunStatus.CANCELLED, record.reason
+                self._status, self._reason = RunStatus.CANCELLED, record.reason
             case RunResumed():
-                self.status, self.reason = RunStatus.RUNNING, ""
+                self._status, self._reason = RunStatus.RUNNING, ""
 
-    def _completed(self, record: VisitCompleted, completed: dict[str, int]) -> None:
-        self.visits += 1 + len(record.branches)
-        self.cost += _cost(record.outcome) + sum(_cost(branch.outcome) for branch in record.branches)
-        completed[record.stage] = record.visit
+    def _visit_done(self, record: VisitCompleted) -> None:
+        self._visits += 1 + len(record.branches)
+        self._cost += _cost(record.outcome) + sum(_cost(branch.outcome) for branch in record.branches)
+        self._completed[record.stage] = record.visit
         changed = tuple(operation for operation in record.operations if operation[1] == Key.FINDINGS)
         if changed:
-            self.findings = self.findings.apply(unpacked(changed))
+            self._findings = self._findings.apply(unpacked(changed))
         if record.ends is None:
-            self.stage = record.chosen.target or record.stage
+            self._stage = record.chosen.target or record.stage
         else:
-            self.status, self.reason, self.stage = RunStatus(record.ends), record.chosen.reason, record.stage
+            self._status, self._reason, self._stage = RunStatus(record.ends), record.chosen.reason, record.stage
+
+    def summary(self) -> Summary:
+        """The line as the records have it: whether somebody is at the run is not on record."""
+        return Summary(
+            run_id=self._first.run_id,
+            workflow=self._name,
+            goal=self._first.goal or self._goal,
+            began=self._first.at,
+            last=self._last,
+            status=self._status,
+            reason=self._reason,
+            stage=self._stage,
+            visit=self._completed.get(self._stage, 0) + (0 if self._status.final else 1),
+            visits=self._visits,
+            outstanding=len(self._findings.list_at(Key.FINDINGS)),
+            cost_usd=round(self._cost, 6),
+        )
 
 
 def _cost(outcome: Outcome) -> float:
@@ -88,30 +109,15 @@ def _cost(outcome: Outcome) -> float:
 def summarise(records: Iterable[AnyRecord], is_driven: Callable[[str], bool]) -> Summary:
     """A run in one line; one that is on record as running, and that nobody drives, was interrupted."""
     remaining = iter(records)
-    first = next(remaining, None)
-    if not isinstance(first, RunCreated):
-        raise AwfError("the journal of this run does not begin with its creation")
-    name, goal, start = _workflow(first.file, first.source)
-    gathered, completed, last = _Gathered(stage=start), dict[str, int](), first.at
+    gathering = Gathering(next(remaining, None))
     for record in remaining:
-        gathered.take(record, completed)
-        last = record.at
-    over = gathered.status.final
-    summary = Summary(
-        run_id=first.run_id,
-        workflow=name,
-        goal=first.goal or goal,
-        began=first.at,
-        last=last,
-        status=gathered.status,
-        reason=gathered.reason,
-        stage=gathered.stage,
-        visit=completed.get(gathered.stage, 0) + (0 if over else 1),
-        visits=gathered.visits,
-        outstanding=len(gathered.findings.list_at(Key.FINDINGS)),
-        cost_usd=round(gathered.cost, 6),
-    )
-    interrupted = gathered.status is RunStatus.RUNNING and not is_driven(first.run_id)
+        gathering.take(record)
+    return as_driven(gathering.summary(), is_driven)
+
+
+def as_driven(summary: Summary, is_driven: Callable[[str], bool]) -> Summary:
+    """The line with what no record says: a run that is running, and that nobody drives, was interrupted."""
+    interrupted = summary.status == RunStatus.RUNNING and not is_driven(summary.run_id)
     return replace(summary, status=INTERRUPTED) if interrupted else summary
 
 

@@ -3,14 +3,17 @@
 import asyncio
 import random
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.app.backends import Backends
+from pipeline.app.elsewhere import Beside, Elsewhere
 from pipeline.app.people import Answers, AutoApprove, FirstOf
+from pipeline.app.reviewed import ReviewedTrees
 from pipeline.app.settings import NOTHING_SET, Settings
 from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
@@ -18,7 +21,7 @@ from pipeline.backends.worktree import GitWorktrees
 from pipeline.engine.context import Key
 from pipeline.engine.events import Listener
 from pipeline.engine.handler import Handler, Job
-from pipeline.engine.ports import Journal
+from pipeline.engine.ports import Clock, Journal, Letters
 from pipeline.engine.redaction import Redactor, redactor_of
 from pipeline.engine.run import Services
 from pipeline.engine.state import State
@@ -28,11 +31,16 @@ from pipeline.handlers.decision import DecisionHandler
 from pipeline.handlers.exit import ExitHandler
 from pipeline.handlers.human import HumanHandler, People
 from pipeline.handlers.llm import Defaults, LlmHandler
+from pipeline.handlers.registry import refuse_unhandled
 from pipeline.handlers.tool import ToolHandler
 from pipeline.handlers.workspace import WorkspaceHandler
+from pipeline.journal.letters import MemoryLetters
 from pipeline.language.model import LlmStage, StageKind
 from pipeline.plugins.manager import PluginManager
 from pipeline.summary.render import render
+
+if TYPE_CHECKING:
+    from pipeline.findings.walk.deciders import Decider
 
 
 class SystemClock:
@@ -54,6 +62,9 @@ class Surroundings:
     listeners: tuple[Listener, ...] = ()
     people: tuple[People, ...] = ()
     settings: Settings = NOTHING_SET
+    letters: Letters = field(default_factory=MemoryLetters)
+    deciders: "tuple[Decider, ...]" = ()  # who may be asked about findings, one by one
+    stay: bool = False  # whether a run that nobody here can answer waits for somebody elsewhere
 
     @cached_property
     def redactor(self) -> Redactor:
@@ -71,8 +82,9 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
     clock = SystemClock()
     plugins = PluginManager(clock.now, around.listeners, around.redactor)
     root = state.workspace.path if state.workspace else state.cwd
-    reviews = ReviewFindings(journal, root, around.environ, around.store, clock.now)
+    reviews = ReviewFindings(journal, root, around.environ, around.store, clock.now, plugins.trackers, around.deciders)
     plugins.register(reviews, "findings")
+    plugins.register(ReviewedTrees(around.environ, around.store), "reviewed")
     plugins.load_installed()
     label = process_label(around.store, state.run_id)
     processes = LocalProcesses(label=label, redactor=around.redactor)
@@ -108,7 +120,7 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
             backends.choose, summary, environment, _defaults(around.settings), reviews.read_answer
         ),
         StageKind.TOOL: ToolHandler(processes, environment, findings_file, reviews.read_report),
-        StageKind.HUMAN: HumanHandler(FirstOf(_people(state, around.people)), clock.now),
+        StageKind.HUMAN: HumanHandler(FirstOf(_people(state, around, clock)), clock.now),
         StageKind.DECISION: DecisionHandler(),
         StageKind.WORKSPACE_CREATE: workspace,
         StageKind.WORKSPACE_MERGE: workspace,
@@ -116,6 +128,7 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
         StageKind.EXIT: ExitHandler(),
     }
     handlers.update(plugins.handlers())
+    refuse_unhandled(state.workflow, handlers)
     return Services(journal, handlers, plugins, clock, random.random, worktrees, around.store, around.redactor)
 
 
@@ -131,9 +144,10 @@ def _summary_budget(job: Job) -> int:
     return job.state.options.get("summary_budget") or of_stage or job.state.settings.summary_budget
 
 
-def _people(state: State, present: Sequence[People]) -> list[People]:
-    """Who is asked, in this order: the answers the run was started with, a word in advance, whoever is there."""
-    people: list[People] = [Answers(state.options.get("answers") or {})]
+def _people(state: State, around: Surroundings, clock: Clock) -> list[People]:
+    """Who is asked, in this order: who has left an answer, answers in a file, a word in advance, whoever is there."""
+    people: list[People] = [Elsewhere(around.letters), Answers(state.options.get("answers") or {})]
     if state.options.get("auto_approve"):
         people.append(AutoApprove())
-    return [*people, *present]
+    present = FirstOf(around.people)
+    return [*people, Beside(present, around.letters, clock.now, around.redactor, stay=around.stay)]

@@ -11,17 +11,18 @@ from pathlib import Path
 import click
 
 from pipeline.app.artifacts import Artifacts, find_artifacts
-from pipeline.app.lookup import is_driven
 from pipeline.cli.looking import pour, read_run, say_json, say_whole
 from pipeline.cli.options import as_json_option, attempt_option, store_option, visit_option
 from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
+from pipeline.journal.lock import is_driven
 from pipeline.language.model import StageKind
 
 PAUSE = 0.2  # seconds between two looks at a file that grows
 
 STREAMS = ("stdout", "stderr")
 RESPONSE = "response"
+_ANSWERING = (StageKind.LLM, StageKind.TRIAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ def command(
 ) -> None:
     """Print what a tool stage wrote, its standard output before its standard error, or what an agent answered.
 
+    Of a triage it is the report on what was decided.
+
     RUN is a run's id, the beginning of one, or "latest". The last visit and attempt are meant unless others are given.
     """
     run_id, records = read_run(run, store)
@@ -73,11 +76,11 @@ def command(
 
 def _names(found: Artifacts, stream: str | None) -> tuple[str, ...]:
     """What to print of a stage, by its kind; of an agent that still runs, whatever its program writes."""
-    if found.kind not in (StageKind.TOOL, StageKind.LLM, ""):
+    if found.kind not in (StageKind.TOOL, *_ANSWERING, ""):
         raise AwfError(f'stage "{found.stage}" is a {found.kind} stage, which writes no logs')
     if stream is not None:
         return (stream,)
-    return (RESPONSE,) if found.kind == StageKind.LLM and found.done else STREAMS
+    return (RESPONSE,) if found.kind in _ANSWERING and found.done else STREAMS
 
 
 def _parts(found: Artifacts, names: Sequence[str]) -> list[Part]:

@@ -14,6 +14,8 @@ from pipeline.errors import AwfError, ExitCode
 
 # What each command is for; its module in this package has its name and holds a click command called `command`.
 COMMANDS = {
+    "answer": "Answer a run that waits for a person, from anywhere.",
+    "cancel": "Stop a run, from anywhere.",
     "config": "Print the settings in force, and where each was set.",
     "context": "Print what a run keeps.",
     "demo": "Watch a run: a small project with defects, found and repaired.",
@@ -26,6 +28,7 @@ COMMANDS = {
     "resume": "Take a run up again where its journal ends.",
     "run": "Run a workflow.",
     "runs": "List the runs, the newest first.",
+    "serve": "Show runs and findings in a browser, as they happen.",
     "show": "Draw a workflow, or that of a run.",
     "status": "Show how a run stands, and what to do next.",
     "validate": "Check workflows and say everything that is wrong with them.",

@@ -17,6 +17,9 @@ log_option = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     help="Add the run's events to a file, one JSON object a line.",
 )
+wait_option = click.option(
+    "--wait", "stay", is_flag=True, help="Where nobody here can answer, wait for `awf answer` instead of stopping."
+)
 visit_option = click.option(
     "--visit", type=click.IntRange(min=1), metavar="N", help="Which visit; the last by default."
 )

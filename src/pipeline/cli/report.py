@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.lookup import is_driven
 from pipeline.app.report.diff import diff_of
-from pipeline.app.report.gather import report_of
+from pipeline.app.report.gather import head_of, report_of
 from pipeline.app.report.html import html
 from pipeline.app.report.markdown import markdown
 from pipeline.app.report.reviews import reviews_of
@@ -16,6 +15,7 @@ from pipeline.cli.looking import read_run, say_json
 from pipeline.cli.options import as_json_option, store_option
 from pipeline.engine.fold import replay
 from pipeline.errors import AwfError
+from pipeline.journal.lock import is_driven
 
 
 @click.command("report")
@@ -35,7 +35,7 @@ def command(run: str, output: Path | None, store: Path, *, as_json: bool) -> Non
     RUN is a run's id, the beginning of one, or "latest". The HTML needs no other file and no network.
     """
     run_id, records = read_run(run, store)
-    diff = asyncio.run(diff_of(replay(records), os.environ))
+    diff = asyncio.run(diff_of(replay(records), os.environ, head_of(records), store))
     report = report_of(records, reviews_of(store, run_id), diff, driven=is_driven(store, run_id))
     folder = output or store / "reports"
     files = {"markdown": folder / f"{run_id}.md", "html": folder / f"{run_id}.html"}

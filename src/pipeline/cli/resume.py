@@ -12,7 +12,7 @@ from pipeline.app.runs import Resume, RunResult, resume
 from pipeline.app.wiring import Surroundings
 from pipeline.cli.driving import drive
 from pipeline.cli.here import catalog
-from pipeline.cli.options import as_json_option, log_option, store_option
+from pipeline.cli.options import as_json_option, log_option, store_option, wait_option
 from pipeline.cli.starting import who_works, working_options
 from pipeline.engine.ports import Journal
 from pipeline.errors import AwfError
@@ -24,6 +24,7 @@ from pipeline.errors import AwfError
 @click.option("--repeat", is_flag=True, help="Repeat an interrupted stage that may have acted outside the workspace.")
 @who_works
 @click.option("--adopt", metavar="FILE|NAME", help="Go on with a changed workflow.")
+@wait_option
 @store_option
 @log_option
 @as_json_option
@@ -41,6 +42,7 @@ def command(
     summary_budget: int | None,
     repeat: bool,
     auto_approve: bool,
+    stay: bool,
     as_json: bool,
 ) -> int:
     """Take a run up again where its journal ends.
@@ -59,7 +61,7 @@ def command(
     def work(journal: Journal, around: Surroundings) -> Coroutine[Any, Any, RunResult]:
         return resume(find_run(run, journal.runs()), how, journal, around)
 
-    return drive(work, store, as_json=as_json, log=log)
+    return drive(work, store, as_json=as_json, log=log, stay=stay)
 
 
 def _limit(written: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from pipeline.app.runs import creation, start
 from pipeline.cli import formats
 from pipeline.cli.driving import drive
 from pipeline.cli.here import catalog
-from pipeline.cli.options import as_json_option, log_option, store_option
+from pipeline.cli.options import as_json_option, log_option, store_option, wait_option
 from pipeline.cli.settings import settings_here
 from pipeline.cli.starting import who_works, working_options
 from pipeline.cli.terminal import Style
@@ -24,6 +24,7 @@ from pipeline.journal.ids import check_run_id, new_run_id
 @click.option("--goal", default="", help="What the run is to reach.")
 @who_works
 @click.option("--run-id", help="The run's name; made from the time by default.")
+@wait_option
 @store_option
 @log_option
 @as_json_option
@@ -40,6 +41,7 @@ def command(
     *,
     summary_budget: int | None,
     auto_approve: bool,
+    stay: bool,
     as_json: bool,
 ) -> int:
     """Run a workflow.
@@ -59,4 +61,4 @@ def command(
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     check_run_id(name)
     record = creation(entry, report, name, goal, options, Path.cwd(), time.time())
-    return drive(lambda journal, around: start(record, journal, around), store, as_json=as_json, log=log)
+    return drive(lambda journal, around: start(record, journal, around), store, as_json=as_json, log=log, stay=stay)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.lookup import is_driven
 from pipeline.app.summaries import Summary, summarise
 from pipeline.cli.looking import UNLIMITED, aligned, painted, say_json, width
 from pipeline.cli.options import as_json_option, store_option
 from pipeline.cli.terminal import Style
 from pipeline.engine.ports import Journal
+from pipeline.journal.lock import is_driven
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.observe.text import age, calm, cut, label, money
 

@@ -1,6 +1,5 @@
 """`awf status`: one run on one screen."""
 
-import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -11,11 +10,11 @@ from typing import Any
 import click
 
 from pipeline.app.history import StageSum
-from pipeline.app.lookup import is_driven
 from pipeline.app.standing import Limit, Standing, standing_of
 from pipeline.cli.looking import aligned, named_store, painted, read_run, say_json, width
 from pipeline.cli.options import as_json_option, store_option
 from pipeline.cli.terminal import Style
+from pipeline.journal.lock import is_driven
 from pipeline.observe.text import age, amount, calm, counted, cut, label, money, span
 
 _FINDINGS = 12
@@ -116,8 +115,7 @@ def _next(standing: Standing, style: Style, store: Path) -> Iterator[str]:
     if standing.question:
         yield ""
         yield cut(f"it asks: {calm(standing.question)}", width() - 1)
-        answers = json.dumps({standing.stage: [standing.options[0]] * standing.visit})  # one for each visit
-        yield cut(f"options: {', '.join(map(calm, standing.options))}   answers file: {calm(answers)}", width() - 1)
+        yield cut(f"options: {', '.join(map(calm, standing.options))}", width() - 1)
     if commands:
         yield ""
         yield from (style.quiet("next       " if not number else " " * 11) + one for number, one in enumerate(commands))
@@ -126,9 +124,11 @@ def _next(standing: Standing, style: Style, store: Path) -> Iterator[str]:
 def next_commands(standing: Standing, store: Path) -> list[str]:
     """The commands that help: the one that goes on, or those that tell what went wrong."""
     end = named_store(store)
+    answer = [f"awf answer {standing.run_id} {standing.stage} OPTION{end}"] if standing.question else []
     if standing.resume is not None:
-        command = " ".join(["awf resume", standing.run_id, *standing.resume]) + end
-        return [command, f"{command} --answers FILE"] if standing.question else [command]
+        return [" ".join(["awf resume", standing.run_id, *standing.resume]) + end, *answer]
+    if answer:
+        return answer
     if standing.status == "fail":
         logs = [f"awf logs {standing.run_id} {standing.failed}{end}"] if standing.failed else []
         return [f"awf why {standing.run_id}{end}", *logs]

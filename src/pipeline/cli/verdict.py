@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from pipeline.app.findings.standing import Standing, standing_of
-from pipeline.cli.findings.asked import look, repo_option
+from pipeline.cli.findings.asked import here, look, of_no_use, repo_option, unused_in
 from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option, store_option
 from pipeline.cli.terminal import Style, inert
@@ -25,11 +25,14 @@ def command(fail_on: str, store: Path, repo: Path | None, *, as_json: bool) -> i
     The exit code is 1 for FAIL, ABORT and a last pass in which somebody did not answer, and 0 otherwise. A fix that is
     only claimed is no fix for it until somebody has verified it.
     """
-    standing = standing_of(look(store, repo).ledger)
+    ledger = look(store, repo).ledger
+    standing = standing_of(ledger)
     if as_json:
         say_json(standing.as_json())
     else:
         _print(standing)
+        if unused := unused_in(ledger, here(repo)):
+            click.echo(f"note: {of_no_use(len(unused))}", err=True)
     return ExitCode.RUN_FAILED if standing.failing(Verdict(fail_on.upper())) else ExitCode.SUCCESS
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from pipeline.app.history import Attempt, Ended, Note, VisitSeen, story_of
-from pipeline.app.lookup import is_driven
 from pipeline.app.rounds import rounds_of
 from pipeline.cli.looking import painted, read_run, say_json, width
 from pipeline.cli.options import as_json_option, store_option
 from pipeline.cli.terminal import Style, inert
 from pipeline.engine.fold import replay
 from pipeline.errors import AwfError
+from pipeline.journal.lock import is_driven
 from pipeline.language.names import did_you_mean
 from pipeline.observe.text import calm, columns, cut, label, span
 

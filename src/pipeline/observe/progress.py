@@ -88,7 +88,7 @@ def _told(event: Event) -> str | None:
         case EventKind.HUMAN_ASKED:
             return "asks a person"
         case EventKind.HUMAN_ANSWERED:
-            return f"answered: {_text(data.get('option'))}"
+            return f"answered: {_text(data.get('option'))}" + (f" (by {_text(data['by'])})" if data.get("by") else "")
         case EventKind.PLUGIN_FAILED:
             return f"plugin {_text(data.get('plugin'))} failed in {data.get('hook')}: {_text(data.get('error'))}"
         case EventKind.RUN_PAUSED | EventKind.RUN_COMPLETED | EventKind.RUN_FAILED | EventKind.RUN_CANCELLED:

@@ -38,6 +38,12 @@ def _file(records: Sequence[AnyRecord]) -> str:
     return first.file if isinstance(first, RunCreated) else ""
 
 
+def head_of(records: Sequence[AnyRecord]) -> str:
+    """The commit that was checked out when a run began; nothing where none was, or where nobody asked."""
+    first = records[0]
+    return first.head if isinstance(first, RunCreated) else ""
+
+
 def _open_word(*, driven: bool, state: State) -> str:
     """How a visit stands that has no outcome."""
     return "running" if driven and not state.status.final else "interrupted"

@@ -64,6 +64,7 @@ class Diff:
     files: int
     added: int
     removed: int
+    so_far: bool = False  # up to the files as they are now: a run in the checkout has no end of its own
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,8 @@ def facts(report: Report) -> Iterator[tuple[str, str]]:
     yield "tokens", amount(report.tokens) if report.tokens else "none on record"
     yield "cost", money(report.cost_usd) if report.cost_usd else "none on record"
     if diff := report.diff:
-        yield "change", f"{counted(diff.files, 'file')}, +{diff.added} \N{MINUS SIGN}{diff.removed} lines"
+        until = ", from its start to the files as they are now" if diff.so_far else ""
+        yield "change", f"{counted(diff.files, 'file')}, +{diff.added} \N{MINUS SIGN}{diff.removed} lines{until}"
 
 
 def moment(at: float) -> str:

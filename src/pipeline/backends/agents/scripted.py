@@ -29,7 +29,7 @@ class ScriptedBackend:
         reply = self._script.reply(request.stage, request.visit)
         if ended := await _wait(reply.delay, request.limits):
             return Result(ended)
-        if refused := _write(reply.files, request.cwd):
+        if reply.files and (refused := _write(reply.files, request.cwd)):
             return Result(AgentStatus.ERROR, error=refused)
         result = _answer(reply, request)
         if result.text:
@@ -38,9 +38,12 @@ class ScriptedBackend:
 
 
 async def _wait(delay: float, limits: Limits) -> AgentStatus | None:
-    """Wait as a slow and silent agent would: its limits hold."""
+    """Wait as a slow and silent agent would: its limits hold. One that is quick lets others go on, too."""
+    if delay <= 0:
+        await asyncio.sleep(0)
+        return None
     ends = [(limits.timeout, AgentStatus.TIMEOUT), (limits.idle, AgentStatus.IDLE)]
-    reached = [(limit, status) for limit, status in ends if limit is not None and limit <= delay and delay > 0]
+    reached = [(limit, status) for limit, status in ends if limit is not None and limit <= delay]
     seconds, status = min(reached, default=(delay, None))
     await asyncio.sleep(seconds)
     return status
