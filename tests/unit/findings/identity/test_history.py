@@ -141,10 +141,51 @@ def test_only_a_newline_ends_a_line(content: bytes, lines: list[str]) -> None:
     assert split(content) == lines
 
 
-def test_a_name_that_looks_odd_may_be_inside() -> None:
-    """Two dots in a name are not the way up."""
-    assert inside("src/a..b.py")
-    assert inside("-x")
+@pytest.mark.parametrize(
+    ("path", "is_inside"),
+    [
+        ("src/a..b.py", True),
+        ("-x", True),
+        ("src/.git/config", True),
+        ("", False),
+        (".", False),
+        ("/etc/passwd", False),
+        ("//host/file", False),
+        (".git/config", False),
+        ("src/../../outside", False),
+        ("src/a\0b", False),
+    ],
+)
+def test_a_name_is_inside_or_not(*, path: str, is_inside: bool) -> None:
+    """Two dots in a name are not the way up; a root, git's own files and what no file is called are not inside."""
+    assert inside(path) is is_inside
+
+
+def test_text_that_is_no_text_has_lines_all_the_same() -> None:
+    """Bytes that are no UTF-8 are replaced, not raised about."""
+    assert split(b"na\xc3\xafve\n\xff\xfe\n") == ["naïve", "��"]
+
+
+def test_a_file_that_nobody_may_read_is_no_source(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the disk is no answer, not an end."""
+
+    def refused(_: Path) -> bytes:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    assert GitHistory(root, ENVIRONMENT).lines("src/a.py") is None
+
+
+def test_a_file_as_large_as_allowed_is_read_and_a_larger_one_is_not(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit itself is within it, on the disk and in a commit."""
+    head, size = git(root, "rev-parse", "HEAD"), (root / "src" / "a.py").stat().st_size
+    history = GitHistory(root, ENVIRONMENT)
+    for limit, read in ((size, True), (size - 1, False)):
+        monkeypatch.setattr("pipeline.findings.identity.history.LARGEST", limit)
+        assert (history.lines("src/a.py") is not None) is read
+        assert (history.lines("src/a.py", head) is not None) is read
 
 
 class Recorded:
@@ -154,7 +195,7 @@ class Recorded:
         self.asked: list[str] = []
 
     def changes(self, old: str, new: str = "") -> LineMap | None:
-        self.asked.append(old + new)
+        self.asked.append(f"{old}..{new}" if new else old)
         return None if old == "gone" else LineMap()
 
 
@@ -165,3 +206,15 @@ def test_each_commit_is_asked_about_once_and_the_newest_first() -> None:
     history = Recorded()
     assert line_maps(ledger, history, newest=2).keys() == {"d", "e"}
     assert history.asked == ["new", "gone"]
+
+
+def test_trees_tell_files_apart_that_no_commit_does() -> None:
+    """With the tree of the files as they are, a pass is asked about by its tree, or by its commit if it has none."""
+    ledger = Ledger(
+        Assessed(at=FIRST, assessment=assessment(id, head="commit", tree=tree)) for id, tree in (("a", "t1"), ("b", ""))
+    )
+    with_tree, without = Recorded(), Recorded()
+    assert line_maps(ledger, with_tree, "now").keys() == {"a", "b"}
+    assert with_tree.asked == ["commit..now", "t1..now"]
+    assert line_maps(ledger, without).keys() == {"a", "b"}
+    assert without.asked == ["commit"]

@@ -82,6 +82,7 @@ def test_context_lines_and_a_missing_last_newline_are_no_changes() -> None:
         ('"b/tab\\there"', "tab\there"),
         ('"b/quote\\"d"', 'quote"d'),
         ('"b/oct\\001al"', "oct\x01al"),
+        ('"b/del\\177ete"', "del\x7fete"),
         ("b/with space\t", "with space"),
         ("b/naïve", "naïve"),
     ],

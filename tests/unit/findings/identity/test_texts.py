@@ -8,6 +8,7 @@ from pipeline.findings.identity.texts import (
     CE,
     NTH,
     SIGNATURE,
+    SPAN,
     SYMBOL,
     TEXT,
     VERDICT,
@@ -22,7 +23,7 @@ from pipeline.findings.identity.texts import (
     same_evidence,
     standing,
 )
-from pipeline.findings.model import Finding
+from pipeline.findings.model import Evidence, Finding
 
 PAGE = Page.of(CODE)
 
@@ -110,6 +111,23 @@ def test_lines_stand_or_do_not() -> None:
     assert standing(made(None), PAGE) is None
 
 
+def test_every_line_of_a_finding_must_stand() -> None:
+    """Of two lines the second counts too; a record that knows only the first says nothing of the others."""
+    pair, edited = made(2, end=3), Page.of([*CODE[:2], "    store.save(token, ttl=3)", *CODE[3:]])
+    assert standing(pair, PAGE) is True
+    assert standing(pair, edited) is False
+    prints = {name: value for name, value in pair.fingerprints.items() if name != SPAN}
+    assert standing(pair.model_copy(update={"fingerprints": prints}), edited) is True
+
+
+def test_a_quoted_line_stands_where_the_file_has_it() -> None:
+    """One that was quoted without a file has never been counted: one such line is enough."""
+    quoted = made(3, page=None, quote="store.save(token)")
+    assert NTH not in quoted.fingerprints
+    assert standing(quoted, PAGE) is True
+    assert standing(quoted, Page.of(CODE[:2])) is False
+
+
 def test_one_of_two_equal_lines_is_missed_when_it_goes() -> None:
     """The other is no proof that it is still there."""
     twice = Page.of(["x = f(1)", "y = 2", "x = f(1)"])
@@ -132,7 +150,18 @@ def test_a_digest_of_quotations_serves_where_there_is_no_code() -> None:
     """Digests of different kinds tell nothing about each other, and neither does one that is not ours."""
     quoted = made(3, page=None, quote="the old token must be revoked", fingerprints={})
     bare = quoted.model_copy(update={"fingerprints": {}})
-    assert evidence_digest(bare).startswith("quote/v1:")
+    assert evidence_digest(bare) == f"quote/v1:{line_hash('the old token must be revoked')}"
     assert same_evidence(evidence_digest(bare), made(3))
     assert same_evidence("sha256:ours-not", made(3))
     assert evidence_digest(draft(None)) == ""
+    assert not same_evidence(f"line/v1:{line_hash('other')}", quoted)
+
+
+def test_a_digest_of_quotations_is_of_all_of_them_in_any_order() -> None:
+    """Who quotes the same twice, or the other way round, quotes the same."""
+    first, second = Evidence(path="a", quote="the first of them"), Evidence(path="b", raw="and the second one")
+    digests = {
+        evidence_digest(draft(None, evidence=evidence))
+        for evidence in ((first, second), (second, first), (first, second, first))
+    }
+    assert digests == {f"quote/v1:{line_hash('and the second one' + chr(10) + 'the first of them')}"}
