@@ -1,9 +1,13 @@
 """Pages of the documentation as tests read them: the files they show, the commands they give, and what these print."""
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.integration.conftest import COMMAND
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -62,6 +66,15 @@ def sections(text: str) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
+def follow(text: str, here: Path, home: Path) -> None:
+    """Write the files of a page, run its commands one after the other, and find that each prints what is shown."""
+    for name, content in files(text).items():
+        (here / name).write_text(content)
+    for step in steps(text):
+        printed = _printed(step.command, here, home)
+        assert alike(step.output, printed.splitlines()), f"$ {step.command}\n{printed}"
+
+
 def alike(shown: tuple[str, ...], printed: list[str]) -> bool:
     """Whether a program printed what a page shows, but for times, names made by chance and what is left out."""
     pattern = "".join(r"(?:.*\n)*?" if line == ANYTHING else re.escape(plain(line)) + r"\n" for line in shown)
@@ -73,6 +86,21 @@ def plain(line: str) -> str:
     for pattern, instead in _VARYING:
         line = pattern.sub(instead, line)
     return line.rstrip()
+
+
+def _printed(command: str, here: Path, home: Path) -> str:
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=here,
+        env={"PATH": f"{Path(COMMAND).parent}:{os.environ['PATH']}", "HOME": str(home)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return done.stdout
 
 
 def _name(before: str) -> str:
