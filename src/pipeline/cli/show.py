@@ -23,7 +23,9 @@ FORMATS = ("text", "mermaid", "dot", "svg")
 
 @click.command("show")
 @click.argument("workflow", metavar="FILE|NAME|RUN")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="What it is drawn as."
+)
 @store_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
 def command(workflow: str, form: str, store: Path, output: Path | None) -> None:
