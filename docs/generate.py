@@ -4,6 +4,7 @@ A part stands between `<!-- NAME: made by make docs -->` and `<!-- end of NAME -
 hand.
 """
 
+import ast
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,6 +27,7 @@ from pipeline.language.durations import format_duration
 from pipeline.language.expressions import Expression
 from pipeline.language.expressions.syntax import Function
 from pipeline.language.expressions.types import OUTCOMES, VERDICTS
+from pipeline.plugins import hooks as specifications
 
 HERE = Path(__file__).parent
 WIDE = 100_000  # columns: Markdown wraps by itself
@@ -130,6 +132,19 @@ def rules() -> str:
     return table(("code", "is", "name", "says"), rows)
 
 
+def hooks() -> str:
+    """Every hook of plugins: what it is given and what it gives, as its specification says."""
+    tree = ast.parse(Path(specifications.__file__).read_text())
+    defined = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return table(("hook", "is given", "gives", "is"), map(_hook, defined))
+
+
+def _hook(node: ast.FunctionDef) -> tuple[str, ...]:
+    given = ", ".join(f"`{argument.arg}`" for argument in node.args.args)
+    gives = f"`{ast.unparse(node.returns)}`" if node.returns and ast.unparse(node.returns) != "None" else ""
+    return f"`{node.name}`", given, gives, " ".join((ast.get_docstring(node) or "").split())
+
+
 def exit_codes() -> str:
     """What the shell is told."""
     return table(("exit code", "means"), [(f"`{code.value}`", EXIT_CODES[code]) for code in ExitCode])
@@ -189,6 +204,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "stage-kinds": stage_kinds,
     "functions": functions,
     "rules": rules,
+    "hooks": hooks,
     "exit-codes": exit_codes,
     "commands": commands,
 }

@@ -16,10 +16,7 @@ from pipeline.engine.state import State
 from pipeline.errors import AwfError
 from pipeline.language.model import BaseStage, StageKind
 from pipeline.language.rules.rule import Rule
-from pipeline.plugins import hooks
-
-ENTRY_POINTS = "awf.plugins"
-
+from pipeline.plugins import ENTRY_POINTS, hooks
 
 _HOOKS = {EventKind.CHECKPOINT_SAVED: "after_commit", EventKind.RUN_RESUMED: "on_resume"}  # more than to be told of
 
