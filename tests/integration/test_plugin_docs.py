@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from tests.integration.conftest import Awf
 
 from pipeline.plugins import hooks
@@ -68,6 +69,25 @@ def test_a_rule_that_raises_is_named(awf: Awf, tmp_path: Path) -> None:
     checked = awf("validate", "w.awf.kdl", PYTHONPATH=site)
     assert checked.returncode == 2
     assert "the rule OUR001 of a plugin raised AttributeError" in checked.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import nothing_of_this_name", 'the installed plugin "failures" (my_package.failures) cannot be loaded'),
+        ("from pipeline.plugins.hooks import hookimpl\n@hookimpl\ndef after_stge(stage): ...", "after_stge"),
+        ("from pipeline.plugins.hooks import hookimpl\n@hookimpl\ndef on_event(evnt): ...", "evnt"),
+    ],
+    ids=["an import", "a hook", "an argument"],
+)
+def test_an_installed_plugin_that_is_wrong_is_named(awf: Awf, tmp_path: Path, code: str, said: str) -> None:
+    """With what is wrong in it, before anything runs."""
+    site = installed(tmp_path / "site", code)
+    (tmp_path / "w.awf.kdl").write_text(WORKFLOW)
+    done = awf("run", "w.awf.kdl", "--backend", "scripted", PYTHONPATH=site)
+    assert done.returncode == 2
+    assert 'plugin "failures"' in done.stderr
+    assert said in done.stderr
 
 
 def test_every_hook_is_documented() -> None:
