@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pipeline.engine.fold import apply, begin
+from pipeline.engine.fold import apply, begin, created
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.records import (
     AnyRecord,
@@ -20,7 +20,6 @@ from pipeline.engine.records import (
     WorkflowAdopted,
 )
 from pipeline.engine.state import RunStatus, State
-from pipeline.errors import AwfError
 from pipeline.language.model import ParallelStage, asks_a_person
 
 
@@ -178,10 +177,7 @@ def _resumed(record: RunResumed) -> str:
 def story_of(records: Iterable[AnyRecord]) -> list[VisitSeen | Note]:
     """Everything that happened, in order: branches before their stage, what has not ended last."""
     remaining = iter(records)
-    first = next(remaining, None)
-    if not isinstance(first, RunCreated):
-        raise AwfError("the journal of this run does not begin with its creation")
-    story = _Story(first)
+    story = _Story(created(next(remaining, None)))
     for record in remaining:
         story.take(record)
     return story.told()
