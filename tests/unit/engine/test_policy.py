@@ -22,7 +22,7 @@ from pipeline.engine.policy import (
     unsatisfied_gates,
 )
 from pipeline.engine.state import Cursor
-from pipeline.language.model import Backoff, HumanStage, LlmStage, Option, Retry, Settings, ToolStage, Workflow
+from pipeline.language.model import Backoff, HumanStage, LlmStage, Option, Retry, Settings, Stage, ToolStage, Workflow
 
 GREEN = 'stage "a" kind="tool" command="x"\ntransition from="a" to="end"\n'
 FAILED = Outcome(status=Status.FAIL, reason="x")
@@ -167,9 +167,11 @@ def test_a_limit_is_told_in_a_sentence() -> None:
 
 def test_the_goal_gates_that_have_not_passed() -> None:
     """In the order of the file; one that passed in part has passed, one that never ran has not."""
-    made = tuple(ToolStage(id=id, command="x", goal_gate=id != "plain") for id in ("late", "plain", "half", "bad"))
-    gates = (*made, LlmStage(id="agent", prompt="x", goal_gate=True), HumanStage(id="ask", prompt="x"))
-    workflow = Workflow(name="W", version=2, start="late", stages=gates)
+    stages: list[Stage] = [
+        ToolStage(id=id, command="x", goal_gate=id != "plain") for id in ("late", "plain", "half", "bad")
+    ]
+    stages += [LlmStage(id="agent", prompt="x", goal_gate=True), HumanStage(id="ask", prompt="x")]
+    workflow = Workflow(name="W", version=2, start="late", stages=tuple(stages))
     outcomes = {"half": Status.PARTIAL_SUCCESS, "bad": Status.FAIL, "plain": Status.FAIL, "agent": Status.SKIPPED}
     assert [gate.id for gate in unsatisfied_gates(workflow, outcomes)] == ["late", "bad", "agent"]
 
