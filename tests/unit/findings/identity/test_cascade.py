@@ -233,6 +233,16 @@ def test_a_judge_is_not_asked_for_ever() -> None:
     assert len(asked) == len(set(asked)) == JUDGED
 
 
+def test_of_two_that_fit_equally_by_name_the_same_one_is_taken_in_any_order() -> None:
+    """T1: who has the name is the one, and which of two does not depend on who reported first."""
+    named: dict[str, Any] = {"aliases": ("ticket-7",)}
+    before = known([draft(3, **named)], BEFORE)
+    reports = fingerprinted([draft(3, impact=impact, **named) for impact in ("less", "more", "most")], BEFORE)
+    for drafts in (reports, reports[::-1], reports[1:] + reports[:1]):
+        (one,) = match(before, drafts).matches
+        assert drafts[one.draft].impact == "less"
+
+
 def test_a_finding_without_a_place_is_known_by_its_claim() -> None:
     """000-36: a product finding has no file; its words and what it quotes are all there is."""
     product: dict[str, Any] = {"locations": (), "quote": "Tokens end after an hour", "category": Category.PRODUCT}

@@ -27,6 +27,7 @@ DELETED = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ /dev/null\n@@ -1,2 +0,0 
         (Coverage(paths=(PATH,)), PATH, True),
         (Coverage(paths=("src",)), PATH, True),
         (Coverage(paths=("src/",)), PATH, True),
+        (Coverage(paths=("srcX/",)), "srcX/a.py", True),
         (Coverage(paths=("src/ses",)), PATH, False),
         (Coverage(paths=("src/session.py/x",)), PATH, False),
         (Coverage(paths=("src",)), "", False),

@@ -9,7 +9,7 @@ from tests.unit.findings.identity.made import FIRST, assessment
 
 from pipeline.findings.events import Assessed
 from pipeline.findings.identity.history import GitHistory, inside, line_maps, split
-from pipeline.findings.identity.linemap import LineMap
+from pipeline.findings.identity.linemap import FileMap, LineMap
 from pipeline.findings.ledger import Ledger
 
 ENVIRONMENT = {
@@ -94,6 +94,39 @@ def test_nothing_outside_is_read(root: Path, path: str) -> None:
     history = GitHistory(root, ENVIRONMENT)
     assert history.lines(path) is None
     assert history.lines(path, git(root, "rev-parse", "HEAD")) is None
+
+
+def test_a_file_called_like_a_commit_is_not_taken_for_one(root: Path) -> None:
+    """The commits end where the names of files would begin."""
+    head = git(root, "rev-parse", "HEAD")
+    (root / head).write_text("x\n")
+    (root / "src" / "a.py").write_text("changed\n")
+    found = GitHistory(root, ENVIRONMENT).changes(head)
+    assert found is not None
+    assert found.line("src/a.py", 7) is None
+
+
+def test_the_repository_is_where_it_is_and_not_where_a_variable_says(
+    root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A hook's variables lead elsewhere; and what git complains of is nobody's to read."""
+    head = git(root, "rev-parse", "HEAD")
+    history = GitHistory(root, ENVIRONMENT | {"GIT_DIR": str(tmp_path / "elsewhere")})
+    assert history.changes(head) == LineMap()
+    assert history.changes("f" * 40) is None
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_program_that_asks_gets_no_answer(root: Path, tmp_path: Path) -> None:
+    """Nobody types anything for git: its input is empty, and its environment is the one that was given."""
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\ncat; echo "diff --git $GIVEN b"; echo "rename from $GIVEN"; echo "rename to b"\n')
+    program.chmod(0o755)
+    environment = {"PATH": f"{program.parent}:{os.environ['PATH']}", "GIVEN": "a"}
+    found = GitHistory(root, environment).changes("f" * 40)
+    assert found is not None
+    assert dict(found.files) == {"a": FileMap("b")}
 
 
 def test_a_file_is_read_now_and_as_it_was(root: Path) -> None:

@@ -394,6 +394,12 @@ def test_a_new_finding_is_raised_with_all_its_names() -> None:
     assert passed.result.ids == (raised.id,)
 
 
+def test_a_new_finding_without_a_place_has_no_name_by_place() -> None:
+    """What it was called by a tool stays."""
+    (raised,) = second([], [draft(None, locations=(), aliases=("ticket-1", ""))]).after()
+    assert raised.aliases == ("ticket-1",)
+
+
 def test_ids_that_collide_grow() -> None:
     """000-22: another signature with the same beginning gets a longer id; both are there."""
     twins = [
@@ -485,6 +491,17 @@ def test_a_part_speaks_for_the_whole() -> None:
     assert together.kinds == ["seen", "seen"]
     assert together.result.ids == (whole, whole)
     assert second(both, [both[1]], events=merged).kinds == ["seen"]
+
+
+def test_of_two_parts_one_speaks_for_the_whole() -> None:
+    """Each part is seen, the whole once, and who comes after a part is seen too."""
+    three = [draft(), draft(5, "Returned twice"), draft(8, "Delete is slow")]
+    one, other, whole = (each.id for each in known(three, HERE))
+    merged = [Linked(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole)) for part in (one, other)]
+    passed = second(three, three[:2], state=State.FIX_CLAIMED, events=merged)
+    told = [event.id for event in passed.result.events if isinstance(event, Seen)]
+    assert sorted(told) == sorted([one, other, whole])
+    assert passed.kinds.count("turned") == 1
 
 
 def test_a_part_speaks_for_a_dismissed_whole() -> None:
