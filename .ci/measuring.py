@@ -19,6 +19,7 @@ import coverage  # noqa: E402 - it is among the packages that the line above bri
 ASKED = {
     "COVERAGE_PROCESS_START": str(ROOT / "pyproject.toml"),
     "COVERAGE_FILE": str(ROOT / ".measured" / "data"),
+    "MEASURED_ROOT": str(ROOT),
 }
 os.environ.update(ASKED)
 coverage.process_startup()
