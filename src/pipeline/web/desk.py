@@ -11,6 +11,7 @@ from starlette.requests import Request
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web.listing import Listing
 from pipeline.web.live import Feed
+from pipeline.web.shelf import Shelf
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Store:
     directory: Path
     listing: Listing
     feed: Feed
+    shelf: Shelf
 
     @contextmanager
     def journal(self) -> Iterator[SqliteJournal]:
@@ -42,7 +44,7 @@ def desk_of(directories: Sequence[Path], *, read_only: bool = False) -> Desk:
     stores: dict[str, Store] = {}
     for directory in dict.fromkeys(one.resolve() for one in directories):
         name = _free(directory.parent.name if directory.name == ".awf" else directory.name, stores)
-        stores[name] = Store(name, directory, Listing(directory), Feed(name, directory))
+        stores[name] = Store(name, directory, Listing(directory), Feed(name, directory), Shelf(directory))
     return Desk(stores, read_only)
 
 

@@ -26,6 +26,20 @@ GLYPHS = {  # a state is always a word with a sign, never a colour alone
     "cancelled": ("–", "quiet"),
     "skipped": ("–", "quiet"),
     "retry": ("↻", "other"),
+    # of findings
+    "open": ("○", "bad"),
+    "reopened": ("↻", "bad"),
+    "uncertain": ("?", "other"),
+    "fix_claimed": ("◐", "other"),
+    "verified_fixed": ("✓", "good"),
+    "false_positive": ("–", "quiet"),
+    "wont_fix": ("–", "quiet"),
+    # how grave they are
+    "critical": ("▲", "bad"),
+    "high": ("▲", "bad"),
+    "medium": ("◆", "other"),
+    "low": ("▽", "quiet"),
+    "info": ("·", "quiet"),
 }
 
 
@@ -33,6 +47,11 @@ def url(*parts: object, **query: object) -> str:
     """An address on this site from the parts of its path; parts of a query that say nothing are left out."""
     asked = urlencode({key: value for key, value in query.items() if value not in ("", None)})
     return "/" + "/".join(quote(str(part), safe="") for part in parts) + (f"?{asked}" if asked else "")
+
+
+def number_of(page: str) -> int:
+    """The number of a page as an address has it; the first for what is none."""
+    return max(int(page), 1) if page.isascii() and page.isdecimal() and len(page) < 8 else 1
 
 
 def _iso(moment: float) -> str:

@@ -6,9 +6,9 @@ takes its feed's position first, then reads its store in a thread (`run_in_threa
 
 from starlette.routing import Route
 
-from pipeline.web.pages import events, runs, stores
+from pipeline.web.pages import events, finding, findings, runs, stores, triage
 
-MODULES = (stores, events, runs)
+MODULES = (stores, events, runs, findings, triage, finding)  # the last takes every name that is left
 
 ROUTES: list[Route] = [route for module in MODULES for route in module.ROUTES]
 NAV: tuple[tuple[str, str], ...] = tuple(entry for module in MODULES for entry in getattr(module, "NAV", ()))
