@@ -20,7 +20,14 @@ def error_page(request: Request, status: int, title: str, what: str, to_do: str)
     """A page, or JSON for a program, that says what happened and what to do."""
     if wants_json(request):
         return JSONResponse({"error": what, "help": to_do}, status)
-    return render(request, "error.html", {"title": title, "what": what, "to_do": to_do}, status)
+    return render(request, "error.html", {"title": title, "what": what, "to_do": to_do, **_around(request)}, status)
+
+
+def _around(request: Request) -> dict[str, Any]:
+    """The store that the page belongs to, so that one can go on from here; none before a request was let in."""
+    stores = request.app.state.desk.stores if "app" in request.scope else {}
+    here = stores.get(request.path_params.get("store", ""))
+    return {"store": here, "position": here.feed.position} if here else {}
 
 
 async def on_http(request: Request, error: Exception) -> Response:

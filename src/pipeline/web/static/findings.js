@@ -17,7 +17,7 @@ function count() {
   const picked = boxes().filter((box) => box.checked);
   chosen = new Set(picked.map((box) => box.value));
   if (all) {
-    all.hidden = false;
+    all.parentElement.hidden = false;
     all.checked = picked.length > 0 && picked.length === boxes().length;
     all.indeterminate = picked.length > 0 && !all.checked;
   }
