@@ -1,20 +1,19 @@
 """`awf serve` as a process: its one address, what happens seen as it happens, and a quick end."""
 
 import json
-import os
 import re
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 from click.testing import CliRunner
-from tests.integration.conftest import COMMAND, Awf
+from tests.integration.conftest import Awf
+from tests.integration.serving import serving_at
 
 from pipeline.cli.serve import command
 from pipeline.web import serving
@@ -30,25 +29,6 @@ workflow "Ship" {
 }
 """
 LONGEST = 30.0
-
-
-@contextmanager
-def serving_at(directory: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The command in a process of its own, and the address that it printed."""
-    process = subprocess.Popen(
-        [COMMAND, "serve", *options],
-        cwd=directory,
-        env={"PATH": os.environ["PATH"], "HOME": str(directory)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        try:
-            assert process.stdout
-            yield process, process.stdout.readline().strip()
-        finally:
-            process.kill()
 
 
 def test_a_run_is_seen_while_it_happens(tmp_path: Path, awf: Awf) -> None:

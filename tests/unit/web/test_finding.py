@@ -1,6 +1,7 @@
 """The page of one finding, with the lines it is about."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,18 @@ def test_everything_known_stands_on_the_page(browser: Browser) -> None:
     assert text.count('class="hit"') == 1
     assert 'name="note"' in text
     assert "the file was changed since" not in text
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize("part", ["sheet", "facts"])
+def test_a_part_is_the_same_as_in_the_page(browser: Browser, part: str) -> None:
+    """What a live part is swapped for is what the page had, without the page around it."""
+    client = browser()
+    whole, alone = client.get(f"{FINDING}/1").text, client.get(f"{FINDING}/1?part={part}").text
+    assert f'data-live="{FINDING}/1?part={part}"' in whole
+    assert "<html" not in alone
+    untimed = re.compile("<time.*?</time>")
+    assert untimed.sub("", alone).strip() in untimed.sub("", whole)
 
 
 @pytest.mark.usefixtures("root")

@@ -34,7 +34,7 @@ class Filter:
     files: tuple[str, ...] = ()  # beginnings of paths, or patterns
     stages: frozenset[str] = frozenset()
     reviewers: frozenset[str] = frozenset()
-    words: tuple[str, ...] = ()  # all of them somewhere in what it is called, without regard to case
+    words: tuple[str, ...] = ()  # all of them in what it is called, or the beginning of its id
     since: datetime | None = None  # raised, seen or changed then or later
     among: frozenset[FindingId] | None = None  # one of these; None is any
 
@@ -96,8 +96,8 @@ def _order(finding: Finding) -> tuple[bool, int, int, str, int, int]:
 
 def _says(finding: Finding, words: tuple[str, ...]) -> bool:
     places = " ".join(place.path for place in finding.locations)
-    text = f"#{finding.number} {finding.id} {finding.title} {finding.category} {places}".casefold()
-    return all(word.casefold() in text for word in words)
+    text = f"#{finding.number} {finding.title} {finding.category} {places}".casefold()
+    return all(word.casefold() in text or finding.id.startswith(word) for word in words)
 
 
 def _lies_in(finding: Finding, name: str) -> bool:

@@ -64,7 +64,6 @@ async function send(form, button) {
   try {
     const answer = await fetch(`${form.action}?part=plan`, { method: "POST", body, headers: { Accept: "text/html" } });
     show(dialog, await answer.text());
-    dialog.dataset.done = answer.ok && !dialog.querySelector("#decide") ? "yes" : "";
   } catch {
     show(dialog, "<p>The server does not answer. As far as this page knows, nothing was decided.</p>");
   }
@@ -103,7 +102,7 @@ document.addEventListener("click", (event) => {
 });
 
 document.getElementById("decision")?.addEventListener("close", (event) => {
-  if (!event.target.dataset.done) return; // it was not decided: what is chosen stays so
+  if (!event.target.querySelector("[data-done]")) return; // it was not decided: what is chosen stays so
   if (scope) scope.checked = false;
   for (const box of boxes()) box.checked = false;
   count();
