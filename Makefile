@@ -61,6 +61,7 @@ bench: $(READY)  ## what is measured
 	$(BIN)/python bench/rounds.py
 	$(BIN)/python bench/identity.py
 	$(BIN)/python bench/ledger.py
+	$(BIN)/python bench/serve.py
 	$(MAKE) bench-peers
 
 $(BENCH)/%/.ready: bench/peers/%.txt
