@@ -6,9 +6,9 @@ takes its feed's position first, then reads its store in a thread (`run_in_threa
 
 from starlette.routing import Route
 
-from pipeline.web.pages import events, runs, stores
+from pipeline.web.pages import acting, events, run, runs, start, stores, visit
 
-MODULES = (stores, events, runs)
+MODULES = (stores, events, runs, run, visit, acting, start)
 
 ROUTES: list[Route] = [route for module in MODULES for route in module.ROUTES]
 NAV: tuple[tuple[str, str], ...] = tuple(entry for module in MODULES for entry in getattr(module, "NAV", ()))
