@@ -12,13 +12,13 @@ _FIELDS = 50_000
 Form = ImmutableMultiDict[str, str]
 
 
-async def form_of(request: Request) -> Form:
-    """The fields of a form; raises a 413 for one that is too large."""
+async def form(request: Request) -> Form:
+    """The fields of a form; of two with the same name `get` has the last, `getlist` both."""
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > LARGEST:
-            raise HTTPException(413, f"This form has more than {LARGEST:,} bytes.")
+            raise HTTPException(413, f"That is more than a form may hold ({LARGEST // 1024} KB). Put it into a file.")
     try:
         return ImmutableMultiDict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_FIELDS))
     except ValueError:

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 
 from pipeline.app.findings.filters import GROUPS, Filter, states_of
 from pipeline.findings.model import Finding, Gate, Severity, State
-from pipeline.web.rendering import number_of
+from pipeline.web.rendering import whole_number
 
 OUTSTANDING = "outstanding"  # what is meant where no state is named
 STATES = (*(name for name in GROUPS if name != "all"), *map(str, State), "all")
@@ -69,7 +69,7 @@ def wanted_of(given: Mapping[str, str]) -> Wanted:
         stage=given.get("stage", ""),
         reviewer=given.get("reviewer", ""),
         words=given.get("q", "").strip(),
-        page=number_of(given.get("page", "")),
+        page=whole_number(given.get("page", "")) or 1,
     )
 
 

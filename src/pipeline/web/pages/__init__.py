@@ -6,9 +6,9 @@ takes its feed's position first, then reads its store in a thread (`run_in_threa
 
 from starlette.routing import Route
 
-from pipeline.web.pages import events, finding, findings, runs, stores, triage
+from pipeline.web.pages import acting, events, finding, findings, run, runs, start, stores, triage, visit
 
-MODULES = (stores, events, runs, findings, triage, finding)  # the last takes every name that is left
+MODULES = (stores, events, runs, run, visit, acting, start, findings, triage, finding)  # the last takes all other names
 
 ROUTES: list[Route] = [route for module in MODULES for route in module.ROUTES]
 NAV: tuple[tuple[str, str], ...] = tuple(entry for module in MODULES for entry in getattr(module, "NAV", ()))

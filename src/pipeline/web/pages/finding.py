@@ -1,6 +1,5 @@
 """One finding: what it says, the lines it is about, who said it, what was tried and decided, and what it is now."""
 
-import os
 from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
@@ -11,11 +10,11 @@ from starlette.routing import Route
 from pipeline.app.findings.lookup import near
 from pipeline.app.findings.records import whole
 from pipeline.app.findings.story import place_of, sighting
-from pipeline.engine.redaction import redactor_of
+from pipeline.engine.redaction import Redactor
 from pipeline.findings.ledger import Ledger, merged_into
 from pipeline.findings.model import Change, Finding
 from pipeline.findings.triage import STATUSES
-from pipeline.web.desk import Store, store
+from pipeline.web.desk import Store, desk, store
 from pipeline.web.errors import error_page
 from pipeline.web.excerpts import Excerpt, excerpts
 from pipeline.web.pages.findings import moment
@@ -57,19 +56,19 @@ async def finding(request: Request) -> Response:
         return error_page(request, 404, "Not found", f'There is no finding "{name}".', f"{near(name, ledger)}.")
     if wants_json(request):
         return JSONResponse(whole(found))
-    sheet = await run_in_threadpool(_sheet, found, ledger, here)
+    sheet = await run_in_threadpool(_sheet, found, ledger, here, desk(request).redactor)
     live = url("s", here.name, "findings", found.number, part="sheet")
     values = {"sheet": sheet, "live": live, "statuses": STATUSES}
     return render(request, "finding.html", {"store": here, "here": "findings", "position": position, **values})
 
 
-def _sheet(found: Finding, ledger: Ledger, here: Store) -> Sheet:
+def _sheet(found: Finding, ledger: Ledger, here: Store, redactor: Redactor) -> Sheet:
     whole_of = merged_into(found)
     return Sheet(
         found,
         place_of(found),
         sighting(found),
-        tuple(excerpts(found, here.shelf.root, redactor_of(os.environ))),
+        tuple(excerpts(found, here.shelf.root, redactor)),
         tuple(item.raw for item in found.evidence if not item.path and item.raw),
         tuple(_ties(found, ledger)),
         tuple((moment(change.at), change) for change in reversed(found.history)),

@@ -17,7 +17,7 @@ from pipeline.app.findings.triaging import Choice, Chosen, Decided, Wish, decide
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
 from pipeline.web.desk import Store, store
-from pipeline.web.forms import Form, form_of
+from pipeline.web.forms import Form, form
 from pipeline.web.rendering import render, url, wants_json
 from pipeline.web.wanted import Wanted, wanted_of
 
@@ -50,7 +50,7 @@ class Order:
 
 async def preview(request: Request) -> Response:
     """What would be decided, and what refused and why. Nothing is written."""
-    here, order = store(request), _order(await form_of(request))
+    here, order = store(request), _order(await form(request))
     view = await run_in_threadpool(here.shelf.look)
     planned = await run_in_threadpool(plan, order.choice, order.wish, view.known, iso(datetime.now(UTC)))
     return _told(request, here, order, planned, planned=True)
@@ -58,7 +58,7 @@ async def preview(request: Request) -> Response:
 
 async def triage(request: Request) -> Response:
     """The decision. About one finding it is made at once; about several when it was agreed to."""
-    here, order = store(request), _order(await form_of(request))
+    here, order = store(request), _order(await form(request))
     alone = len(order.names) == 1 and not order.everything
     if not order.agreed and not alone:
         raise HTTPException(409, _UNSEEN)
@@ -74,11 +74,11 @@ async def back(request: Request) -> Response:
     return RedirectResponse(url("s", store(request).name, "findings"), 303)
 
 
-def _order(form: Form) -> Order:
-    wish = Wish(form.get("as", ""), Actor.USER, form.get("note", "").strip(), form.get("expires", "").strip())
-    wanted = wanted_of(dict(parse_qsl(form.get("from", ""))))
-    names = tuple(name for given in form.getlist("id") for name in given.split())
-    return Order(wish, names, form.get("scope") == ALL, wanted, form.get("agreed", ""))
+def _order(given: Form) -> Order:
+    wish = Wish(given.get("as", ""), Actor.USER, given.get("note", "").strip(), given.get("expires", "").strip())
+    wanted = wanted_of(dict(parse_qsl(given.get("from", ""))))
+    names = tuple(name for given in given.getlist("id") for name in given.split())
+    return Order(wish, names, given.get("scope") == ALL, wanted, given.get("agreed", ""))
 
 
 def _told(request: Request, here: Store, order: Order, done: Decided, *, planned: bool) -> Response:
