@@ -43,14 +43,25 @@ def chromium() -> Iterator["Browser"]:
         browser.close()
 
 
+def surroundings(home: Path) -> dict[str, str]:
+    """The environment of a command that is to find no settings but those of the test."""
+    return {"PATH": os.environ["PATH"], "HOME": str(home)}
+
+
 @pytest.fixture
 def awf(tmp_path: Path) -> Awf:
     """Run `awf` in the project that is served."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-        command = [COMMAND, *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path, env=env, timeout=60)
+        return subprocess.run(
+            [COMMAND, *arguments],
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=surroundings(tmp_path),
+            timeout=60,
+        )
 
     return run
 

@@ -20,7 +20,20 @@ workflow "Ship" {
 }
 """
 EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>"
-PAGES = ("/runs", "/runs?q=zzz", "/findings", "/findings?state=all", "/findings?q=zzz", "/findings/1", "/findings/99")
+PAGES = (
+    "/runs",
+    "/runs?q=zzz",
+    "/runs/r1",
+    "/runs/r1?at=1",
+    "/runs/r1/visit?stage=build&visit=1",
+    "/runs/r2",
+    "/start",
+    "/findings",
+    "/findings?state=all",
+    "/findings?q=zzz",
+    "/findings/1",
+    "/findings/99",
+)
 
 
 @pytest.fixture(autouse=True)
