@@ -48,6 +48,7 @@ class Shelf:
         self._last = (0, "")  # the last line that was read, to know another ledger by
         self._seen: tuple[tuple[int, str], Stamp] | None = None
         self._view: View | None = None
+        self._untouched: Stamp | None = ()  # the files as they were when nobody had changed anything in them
 
     @property
     def root(self) -> Path:
@@ -62,16 +63,24 @@ class Shelf:
             self._read_on()
             seen = (self._last, tuple(_stamps(self.root)))
             if self._view is None or seen != self._seen:
-                known = with_edits(self._ledger.copy(), self.root, iso(datetime.now(UTC)))
-                self._view, self._seen = _view(known), seen
+                self._view, self._seen = _view(self._known(seen[1])), seen
             return self._view
+
+    def _known(self, files: Stamp) -> Known:
+        """The ledger with what the files say. Those in which nothing was changed are not read again for a new line."""
+        if files == self._untouched:
+            return Known(self._ledger.copy())
+        known = with_edits(self._ledger.copy(), self.root, iso(datetime.now(UTC)))
+        same = known.ledger.findings == self._ledger.findings and not known.problems
+        self._untouched = files if same else None
+        return known
 
     def _read_on(self) -> None:
         """Take new lines in; the last one is read again, because another ledger may have taken the place of this."""
         with closing(SqliteJournal(self._store)) as journal:
             lines = journal.ledger(max(self._last[0] - 1, 0))
             if self._last[0] and next(lines, None) != self._last:
-                self._ledger, self._last = Ledger(), (0, "")
+                self._ledger, self._last, self._untouched = Ledger(), (0, ""), None
                 lines = journal.ledger()
             for number, line in lines:
                 self._ledger.apply(event_of(number, line))

@@ -1,6 +1,7 @@
 """The page of findings, and findings as a download."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,12 @@ import pytest
 from tests.unit.web.conftest import Browser
 from tests.unit.web.findings import item, project, review
 
-from pipeline.findings.book import event_of
+from pipeline.app.findings.books import Known, with_edits
+from pipeline.findings.book import Book, event_of
+from pipeline.findings.events import Turned
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import State
+from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web import shelf as kept
 from pipeline.web.pages import findings as page
 from pipeline.web.shelf import Shelf
@@ -129,6 +135,26 @@ def test_only_new_lines_are_read(store: Path, root: Path, monkeypatch: pytest.Mo
     assert again.findings == Shelf(store).look().findings
     assert len(first.findings) == 6
     assert len(again.findings) == 7
+
+
+def test_files_that_nobody_changed_are_not_read_again(store: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new line of the ledger alone makes no file to be looked at again; a file that was written does."""
+    shelf, looks = Shelf(store), list[Path]()
+
+    def counted(ledger: Ledger, root: Path, at: str) -> Known:
+        looks.append(root)
+        return with_edits(ledger, root, at)
+
+    monkeypatch.setattr(kept, "with_edits", counted)
+    first = shelf.look().findings[0]
+    with closing(SqliteJournal(store)) as journal:
+        turned = Turned(at="2026-03-02T10:00:00Z", id=first.id, state=State.FIX_CLAIMED, by="user")
+        Book(journal).enter([turned])
+    assert shelf.look().findings[0].state is State.FIX_CLAIMED
+    assert len(looks) == 1
+    (root / ".code-review/review-latest.json").touch()
+    shelf.look()
+    assert len(looks) == 2
 
 
 def test_another_ledger_in_its_place_is_read_anew(store: Path, root: Path) -> None:

@@ -8,7 +8,8 @@ from starlette.routing import Route
 
 from pipeline.web.pages import acting, events, finding, findings, run, runs, start, stores, triage, visit
 
-MODULES = (stores, events, runs, run, visit, acting, start, findings, triage, finding)  # the last takes all other names
+# In the order of the header. `finding` comes after `triage`: it takes any name.
+MODULES = (stores, events, runs, run, visit, acting, findings, triage, finding, start)
 
 ROUTES: list[Route] = [route for module in MODULES for route in module.ROUTES]
 NAV: tuple[tuple[str, str], ...] = tuple(entry for module in MODULES for entry in getattr(module, "NAV", ()))
