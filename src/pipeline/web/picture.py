@@ -58,9 +58,11 @@ def _way(visit: VisitSeen, lines: Iterable[Line]) -> Way | None:
 
 def _marks(seen: Seen, store: str) -> Iterator[tuple[str, Mark]]:
     state, current = seen.state, dict(_current(seen))
+    branches = state.progress.branches  # of the parallel stage that runs: they count when it is done
     for stage in state.workflow.stages:
-        visits = state.visits.get(stage.id, 0) + (stage.id in current)
-        word = current.get(stage.id) or state.outcomes.get(stage.id)
+        visits = state.visits.get(stage.id, 0) + (stage.id in current or stage.id in branches)
+        done = branches[stage.id].status if stage.id in branches else state.outcomes.get(stage.id)
+        word = current.get(stage.id) or done
         if word is None:
             yield stage.id, Mark("idle", "not visited")
             continue
