@@ -87,6 +87,9 @@ def test_a_log_is_read_on(browser: Browser, store: Path) -> None:
     assert (second.text, second.headers["x-awf-end"]) == ("two\n", "8")
     assert client.get(f"{TEXT}&name=stdout&after=8").text == ""
     assert client.get(f"{TEXT}&name=stdout&after=99999").text == ""
+    log.write_bytes("ä".encode()[:1])
+    cut = client.get(f"{TEXT}&name=stdout&after=0")
+    assert (cut.text, cut.headers["x-awf-end"]) == ("", "0")  # half a character waits for its other half
     log.write_text("y" * 10 * visiting.TAIL)
     assert len(client.get(f"{TEXT}&name=stdout&after=0").text) == visiting.TAIL
 
