@@ -72,7 +72,7 @@ def launch(arguments: Sequence[str], store: Path, run_id: str, cwd: Path) -> Lau
 
 
 async def under_way(launched: Launched, is_there: Callable[[], bool]) -> None:
-    """Wait until its run is seen to move; raises NotStarted with what the process said when it ends before, or is slow."""
+    """Wait until its run is seen to move; raises NotStarted with what was said when it ends before, or is slow."""
     for _ in range(int(_PATIENCE / _LOOK)):
         over = launched.process.poll() is not None
         if await asyncio.to_thread(is_there):

@@ -90,7 +90,7 @@ def tail(store: Path, seen: Seen, wanted: Wanted, name: str, redactor: Redactor,
         start, data = start + whole, data[whole:]
     _, used = codecs.utf_8_decode(
         data, "replace", False
-    )  # the rest of a character that is cut comes with the next look
+    )  # the rest of a cut character comes with the next look
     text = redactor.data(data[:used]).decode(errors="replace")
     return Tail(name, text, start, start + used, size)
 
