@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from pipeline.engine.ports import UnknownRun
 from pipeline.errors import AwfError
+from pipeline.web.desk import desk
 from pipeline.web.rendering import render, wants_json
 from pipeline.web.security import HEADERS
 
@@ -47,7 +48,7 @@ async def on_awf(request: Request, error: Exception) -> Response:
     message, help = getattr(error, "message", str(error)), getattr(error, "help", None)
     refused = "This cannot be shown" if request.method == "GET" else "This was not done"
     status, title = (404, "Not found") if isinstance(error, UnknownRun) else (409, refused)
-    output = getattr(error, "output", "")
+    output = desk(request).redactor.text(getattr(error, "output", ""))
     return error_page(request, status, title, _sentence(message), _sentence(help or _LOOK), output)
 
 

@@ -72,7 +72,7 @@ def launch(arguments: Sequence[str], store: Path, run_id: str, cwd: Path) -> Lau
 
 
 async def under_way(launched: Launched, is_there: Callable[[], bool]) -> None:
-    """Wait until its run is seen to move; raises NotStarted with what the process said when it ends before that."""
+    """Wait until its run is seen to move; raises NotStarted with what was said when it ends before, or is slow."""
     for _ in range(int(_PATIENCE / _LOOK)):
         over = launched.process.poll() is not None
         if await asyncio.to_thread(is_there):
@@ -81,3 +81,5 @@ async def under_way(launched: Launched, is_there: Callable[[], bool]) -> None:
             what = "the process that was started ended before it did anything"
             raise NotStarted(what, "what it said may help; nothing of the run was changed", launched.said())
         await asyncio.sleep(_LOOK)
+    what = f"the process that was started has done nothing that is on record in {_PATIENCE:g} seconds"
+    raise NotStarted(what, "it goes on, and its run appears in the list of runs", launched.said())

@@ -3,6 +3,7 @@
 Nothing in an address becomes part of a path: a log is named, and the record of the visit says where it is.
 """
 
+import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +88,11 @@ def tail(store: Path, seen: Seen, wanted: Wanted, name: str, redactor: Redactor,
     if after is None and start:
         whole = data.find(b"\n") + 1  # begin with a line, not within one
         start, data = start + whole, data[whole:]
-    return Tail(name, redactor.data(data).decode(errors="replace"), start, start + len(data), size)
+    _, used = codecs.utf_8_decode(
+        data, "replace", False
+    )  # the rest of a cut character comes with the next look
+    text = redactor.data(data[:used]).decode(errors="replace")
+    return Tail(name, text, start, start + used, size)
 
 
 def whole(path: Path, redactor: Redactor) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from pipeline.app.history import VisitSeen
+from pipeline.observe.text import still
 from pipeline.web.desk import Store, desk, store
 from pipeline.web.pages.run import look
 from pipeline.web.rendering import render, url, whole_number
@@ -59,7 +60,7 @@ def _text(request: Request, here: Store) -> Response:
         return StreamingResponse(whole(log_path(here.directory, seen, wanted, name), redactor), media_type="text/plain")
     after = whole_number(request.query_params["after"])
     more = tail(here.directory, seen, wanted, name, redactor, after or 0)
-    return PlainTextResponse(more.text, headers={"X-Awf-End": str(more.end), "X-Awf-Size": str(more.size)})
+    return PlainTextResponse(still(more.text), headers={"X-Awf-End": str(more.end), "X-Awf-Size": str(more.size)})
 
 
 def _wanted(request: Request) -> Wanted:

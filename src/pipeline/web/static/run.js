@@ -84,6 +84,15 @@
     });
   }
 
+  // A picture that is wider than the screen begins where the run is, or else in the middle.
+
+  const canvas = document.getElementById("canvas");
+  if (canvas && canvas.scrollWidth > canvas.clientWidth) {
+    const current = canvas.querySelector(".current") || canvas.querySelector("svg");
+    const box = current.getBoundingClientRect();
+    canvas.scrollLeft = box.left + box.width / 2 - canvas.getBoundingClientRect().left - canvas.clientWidth / 2;
+  }
+
   // Logs
 
   async function grow(log) {
