@@ -8,7 +8,7 @@ WEB    := .web
 BENCH  := .bench
 PEERS  := burr dbos langgraph pydantic-graph
 
-.PHONY: test lint types layers unit test-agents test-web demo bench bench-peers lock format clean
+.PHONY: test lint types layers unit test-agents test-web demo docs bench bench-peers lock format clean
 
 test: lint types layers unit  ## all that must hold
 
@@ -54,6 +54,9 @@ test-web: $(READY) $(WEB)/.ready  ## the dashboard in a real Chromium; installs 
 
 demo: $(READY)  ## watch a run: a small project with defects, found and repaired
 	$(BIN)/awf demo
+
+docs: $(READY)  ## the parts of the documentation that follow from the program
+	$(BIN)/python -m docs.generate
 
 bench: $(READY)  ## what is measured
 	$(BIN)/python bench/validate.py

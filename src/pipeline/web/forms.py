@@ -6,8 +6,8 @@ from starlette.datastructures import ImmutableMultiDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-LARGEST = 1024 * 1024  # bytes: the ids of some ten thousand findings, or a long feedback
-_FIELDS = 50_000
+LARGEST = 256 * 1024  # bytes
+_FIELDS = 1_000
 
 Form = ImmutableMultiDict[str, str]
 
