@@ -7,7 +7,7 @@ AGENTS := .agents
 BENCH  := .bench
 PEERS  := burr dbos langgraph pydantic-graph
 
-.PHONY: test lint types layers unit test-agents demo bench bench-peers lock format clean
+.PHONY: test lint types layers unit test-agents demo docs bench bench-peers lock format clean
 
 test: lint types layers unit  ## all that must hold
 
@@ -43,6 +43,9 @@ test-agents: $(READY) $(AGENTS)/.ready  ## the real agents against a model on lo
 
 demo: $(READY)  ## watch a run: a small project with defects, found and repaired
 	$(BIN)/awf demo
+
+docs: $(READY)  ## the parts of the documentation that follow from the program
+	$(BIN)/python -m docs.generate
 
 bench: $(READY)  ## what is measured
 	$(BIN)/python bench/validate.py

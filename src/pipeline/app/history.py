@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pipeline.engine.fold import apply, begin
+from pipeline.engine.fold import apply, begin, created
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.records import (
     AnyRecord,
@@ -12,7 +12,6 @@ from pipeline.engine.records import (
     BranchCompleted,
     Chosen,
     RunCancelled,
-    RunCreated,
     RunPaused,
     RunResumed,
     RunWaiting,
@@ -20,7 +19,6 @@ from pipeline.engine.records import (
     WorkflowAdopted,
 )
 from pipeline.engine.state import RunStatus, State
-from pipeline.errors import AwfError
 from pipeline.language.model import ParallelStage, asks_a_person
 
 
@@ -88,8 +86,7 @@ class Story:
     """Tells a run record by record, beside the state that each of them met."""
 
     def __init__(self, first: AnyRecord | None) -> None:
-        if not isinstance(first, RunCreated):
-            raise AwfError("the journal of this run does not begin with its creation")
+        first = created(first)
         self._state = begin(first)
         self._at = first.at
         self._seq = 1

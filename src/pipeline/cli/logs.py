@@ -77,7 +77,8 @@ def command(
 def _names(found: Artifacts, stream: str | None) -> tuple[str, ...]:
     """What to print of a stage, by its kind; of an agent that still runs, whatever its program writes."""
     if found.kind not in (StageKind.TOOL, *_ANSWERING, ""):
-        raise AwfError(f'stage "{found.stage}" is a {found.kind} stage, which writes no logs')
+        words = f'stage "{found.stage}" is a {found.kind} stage, which writes no logs'
+        raise AwfError(words, help="awf why RUN STAGE tells how it ended")
     if stream is not None:
         return (stream,)
     return (RESPONSE,) if found.kind in _ANSWERING and found.done else STREAMS

@@ -34,10 +34,16 @@ def top(root: Path, environ: Mapping[str, str]) -> Path:
 
 def asked(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
     """What git answers to a short question, without the white space around it; nothing where it cannot tell."""
+    if not _in_repository(root):  # a look that costs no process: every review of a run asks
+        return ""
     try:
         return answer(root, environ, *arguments).strip()
     except GitRefusedError:  # there is no git here, or no repository, or no such thing in it: nothing is known
         return ""
+
+
+def _in_repository(root: Path) -> bool:
+    return any((folder / ".git").exists() for folder in (root, *root.parents))
 
 
 def answer(

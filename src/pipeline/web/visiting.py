@@ -88,9 +88,7 @@ def tail(store: Path, seen: Seen, wanted: Wanted, name: str, redactor: Redactor,
     if after is None and start:
         whole = data.find(b"\n") + 1  # begin with a line, not within one
         start, data = start + whole, data[whole:]
-    _, used = codecs.utf_8_decode(
-        data, "replace", False
-    )  # the rest of a cut character comes with the next look
+    _, used = codecs.utf_8_decode(data, "replace", False)  # the rest of a cut character comes with the next look
     text = redactor.data(data[:used]).decode(errors="replace")
     return Tail(name, text, start, start + used, size)
 

@@ -30,13 +30,19 @@ _STATES = (
     *(str(state).replace("_", "-") for state in State),
     *(str(state) for state in State if "_" in state),
 )
+
+
+def _closed(name: str, given: str, values: Iterable[str], help: str) -> Callable[[F], F]:
+    return click.option(name, given, multiple=True, type=click.Choice([str(one) for one in values]), help=help)
+
+
 _OPTIONS = (
     click.option(
         "--state", "states", multiple=True, type=click.Choice(_STATES), help="In this state, or any of these."
     ),
-    click.option("--severity", "severities", multiple=True, type=click.Choice([str(one) for one in Severity])),
-    click.option("--gate", "gates", multiple=True, type=click.Choice([str(one) for one in Gate])),
-    click.option("--category", "categories", multiple=True, type=click.Choice([str(one) for one in Category])),
+    _closed("--severity", "severities", Severity, "So grave."),
+    _closed("--gate", "gates", Gate, "Whether they must be fixed, or are suggestions."),
+    _closed("--category", "categories", Category, "Of this kind."),
     click.option("--file", "files", multiple=True, metavar="PATH", help="The beginning of a path, or a pattern."),
     click.option("--stage", "stages", multiple=True, metavar="STAGE", help="Reported by this stage of a workflow."),
     click.option("--since", metavar="DATE|PASS", help="Raised, seen or changed since then."),

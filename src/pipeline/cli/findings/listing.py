@@ -27,7 +27,9 @@ _Reasons = Mapping[FindingId, Sequence[Unused]]
 @filter_options
 @unused_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
-@click.option("--format", "form", type=click.Choice(_FORMATS), default="table", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(_FORMATS), default="table", show_default=True, help="Who is to read it."
+)
 @store_option
 @repo_option
 @as_json_option

@@ -44,7 +44,13 @@ _WHICH = "name them by id or number, or choose them, as with --severity low; --s
 @click.option("--as", "status", type=click.Choice(STATUSES), required=True, help="What they are.")
 @click.option("--note", default="", metavar="TEXT", help="Why; a dismissal needs it.")
 @click.option("--expires", default="", metavar="DATE", help="The last day on which a dismissal holds.")
-@click.option("--by", type=click.Choice([str(actor) for actor in Actor]), default=str(Actor.USER), show_default=True)
+@click.option(
+    "--by",
+    type=click.Choice([str(actor) for actor in Actor]),
+    default=str(Actor.USER),
+    show_default=True,
+    help="Who decides; not everybody may decide everything.",
+)
 @filter_options
 @unused_option
 @click.option("-y", "--yes", is_flag=True, help="Decide about what the filters take without asking.")
