@@ -29,9 +29,7 @@ def _was_taken(line: Line, marks: Marks) -> bool:
 def _body(placed: Arranged, marks: Marks) -> Iterator[str]:
     """What was not taken below what was, and the boxes above both."""
     yield draw_entry(placed.entry)
-    for line, route in sorted(
-        placed.lines, key=lambda one: _was_taken(one[0], marks)
-    ):
+    for line, route in sorted(placed.lines, key=lambda one: _was_taken(one[0], marks)):
         yield draw_line(line, route, marks)
     yield draw_start(placed.start)
     for node, box in placed.nodes:
