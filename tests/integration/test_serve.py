@@ -52,6 +52,24 @@ def test_a_run_is_seen_while_it_happens(tmp_path: Path, awf: Awf) -> None:
         assert process.stderr.read().splitlines()[-1] == "Ended."
 
 
+def test_what_a_page_started_goes_on_without_the_server(tmp_path: Path, awf: Awf) -> None:
+    """A run that was started in the browser is a process of its own: killing the server does not reach it."""
+    (tmp_path / "workflows").mkdir()
+    waits = "for i in $(seq 600); do [ -e go ] && echo went && exit 0; sleep 0.1; done; exit 1"
+    (tmp_path / "workflows" / "ship.awf.kdl").write_text(WORKFLOW.replace('command="true"', f'command="{waits}"'))
+    with serving_at(tmp_path, "--port", "0") as (process, address), httpx.Client(timeout=LONGEST) as browser:
+        page = browser.get(address, follow_redirects=True).url
+        fields = {"workflow": "ship", "goal": "Go on"}
+        started = browser.post(page.join("start"), data=fields, headers={"Origin": str(page.join("/")).rstrip("/")})
+        assert started.status_code == 303
+        process.kill()
+        assert process.wait(10) != 0
+    run = started.headers["location"].rpartition("/")[2]
+    (tmp_path / "go").touch()
+    followed = awf("logs", run, "build", "--follow")
+    assert followed.stdout == "went\n"
+
+
 def _lines_until_over(stream: httpx.Response) -> Iterator[str]:
     """The messages of a stream, up to the one that ends a run."""
     for line in stream.iter_lines():

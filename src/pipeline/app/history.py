@@ -86,9 +86,9 @@ class Story:
     """Tells a run record by record, beside the state that each of them met."""
 
     def __init__(self, first: AnyRecord | None) -> None:
-        begun = created(first)
-        self._state = begin(begun)
-        self._at = begun.at
+        first = created(first)
+        self._state = begin(first)
+        self._at = first.at
         self._seq = 1
         self._told: list[VisitSeen | Note] = []
         self._open: dict[tuple[str, int], VisitSeen] = {}

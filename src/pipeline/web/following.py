@@ -16,6 +16,7 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Entry, Journal
 from pipeline.engine.records import AnyRecord, RunCreated
 from pipeline.engine.state import State
+from pipeline.errors import AwfError
 from pipeline.journal.lock import is_driven
 
 _KEPT = 24  # runs
@@ -104,8 +105,7 @@ def _read(entries: Iterable[Entry], followed: _Followed | None) -> _Followed:
         else:
             followed.take(entry)
     if followed is None:
-        Story(None)  # says what is wrong with a run that has no records
-        raise AssertionError
+        raise AwfError("this run has no records", help="its store is damaged: restore it from a copy")
     return followed
 
 
