@@ -120,7 +120,7 @@ class _Work:
 
     def _doubt(self, known: Finding, path: str) -> None:
         """An open finding whose lines are no longer what they were may be fixed; somebody has to look."""
-        page = self.ground.page(path) if path else None
+        page = self.ground.page(path)
         proposed = gone(known, page) and known.absent_passes + 1 >= ABSENT
         if known.state.active and standing(known, page) is False:
             note = "its lines were changed, and nobody reported it again"
@@ -166,7 +166,7 @@ class _Work:
         )
 
     def _turn(self, known: Finding, draft: Finding, one: Match) -> None:
-        """What a finding becomes by being there again."""
+        """What a finding becomes by being there again; an open one stays open."""
         match known.state:
             case State.FIX_CLAIMED:
                 self._turned(known, State.REOPENED, "it was said to be fixed, and it was reported again")
@@ -178,8 +178,6 @@ class _Work:
                 self._blame(known.id, draft, "this fix wrote its lines")
             case State.FALSE_POSITIVE | State.WONT_FIX:
                 self._reconsider(known, draft, one)
-            case _:
-                pass  # open, and still there
 
     def _reconsider(self, known: Finding, draft: Finding, one: Match) -> None:
         reopening = _reopening(known, draft, one.strength, self.at)
