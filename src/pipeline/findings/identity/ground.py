@@ -52,13 +52,6 @@ class Fix:
     finding: FindingId
     lines: frozenset[tuple[str, int]]
 
-    @classmethod
-    def made(cls, finding: FindingId, change: LineMap, since: LineMap | None = None) -> "Fix":
-        """The fix that a change was, as far as what came after it left it alone."""
-        later = since or LineMap()
-        now = ((later.path(path), later.line(path, line)) for path, line in change.written())
-        return cls(finding, frozenset((path, line) for path, line in now if line is not None))
-
 
 @dataclass(slots=True)
 class Ground:

@@ -18,7 +18,6 @@ from pipeline.findings.passes import Pass
 from pipeline.findings.signature import finding_id
 
 ABSENT = 2  # passes without a word, after which a look at a finding whose text is gone is proposed
-UNUSED = 3  # passes after which a dismissal that nothing falls under is worth a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +27,6 @@ class Outcome:
     events: tuple[AnyEvent, ...]
     ids: tuple[str, ...]  # the finding of each draft; nothing for one that was withheld and is not known
     suppressed: Mapping[int, str]  # drafts of dismissed findings, and why they are not shown
-    verify: tuple[FindingId, ...] = ()  # claimed to be fixed, or gone without a word: to be looked at next
-    unused: tuple[FindingId, ...] = ()  # dismissed, and not reported for some passes
 
 
 def outcome(
@@ -55,7 +52,7 @@ def outcome(
         if id not in mentioned:
             work.miss(ledger.findings[id])
     ids = tuple(work.ids.get(index, "") for index in range(len(drafts)))
-    return Outcome(tuple(work.events), ids, work.suppressed, tuple(work.verify), tuple(work.unused))
+    return Outcome(tuple(work.events), ids, work.suppressed)
 
 
 class _Work:
@@ -68,8 +65,6 @@ class _Work:
         self.ids: dict[int, str] = {}
         self.taken: set[str] = set(ledger.findings)
         self.suppressed: dict[int, str] = {}
-        self.verify: list[FindingId] = []
-        self.unused: list[FindingId] = []
 
     def see(self, matches: Sequence[Match], drafts: Sequence[Finding]) -> None:
         """Known findings that were reported again; one merged into another speaks for that, unless it speaks too."""
@@ -113,10 +108,8 @@ class _Work:
         if not self.covered.would_tell(known, path):
             return
         self.events.append(Missed(at=self.at, id=known.id, pass_id=self.assessment.id))
-        if known.state.dismissed:
-            self.unused += [known.id] if known.absent_passes + 1 >= UNUSED else []
-            return
-        self._doubt(known, path)
+        if not known.state.dismissed:
+            self._doubt(known, path)
 
     def _doubt(self, known: Finding, path: str) -> None:
         """An open finding whose lines are no longer what they were may be fixed; somebody has to look."""
@@ -125,11 +118,8 @@ class _Work:
         if known.state.active and standing(known, page) is False:
             note = "its lines were changed, and nobody reported it again"
             self._turned(known, State.FIX_CLAIMED, f"{note}{'; propose verify' if proposed else ''}")
-            self.verify.append(known.id)
-        elif known.state is State.FIX_CLAIMED:
-            if proposed and known.absent_passes + 1 == ABSENT:
-                self._turned(known, State.FIX_CLAIMED, "absent twice and its text is gone; propose verify")
-            self.verify.append(known.id)
+        elif known.state is State.FIX_CLAIMED and proposed and known.absent_passes + 1 == ABSENT:
+            self._turned(known, State.FIX_CLAIMED, "absent twice and its text is gone; propose verify")
 
     def _see(self, known: Finding, draft: Finding, one: Match) -> None:
         if one.strength is Strength.FUZZY and draft.place:

@@ -58,7 +58,7 @@ def ask(walk: Walk) -> Next:
         case Step.FIXING:
             return Dispatch(walk.accepted)
         case Step.OVER:
-            return Done(report(walk), walk.accepted)
+            return Done(report(walk))
         case _:
             return _question(walk)
 

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from pipeline.findings.claims import Claim, Return, Returned
-from pipeline.findings.intake import Assessment, MemoryFiles, Policy, assess
+from pipeline.findings.intake.assess import Assessment, assess
+from pipeline.findings.intake.files import MemoryFiles
+from pipeline.findings.intake.policy import Policy
 from pipeline.findings.model import Category, Confidence, Evidence, Location, PassId, Severity
 
 MakeClaim = Callable[..., Claim]

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.findings.claims import Claim, Rejected, Return, Returned
-from pipeline.findings.intake import Policy, RepositoryFiles, assess
+from pipeline.findings.intake.assess import assess
+from pipeline.findings.intake.files import RepositoryFiles
+from pipeline.findings.intake.policy import Policy
 from pipeline.findings.intake.wording import MOST
 from pipeline.findings.model import AutofixClass, Category, Confidence, Evidence, Location, Owner, PassId, Severity
 from pipeline.findings.passes import Disposition

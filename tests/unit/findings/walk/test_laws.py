@@ -67,9 +67,9 @@ def test_every_walk_ends_with_all_findings_accounted_for(
         walk = step(data, walk, coming, tired=len(past) > 60)
     sent = [one for one in past if isinstance(one, Dispatch)]
     assert sum(coming.report.counts.values()) == len(wanted) == len(coming.report.lines)
-    assert len(sent) == bool(coming.apply_set)
-    assert all(one.ids == coming.apply_set and one is past[-1] for one in sent)
-    assert coming.report.counts["applied"] == len(coming.apply_set)
+    assert len(sent) == bool(walk.accepted)
+    assert all(one.ids == walk.accepted and one is past[-1] for one in sent)
+    assert coming.report.counts["applied"] == len(walk.accepted)
     assert len(decisions(walk, AT, "user")) == len(walk.decided) == len(wanted) - len(walk.dropped) - _left(coming)
     assert document(coming.report)["counts"] == coming.report.counts
     assert markdown(coming.report).endswith(f"Verdict: {coming.report.verdict}.")

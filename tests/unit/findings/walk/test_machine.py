@@ -230,7 +230,7 @@ def test_002_44_cancel_takes_nothing_away() -> None:
     """002-44: a finding that was refused is asked about again when the plan is not carried out."""
     drive = Drive(judge=lambda _one: REFUSED)
     walk = drive.run(walk_of(ONE, TWO, validates=True), ["rest", "cancel", "apply", "apply"])
-    assert done(walk).apply_set == (ONE.id, TWO.id)
+    assert walk.accepted == (ONE.id, TWO.id)
 
 
 @pytest.mark.parametrize(("severity", "kept"), [("critical", True), ("high", True), ("medium", False)])
@@ -353,7 +353,7 @@ def test_002_70_report_only_decides_nothing() -> None:
 
 def test_002_66_nothing_to_decide_asks_nothing() -> None:
     """002-66: no routing question either."""
-    assert done(begin((), LINEAR, route=None)).apply_set == ()
+    assert done(begin((), LINEAR, route=None)).report.lines == ()
 
 
 def test_what_a_ledger_says_beside_the_findings() -> None:
