@@ -23,8 +23,6 @@ from pipeline.findings.events import AnyEvent, encode
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.listing import listing
-from pipeline.findings.model import Finding
-from pipeline.findings.model import State as FindingState
 from pipeline.findings.passes import Pass
 from pipeline.findings.plugin import finding_ids, viewed
 from pipeline.findings.repository import GitRefusedError, facts
@@ -121,7 +119,7 @@ class Desk:
         problems, self._problems = self._problems, []
         ledger = self._book.ledger()
         problems += [text for one in passes for text in record_pass(self._root, ledger, one).problems]
-        if last := self._last or next(reversed(ledger.passes.values()), None):
+        if last := self._last or ledger.last:
             problems += show(self._root, ledger, last, last.started_at).problems
         if problems:
             raise AwfError("; ".join(dict.fromkeys(problems)))
@@ -135,7 +133,7 @@ class Desk:
 
         After a triage these are the findings that were chosen, whoever reported them.
         """
-        wanted, left = set(finding_ids(context)), [finding for finding in self.ledger() if _outstanding(finding)]
+        wanted, left = set(finding_ids(context)), [finding for finding in self.ledger() if finding.state.outstanding]
         if Key.CHOSEN in context:
             return chosen_listing(left, context, wanted, room)
         return listing([finding for finding in left if finding.id in wanted], room)
@@ -245,7 +243,7 @@ class Desk:
         ledger = self.ledger()
         yield Set(Key.VERDICT, str(standing(ledger, taken.passed).gating))
         seen = set(taken.passed.finding_ids)
-        found = [finding for finding in ledger if finding.id in seen and _outstanding(finding)]
+        found = [finding for finding in ledger if finding.id in seen and finding.state.outstanding]
         if file_verdict([finding for finding in found if not finding.pre_existing]) is Verdict.ABORT:
             yield Set(Key.HOLD, HELD)
 
@@ -284,7 +282,3 @@ def _directory(state: State) -> Path:
 
 def _iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _outstanding(finding: Finding) -> bool:
-    return finding.state.active or finding.state is FindingState.FIX_CLAIMED

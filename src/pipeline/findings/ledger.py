@@ -41,6 +41,11 @@ class Ledger:
         """The findings that stand for themselves; one merged into another is shown with that."""
         return (finding for finding in self.findings.values() if not merged_into(finding))
 
+    @property
+    def last(self) -> Pass | None:
+        """The last pass."""
+        return next(reversed(self.passes.values()), None)
+
     def copy(self) -> "Ledger":
         """A ledger that goes its own way from here."""
         other = Ledger()

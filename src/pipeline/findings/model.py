@@ -68,12 +68,18 @@ class State(StrEnum):
         return self in _ACTIVE
 
     @property
+    def outstanding(self) -> bool:
+        """Whether somebody has still to look at it: it counts, or is only said to be fixed."""
+        return self in _OUTSTANDING
+
+    @property
     def dismissed(self) -> bool:
         """Whether somebody decided that nothing is to be done."""
         return self in _DISMISSED
 
 
 _ACTIVE = (State.OPEN, State.REOPENED, State.UNCERTAIN)
+_OUTSTANDING = (*_ACTIVE, State.FIX_CLAIMED)
 _DISMISSED = (State.FALSE_POSITIVE, State.WONT_FIX)
 
 

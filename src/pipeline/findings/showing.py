@@ -30,7 +30,7 @@ class Shown:
 
 def standing(ledger: Ledger, passed: Pass | None = None) -> Verdicts:
     """The verdicts on all findings, with who answered in a pass, or in the last one."""
-    last = passed or next(reversed(ledger.passes.values()), None)
+    last = passed or ledger.last
     said = last.reviewer_verdicts if last else ()
     return verdicts(ledger, last.coverage if last else None, said)
 

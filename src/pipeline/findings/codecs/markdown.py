@@ -6,7 +6,6 @@ What a finding says is text: it can begin no heading, no link and no markup of i
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from pipeline.findings.claims import Returned
 from pipeline.findings.model import Finding, Gate, State
 from pipeline.findings.passes import Pass
 from pipeline.findings.scales import CATEGORY_LABEL
@@ -16,7 +15,6 @@ from pipeline.findings.verdicts import Verdicts
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>()!|~&$^#]|^[-+=]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 _NUMBER = re.compile(r"^(\d{1,9})(?=[.)])")  # would begin a list
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
-_ANSWERED = (Returned.RETURNED, Returned.EMPTY)
 _AT = "@<!-- -->"  # names nobody: a backslash before it would still call whoever has that name
 
 
@@ -58,10 +56,9 @@ def _head(verdicts: Verdicts | None, passed: Pass | None) -> Iterator[str]:
 
 
 def _gaps(passed: Pass) -> Iterator[str]:
-    silent = [name for name, status in passed.coverage.reviewers.items() if status not in _ANSWERED]
-    for name in silent:
+    for name in passed.coverage.silent:
         yield f"- **Incomplete**: {text(name)}: {text(passed.coverage.problems.get(name, 'no answer'))}"
-    if silent:
+    if passed.coverage.silent:
         yield ""
 
 

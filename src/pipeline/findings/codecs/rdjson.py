@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pipeline.findings.claims import Claim, Return
 from pipeline.findings.codecs import tools
-from pipeline.findings.codecs.github import outstanding
 from pipeline.findings.codecs.paths import relative
 from pipeline.findings.codecs.reading import (
     TOOL,
@@ -183,7 +182,7 @@ def _evidence(related: _Related, root: str) -> Evidence:
 
 def encode(findings: Iterable[Finding]) -> str:
     """Those findings that somebody has still to look at, in the order of their numbers."""
-    shown = sorted(filter(outstanding, findings), key=lambda finding: (finding.number, finding.id))
+    shown = sorted((one for one in findings if one.state.outstanding), key=lambda one: (one.number, one.id))
     whole = {"source": {"name": "awf"}, "diagnostics": [_diagnostic(finding) for finding in shown]}
     return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from pipeline.findings.claims import Returned
 from pipeline.findings.identity.history import Sources
 from pipeline.findings.identity.linemap import LineMap
 from pipeline.findings.identity.texts import Page, page_of
@@ -12,7 +11,6 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, Location
 from pipeline.findings.passes import Coverage, Pass
 
-_ANSWERED = (Returned.RETURNED, Returned.EMPTY)
 _LONGEST = 400  # lines of a finding that are looked at
 
 
@@ -26,7 +24,7 @@ class Covered:
     @classmethod
     def by(cls, coverage: Coverage) -> "Covered":
         """What a pass says of itself."""
-        names = frozenset(name for name, status in coverage.reviewers.items() if status in _ANSWERED)
+        names = frozenset(name for name, status in coverage.reviewers.items() if status.answered)
         paths = None if coverage.paths is None else frozenset(path.rstrip("/") for path in coverage.paths)
         return cls(paths, names if coverage.reviewers else None)
 

@@ -130,6 +130,6 @@ class Walk:
 
 def around(ledger: Ledger) -> Around:
     """What a ledger says about the findings that are gone through."""
-    last = next(reversed(ledger.passes.values()), None)
+    last = ledger.last
     hidden = sum(entry.disposition in _NOT_SHOWN for entry in last.entries) if last else 0
     return Around(tuple(ledger), last.coverage if last else None, hidden)
