@@ -18,9 +18,8 @@ from pipeline.findings.walk.deciders import AsRecommended, ByFile, Decider, Pane
 from pipeline.findings.walk.effects import Question
 from pipeline.findings.walk.machine import decisions
 from pipeline.findings.walk.menu import Key
-from pipeline.findings.walk.opening import opened
 from pipeline.findings.walk.report import Report
-from pipeline.findings.walk.session import Session
+from pipeline.findings.walk.session import Session, opened
 from pipeline.findings.walk.state import Fixes, Walk
 from pipeline.findings.walk.telling import counts, markdown
 from pipeline.findings.walk.wording import counted
