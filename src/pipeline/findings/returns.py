@@ -86,7 +86,7 @@ def _found(counting: Sequence[Finding]) -> str:
         return ""
     must = sum(finding.gate.value is Gate.MUST for finding in counting)
     first = counting[0]
-    where = f" ({first.place.path}:{first.place.start})" if first.place and first.place.start else ""
+    where = f" ({first.place.spot})" if first.place and first.place.start else ""
     return f"{must} to be fixed, {len(counting) - must} suggested; first: {first.title}{where}"
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pipeline.findings.answers import HOW, read_answers
 from pipeline.findings.codecs.lens import turned
-from pipeline.findings.events import AnyEvent, Tried, Turned
+from pipeline.findings.events import AnyEvent, Tried
 from pipeline.findings.identity.ground import Ground
 from pipeline.findings.identity.texts import gone, standing
 from pipeline.findings.ledger import merged_into
@@ -185,15 +185,11 @@ def events(ruled: Ruling, at: str) -> Iterator[AnyEvent]:
     finding = ruled.finding
     if ruled.after is None:
         return
-    yield _turned(finding, ruled.after, at, ruled.reason)
+    yield turned(finding, ruled.after, at=at, by=Actor.REVALIDATE, note=ruled.reason)
     if finding.state is State.FIX_CLAIMED and ruled.after is State.REOPENED:
         last = finding.attempts[-1] if finding.attempts else Attempt()
         tried = Attempt(run=last.run, round=last.round, by=last.by, what=ruled.reason, outcome="not_fixed")
         yield Tried(at=at, id=finding.id, attempt=tried)
-
-
-def _turned(finding: Finding, state: State, at: str, note: str) -> Turned:
-    return turned(finding, state, at=at, by=Actor.REVALIDATE, note=note)
 
 
 def _judged(finding: Finding, seen: Mechanical, said: Said) -> tuple[Judgement, str]:
@@ -232,11 +228,9 @@ def _urgency(finding: Finding) -> tuple[bool, bool, int, int]:
 
 
 def _quoted(finding: Finding) -> Iterator[str]:
-    place = finding.place
-    where = f"{place.path}:{place.start}" if place and place.start else place.path if place else "no file"
     parts = {
         "title": finding.title,
-        "where": where,
+        "where": finding.place.spot if finding.place else "no file",
         "severity": str(finding.severity),
         "why it matters": finding.impact,
         "suggested fix": finding.fix or "",

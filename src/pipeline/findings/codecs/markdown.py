@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pipeline.findings.model import Finding, Gate, State
 from pipeline.findings.passes import Pass
 from pipeline.findings.scales import CATEGORY_LABEL
-from pipeline.findings.signature import line_range
 from pipeline.findings.verdicts import Verdicts
 
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>()!|~&$^#]|^[-+=]|:(?=//)|(?<=www)\.", re.IGNORECASE)
@@ -89,8 +88,8 @@ def _entry(finding: Finding) -> Iterator[str]:
     """A finding with its parts. Each part is a paragraph of its item."""
     yield f"### {finding.number}. {text(finding.title)}"
     yield ""
-    label = CATEGORY_LABEL[finding.category]
-    yield f"{code(finding.id)}, {finding.severity}, {label}, {finding.state}{_place(finding)}"
+    label, place = CATEGORY_LABEL[finding.category], f", {code(str(finding.place))}" if finding.place else ""
+    yield f"{code(finding.id)}, {finding.severity}, {label}, {finding.state}{place}"
     yield ""
     quote = next((item.quote for item in finding.evidence if item.quote.strip()), "")
     told = (
@@ -103,13 +102,6 @@ def _entry(finding: Finding) -> Iterator[str]:
     for paragraph in filter(None, told):
         yield paragraph
         yield ""
-
-
-def _place(finding: Finding) -> str:
-    if finding.place is None:
-        return ""
-    lines = line_range(finding.place)
-    return f", {code(finding.place.path if lines == '0' else f'{finding.place.path}:{lines}')}"
 
 
 def _suppressed(finding: Finding) -> str:

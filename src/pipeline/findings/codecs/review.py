@@ -15,7 +15,7 @@ from pipeline.findings.codecs.review_items import DETAIL, KEYS, TITLE, faults
 from pipeline.findings.codecs.review_text import find_return
 from pipeline.findings.model import AutofixClass, Evidence, Finding, Location, Owner, Severity
 from pipeline.findings.scales import P_LEVEL, anchor_of, category_of, of_anchor
-from pipeline.findings.signature import QUOTE, line_range
+from pipeline.findings.signature import QUOTE
 
 __all__ = ["FORMAT", "check", "decode", "encode", "evidence", "find_return", "item", "relative", "text"]
 
@@ -109,8 +109,7 @@ def text(evidence: Evidence) -> str:
     """Evidence as a text: that of its source, where there is one."""
     if evidence.raw:
         return evidence.raw
-    lines = line_range(Location(path=evidence.path, start=evidence.start, end=evidence.end))
-    place = evidence.path if lines == "0" else f"{evidence.path}:{lines}"
+    place = str(Location(path=evidence.path, start=evidence.start, end=evidence.end))
     return " -- ".join(part for part in (place, evidence.quote) if part)
 
 
