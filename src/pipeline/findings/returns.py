@@ -73,7 +73,7 @@ def judged(taken: Taken) -> Judged:
 
 def shown(taken: Taken) -> list[int]:
     """Which findings of a pass are not dismissed already."""
-    return [index for index in range(len(taken.drafts)) if index not in taken.outcome.suppressed]
+    return [index for index in range(len(taken.drafts)) if index not in taken.upshot.suppressed]
 
 
 def _ended(outcome: Outcome) -> bool:

@@ -12,8 +12,8 @@ from pipeline.findings.identity.cascade import match
 from pipeline.findings.identity.ground import Fix, Ground
 from pipeline.findings.identity.history import GitHistory, line_maps
 from pipeline.findings.identity.linemap import LineMap
-from pipeline.findings.identity.outcome import Outcome, outcome
 from pipeline.findings.identity.texts import fingerprinted
+from pipeline.findings.identity.upshot import Upshot, upshot
 from pipeline.findings.intake.assess import Assessment, assess
 from pipeline.findings.intake.files import RepositoryFiles
 from pipeline.findings.intake.group import Pair
@@ -59,7 +59,7 @@ class Taken:
     passed: Pass
     events: tuple[AnyEvent, ...]
     drafts: tuple[Finding, ...]
-    outcome: Outcome
+    upshot: Upshot
 
 
 def take(returns: Iterable[Return], ledger: Ledger, about: About, policy: Policy, judge: Judge | None = None) -> Taken:
@@ -95,7 +95,7 @@ def recognise(assessment: Assessment, ledger: Ledger, about: About) -> Taken:
     maps = line_maps(ledger, history, about.tree)
     matching = match(tuple(ledger.findings.values()), drafts, maps)
     ground = Ground(history, maps, tuple(_fixes(ledger, maps)))
-    result = outcome(ledger, matching, drafts, passed, about.at, ground, range(shown, len(drafts)))
+    result = upshot(ledger, matching, drafts, passed, about.at, ground, range(shown, len(drafts)))
     whole = passed.model_copy(
         update={
             "entries": _withheld(entries, drafts, result),
@@ -142,7 +142,7 @@ def _passed(about: About, ledger: Ledger, coverage: Coverage) -> Pass:
     )
 
 
-def _withheld(entries: Sequence[Entry], drafts: Sequence[Finding], result: Outcome) -> tuple[Entry, ...]:
+def _withheld(entries: Sequence[Entry], drafts: Sequence[Finding], result: Upshot) -> tuple[Entry, ...]:
     """The entries, with those that were known and dismissed told as such."""
     dismissed = {drafts[index].votes[0].input_id: reason for index, reason in result.suppressed.items()}
     return tuple(
@@ -153,7 +153,7 @@ def _withheld(entries: Sequence[Entry], drafts: Sequence[Finding], result: Outco
     )
 
 
-def _related(pairs: Iterable[Pair], ledger: Ledger, result: Outcome, at: str) -> Iterator[Linked]:
+def _related(pairs: Iterable[Pair], ledger: Ledger, result: Upshot, at: str) -> Iterator[Linked]:
     for one, other in pairs:
         id, to = result.ids[one], result.ids[other]
         known = ledger.findings.get(FindingId(id))

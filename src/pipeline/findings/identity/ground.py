@@ -81,16 +81,16 @@ class Ground:
         spots = ((place.path, line) for line in _lines(place)) if place else ()
         return next((self._written[spot] for spot in spots if spot in self._written), None)
 
-    def is_late(self, place: Location | None, assessment: Pass, ledger: Ledger) -> bool:
+    def is_late(self, place: Location | None, passed: Pass, ledger: Ledger) -> bool:
         """Whether an earlier pass of the same work covered these very lines and said nothing."""
         if place is None or place.start is None:
             return False
-        earlier = (one for one in ledger.passes.values() if one.id != assessment.id and same_work(one, assessment))
-        return any(self._was_there(place, one, assessment) for one in earlier)
+        earlier = (one for one in ledger.passes.values() if one.id != passed.id and same_work(one, passed))
+        return any(self._was_there(place, one, passed) for one in earlier)
 
-    def _was_there(self, place: Location, earlier: Pass, assessment: Pass) -> bool:
+    def _was_there(self, place: Location, earlier: Pass, passed: Pass) -> bool:
         lines = self.maps.get(earlier.id)
-        if lines is None and earlier.head and earlier.head == assessment.head:
+        if lines is None and earlier.head and earlier.head == passed.head:
             lines = LineMap()
         before = lines.origin(place.path) if lines else ""
         if lines is None or not before or not self._covered(earlier).has(before):

@@ -14,11 +14,11 @@ from pipeline.findings.walk.machine import answer, ask, begin, dispatched, fell_
 from pipeline.findings.walk.menu import Key
 from pipeline.findings.walk.report import Report
 from pipeline.findings.walk.sinks import NO_SINKS, Trackers
-from pipeline.findings.walk.state import Fixes, Judgement, Route, Step, Walk, around
+from pipeline.findings.walk.state import Fixes, Route, Step, Validation, Walk, around
 
 Fixer = Callable[[Sequence[Finding]], Fixes]
 """Makes fixes, all in one go."""
-Validator = Callable[[Sequence[Finding]], Mapping[FindingId, Judgement]]
+Validator = Callable[[Sequence[Finding]], Mapping[FindingId, Validation]]
 """Says of findings, by their ids, whether they hold."""
 Choose = Callable[[Question], Key]
 """Gives the option that somebody chose."""

@@ -15,7 +15,7 @@ from pipeline.findings.walk.entry import entry
 from pipeline.findings.walk.machine import answer, ask, begin, decisions, dispatched, fell_back, filed, validated
 from pipeline.findings.walk.menu import Key
 from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed, Sinks
-from pipeline.findings.walk.state import Fixes, Judgement, Route, Walk
+from pipeline.findings.walk.state import Fixes, Route, Validation, Walk
 from pipeline.findings.walk.telling import document, markdown
 
 _OPEN = {"state": State.OPEN, "pre_existing": False, "confidence": of_anchor(75)}
@@ -37,7 +37,7 @@ def step(draw: st.DataObject, walk: Walk, coming: Next, tired: bool) -> Walk:  #
             return fell_back(walk, draw.draw(st.sampled_from((NO_SINKS, ISSUES))))
         case Validate():
             said = st.dictionaries(
-                st.sampled_from([one.id for one in coming.findings]), st.builds(Judgement, st.booleans())
+                st.sampled_from([one.id for one in coming.findings]), st.builds(Validation, st.booleans())
             )
             return validated(walk, draw.draw(said))
         case Dispatch():

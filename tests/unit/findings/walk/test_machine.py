@@ -27,12 +27,12 @@ from pipeline.findings.walk.block import Block
 from pipeline.findings.walk.effects import Dispatch, FallBack, File, Question, Validate
 from pipeline.findings.walk.machine import IllegalAnswer, answer, ask, begin, decisions
 from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed, Sinks
-from pipeline.findings.walk.state import Judgement, Route, Step, around
+from pipeline.findings.walk.state import Route, Step, Validation, around
 
 ONE, TWO, THREE = finding(1), finding(2), finding(3)
 NO_FIX = finding(4, fix=None, severity=Severity.LOW)
 SINKS = (LINEAR, ISSUES, NO_SINKS)
-REFUSED = Judgement(validated=False, reason="handled in the caller")
+REFUSED = Validation(validated=False, reason="handled in the caller")
 
 
 def failing(*reasons: str) -> Callable[[Finding], Filed | Failed]:
@@ -215,7 +215,7 @@ def test_002_44_the_cap_holds_when_a_plan_is_made_again() -> None:
 
 def test_002_44_what_is_refused_is_dropped_and_told() -> None:
     """002-44, 002-74: not in the plan, nor applied; in the report with the validator's reason, and still open."""
-    drive = Drive(judge=lambda one: REFUSED if one.number == 2 else Judgement(validated=True))
+    drive = Drive(judge=lambda one: REFUSED if one.number == 2 else Validation(validated=True))
     walk = drive.run(walk_of(ONE, TWO, THREE, validates=True), ["rest"])
     shown = str(question(walk).above)
     assert shown.startswith("LFG plan — 2 remaining findings (0 already decided):")

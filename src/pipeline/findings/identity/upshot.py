@@ -21,7 +21,7 @@ ABSENT = 2  # passes without a word, after which a look at a finding whose text 
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Upshot:
     """The events of a pass, and what its drafts came to."""
 
     events: tuple[AnyEvent, ...]
@@ -29,17 +29,17 @@ class Outcome:
     suppressed: Mapping[int, str]  # drafts of dismissed findings, and why they are not shown
 
 
-def outcome(
+def upshot(
     ledger: Ledger,
     matching: Matching,
     drafts: Sequence[Finding],
-    assessment: Pass,
+    passed: Pass,
     at: str,
     ground: Ground,
     withheld: Collection[int] = (),
-) -> Outcome:
+) -> Upshot:
     """The events that a pass asks for; `withheld` drafts, as those below a gate, raise nothing but count as seen."""
-    work = _Work(ledger, assessment, at, ground)
+    work = _Work(ledger, passed, at, ground)
     for one in matching.matches:
         work.ids[one.draft] = one.known
     shown = [one for one in matching.matches if one.draft not in withheld]
@@ -52,15 +52,15 @@ def outcome(
         if id not in mentioned:
             work.miss(ledger.findings[id])
     ids = tuple(work.ids.get(index, "") for index in range(len(drafts)))
-    return Outcome(tuple(work.events), ids, work.suppressed)
+    return Upshot(tuple(work.events), ids, work.suppressed)
 
 
 class _Work:
     """The events of one pass, as they come up."""
 
-    def __init__(self, ledger: Ledger, assessment: Pass, at: str, ground: Ground) -> None:
-        self.ledger, self.assessment, self.at, self.ground = ledger, assessment, at, ground
-        self.covered = Covered.by(assessment.coverage)
+    def __init__(self, ledger: Ledger, passed: Pass, at: str, ground: Ground) -> None:
+        self.ledger, self.passed, self.at, self.ground = ledger, passed, at, ground
+        self.covered = Covered.by(passed.coverage)
         self.events: list[AnyEvent] = []
         self.ids: dict[int, str] = {}
         self.taken: set[str] = set(ledger.findings)
@@ -89,11 +89,11 @@ class _Work:
         names = (*draft.aliases, draft.fingerprints.get(VERDICT, ""))
         update = {
             "id": id,
-            "pass_id": self.assessment.id,
-            "task": draft.task or self.assessment.task,
+            "pass_id": self.passed.id,
+            "task": draft.task or self.passed.task,
             "aliases": tuple(dict.fromkeys(name for name in names if name)),
             "observed": Observed.NEW,
-            "late": self.ground.is_late(draft.place, self.assessment, self.ledger),
+            "late": self.ground.is_late(draft.place, self.passed, self.ledger),
             "created_at": self.at,
             "updated_at": self.at,
         }
@@ -107,7 +107,7 @@ class _Work:
             return
         if not self.covered.would_tell(known, path):
             return
-        self.events.append(Missed(at=self.at, id=known.id, pass_id=self.assessment.id))
+        self.events.append(Missed(at=self.at, id=known.id, pass_id=self.passed.id))
         if not known.state.dismissed:
             self._doubt(known, path)
 
@@ -134,7 +134,7 @@ class _Work:
             Seen(
                 at=self.at,
                 id=known.id,
-                pass_id=self.assessment.id,
+                pass_id=self.passed.id,
                 observed=Observed.UNCHANGED,
                 strength=one.strength,
                 note=f"seen as {one.known}",
@@ -147,7 +147,7 @@ class _Work:
         return Seen(
             at=self.at,
             id=known.id,
-            pass_id=self.assessment.id,
+            pass_id=self.passed.id,
             observed=observed(known, changed, draft),
             strength=strength,
             votes=draft.votes,
@@ -160,7 +160,7 @@ class _Work:
         match known.state:
             case State.FIX_CLAIMED:
                 self._turned(known, State.REOPENED, "it was said to be fixed, and it was reported again")
-                tried = Attempt(run=self.assessment.run, round=self.assessment.round, outcome="not_fixed")
+                tried = Attempt(run=self.passed.run, round=self.passed.round, outcome="not_fixed")
                 who = known.attempts[-1].by if known.attempts else ""
                 self.events.append(Tried(at=self.at, id=known.id, attempt=tried.model_copy(update={"by": who})))
             case State.VERIFIED_FIXED:
@@ -179,9 +179,7 @@ class _Work:
             self._turned(known, *reopening)
 
     def _turned(self, known: Finding, state: State, note: str) -> None:
-        turned = Turned(
-            at=self.at, id=known.id, state=state, by=Actor.ORCHESTRATOR, note=note, pass_id=self.assessment.id
-        )
+        turned = Turned(at=self.at, id=known.id, state=state, by=Actor.ORCHESTRATOR, note=note, pass_id=self.passed.id)
         self.events.append(turned)
 
     def _blame(self, id: FindingId, draft: Finding, note: str) -> None:

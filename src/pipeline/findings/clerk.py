@@ -22,7 +22,6 @@ from pipeline.findings.claims import Return
 from pipeline.findings.events import AnyEvent, encode
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.listing import listing
 from pipeline.findings.passes import Pass
 from pipeline.findings.plugin import finding_ids, viewed
 from pipeline.findings.repository import GitRefusedError, facts
@@ -31,14 +30,15 @@ from pipeline.findings.showing import record_pass, show, standing, take_back
 from pipeline.findings.taking import About, Taken, take
 from pipeline.findings.trees import Trees
 from pipeline.findings.verdicts import Verdict, file_verdict
-from pipeline.findings.walk.chosen import chosen_listing
+from pipeline.findings.walk.chosen import chosen_worklist
+from pipeline.findings.worklist import worklist
 from pipeline.language.model import BaseStage, LlmStage, ToolStage, TriageStage, is_review
 
 _SILENT = (FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL)
 HELD = "a finding endangers the whole system: a person has to look before anything is fixed"
 
 
-class Desk:
+class Clerk:
     """Takes in what the stages of one run found."""
 
     def __init__(
@@ -135,8 +135,8 @@ class Desk:
         """
         wanted, left = set(finding_ids(context)), [finding for finding in self.ledger() if finding.state.outstanding]
         if Key.CHOSEN in context:
-            return chosen_listing(left, context, wanted, room)
-        return listing([finding for finding in left if finding.id in wanted], room)
+            return chosen_worklist(left, context, wanted, room)
+        return worklist([finding for finding in left if finding.id in wanted], room)
 
     def _judged(self, job: Job, returned: Return) -> Judged:
         if problem := returns.unreadable(returned):
@@ -220,7 +220,7 @@ class Desk:
             return
         answers = read_answers(outcome.response)
         if answers and is_review(stage) and returned and returned.claims:
-            reported = self._taken(returned, stage, visit, state, at).outcome.ids
+            reported = self._taken(returned, stage, visit, state, at).upshot.ids
             answers = uncontradicted(answers, self.ledger(), set(reported))
         say = verified if is_review(stage) else claims
         yield from say(answers, self.ledger(), run=state.run_id, round=visit, by=stage.id, at=_iso(at))
@@ -229,7 +229,7 @@ class Desk:
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, at: float, taken: Taken | None
     ) -> Iterator[Operation]:
         """Reports, with the findings that are listed one by one; those that are dismissed are not."""
-        found = [taken.outcome.ids[index] for index in returns.shown(taken)] if taken else []
+        found = [taken.upshot.ids[index] for index in returns.shown(taken)] if taken else []
         ids = [id for id in dict.fromkeys(found) if id]
         for operation in accumulate.after_stage(stage, visit, outcome, context, at):
             if ids and isinstance(operation, Append):
