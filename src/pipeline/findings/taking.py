@@ -21,7 +21,7 @@ from pipeline.findings.intake.judging import Judge
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, Link, PassId, State
-from pipeline.findings.passes import Coverage, Disposition, Entry, Pass
+from pipeline.findings.passes import Disposition, Entry, Pass
 
 RELATED = "related"
 _NEAR = 20  # lines around a finding in which what was changed is taken for its fix
@@ -75,12 +75,8 @@ def assessed(
         tuple(returns),
         RepositoryFiles(about.root),
         policy,
-        pass_id=_pass_id(about, ledger),
-        started_at=about.at,
+        _passed(about, ledger),
         judge=judge,
-        task=about.task,
-        run=about.run,
-        stage=about.stage,
         changed_paths=about.changed_paths,
     )
 
@@ -89,7 +85,7 @@ def recognise(assessment: Assessment, ledger: Ledger, about: About) -> Taken:
     """What was assessed, put beside what is known."""
     history = GitHistory(about.root, about.environment)
     shown, entries, related = len(assessment.drafts), assessment.entries, assessment.related
-    passed = _passed(about, ledger, assessment.coverage)
+    passed = _passed(about, ledger).model_copy(update={"coverage": assessment.coverage})
     drafts = fingerprinted((*assessment.drafts, *assessment.withheld), history)
     del assessment  # its drafts are not needed any more, and may be very many
     maps = line_maps(ledger, history, about.tree)
@@ -120,7 +116,8 @@ def review_id(passed: Pass) -> str:
     return sha256(passed.id.encode()).hexdigest()[:8]
 
 
-def _passed(about: About, ledger: Ledger, coverage: Coverage) -> Pass:
+def _passed(about: About, ledger: Ledger) -> Pass:
+    """A pass before anything is made of it."""
     return Pass(
         id=_pass_id(about, ledger),
         started_at=about.at,
@@ -138,7 +135,6 @@ def _passed(about: About, ledger: Ledger, coverage: Coverage) -> Pass:
         run=about.run,
         stage=about.stage,
         visit=about.visit,
-        coverage=coverage,
     )
 
 
