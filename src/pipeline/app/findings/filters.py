@@ -12,7 +12,7 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Category, Finding, FindingId, Gate, Severity, State
 
 EVERY = frozenset(State)
-OUTSTANDING = frozenset(state for state in State if state.active or state is State.FIX_CLAIMED)
+OUTSTANDING = frozenset(state for state in State if state.outstanding)
 DISMISSED = frozenset(state for state in State if state.dismissed)
 GROUPS = {
     "all": EVERY,
