@@ -61,7 +61,6 @@ def _told(finding: "Finding") -> Told:
         title=finding.title,
         severity=finding.severity,
         state=finding.state.replace("_", " "),
-        active=finding.state.active,
         must=finding.gate.value == "must",
         place=_place(finding.place),
         history=tuple(map(_change, finding.history)),
