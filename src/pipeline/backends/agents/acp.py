@@ -125,7 +125,7 @@ class _Line:
     def __init__(
         self, program: Popen[bytes], client: Client, said: Redacted, complained: Redacted, longest: int
     ) -> None:
-        self.peer = Peer(self.send, client)
+        self.peer = Peer(self.send, client.answer, client.hear)
         self.code: int | None = None
         self._lines = Lines(self.peer.take, longest)
         self.child = Child(program, (said.feed, self._lines.feed), (complained.feed,))
