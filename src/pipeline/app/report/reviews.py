@@ -56,7 +56,6 @@ def _told(finding: "Finding") -> Told:
         title=finding.title,
         severity=finding.severity,
         state=finding.state.replace("_", " "),
-        active=finding.state.active,
         must=finding.gate.value == "must",
         place=finding.place.spot if finding.place else "",
         history=tuple(map(_change, finding.history)),
