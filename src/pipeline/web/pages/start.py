@@ -16,7 +16,7 @@ from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
 from pipeline.backends.agents.registry import AGENTS
 from pipeline.errors import AwfError
-from pipeline.journal.ids import RANDOM_BYTES, new_run_id
+from pipeline.journal.ids import new_run_id
 from pipeline.language.names import did_you_mean
 from pipeline.web.desk import Store, desk, store
 from pipeline.web.forms import form
@@ -50,7 +50,7 @@ async def start(request: Request) -> Response:
 async def started(request: Request) -> Response:
     """Start one, and go to its page as soon as it is on record."""
     here, given = store(request), await form(request)
-    run_id = new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES))
+    run_id = new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     arguments = await run_in_threadpool(_arguments, here, given, run_id)
     launched = await run_in_threadpool(launch, arguments, here.directory, run_id, here.project)
     await under_way(launched, lambda: _is_there(here, run_id))

@@ -323,14 +323,6 @@ def test_a_dismissal_that_nothing_falls_under_stays(state: State) -> None:
     assert one(passed).state is state
 
 
-def test_every_unused_dismissal_is_mentioned() -> None:
-    """Not only the last."""
-    both = [draft(), draft(8, "Slow")]
-    ids = [each.id for each in known(both, HERE)]
-    absent = [Missed(at=FIRST, id=id, pass_id=PassId("one")) for id in ids] * 2
-    assert sorted(second(both, [], state=State.WONT_FIX, events=absent).result.unused) == sorted(ids)
-
-
 @pytest.mark.parametrize("state", list(State))
 @pytest.mark.parametrize(
     "coverage",
