@@ -4,12 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 AGENTS := .agents
+WEB    := .web
 MEASURED := .measured
 MUTANTS := .mutants
 BENCH  := .bench
 PEERS  := burr dbos langgraph pydantic-graph
 
-.PHONY: test lint types layers unit coverage mutants test-agents demo docs bench bench-peers lock format clean
+.PHONY: test lint types layers unit coverage mutants test-agents test-web demo docs bench bench-peers lock format clean
 
 test: lint types layers unit  ## all that must hold
 
@@ -68,6 +69,16 @@ test-agents: $(READY) $(AGENTS)/.ready  ## the real agents against a model on lo
 	PATH="$(CURDIR)/$(AGENTS)/bin:$$PATH" AWF_REQUIRED_AGENTS="claude codex gemini opencode pi" \
 	  $(BIN)/pytest -n 2 tests/agents
 
+$(WEB)/.ready: pyproject.toml tests/web/install.sh
+	$(PYTHON) -m venv $(WEB)/venv
+	$(WEB)/venv/bin/python -m pip install --quiet --upgrade "pip>=25.1"  # the first that knows groups
+	$(WEB)/venv/bin/python -m pip install --quiet --no-deps --upgrade --target $(WEB)/packages --group web-tests
+	sh tests/web/install.sh
+	touch $(WEB)/.ready
+
+test-web: $(READY) $(WEB)/.ready  ## the dashboard in a real Chromium; installs it where it is missing
+	PYTHONPATH="$(CURDIR)/$(WEB)/packages" AWF_REQUIRED_BROWSER=1 $(BIN)/pytest -n 2 tests/web
+
 demo: $(READY)  ## watch a run: a small project with defects, found and repaired
 	$(BIN)/awf demo
 
@@ -80,6 +91,7 @@ bench: $(READY)  ## what is measured
 	$(BIN)/python bench/rounds.py
 	$(BIN)/python bench/identity.py
 	$(BIN)/python bench/ledger.py
+	$(BIN)/python bench/serve.py
 	$(MAKE) bench-peers
 
 $(BENCH)/%/.ready: bench/peers/%.txt
@@ -100,4 +112,4 @@ lock: $(READY)  ## choose versions anew
 	  --no-emit-find-links --no-annotate --no-header --group dev --output-file requirements-dev.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) $(AGENTS) $(MEASURED) $(MUTANTS) mutants $(BENCH) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(AGENTS) $(WEB) $(MEASURED) $(MUTANTS) mutants $(BENCH) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -122,7 +122,7 @@ def test_the_program_still_takes_the_flags_it_is_used_with(program: Program, mak
     used = agent(program.name)
     desk, _ = make({})
     said = subprocess.run(
-        [used.program, *used.help],
+        [used.name, *used.help],
         env=desk.environ,
         cwd=desk.cwd,
         capture_output=True,

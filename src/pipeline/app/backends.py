@@ -140,7 +140,7 @@ class Backends:
         async def missing(env: Mapping[str, str]) -> tuple[str, ...]:
             if made.name not in self._probes:
                 words = self._argv(made.name)[1:]
-                path = Path(self.path_of(made.name) or made.program)
+                path = Path(self.path_of(made.name) or made.name)
                 home = self._environ.get("HOME")
                 cache = cache_file(self._environ, Path(home)) if home else None
                 self._probes[made.name] = await probe(made, path, self._processes, env, cache, words)

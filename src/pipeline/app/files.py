@@ -16,16 +16,22 @@ _NEVER_SEARCHED = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__
 def load_file(path: Path, name: str) -> Draft:
     """Read and parse a file; `name` is what its diagnostics call it."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        source, seen = read_source(path, name)
     except OSError as error:
-        return _refused(Source(name, ""), reading.unreadable_file(*_why(name, error)))
+        source, seen = Source(name, ""), reading.unreadable_file(*_why(name, error))
+    return Draft(source, None, tuple(seen)) if seen else load(source)
+
+
+def read_source(path: Path, name: str) -> tuple[Source, list[Seen]]:
+    """The text of a file, or what is wrong with it: too large, binary, or not UTF-8. Raises OSError."""
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        return _refused(Source(name, ""), reading.too_large(START, f'"{name}" is too large', "1 MiB"))
+        return Source(name, ""), reading.too_large(START, f'"{name}" is too large', "1 MiB")
     if b"\0" in data:
-        return _refused(Source(name, ""), reading.unreadable_file(START, f'"{name}" is not text but binary data'))
+        return Source(name, ""), reading.unreadable_file(START, f'"{name}" is not text but binary data')
     try:
-        return load(decode(name, data))
+        return decode(name, data), []
     except UnicodeDecodeError as error:
         return _not_utf8(name, data, error)
 
@@ -41,10 +47,6 @@ def _walk(directory: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in names if name.endswith(SUFFIX))
 
 
-def _refused(source: Source, seen: list[Seen]) -> Draft:
-    return Draft(source, None, tuple(seen))
-
-
 def _why(name: str, error: OSError) -> tuple[Span, str, str | None]:
     match error:
         case FileNotFoundError():
@@ -57,9 +59,9 @@ def _why(name: str, error: OSError) -> tuple[Span, str, str | None]:
             return START, f'"{name}" cannot be read: {error.strerror or error}', None
 
 
-def _not_utf8(name: str, data: bytes, error: UnicodeDecodeError) -> Draft:
+def _not_utf8(name: str, data: bytes, error: UnicodeDecodeError) -> tuple[Source, list[Seen]]:
     before = data[: error.start].decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     source = Source(name, before + "\N{REPLACEMENT CHARACTER}")
     at = Span(len(before), len(before) + 1)
     message = f"this is not UTF-8 text: the byte 0x{data[error.start]:02x} has no meaning here"
-    return _refused(source, reading.unreadable_file(at, message, "save the file as UTF-8"))
+    return source, reading.unreadable_file(at, message, "save the file as UTF-8")

@@ -27,10 +27,9 @@ from pipeline.engine.run import Services
 from pipeline.engine.state import State
 from pipeline.findings.file import FindingsFile
 from pipeline.findings.plugin import ReviewFindings
-from pipeline.handlers.decision import DecisionHandler
-from pipeline.handlers.exit import ExitHandler
 from pipeline.handlers.human import HumanHandler, People
 from pipeline.handlers.llm import Defaults, LlmHandler
+from pipeline.handlers.nothing import NothingToRun
 from pipeline.handlers.registry import refuse_unhandled
 from pipeline.handlers.tool import ToolHandler
 from pipeline.handlers.workspace import WorkspaceHandler
@@ -121,11 +120,11 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
         ),
         StageKind.TOOL: ToolHandler(processes, environment, findings_file, reviews.read_report),
         StageKind.HUMAN: HumanHandler(FirstOf(_people(state, around, clock)), clock.now),
-        StageKind.DECISION: DecisionHandler(),
+        StageKind.DECISION: NothingToRun(),
         StageKind.WORKSPACE_CREATE: workspace,
         StageKind.WORKSPACE_MERGE: workspace,
         StageKind.WORKSPACE_CLEANUP: workspace,
-        StageKind.EXIT: ExitHandler(),
+        StageKind.EXIT: NothingToRun(),
     }
     handlers.update(plugins.handlers())
     refuse_unhandled(state.workflow, handlers)

@@ -78,18 +78,15 @@ def _is_initializing(lock: Path) -> bool:
     return lock.exists() and lock.read_text(errors="replace").startswith("initializing")
 
 
-async def changes(git: Git) -> list[str]:
+async def changes(git: Git, *options: str) -> list[str]:
     """Every path that differs from HEAD, also an untracked one; `name/` is a repository within."""
-    seen = await git.names("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+    seen = await git.names("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", *options)
     return [entry[3:] for entry in seen]
 
 
 async def torn_changes(git: Git) -> list[str]:
     """The changes that can be kept and put back: not those within repositories of their own."""
-    seen = await git.names(
-        "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty"
-    )
-    return [entry[3:] for entry in seen if not entry.endswith(_NESTED)]
+    return [name for name in await changes(git, "--ignore-submodules=dirty") if not name.endswith(_NESTED)]
 
 
 async def stage(git: Git) -> tuple[str, ...]:

@@ -35,16 +35,16 @@ class LocalProcesses:
         token = f"{self._label}:{secrets.token_hex(16)}"
         command.artifacts.mkdir(parents=True, exist_ok=True)
         lines = Lines(on_line or _nobody)
-        with _spool(command, "stdout") as out, _spool(command, "stderr") as err:
-            program = _start(command, token)
+        with spool(command, "stdout") as out, spool(command, "stderr") as err:
+            program = start(command, token)
             if isinstance(program, str):
-                return _finished(out, err, Ending.SPAWN_ERROR, message=self._redactor.text(program))
+                return finished(out, err, Ending.SPAWN_ERROR, message=self._redactor.text(program))
             sinks = (out.write, lines.feed) if on_line else (out.write,)
             with Redacted(self._redactor, *sinks) as said, Redacted(self._redactor, err.write) as complained:
                 child = Child(program, (said.feed,), (complained.feed,))
                 ending, code = await self._see_through(command, child, token)
             lines.finish()
-            return _finished(out, err, *how_it_ended(ending, code), duration=child.duration)
+            return finished(out, err, *how_it_ended(ending, code), duration=child.duration)
 
     async def _see_through(self, command: Command, child: Child, token: str) -> tuple[Ending, int | None]:
         try:
@@ -90,15 +90,17 @@ def _nobody(line: bytes) -> None:
     """Take no notice."""
 
 
-def _spool(command: Command, name: str) -> Spool:
+def spool(command: Command, name: str) -> Spool:
+    """What takes one of the two streams that a command writes."""
     return Spool(command.artifacts / f"{name}.log", command.output_bytes)
 
 
-def _start(command: Command, token: str) -> Popen[bytes] | str:
+def start(command: Command, token: str, *, talks: bool = False) -> Popen[bytes] | str:
+    """The program, with its marker, or why it could not be started. One that talks has a pipe for its input."""
     if not command.argv:
         return "there is no program to run: the command is empty"
     try:
-        with _stdin(command) as stdin:
+        with _stdin(command, talks=talks) as stdin:
             return Popen(
                 command.argv,
                 cwd=command.cwd,
@@ -114,10 +116,10 @@ def _start(command: Command, token: str) -> Popen[bytes] | str:
 
 
 @contextmanager
-def _stdin(command: Command) -> Iterator[IO[bytes] | int]:
+def _stdin(command: Command, *, talks: bool) -> Iterator[IO[bytes] | int]:
     """A file, since a pipe that nobody reads would stop the writer; nothing to say is no file, which some search."""
-    if not command.stdin:
-        yield DEVNULL
+    if talks or not command.stdin:
+        yield PIPE if talks else DEVNULL
         return
     with tempfile.TemporaryFile(dir=command.artifacts) as file:
         file.write(command.stdin.encode(errors="replace"))
@@ -168,7 +170,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"  # a real-time signal has no name
 
 
-def _finished(
+def finished(
     out: Spool,
     err: Spool,
     ending: Ending,
@@ -177,6 +179,7 @@ def _finished(
     *,
     duration: float = 0.0,
 ) -> Finished:
+    """How a program ended, with what it wrote."""
     return Finished(
         ending=ending,
         exit_code=exit_code,

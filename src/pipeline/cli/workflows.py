@@ -48,5 +48,6 @@ def _print(rows: list[dict[str, str | bool]]) -> None:
     for row in rows:
         note = style.warning("  shadowed by the one above of that name") if row["shadowed"] else ""
         click.echo(f"{style.name(inert(str(row['name'])))}  {style.quiet(str(row['from']))}{note}")
-        click.echo(f"    {inert(str(row['description']))}" if row["description"] else "", nl=bool(row["description"]))
+        if row["description"]:
+            click.echo(f"    {inert(str(row['description']))}")
         click.echo(f"    {inert(str(row['file']))}")

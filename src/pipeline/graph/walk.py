@@ -5,12 +5,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 Ways = Mapping[str, Sequence[str]]  # from each node, where its ways lead
 
 
-def reached(ways: Ways, starts: Iterable[str]) -> set[str]:
-    """The starts, and everything that can be come to from them."""
+def reached(ways: Ways, starts: Iterable[str], shut: Collection[str] = frozenset()) -> set[str]:
+    """The starts, and everything that can be come to from them without going through what is shut."""
     seen = set(starts)
     ahead = list(seen)
     while ahead:
-        fresh = [node for node in ways[ahead.pop()] if node not in seen]
+        fresh = [node for node in ways[ahead.pop()] if node not in seen and node not in shut]
         seen.update(fresh)
         ahead += fresh
     return seen
@@ -37,20 +37,10 @@ def cycles(ways: Ways) -> Iterator[set[str]]:
     for node in reversed(left_in_order(ways, ways)):
         if node in placed:
             continue
-        group = _group(back, node, placed)
+        group = reached(back, [node], placed)
         placed |= group
         if len(group) > 1 or node in ways[node]:
             yield group
-
-
-def _group(back: Ways, node: str, placed: set[str]) -> set[str]:
-    group = {node}
-    ahead = [node]
-    while ahead:
-        fresh = {before for before in back[ahead.pop()] if before not in placed} - group
-        group |= fresh
-        ahead += fresh
-    return group
 
 
 def left_in_order(ways: Ways, starts: Iterable[str]) -> list[str]:

@@ -12,11 +12,9 @@ from pipeline.handlers.variables import ShellCommand, context_text, shell_comman
 from pipeline.language.model import FindingsFormat, ToolStage
 
 LARGEST_VALUE = 100_000  # bytes that fit into an environment variable with room to spare
+REPORT = "report"  # the file a command may write what it found to, instead of printing it
 
 Environment = Callable[[Collection[str]], Mapping[str, str]]
-
-
-REPORT = "report"  # the file a command may write what it found to, instead of printing it
 
 
 def _unread(job: Job, report: Path) -> Judged:

@@ -6,8 +6,6 @@ from datetime import UTC, datetime, timedelta
 from pipeline.engine.ports import JournalError
 from pipeline.errors import AwfError
 
-RANDOM_BYTES = 2  # what `new_run_id` needs
-
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # in the order of ASCII; without i, l, o and u
 _VALID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -6,6 +6,7 @@ from itertools import chain
 from pipeline.language.kdl import MAX_DEPTH, TooDeep, parse
 from pipeline.language.lower import Lowering
 from pipeline.language.model import Workflow
+from pipeline.language.nodes import Node
 from pipeline.language.rules import care, conditions, loops, reading, routing, stages
 from pipeline.language.rules.rule import Seen
 from pipeline.language.source import Source, Span
@@ -51,18 +52,24 @@ class Draft:
 
 def load(source: Source) -> Draft:
     """Read a text; what is wrong with it is part of the draft, never an exception."""
-    try:
-        parsed = parse(source)
-    except TooDeep as deep:
-        span = Span(deep.offset, deep.offset + 1)
-        return Draft(source, None, tuple(reading.too_large(span, "blocks are nested too deep", f"{MAX_DEPTH} levels")))
-    if parsed.problem:
-        return Draft(source, None, tuple(reading.syntax_error(parsed.problem)))
+    nodes, seen = read_nodes(source)
+    if seen:
+        return Draft(source, None, tuple(seen))
     lowering = Lowering(source)
-    workflow = lowering.document(parsed.nodes)
+    workflow = lowering.document(nodes)
     seen = lowering.seen
     if workflow is not None:
         uses = list(conditions.conditions(workflow))
         seen += chain.from_iterable(rule(workflow) for rule in RULES)
         seen += chain.from_iterable(rule(workflow, uses) for rule in CONDITION_RULES)
     return Draft(source, workflow, tuple(seen))
+
+
+def read_nodes(source: Source) -> tuple[tuple[Node, ...], list[Seen]]:
+    """The nodes of a text, or what keeps it from being read."""
+    try:
+        parsed = parse(source)
+    except TooDeep as deep:
+        span = Span(deep.offset, deep.offset + 1)
+        return (), reading.too_large(span, "blocks are nested too deep", f"{MAX_DEPTH} levels")
+    return parsed.nodes, reading.syntax_error(parsed.problem) if parsed.problem else []

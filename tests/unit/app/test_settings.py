@@ -174,7 +174,7 @@ def test_both_files_are_told_of(places: Places) -> None:
     [
         (b'backend "cla', "this text is never closed"),
         (b"\0\0", '".awf/config.kdl" is not text but binary data'),
-        (b"\nbackend \xff", '".awf/config.kdl" is not UTF-8 text: the byte 0xff in line 2 has no meaning there'),
+        (b"\nbackend \xff", "this is not UTF-8 text: the byte 0xff has no meaning here"),
         (b"// " + b"x" * 1024 * 1024, '".awf/config.kdl" is too large; the limit is 1 MiB'),
         (b"a {\n" * 70 + b"}\n" * 70, "blocks are nested too deep; the limit is 64 levels"),
     ],

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pipeline.app.history import Note, VisitSeen, story_of
 from pipeline.app.report.model import Diff, Report, Reviewed, Step
 from pipeline.app.standing import Standing, standing_of
-from pipeline.engine.fold import replay
-from pipeline.engine.records import AnyRecord, RunCreated
+from pipeline.engine.fold import created, replay
+from pipeline.engine.records import AnyRecord
 from pipeline.engine.state import State
 
 
@@ -16,7 +16,7 @@ def report_of(records: Sequence[AnyRecord], reviewed: Reviewed, diff: Diff | Non
     return Report(
         run_id=state.run_id,
         workflow=state.workflow.name,
-        file=_file(records),
+        file=created(records[0]).file,
         goal=state.goal,
         status=standing.status,
         reason=state.reason,
@@ -33,15 +33,9 @@ def report_of(records: Sequence[AnyRecord], reviewed: Reviewed, diff: Diff | Non
     )
 
 
-def _file(records: Sequence[AnyRecord]) -> str:
-    first = records[0]
-    return first.file if isinstance(first, RunCreated) else ""
-
-
 def head_of(records: Sequence[AnyRecord]) -> str:
     """The commit that was checked out when a run began; nothing where none was, or where nobody asked."""
-    first = records[0]
-    return first.head if isinstance(first, RunCreated) else ""
+    return created(records[0]).head
 
 
 def _open_word(*, driven: bool, state: State) -> str:

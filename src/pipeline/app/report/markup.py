@@ -21,6 +21,6 @@ def tag(name: str, *inner: Markup, **attributes: object) -> Markup:
     return Markup(f"<{name}{said}>{''.join(inner)}</{name}>")
 
 
-def joined(parts: Iterable[Markup], between: str = "\n") -> Markup:
-    """Elements one after another."""
-    return Markup(escape(between).join(parts))
+def joined(parts: Iterable[Markup]) -> Markup:
+    """Elements one after another, each on a line."""
+    return Markup("\n".join(parts))

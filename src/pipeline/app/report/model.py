@@ -42,7 +42,6 @@ class Told:
     title: str
     severity: str
     state: str
-    active: bool
     must: bool
     place: str
     history: tuple[str, ...]

@@ -43,8 +43,7 @@ def title(report: Report) -> str:
     return line(report.workflow, _NAME) or report.run_id
 
 
-def ending(report: Report) -> str:
-    """How the run ended, or stands."""
+def _ending(report: Report) -> str:
     return f"{report.status}: {line(report.reason)}" if report.reason else report.status
 
 
@@ -52,7 +51,7 @@ def facts(report: Report) -> Iterator[tuple[str, str]]:
     """The run at a glance."""
     yield "run", line(report.run_id, _NAME)
     yield "workflow", f"{title(report)} ({line(PurePath(report.file).name)})" if report.file else title(report)
-    yield "outcome", ending(report)
+    yield "outcome", _ending(report)
     yield "began", moment(report.began)
     yield "last record", moment(report.ended)
     yield "time running", span(report.seconds)

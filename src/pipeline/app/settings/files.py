@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.app.files import read_source
 from pipeline.app.settings.read import read_settings
 from pipeline.app.settings.values import NOTHING_SET, Level, Settings, settings_of
 from pipeline.language.diagnostics import Diagnostic
-from pipeline.language.load import MAX_BYTES
 from pipeline.language.rules import reading
 from pipeline.language.rules.rule import Seen, settle
-from pipeline.language.source import START, Source, decode
+from pipeline.language.source import START, Source
 
 NAME = "config.kdl"
 
@@ -60,21 +60,10 @@ def load_settings(places: Places) -> Loaded:
 
 
 def _read(path: Path, name: str) -> tuple[Source, list[Seen]]:
-    nothing = Source(name, "")
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        return read_source(path, name)
     except (FileNotFoundError, NotADirectoryError):
-        return nothing, []
+        return Source(name, ""), []
     except OSError as error:
-        return nothing, reading.unreadable_file(START, f'"{name}" cannot be read: {error.strerror or error}')
-    if len(data) > MAX_BYTES:
-        return nothing, reading.too_large(START, f'"{name}" is too large', "1 MiB")
-    if b"\0" in data:
-        return nothing, reading.unreadable_file(START, f'"{name}" is not text but binary data')
-    try:
-        return decode(name, data), []
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        why = f'"{name}" is not UTF-8 text: the byte 0x{data[error.start]:02x} in line {line} has no meaning there'
-        return nothing, reading.unreadable_file(START, why, "save the file as UTF-8")
+        why = f'"{name}" cannot be read: {error.strerror or error}'
+        return Source(name, ""), reading.unreadable_file(START, why)

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from pipeline.app.settings.grammar import BLOCKS, AgentSettings, SettingsFile
-from pipeline.language.kdl import MAX_DEPTH, TooDeep, parse
+from pipeline.language.load import read_nodes
 from pipeline.language.model import Element
 from pipeline.language.nodes import Node, Value, key_before
-from pipeline.language.rules import reading, structure, values
+from pipeline.language.rules import structure, values
 from pipeline.language.rules.rule import Seen
 from pipeline.language.source import START, Place, Source, Span
 
@@ -30,15 +30,10 @@ class _Line(NamedTuple):
 
 def read_settings(source: Source) -> tuple[SettingsFile | None, list[Seen]]:
     """What a file says, and what is wrong with it; None where it cannot be used."""
-    try:
-        parsed = parse(source)
-    except TooDeep as deep:
-        span = Span(deep.offset, deep.offset + 1)
-        return None, reading.too_large(span, "blocks are nested too deep", f"{MAX_DEPTH} levels")
-    if parsed.problem:
-        return None, reading.syntax_error(parsed.problem)
-    seen: list[Seen] = []
-    built = _Block(SettingsFile, Node("", START, (), {}, parsed.nodes), _FILE, source.text, seen).build()
+    nodes, seen = read_nodes(source)
+    if seen:
+        return None, seen
+    built = _Block(SettingsFile, Node("", START, (), {}, nodes), _FILE, source.text, seen).build()
     return (built if isinstance(built, SettingsFile) and not seen else None), seen
 
 

@@ -8,7 +8,7 @@ import asyncio
 import secrets
 from contextlib import suppress
 from functools import partial
-from subprocess import PIPE, Popen
+from subprocess import Popen
 from typing import IO, cast
 
 from pipeline.backends import sweep
@@ -16,12 +16,13 @@ from pipeline.backends.agents.acp_client import Client
 from pipeline.backends.agents.acp_peer import Peer
 from pipeline.backends.agents.acp_talk import Talk
 from pipeline.backends.agents.judgement import Reading, judge
+from pipeline.backends.agents.program import command_for
 from pipeline.backends.child import Child
 from pipeline.backends.environment import provider_variables
-from pipeline.backends.process import how_it_ended, to_the_end
-from pipeline.backends.spool import Lines, Redacted, Spool
+from pipeline.backends.process import finished, how_it_ended, spool, start, to_the_end
+from pipeline.backends.spool import Lines, Redacted
 from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, Emit, ErrorKind, Limits, Request, Result
-from pipeline.engine.process import Ending, Finished
+from pipeline.engine.process import Ending
 from pipeline.engine.redaction import PATTERNS_ONLY, Redactor
 
 _FAREWELL = 1.0  # seconds an agent has to leave by itself when it has answered: it may have a session to write
@@ -57,17 +58,21 @@ class AcpBackend:
         """Start the agent, have it answer, and stop it."""
         emit(AgentEvent("started"))
         token = f"{self._label}:{secrets.token_hex(16)}"
+        command = command_for(self._argv, request)
         request.artifacts.mkdir(parents=True, exist_ok=True)
-        with _spool(request, "stdout") as out, _spool(request, "stderr") as err:
-            program = _start(self._argv, request, token)
+        with spool(command, "stdout") as out, spool(command, "stderr") as err:
+            program = start(command, token, talks=True)
             if isinstance(program, str):
-                return Result(AgentStatus.ERROR, error=AgentError(ErrorKind.SPAWN, program), argv=self._argv)
+                why = AgentError(ErrorKind.SPAWN, self._redactor.text(program))
+                return Result(AgentStatus.ERROR, error=why, argv=self._argv)
             with Redacted(self._redactor, out.write) as said, Redacted(self._redactor, err.write) as complained:
                 client = Client(request.cwd, request.access, emit)
                 line = _Line(program, client, said, complained, request.limits.output_bytes)
                 talk = Talk(line.peer, client, request, emit, self._patience)
                 ending, reading = await self._see_through(request.limits, line, talk, token)
-            return judge(self._argv, _finished(line, ending, reading, out, err), reading)
+            # How it ended after its answer is our doing and tells nothing.
+            how = how_it_ended(ending, 0 if reading.ended else line.code)
+            return judge(self._argv, finished(out, err, *how, duration=line.child.duration), reading)
 
     async def _see_through(self, limits: Limits, line: "_Line", talk: Talk, token: str) -> tuple[Ending, Reading]:
         try:
@@ -120,7 +125,7 @@ class _Line:
     def __init__(
         self, program: Popen[bytes], client: Client, said: Redacted, complained: Redacted, longest: int
     ) -> None:
-        self.peer = Peer(self.send, client)
+        self.peer = Peer(self.send, client.answer, client.hear)
         self.code: int | None = None
         self._lines = Lines(self.peer.take, longest)
         self.child = Child(program, (said.feed, self._lines.feed), (complained.feed,))
@@ -165,40 +170,8 @@ class _Line:
         self.code = self.child.close()
 
 
-def _finished(line: _Line, ending: Ending, reading: Reading, out: Spool, err: Spool) -> Finished:
-    """How the program ended; how it ended after its answer is our doing and tells nothing."""
-    how, code, message = how_it_ended(ending, 0 if reading.ended else line.code)
-    return Finished(
-        ending=how,
-        exit_code=code,
-        duration=line.child.duration,
-        stdout=out.path,
-        stderr=err.path,
-        stdout_tail=out.tail(),
-        stderr_tail=err.tail(),
-        truncated=out.truncated or err.truncated,
-        message=message,
-    )
-
-
 async def _drop(*futures: asyncio.Future[Reading] | asyncio.Future[Ending]) -> None:
     """Cancel what still runs, and take what it raised."""
     for future in futures:
         future.cancel()
     await asyncio.gather(*futures, return_exceptions=True)
-
-
-def _spool(request: Request, name: str) -> Spool:
-    return Spool(request.artifacts / f"{name}.log", request.limits.output_bytes)
-
-
-def _start(argv: tuple[str, ...], request: Request, token: str) -> Popen[bytes] | str:
-    if not argv:
-        return "there is no agent to run: the command is empty"
-    env = {**request.env, sweep.MARKER: token}
-    try:
-        return Popen(
-            argv, cwd=request.cwd, env=env, stdin=PIPE, stdout=PIPE, stderr=PIPE, bufsize=0, start_new_session=True
-        )
-    except (OSError, ValueError) as error:
-        return f'"{argv[0]}" could not be started in "{request.cwd}": {error}'

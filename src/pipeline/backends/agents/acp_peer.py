@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import json
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from pipeline.backends.agents.judgement import kind_of
 from pipeline.backends.agents.program import Message
@@ -48,24 +48,21 @@ class RpcError(Exception):
         return AgentError(kind, words)
 
 
-class Host(Protocol):
-    """What the other end talks to."""
-
-    def answer(self, method: str, params: Message) -> Message:
-        """Do what it asks; raises RpcError when that is refused."""
-        ...
-
-    def hear(self, method: str, params: Message) -> None:
-        """Take what it tells."""
-        ...
-
-
 class Peer:
-    """This end of the line: `send` takes what goes out, `take` what comes in."""
+    """This end of the line: `send` takes what goes out, `take` what comes in.
 
-    def __init__(self, send: Callable[[bytes], None], host: Host) -> None:
+    What the other end asks is done by `answer`, which raises RpcError to refuse it; what it tells is taken by `hear`.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[bytes], None],
+        answer: Callable[[str, Message], Message],
+        hear: Callable[[str, Message], None],
+    ) -> None:
         self._send = send
-        self._host = host
+        self._answer = answer
+        self._hear = hear
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._over: HungUp | None = None
@@ -110,9 +107,9 @@ class Peer:
     def _dispatch(self, message: dict[str, Any]) -> None:
         match message:
             case {"method": method, "id": number}:
-                self._write({"id": number, **self._answer(method, message.get("params") or {})})
+                self._write({"id": number, **self._answered(method, message.get("params") or {})})
             case {"method": method}:
-                self._host.hear(method, message.get("params") or {})
+                self._hear(method, message.get("params") or {})
             case {"id": int(number)} if (answer := self._waiting.get(number)) and not answer.done():
                 self._settle(answer, message)
 
@@ -122,9 +119,9 @@ class Peer:
         else:
             answer.set_result(message.get("result"))
 
-    def _answer(self, method: str, params: Message) -> dict[str, object]:
+    def _answered(self, method: str, params: Message) -> dict[str, object]:
         try:
-            return {"result": self._host.answer(method, params)}
+            return {"result": self._answer(method, params)}
         except RpcError as error:
             code, words = error.code, error.message
         except (AttributeError, KeyError, TypeError, ValueError) as error:

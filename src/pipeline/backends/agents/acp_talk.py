@@ -122,9 +122,8 @@ class Talk:
                 _among(tuple(_values(option["options"])), category, wanted)
                 params = {"sessionId": self._session, "configId": option["id"], "value": wanted}
                 return await self._peer.ask("session/set_config_option", params)
-        models = (
-            offered.get("models") if category == "model" else None
-        )  # how agents offered it before there were options
+        # How agents offered it before there were options.
+        models = offered.get("models") if category == "model" else None
         if models:
             _among(tuple(model["modelId"] for model in models["availableModels"]), category, wanted)
             await self._peer.ask("session/set_model", {"sessionId": self._session, "modelId": wanted})

@@ -43,7 +43,6 @@ class Claude:
     """Runs `claude -p`; what it finds in the repository it works on cannot change its settings or add servers."""
 
     name = "claude"
-    program = "claude"
     flags: tuple[str, ...] = (
         *("--print", "--verbose", "--output-format", "--setting-sources", "--strict-mcp-config", "--tools"),
         *("--permission-mode", "--allowedTools", "--model", "--effort", "--resume"),

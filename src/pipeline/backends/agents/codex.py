@@ -32,7 +32,6 @@ class Codex:
     """
 
     name = "codex"
-    program = "codex"
     flags: tuple[str, ...] = ("--json", "--skip-git-repo-check", "--sandbox", "--config", "--model")
     help: tuple[str, ...] = ("exec", "--help")
     install = "npm install -g @openai/codex"

@@ -63,7 +63,6 @@ class Gemini:
     """The command-line agent of Google."""
 
     name = "gemini"
-    program = "gemini"
     flags: tuple[str, ...] = (
         *("--prompt", "--output-format", "--approval-mode", "--policy", "--skip-trust"),
         *("--model", "--resume"),

@@ -28,7 +28,7 @@ _BY_WORDS = (
     ),
     (
         ErrorKind.SERVER,
-        r"\bterminated\b|disconnected|stream ended|fetch failed|socket hang up|\bECONN\w+|high demand|at capacity",
+        r"\bterminated\b|stream ended|fetch failed|socket hang up|\bECONN\w+|high demand|at capacity",
     ),
     (
         ErrorKind.INVALID,
@@ -79,7 +79,7 @@ def _verdict(program: str, finished: Finished, reading: Reading) -> tuple[AgentS
     if finished.ending is Ending.SIGNAL:
         return AgentStatus.ERROR, AgentError(ErrorKind.KILLED, f'"{program}" was killed by {finished.message}')
     if finished.exit_code:
-        words = complaint(program, finished)
+        words = _complaint(program, finished)
         return AgentStatus.ERROR, AgentError(kind_of(None, words), words)
     if not reading.ended:
         return AgentStatus.ERROR, AgentError(ErrorKind.PROTOCOL, f'"{program}" stopped before it told how it ended')
@@ -93,7 +93,7 @@ def _empty(program: str, reading: Reading) -> str:
     return f'"{program}" answered nothing{refused}'
 
 
-def complaint(program: str, finished: Finished) -> str:
+def _complaint(program: str, finished: Finished) -> str:
     """What a program that failed said last on its standard error."""
     said = [line for line in finished.stderr_tail.split("\n") if line.strip()]
     last = said[-1].strip() if said else "it said nothing on its standard error"

@@ -38,7 +38,6 @@ class Opencode:
     """The agent of opencode.ai, for the models of many providers."""
 
     name = "opencode"
-    program = "opencode"
     flags: tuple[str, ...] = ("--format", "--dir", "--model", "--variant", "--agent", "--session")
     help: tuple[str, ...] = ("run", "--help")
     install = "npm install -g opencode-ai"
@@ -49,14 +48,8 @@ class Opencode:
 
     def invocation(self, request: Request, extra: tuple[str, ...]) -> Invocation:
         """It is told by its configuration what it may do: its own `plan` agent still runs commands."""
-        arguments = [
-            "run",
-            "--format",
-            "json",
-            "--dir",
-            str(request.cwd),
-            *(("--model", model_path(request)) if request.model else ()),
-        ]
+        arguments = ["run", "--format", "json", "--dir", str(request.cwd)]
+        arguments += ["--model", model_path(request)] if request.model else []
         arguments += ["--variant", request.reasoning_effort] if request.reasoning_effort else []
         arguments += ["--agent", _AGENT] if request.access in _PERMISSION else []
         arguments += ["--session", request.session.id] if request.session else []

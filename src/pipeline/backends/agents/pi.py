@@ -28,7 +28,6 @@ class Pi:
     """The agent of pi.dev, for the models of many providers."""
 
     name = "pi"
-    program = "pi"
     flags: tuple[str, ...] = (
         *("--print", "--mode", "--no-approve", "--provider", "--model", "--thinking"),
         *("--tools", "--no-tools", "--session-id"),
@@ -145,7 +144,8 @@ class PiReader:
             case {"type": "message_end", "message": {"role": "assistant"} as answer}:
                 yield from self._say(_Answer.model_validate(answer))
             case {"type": "tool_execution_start"}:
-                yield _started(_Tool.model_validate(message))
+                tool = _Tool.model_validate(message)
+                yield AgentEvent("tool_start", tool_used(tool.tool_name, tool.args))
             case {"type": "tool_execution_end"}:
                 yield from self._finish(_Tool.model_validate(message))
             case {"type": "auto_retry_start", "errorMessage": str(why)}:
@@ -178,10 +178,6 @@ def _usage(used: _Used) -> Usage:
     read = (used.input, used.cache_read, used.cache_write)
     cost = used.cost.total if used.cost else None
     return Usage(input_tokens=sum(filter(None, read)), output_tokens=used.output, cost_usd=cost)
-
-
-def _started(tool: _Tool) -> AgentEvent:
-    return AgentEvent("tool_start", tool_used(tool.tool_name, tool.args))
 
 
 def _failure(answer: _Answer) -> AgentError | None:

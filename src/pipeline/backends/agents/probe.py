@@ -30,11 +30,6 @@ class Probe:
     missing: tuple[str, ...] = ()  # flags that its help does not name
     problem: str = ""
 
-    @property
-    def usable(self) -> bool:
-        """Whether nothing speaks against using it."""
-        return not self.problem and not self.missing
-
 
 def cache_file(environ: Mapping[str, str], home: Path) -> Path:
     """Where probes are remembered; a relative XDG_CACHE_HOME means nothing, as its standard says."""

@@ -36,8 +36,7 @@ class Reader(Protocol):
 class Agent(Protocol):
     """What is particular to one command-line agent. `flags` are those it cannot be used without."""
 
-    name: str
-    program: str
+    name: str  # also of its program
     flags: tuple[str, ...]
     help: tuple[str, ...]  # the arguments that print the flags
     install: str  # how to get it, in a few words
@@ -99,10 +98,7 @@ class ProgramBackend:
         """Run the program and read what it prints."""
         emit(AgentEvent("started"))
         started = self._agent.invocation(request, self._override.extra)
-        argv = (
-            *(self._override.program or (self._agent.program,)),
-            *(self._override.arguments or started.arguments),
-        )
+        argv = (*(self._override.program or (self.name,)), *(self._override.arguments or started.arguments))
         if lacking := [flag for flag in await self._missing(request.env) if flag in argv]:
             return Result(AgentStatus.ERROR, error=_outdated(argv[0], lacking), argv=argv)
         reading = _Lines(self._agent.reader(request), emit)

@@ -4,10 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.backends.agents.script import Reply, Script, load_script, parse_script
+from pipeline.backends.agents.script import Reply, Script, parse_script
 from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, Emit, ErrorKind, Limits, Request, Result
-
-__all__ = ["Reply", "Script", "ScriptedBackend", "load_script", "parse_script"]
 
 
 class ScriptedBackend:

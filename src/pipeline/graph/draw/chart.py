@@ -4,12 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pipeline.graph.draw.wording import clean, way
+from pipeline.graph.draw.wording import clean, shorten, way
 from pipeline.graph.layout.flow import Flow, flow
 from pipeline.language.edges import Edge, Role, edges
 from pipeline.language.model import ParallelStage, Stage, Workflow, is_review
 
 MISSING = "missing"  # the kind of a stage that is named but not declared
+LONGEST = 60  # characters of a name or label in a picture that another program draws
+_LABELS = 3  # of one line that are told there
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +104,9 @@ def _holders(workflow: Workflow) -> dict[str, str]:
 
 
 def _ways(workflow: Workflow, holder: Mapping[str, str]) -> list[Edge]:
+    """Those that are drawn as lines; what follows a failure comes last, so that it does not lead the flow."""
     drawn = (e for e in edges(workflow) if e.role is not Role.BRANCH or holder.get(e.target) != e.source)
-    return sorted(
-        drawn, key=lambda edge: edge.role in (Role.RETRY, Role.LOOP)
-    )  # what follows a failure does not lead the flow
+    return sorted(drawn, key=lambda edge: edge.role in (Role.RETRY, Role.LOOP))
 
 
 def _links(ways: Iterable[Edge], holder: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -155,3 +156,10 @@ def _joining(stage: ParallelStage) -> Iterator[str]:
         yield f"{stage.join} of {len(stage.branches)}"
     if stage.max_parallel and stage.max_parallel < len(stage.branches):
         yield f"{stage.max_parallel} at a time"
+
+
+def said(line: Line) -> str:
+    """The labels of a line as one text, for a picture that another program draws."""
+    shown = [shorten(label, LONGEST) for label in line.labels[:_LABELS]]
+    more = len(line.labels) - len(shown)
+    return " / ".join([*shown, f"{more} more"] if more else shown)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from pipeline.graph.draw.chart import Chart, Line, Node, chart
+from pipeline.graph.draw.chart import LONGEST, Chart, Node, chart, said
 from pipeline.graph.draw.palette import LIGHT, LIGHT_PAGE
 from pipeline.graph.draw.wording import clean, shorten
 from pipeline.language.model import Workflow
@@ -18,8 +18,6 @@ _SHAPES = {
     "exit": 'shape=box, style="rounded,filled,bold", peripheries=2',
     "missing": 'shape=box, style="dashed,filled"',
 }
-_LONGEST = 60  # characters of a name or label
-_LABELS = 3
 _HEADER = (
     "    compound=true; rankdir=TB; labelloc=t; nodesep=0.4; ranksep=0.5;",
     '    graph [fontname="Helvetica", fontsize=16];',
@@ -59,7 +57,7 @@ def _node(node: Node, names: Mapping[str, str]) -> str:
 
 
 def _label(node: Node) -> str:
-    name = _quoted(shorten(clean(node.id), _LONGEST))
+    name = _quoted(shorten(clean(node.id), LONGEST))
     return name if node.id == node.about else f'{name[:-1]}\\n{node.about}"'
 
 
@@ -71,7 +69,7 @@ def _lines(drawn: Chart, names: Mapping[str, str]) -> Iterator[str]:
     yield _line("start", ends[drawn.start], {"lhead": border.get(drawn.start, "")})
     for line in drawn.lines:
         cut = {"ltail": border.get(line.source, ""), "lhead": border.get(line.target, "")}
-        style = {"label": _quoted(_said(line)) if line.labels else "", "style": "dashed" if line.dashed else ""}
+        style = {"label": _quoted(said(line)) if line.labels else "", "style": "dashed" if line.dashed else ""}
         aside = {"constraint": "false" if line.back else ""}  # a way back does not turn the picture over
         yield _line(ends[line.source], ends[line.target], style | cut | aside)
 
@@ -79,12 +77,6 @@ def _lines(drawn: Chart, names: Mapping[str, str]) -> Iterator[str]:
 def _line(source: str, target: str, attributes: Mapping[str, str]) -> str:
     said = ", ".join(f"{name}={value}" for name, value in attributes.items() if value)
     return f"    {source} -> {target}{f' [{said}]' if said else ''};"
-
-
-def _said(line: Line) -> str:
-    shown = [shorten(label, _LONGEST) for label in line.labels[:_LABELS]]
-    more = len(line.labels) - len(shown)
-    return " / ".join([*shown, f"{more} more"] if more else shown)
 
 
 def _quoted(content: str) -> str:

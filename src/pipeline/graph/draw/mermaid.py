@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from pipeline.graph.draw.chart import Chart, Line, Node, chart
+from pipeline.graph.draw.chart import LONGEST, Chart, Node, chart, said
 from pipeline.graph.draw.palette import LIGHT
 from pipeline.graph.draw.wording import clean, shorten
 from pipeline.language.model import Workflow
@@ -19,8 +19,6 @@ _SHAPES = {
     "exit": ("([", "])"),
 }
 _BOX = ("[", "]")
-_LONGEST = 60  # characters of a name or label
-_LABELS = 3
 _SAFE = re.compile(r"[^\w ,:=/?·…→≤≥≠-]", re.UNICODE)
 _LISTS = re.compile(r"^(?=[-+*]|\d)")  # Mermaid takes what looks like a list for Markdown, and refuses it
 
@@ -53,7 +51,7 @@ def _nodes(drawn: Chart, names: Mapping[str, str]) -> Iterator[str]:
 def _node(node: Node, names: Mapping[str, str]) -> str:
     opening, closing = _SHAPES.get(node.family, _BOX)
     about = "" if node.id == node.about else f"<br/>{_escaped(node.about)}"
-    label = f'"{_escaped(shorten(clean(node.id), _LONGEST))}{about}"'
+    label = f'"{_escaped(shorten(clean(node.id), LONGEST))}{about}"'
     return f"{names[node.id]}{opening}{label}{closing}:::{_class(node)}"
 
 
@@ -65,14 +63,8 @@ def _lines(drawn: Chart, names: Mapping[str, str]) -> Iterator[str]:
     yield f"    start --> {names[drawn.start]}"
     for line in drawn.lines:
         arrow = "-.->" if line.dashed else "-->"
-        label = f"|{_quoted(_said(line))}|" if line.labels else ""
+        label = f"|{_quoted(said(line))}|" if line.labels else ""
         yield f"    {names[line.source]} {arrow}{label} {names[line.target]}"
-
-
-def _said(line: Line) -> str:
-    shown = [shorten(label, _LONGEST) for label in line.labels[:_LABELS]]
-    more = len(line.labels) - len(shown)
-    return " / ".join([*shown, f"{more} more"] if more else shown)
 
 
 def _classes(drawn: Chart) -> Iterator[str]:
@@ -86,7 +78,7 @@ def _classes(drawn: Chart) -> Iterator[str]:
 
 
 def _quoted(content: str) -> str:
-    return f'"{_escaped(shorten(clean(content), _LONGEST * 3))}"'
+    return f'"{_escaped(shorten(clean(content), LONGEST * 3))}"'
 
 
 def _escaped(content: str) -> str:

@@ -18,9 +18,9 @@ _NAMES = {Function.OUTCOME: "outcome", Function.VISITS: "visits", Function.FINDI
 
 def clean(text: str) -> str:
     """A text on one line, every character of which can be shown."""
-    if text.isascii() and text.isprintable():
-        return _SPACES.sub(" ", text).strip()
     spaced = _SPACES.sub(" ", text).strip()
+    if spaced.isascii() and spaced.isprintable():
+        return spaced
     return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _HOSTILE else c for c in spaced)
 
 

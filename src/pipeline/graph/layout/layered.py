@@ -8,7 +8,6 @@ across does so in the strips between the rows, where nothing stands.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pipeline.graph.layout.channels import tracks
 from pipeline.graph.layout.columns import columns
 from pipeline.graph.layout.flow import flow
 from pipeline.graph.layout.geometry import Layout, Link, Size
@@ -16,7 +15,7 @@ from pipeline.graph.layout.lanes import LEFT, RIGHT, Lane, Lanes
 from pipeline.graph.layout.ports import ports
 from pipeline.graph.layout.routes import Ground, routes
 from pipeline.graph.layout.rows import Rows, rows
-from pipeline.graph.layout.strips import heights, stacked
+from pipeline.graph.layout.strips import heights, stacked, tracks
 from pipeline.graph.layout.sweeps import ordered
 
 

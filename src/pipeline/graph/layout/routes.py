@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pipeline.graph.layout.channels import Strip, strip_between
 from pipeline.graph.layout.geometry import Box, Link, Point, Route, around
 from pipeline.graph.layout.lanes import RIGHT, Lane
 from pipeline.graph.layout.ports import Ports, Stops
 from pipeline.graph.layout.rows import LOOP, LOOP_STEP, Rows, loops
-from pipeline.graph.layout.strips import Strips
+from pipeline.graph.layout.strips import Strip, Strips, strip_between
 
 _APART = 14.0  # between two lines at one side of a box
 

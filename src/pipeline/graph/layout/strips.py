@@ -1,16 +1,94 @@
-"""How high the rows are and how far apart: between them lie strips, with tracks for what runs across."""
+"""The strips above and below the rows of boxes: the tracks in them for what runs across, and how high all of it is.
 
-from collections.abc import Mapping, Sequence
+Two pieces in one strip share a track only where they do not touch. Of those that turn the same way the outer one runs
+higher, so that they do not cross.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
-from pipeline.graph.layout.channels import Strip, Tracks
 from pipeline.graph.layout.geometry import Link
 from pipeline.graph.layout.lanes import Lane
+from pipeline.graph.layout.ports import Ports, Stops
 from pipeline.graph.layout.rows import Rows, loops
 
+_BENT = 22.0  # a smaller step aside is one soft bend that needs no track
+_TRACKS = 40  # in one strip; what comes after shares
+_APART = 8.0
 _TRACK = 7.0
 _FIRST, _AFTER = 11.0, 8.0  # before the first track of a strip, and after the last
 _ARROW = 9.0  # more room above a row of boxes
+
+
+class Strip(NamedTuple):
+    """The space beside a row of boxes."""
+
+    row: int
+    below: bool
+
+
+class Piece(NamedTuple):
+    """A piece of a line that runs across."""
+
+    strip: Strip
+    start: float
+    end: float
+    link: int
+
+
+Tracks = Mapping[Strip, Mapping[int, int]]  # the track of each line in each strip
+
+
+def strip_between(upper: int, lower: int) -> Strip:
+    """The strip in which a line from one row to a lower one steps aside."""
+    return Strip(lower, below=False) if upper % 2 else Strip(upper, below=True)
+
+
+def tracks(rows: Rows, x: Sequence[float], stops: Stops, lanes: Sequence[Lane], ports: Ports) -> Tracks:
+    """A track for every piece that needs one."""
+    by_strip: dict[Strip, list[Piece]] = {}
+    for piece in (*_onward(rows, x, stops, ports), *_around(rows, lanes, ports)):
+        by_strip.setdefault(piece.strip, []).append(piece)
+    return {strip: _assigned(pieces) for strip, pieces in by_strip.items()}
+
+
+def _onward(rows: Rows, x: Sequence[float], stops: Stops, ports: Ports) -> Iterator[Piece]:
+    for link, chain in stops.items():
+        across = [ports.leaving[link], *(x[item] for item in chain[1:-1]), ports.entering[link]]
+        for (start, end), (upper, lower) in zip(pairwise(across), pairwise(chain), strict=True):
+            if abs(start - end) > _BENT:
+                yield Piece(strip_between(rows.items[upper].row, rows.items[lower].row), start, end, link)
+
+
+def _around(rows: Rows, lanes: Iterable[Lane], ports: Ports) -> Iterator[Piece]:
+    for lane in lanes:
+        if not lane.source_open:
+            yield Piece(Strip(rows.items[lane.source].row, below=True), ports.leaving[lane.link], lane.x, lane.link)
+        if not lane.target_open:
+            yield Piece(Strip(rows.items[lane.target].row, below=False), lane.x, ports.entering[lane.link], lane.link)
+
+
+def _assigned(pieces: Sequence[Piece]) -> Mapping[int, int]:
+    rightward = sorted((piece for piece in pieces if piece.end > piece.start), key=lambda piece: -piece.start)
+    leftward = sorted((piece for piece in pieces if piece.end <= piece.start), key=lambda piece: piece.start)
+    taken: list[tuple[float, float]] = []
+    found: dict[int, int] = {}
+    for piece in (*rightward, *leftward):
+        first, last = sorted((piece.start, piece.end))
+        track = _free(taken, first, last)
+        found[piece.link] = track
+        low, high = taken[track] if track < len(taken) else (first, last)
+        taken[track : track + 1] = [(min(low, first), max(high, last))]
+    return found
+
+
+def _free(taken: Sequence[tuple[float, float]], first: float, last: float) -> int:
+    for track, (low, high) in enumerate(taken):
+        if last + _APART < low or high + _APART < first:
+            return track
+    return len(taken) if len(taken) < _TRACKS else _TRACKS - 1
 
 
 @dataclass(frozen=True, slots=True)

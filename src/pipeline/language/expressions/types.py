@@ -96,12 +96,10 @@ def mismatches(expression: Expression) -> Iterator[Mismatch]:
 
 def _is_plain_equality(tree: Tree) -> bool:
     """Whether a tree is by far the most frequent kind, two leaves compared for equality: it always has a value."""
-    leaves = (
-        isinstance(tree, Comparison)
-        and isinstance(tree.left, Literal | Call)
-        and isinstance(tree.right, Literal | Call)
-    )
-    return leaves and isinstance(tree, Comparison) and not tree.operator.orders
+    match tree:
+        case Comparison(operator, Literal() | Call(), Literal() | Call()):
+            return not operator.orders
+    return False
 
 
 def impossible_values(expression: Expression) -> Iterator[Impossible]:

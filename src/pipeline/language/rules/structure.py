@@ -10,7 +10,7 @@ from pipeline.language.nodes import Node, Plain, describe, shortened
 from pipeline.language.rules.rule import error
 from pipeline.language.source import Span
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 @error("AWF006")
@@ -215,10 +215,10 @@ def unknown_kind(span: Span, stage: str, kind: Plain) -> Iterator[Problem]:
 
 
 @error("AWF014")
-def bad_name(span: Span, what: str, name: str) -> Iterator[Problem]:
-    """A stage's id or an option's key is not a plain name.
+def bad_name(span: Span, name: str) -> Iterator[Problem]:
+    """A stage's id is not a plain name.
 
-    A name has 1 to 64 letters, digits, `_` and `-`, and starts with a letter or `_`.
+    It has 1 to 64 letters, digits, `_` and `-`, and starts with a letter or `_`.
 
     ## Why is this bad?
     A stage's id becomes part of paths and of context keys such as `build.status`. A dot or a slash in it would point
@@ -236,9 +236,9 @@ def bad_name(span: Span, what: str, name: str) -> Iterator[Problem]:
     transition from="build" to="done"
     ```
     """
-    if not NAME.fullmatch(name):
+    if not _NAME.fullmatch(name):
         help = 'use 1 to 64 letters, digits, "_" and "-", a letter or "_" first'
-        yield Problem(span, f'{what} "{shortened(name)}" is not a plain name', help)
+        yield Problem(span, f'the stage id "{shortened(name)}" is not a plain name', help)
 
 
 @error("AWF038")

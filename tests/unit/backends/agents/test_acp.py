@@ -395,7 +395,7 @@ def test_an_agent_s_own_read_only_mode_is_used(bench: Bench, access: Access, mod
 
 def test_an_agent_that_is_not_there_is_an_error(bench: Bench) -> None:
     """It could not be started, and that is said; so is an empty command."""
-    for argv, why in ((("no-such-agent",), "No such file"), ((), "the command is empty"), (("a\0b",), "null byte")):
+    for argv, why in ((("no-such-agent",), "was not found"), ((), "the command is empty"), (("a\0b",), "null byte")):
         result = asyncio.run(AcpBackend(argv, bench.label).run(request(bench, []), lambda _: None))
         kind, words = error_of(result)
         assert kind is ErrorKind.SPAWN

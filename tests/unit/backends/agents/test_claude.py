@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.backends.agents.transcripts import Transcript, heard, names, printed, read, request, transcript
+from tests.unit.backends.agents.transcripts import (
+    Transcript,
+    any_message,
+    heard,
+    names,
+    printed,
+    read,
+    request,
+    transcript,
+)
 
 from pipeline.backends.agents.claude import Claude
 from pipeline.backends.agents.program import Agent
@@ -102,7 +111,7 @@ def result(**changes: object) -> dict[str, object]:
 def test_it_is_an_agent() -> None:
     """It is all that the frame asks of a command-line agent."""
     agent: Agent = Claude()
-    assert (agent.name, agent.program, agent.help) == ("claude", "claude", ("--help",))
+    assert (agent.name, agent.help) == ("claude", ("--help",))
     assert agent.install
 
 
@@ -352,17 +361,9 @@ KEYS = (
     *("total_cost_usd", "api_error_status", "inputTokens", "error", "attempt", "claude_code_version"),
 )
 WORDS = ("system", "init", "api_retry", "assistant", "user", "result", "success", "text", "tool_use", "tool_result")
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(WORDS) | st.text(max_size=3)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
-    max_leaves=6,
-)
-TYPES = st.fixed_dictionaries({"type": st.sampled_from(WORDS) | SCALARS})
-MESSAGES = st.builds(dict.__or__, st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=5), TYPES)
 
 
-@given(st.lists(MESSAGES, max_size=4), st.sampled_from(["", "error: it broke", "401"]))
+@given(st.lists(any_message(KEYS, WORDS), max_size=4), st.sampled_from(["", "error: it broke", "401"]))
 def test_nothing_it_prints_makes_the_reader_fail(messages: list[dict[str, Any]], stderr: str) -> None:
     """What is not known is passed over; it never makes an answer of it without a result that says so."""
     reader = Claude().reader(request())

@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.backends.agents.transcripts import Transcript, heard, names, printed, read, request, transcript
+from tests.unit.backends.agents.transcripts import (
+    Transcript,
+    any_message,
+    heard,
+    names,
+    printed,
+    read,
+    request,
+    transcript,
+)
 
 from pipeline.backends.agents.codex import Codex
 from pipeline.backends.agents.program import Agent
@@ -78,7 +87,7 @@ def failed(words: object) -> Transcript:
 def test_it_is_an_agent() -> None:
     """It is all that the frame asks of a command-line agent."""
     agent: Agent = Codex()
-    assert (agent.name, agent.program, agent.help) == ("codex", "codex", ("exec", "--help"))
+    assert (agent.name, agent.help) == ("codex", ("exec", "--help"))
     assert agent.install
 
 
@@ -327,17 +336,9 @@ WORDS = (
     *("thread.started", "turn.started", "turn.completed", "turn.failed", "item.started", "item.completed", "error"),
     *("agent_message", "command_execution", "file_change", "mcp_tool_call", "web_search", "declined", '{"error": {}}'),
 )
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(WORDS) | st.text(max_size=3)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
-    max_leaves=6,
-)
-TYPES = st.fixed_dictionaries({"type": st.sampled_from(WORDS) | SCALARS})
-MESSAGES = st.builds(dict.__or__, st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=5), TYPES)
 
 
-@given(st.lists(MESSAGES, max_size=4), st.sampled_from(["", "error: it broke", "401"]))
+@given(st.lists(any_message(KEYS, WORDS), max_size=4), st.sampled_from(["", "error: it broke", "401"]))
 def test_nothing_it_prints_makes_the_reader_fail(messages: list[dict[str, Any]], stderr: str) -> None:
     """What is not known is passed over; the last event of a turn alone ends it."""
     reader = Codex().reader(request())

@@ -23,14 +23,12 @@ def test_a_program_tells_its_version_and_flags(bench: Bench, tmp_path: Path) -> 
     """The version is the number in what it prints; all its flags are there."""
     path = stub(tmp_path, "pi", version="0.87.1-beta.2")
     assert look(bench, path) == Probe(str(path), "0.87.1-beta.2")
-    assert look(bench, path).usable
 
 
 def test_a_flag_that_is_gone_is_missing(bench: Bench, tmp_path: Path) -> None:
     """A longer flag that begins like it does not stand for it: --model is no --mode."""
     found = look(bench, stub(tmp_path, "pi", without="--mode"))
     assert found.missing == ("--mode",)
-    assert not found.usable
 
 
 def test_help_may_be_a_command_of_its_own(bench: Bench, tmp_path: Path) -> None:
@@ -69,7 +67,6 @@ def test_a_program_that_cannot_be_asked_is_a_problem(bench: Bench, tmp_path: Pat
     path, cache = script(tmp_path, body), tmp_path / "cache.json"
     found = look(bench, path, cache)
     assert found == Probe(str(path), problem=problem.format(path=path))
-    assert not found.usable
     assert not cache.exists()
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.backends.agents.scripted import ScriptedBackend, load_script
+from pipeline.backends.agents.script import load_script
+from pipeline.backends.agents.scripted import ScriptedBackend
 from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, ErrorKind, Limits, Request, Result
 from pipeline.engine.outcome import Usage
 from pipeline.errors import AwfError

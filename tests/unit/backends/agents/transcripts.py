@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hypothesis import strategies as st
+
 from pipeline.backends.agents.program import Agent, ProgramBackend
 from pipeline.engine.agent import AgentEvent, Request, Result
 from pipeline.engine.process import Command, Ending, Finished, OnLine
@@ -42,6 +44,18 @@ def transcript(name: str) -> Transcript:
 def printed(*messages: object, rc: int = 0, stderr: str = "", timed_out: bool = False) -> Transcript:
     """A transcript of a program that printed these messages as lines of JSON."""
     return Transcript((), rc, timed_out, "".join(f"{json.dumps(message)}\n" for message in messages), stderr)
+
+
+def any_message(keys: tuple[str, ...], words: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:
+    """What a program might print: its own keys and words, in an order and with values that nobody promised."""
+    scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(words) | st.text(max_size=3)
+    values = st.recursive(
+        scalars,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(keys), inner, max_size=4),
+        max_leaves=6,
+    )
+    types = st.fixed_dictionaries({"type": st.sampled_from(words) | scalars})
+    return st.builds(dict.__or__, st.dictionaries(st.sampled_from(keys), values, max_size=5), types)
 
 
 def request(**fields: Any) -> Request:

@@ -9,8 +9,8 @@ from pipeline.findings.identity.anchors import Anchor
 from pipeline.findings.identity.cascade import Matching, match
 from pipeline.findings.identity.ground import Fix, Ground
 from pipeline.findings.identity.linemap import LineMap
-from pipeline.findings.identity.outcome import Outcome, outcome
 from pipeline.findings.identity.texts import VERDICT, fingerprinted
+from pipeline.findings.identity.upshot import Upshot, upshot
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     Category,
@@ -145,7 +145,7 @@ class Second:
     """A second pass over findings that a first one raised."""
 
     ledger: Ledger
-    result: Outcome
+    result: Upshot
     matching: Matching
 
     @property
@@ -193,5 +193,5 @@ def second(
     drafts = fingerprinted(after, new)
     matching = match(tuple(ledger.findings.values()), drafts, maps)
     ground = Ground(new, maps or {}, tuple(fixes))
-    result = outcome(ledger, matching, drafts, passed or assessment(), at, ground, withheld)
+    result = upshot(ledger, matching, drafts, passed or assessment(), at, ground, withheld)
     return Second(ledger, result, matching)

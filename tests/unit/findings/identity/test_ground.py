@@ -93,15 +93,6 @@ def test_the_fix_that_wrote_a_line(place: Location | None, cause: str | None) ->
     assert Ground(Files(), {}, fixes).fixed_here(place) == cause
 
 
-def test_a_fix_is_followed_through_what_came_after_it() -> None:
-    """Lines that were changed again are no longer its own."""
-    change = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -2,0 +3,2 @@\n+a\n+b\n")
-    since = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -3 +3 @@\n-a\n+c\n")
-    assert Fix.made(FindingId("f"), change).lines == {(PATH, 3), (PATH, 4)}
-    assert Fix.made(FindingId("f"), change, since).lines == {(PATH, 4)}
-    assert Fix.made(FindingId("f"), change, RENAMED).lines == {("src/tokens.py", 3), ("src/tokens.py", 4)}
-
-
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [

@@ -281,13 +281,12 @@ def test_silence_about_unchanged_lines_is_noted_and_no_more(state: State) -> Non
 @pytest.mark.parametrize("state", OPEN)
 @pytest.mark.parametrize("new", [CHANGED, Files()])
 def test_silence_about_changed_lines_is_a_claim_at_most(state: State, new: Files) -> None:
-    """open, not seen, lines changed or file deleted: fix_claimed, never fixed, and next to be looked at."""
+    """open, not seen, lines changed or file deleted: fix_claimed, never fixed."""
     passed = second([draft()], [], new=new, state=state)
     assert passed.kinds == ["missed", "turned"]
     after = one(passed)
     assert (after.state, after.history[-1].by) == (State.FIX_CLAIMED, "orchestrator")
     assert after.history[-1].note == "its lines were changed, and nobody reported it again"
-    assert passed.result.verify == (after.id,)
 
 
 def test_twice_absent_and_gone_is_proposed_for_a_look() -> None:
@@ -302,15 +301,13 @@ def test_twice_absent_and_gone_is_proposed_for_a_look() -> None:
     assert standing.kinds == ["missed"]
     third = second([draft()], [], new=CHANGED, state=State.FIX_CLAIMED, events=absent * 2)
     assert third.kinds == ["missed"]
-    assert third.result.verify == (id,)
 
 
 def test_a_claimed_fix_that_is_not_seen_stays_claimed() -> None:
-    """fix_claimed, not seen: silence verifies nothing; it is next in the queue."""
+    """fix_claimed, not seen: silence verifies nothing."""
     passed = second([draft()], [], state=State.FIX_CLAIMED)
     assert passed.kinds == ["missed"]
-    after = one(passed)
-    assert (after.state, passed.result.verify) == (State.FIX_CLAIMED, (after.id,))
+    assert one(passed).state is State.FIX_CLAIMED
 
 
 def test_what_is_fixed_stays_fixed() -> None:
@@ -319,22 +316,11 @@ def test_what_is_fixed_stays_fixed() -> None:
 
 
 @pytest.mark.parametrize("state", DISMISSED)
-def test_a_dismissal_that_nothing_falls_under_is_mentioned_after_some_passes(state: State) -> None:
-    """dismissed, not seen: it stays, even when its lines changed; after three passes it is listed as unused."""
-    id = known([draft()], HERE)[0].id
-    absent = [Missed(at=FIRST, id=id, pass_id=PassId("one"))]
-    for times, unused in ((0, ()), (1, ()), (2, (id,))):
-        passed = second([draft()], [], new=CHANGED, state=state, events=absent * times)
-        assert (passed.kinds, passed.result.unused) == (["missed"], unused)
-        assert one(passed).state is state
-
-
-def test_every_unused_dismissal_is_mentioned() -> None:
-    """Not only the last."""
-    both = [draft(), draft(8, "Slow")]
-    ids = [each.id for each in known(both, HERE)]
-    absent = [Missed(at=FIRST, id=id, pass_id=PassId("one")) for id in ids] * 2
-    assert sorted(second(both, [], state=State.WONT_FIX, events=absent).result.unused) == sorted(ids)
+def test_a_dismissal_that_nothing_falls_under_stays(state: State) -> None:
+    """dismissed, not seen: it stays, even when its lines changed."""
+    passed = second([draft()], [], new=CHANGED, state=state)
+    assert passed.kinds == ["missed"]
+    assert one(passed).state is state
 
 
 @pytest.mark.parametrize("state", list(State))
@@ -413,10 +399,7 @@ def test_ids_that_collide_grow() -> None:
 
 def test_a_finding_on_lines_of_a_fix_is_caused_by_it() -> None:
     """caused_by: what the fix of another finding wrote is where the new one is."""
-    change = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -2,0 +3,2 @@\n+a\n+b\n")
-    since = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -0,0 +1 @@\n+import log\n")
-    fix = Fix.made(FindingId("fnd_1"), change, since)
-    assert fix.lines == {(PATH, 4), (PATH, 5)}
+    fix = Fix(FindingId("fnd_1"), frozenset({(PATH, 4), (PATH, 5)}))
     assert second([], [draft(3, end=4)], fixes=[fix]).event("linked").link == Link(
         kind="caused_by", to="fnd_1", note="it is on lines that this fix wrote"
     )
