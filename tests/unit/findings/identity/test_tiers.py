@@ -149,6 +149,7 @@ def test_of_several_equal_texts_the_one_with_the_most_around_it_then_the_same_on
     [
         ("close", {}, {"window": ("a", "b", "x", "y")}, True),  # half of the surroundings
         ("close", {}, {"window": ("a", "x", "y", "z")}, False),
+        ("close", {}, {"window": ("a", "b", "x", "y", "z")}, False),
         ("close", {"kept": True}, {"window": ("a", "x", "y", "z")}, True),  # a quarter, where git says it is the line
         ("close", {"kept": True}, {"window": ("a", "w", "x", "y", "z")}, False),
         ("close, told anew", {"kept": True}, {"window": ("a", "x", "y", "z"), "words": "xyz"}, False),
