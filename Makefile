@@ -4,10 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 AGENTS := .agents
+WEB    := .web
+MEASURED := .measured
+MUTANTS := .mutants
 BENCH  := .bench
 PEERS  := burr dbos langgraph pydantic-graph
 
-.PHONY: test lint types layers unit test-agents demo docs bench bench-peers lock format clean
+.PHONY: test lint types layers unit coverage mutants test-agents test-web demo docs bench bench-peers lock format clean
 
 test: lint types layers unit  ## all that must hold
 
@@ -30,6 +33,31 @@ layers: $(READY)  ## the direction of imports
 unit: $(READY)  ## unit and integration tests
 	$(BIN)/pytest -n 3 --dist worksteal  # many tests wait for processes: one more than two cores
 
+$(MEASURED)/.ready: $(READY) .ci/measuring.py
+	$(PYTHON) -m venv --clear --without-pip $(MEASURED)
+	for packages in $(MEASURED)/lib/python3*/site-packages; do \
+	  cp .ci/measuring.py $$packages && echo "import measuring" >$$packages/measuring.pth; done
+	sed "1s|/$(VENV)/|/$(MEASURED)/|" $(BIN)/awf >$(MEASURED)/bin/awf && chmod +x $(MEASURED)/bin/awf
+	touch $(MEASURED)/.ready
+
+coverage: $(MEASURED)/.ready  ## which branches of src/pipeline the tests take, in all processes that they start
+	rm -f $(MEASURED)/data*
+	$(MEASURED)/bin/python -m pytest -n 3 --dist worksteal
+	$(BIN)/coverage combine --quiet --data-file=$(MEASURED)/data
+	$(BIN)/coverage report --data-file=$(MEASURED)/data
+
+$(MUTANTS)/.ready: $(READY)
+	$(PYTHON) -m venv --clear $(MUTANTS)
+	$(MUTANTS)/bin/python -m pip install --quiet --upgrade "pip>=25.1"  # the first that knows groups
+	$(MUTANTS)/bin/python -m pip install --quiet --group mutants
+	for packages in $(MUTANTS)/lib/python3*/site-packages; do \
+	  echo "import site; site.addsitedir('$(CURDIR)/$(VENV)/$${packages#$(MUTANTS)/}')" >$$packages/rest.pth; done
+	touch $(MUTANTS)/.ready
+
+mutants: $(MUTANTS)/.ready  ## small mistakes in the decisions that must not be wrong: which of them no test sees
+	$(MUTANTS)/bin/mutmut run --max-children 2
+	$(MUTANTS)/bin/mutmut results
+
 $(AGENTS)/.ready: pyproject.toml tests/agents/install.py tests/agents/package.json
 	$(PYTHON) -m venv $(AGENTS)/venv
 	$(AGENTS)/venv/bin/python -m pip install --quiet --upgrade "pip>=25.1"  # the first that knows groups
@@ -40,6 +68,16 @@ $(AGENTS)/.ready: pyproject.toml tests/agents/install.py tests/agents/package.js
 test-agents: $(READY) $(AGENTS)/.ready  ## the real agents against a model on loopback; installs about 1.5 GB
 	PATH="$(CURDIR)/$(AGENTS)/bin:$$PATH" AWF_REQUIRED_AGENTS="claude codex gemini opencode pi" \
 	  $(BIN)/pytest -n 2 tests/agents
+
+$(WEB)/.ready: pyproject.toml tests/web/install.sh
+	$(PYTHON) -m venv $(WEB)/venv
+	$(WEB)/venv/bin/python -m pip install --quiet --upgrade "pip>=25.1"  # the first that knows groups
+	$(WEB)/venv/bin/python -m pip install --quiet --no-deps --upgrade --target $(WEB)/packages --group web-tests
+	sh tests/web/install.sh
+	touch $(WEB)/.ready
+
+test-web: $(READY) $(WEB)/.ready  ## the dashboard in a real Chromium; installs it where it is missing
+	PYTHONPATH="$(CURDIR)/$(WEB)/packages" AWF_REQUIRED_BROWSER=1 $(BIN)/pytest -n 2 tests/web
 
 demo: $(READY)  ## watch a run: a small project with defects, found and repaired
 	$(BIN)/awf demo
@@ -53,6 +91,7 @@ bench: $(READY)  ## what is measured
 	$(BIN)/python bench/rounds.py
 	$(BIN)/python bench/identity.py
 	$(BIN)/python bench/ledger.py
+	$(BIN)/python bench/serve.py
 	$(MAKE) bench-peers
 
 $(BENCH)/%/.ready: bench/peers/%.txt
@@ -73,4 +112,4 @@ lock: $(READY)  ## choose versions anew
 	  --no-emit-find-links --no-annotate --no-header --group dev --output-file requirements-dev.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) $(AGENTS) $(BENCH) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(AGENTS) $(WEB) $(MEASURED) $(MUTANTS) mutants $(BENCH) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

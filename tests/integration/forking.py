@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, TextIO
 
 from pipeline.cli.main import COMMANDS, main
 
@@ -27,9 +27,9 @@ _LOADED_LATE = ("networkx", "pipeline.observe.live", "pipeline.observe.log")  # 
 class ForkServer:
     """A process that runs one command after the other, each in a fork."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, answers: TextIO) -> None:
         self._channel = channel
-        self._answers = channel.makefile("r")
+        self._answers = answers
 
     def run(self, *arguments: str, cwd: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         """Run `awf` to its end; what it wrote and its exit code, negative for a signal."""
@@ -56,9 +56,10 @@ def fork_server() -> Iterator[ForkServer]:
     command = [sys.executable, __file__, str(theirs.fileno())]
     bare = {"PATH": os.environ["PATH"]}  # what is asked for decides everything else
     quiet = subprocess.DEVNULL
-    with subprocess.Popen(command, env=bare, pass_fds=[theirs.fileno()], stdin=quiet, stdout=quiet), ours:
+    server = subprocess.Popen(command, env=bare, pass_fds=[theirs.fileno()], stdin=quiet, stdout=quiet)
+    with server, ours, ours.makefile("r") as answers:
         theirs.close()
-        yield ForkServer(ours)
+        yield ForkServer(ours, answers)
         ours.shutdown(socket.SHUT_RDWR)  # the end of all requests
 
 

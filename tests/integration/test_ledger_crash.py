@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.findings import desk  # noqa: F401 - loaded before the forks, not after each
+from pipeline.findings import clerk  # noqa: F401 - loaded before the forks, not after each
 from pipeline.findings.book import Book
-from pipeline.findings.codecs import review, sarif, verdict  # noqa: F401 - as above
+from pipeline.findings.codecs import review, sarif_in, verdict  # noqa: F401 - as above
 from pipeline.findings.ledger import Ledger
 from pipeline.journal.sqlite import SqliteJournal
 

@@ -20,7 +20,7 @@ from pipeline.cli.findings import importing, listing, showing, triaging
 from pipeline.cli.findings.revalidating import HINT, command
 from pipeline.cli.main import exit_code
 from pipeline.engine.agent import AgentEvent, AgentStatus, Emit, Request, Result
-from pipeline.findings.revalidate import Anchor, Mechanical
+from pipeline.findings.revalidate import Condition, Mechanical
 from pipeline.language.model import Access
 
 CODE = "def rotate(store, old):\n    token = make_token(old.user)\n    store.save(token)\n    return token\n"
@@ -286,7 +286,7 @@ def test_a_reviewer_looks_afresh_and_only_reads(tmp_path: Path) -> None:
     around = Surroundings(tmp_path / ".awf", environ)
     reviewer = Reviewer(backend, tmp_path, tmp_path / "kept", around)
     finding = known([draft()], Files())[0].model_copy(update={"number": 4})
-    said = asyncio.run(reviewer.ask(finding, Mechanical(Anchor.CHANGED, "changed"), 7))
+    said = asyncio.run(reviewer.ask(finding, Mechanical(Condition.CHANGED, "changed"), 7))
     (request,) = backend.requests
     assert (request.access, request.session, request.stage, request.visit) == (Access.READ_ONLY, None, STAGE, 7)
     assert request.env == {"PATH": "/bin", "RECORDING_KEY": environ["RECORDING_KEY"]}

@@ -78,7 +78,7 @@ class Revalidated:
                 "number": ruled.finding.number,
                 "before": str(ruled.finding.state),
                 "after": str(ruled.after or ruled.finding.state),
-                "mechanical": str(ruled.mechanical.anchor),
+                "mechanical": str(ruled.mechanical.condition),
                 "judged": ruled.judged and str(ruled.judged),
                 "reason": ruled.reason,
             }

@@ -62,7 +62,7 @@ def command(
     RUN is a run's id, the beginning of one, or "latest". The last visit and attempt are meant unless others are given.
     """
     run_id, records = read_run(run, store)
-    found = find_artifacts(store, run_id, records, stage, visit, attempt)
+    found = find_artifacts(store, records, stage, visit, attempt)
     if follow:
         _follow(found, _names(found, stream), partial(_goes_on, store, found))
         return
@@ -124,7 +124,7 @@ def _goes_on(store: Path, found: Artifacts) -> bool:
     if not is_driven(store, found.run_id):
         return False
     _, records = read_run(found.run_id, store)
-    now = find_artifacts(store, found.run_id, records, found.stage, found.visit, None)
+    now = find_artifacts(store, records, found.stage, found.visit, None)
     return not now.done and now.attempt == found.attempt
 
 

@@ -26,7 +26,7 @@ def command(run: str, stage: str, visit: int | None, attempt: int | None, store:
     RUN is a run's id, the beginning of one, or "latest".
     """
     run_id, records = read_run(run, store)
-    found = find_artifacts(store, run_id, records, stage, visit, attempt)
+    found = find_artifacts(store, records, stage, visit, attempt)
     text = _prompt(found, store)
     if not as_json:
         say_whole(text)

@@ -222,8 +222,9 @@ class Driver:
     async def _handle(self, job: Job) -> Outcome | Waiting:
         """Run the handler; one that raises has failed its stage."""
         began = self._now()
+        kind: StageKind = job.stage.kind  # type: ignore[attr-defined]  # every stage has one, what they share has not
         try:
-            result = await self.services.handlers[StageKind(job.stage.kind)].run(job)  # type: ignore[attr-defined]
+            result = await self.services.handlers[kind].run(job)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises, it is the stage that failed
             result = crashed(error)
         if isinstance(result, Waiting):

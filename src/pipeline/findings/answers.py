@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pipeline.findings.events import AnyEvent, Tried, Turned
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor, Attempt, Finding, State
+from pipeline.handlers.markers import unfenced
 
 _ANSWER = re.compile(
     r"\[\s*FINDING\s+#?(?P<number>[0-9]{1,9})\s*:\s*(?P<word>not[ _-]fixed|fixed|wrong)\b(?P<why>[^\]\n]*)\]"
@@ -14,7 +15,6 @@ _ANSWER = re.compile(
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"\s*(?:[-*+]\s+|[0-9]{1,9}[.)]\s+)?[*_]*")
-_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})")
 _LONGEST = 500  # characters of an explanation
 HOW = """Say what became of each finding by its number, one line each, outside any code block:
 
@@ -37,22 +37,11 @@ def read_answers(text: str) -> list[Answer]:
 
     An answer begins its line: what an agent quotes, as from the text of a finding, is none.
     """
-    found = {int(one["number"]): one for line in _own_lines(text) for one in _begun(line)}
+    found = {int(one["number"]): one for line in unfenced(text) for one in _begun(line)}
     return [
         Answer(number, re.sub(r"[ -]", "_", one["word"].lower()), one["why"].strip(" \t,:;—-")[:_LONGEST])
         for number, one in found.items()
     ]
-
-
-def _own_lines(text: str) -> Iterator[str]:
-    """The lines that stand in no fence."""
-    marks = ""
-    for line in text.splitlines():
-        found = _FENCE.match(line)
-        if found and (not marks or (found["marks"].startswith(marks) and not line.strip().strip(marks[0]))):
-            marks = "" if marks else found["marks"]
-        elif not marks:
-            yield line
 
 
 def _begun(line: str) -> Iterator[re.Match[str]]:
@@ -69,7 +58,7 @@ def _asked(answers: list[Answer], ledger: Ledger) -> Iterator[tuple[Answer, Find
     by_number = {finding.number: finding for finding in ledger}
     for answer in answers:
         finding = by_number.get(answer.number)
-        if finding is not None and (finding.state.active or finding.state is State.FIX_CLAIMED):
+        if finding is not None and finding.state.outstanding:
             yield answer, finding
 
 

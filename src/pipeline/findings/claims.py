@@ -26,6 +26,11 @@ class Returned(StrEnum):
     MALFORMED = "malformed"  # it answered, and it cannot be read, or was cut off
     MISSING = "missing"  # it never answered
 
+    @property
+    def answered(self) -> bool:
+        """Whether it gave an answer that can be read."""
+        return self in (Returned.RETURNED, Returned.EMPTY)
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:

@@ -124,16 +124,6 @@ class Unlinked(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Named(Value):
-    """It was given another name, under which it may come back."""
-
-    at: str
-    kind: Literal["named"] = "named"
-    id: FindingId
-    alias: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
 class Edited(Value):
     """A person or an agent changed what it says. Such a field is not overwritten by a later pass."""
 
@@ -146,7 +136,7 @@ class Edited(Value):
 
 
 AnyEvent = Annotated[
-    Assessed | Raised | Seen | Missed | Turned | Tried | Decided | Linked | Unlinked | Named | Edited,
+    Assessed | Raised | Seen | Missed | Turned | Tried | Decided | Linked | Unlinked | Edited,
     Field(discriminator="kind"),
 ]
 _adapter: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)

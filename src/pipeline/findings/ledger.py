@@ -12,7 +12,6 @@ from pipeline.findings.events import (
     Edited,
     Linked,
     Missed,
-    Named,
     Raised,
     Seen,
     Tried,
@@ -41,6 +40,11 @@ class Ledger:
     def __iter__(self) -> Iterator[Finding]:
         """The findings that stand for themselves; one merged into another is shown with that."""
         return (finding for finding in self.findings.values() if not merged_into(finding))
+
+    @property
+    def last(self) -> Pass | None:
+        """The last pass."""
+        return next(reversed(self.passes.values()), None)
 
     def copy(self) -> "Ledger":
         """A ledger that goes its own way from here."""
@@ -135,9 +139,6 @@ def _after(finding: Finding, event: AnyEvent) -> Finding:
             links = tuple(link for link in finding.links if (link.kind, link.to) != (event.link.kind, event.link.to))
             change = Change(at=event.at, what="unlinked", note=f"{event.link.kind} {event.link.to}")
             return _told(finding, change, links=links)
-        case Named():
-            aliases = finding.aliases if event.alias in finding.aliases else (*finding.aliases, event.alias)
-            return finding.model_copy(update={"aliases": aliases})
         case Edited():
             return _edited(finding, event)
         case _:

@@ -68,12 +68,18 @@ class State(StrEnum):
         return self in _ACTIVE
 
     @property
+    def outstanding(self) -> bool:
+        """Whether somebody has still to look at it: it counts, or is only said to be fixed."""
+        return self in _OUTSTANDING
+
+    @property
     def dismissed(self) -> bool:
         """Whether somebody decided that nothing is to be done."""
         return self in _DISMISSED
 
 
 _ACTIVE = (State.OPEN, State.REOPENED, State.UNCERTAIN)
+_OUTSTANDING = (*_ACTIVE, State.FIX_CLAIMED)
 _DISMISSED = (State.FALSE_POSITIVE, State.WONT_FIX)
 
 
@@ -232,6 +238,22 @@ class Location(Value):
     start: int | None = None
     end: int | None = None
     symbol: str = ""
+
+    def __str__(self) -> str:
+        """`src/a.py:42-58`, `src/a.py:42`, or the path of a whole file."""
+        return f"{self.path}:{self.lines}" if self.lines else self.path
+
+    @property
+    def spot(self) -> str:
+        """The path and the first line."""
+        return f"{self.path}:{self.start}" if self.start else self.path
+
+    @property
+    def lines(self) -> str:
+        """`42-58` or `42`; nothing for a whole file."""
+        if self.start is None or self.end in (None, self.start):
+            return "" if self.start is None else str(self.start)
+        return f"{self.start}-{self.end}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)

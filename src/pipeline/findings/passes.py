@@ -45,7 +45,12 @@ class Coverage(Value):
     @property
     def complete(self) -> bool:
         """Whether everybody who was asked gave an answer that can be read."""
-        return all(status in (Returned.RETURNED, Returned.EMPTY) for status in self.reviewers.values())
+        return not self.silent
+
+    @property
+    def silent(self) -> dict[str, Returned]:
+        """Those who were asked and gave no answer that can be read."""
+        return {name: status for name, status in self.reviewers.items() if not status.answered}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)

@@ -21,7 +21,7 @@ from pipeline.language.model import BaseStage, LlmStage, StageKind, ToolStage
 from pipeline.plugins.hooks import hookimpl
 
 if TYPE_CHECKING:
-    from pipeline.findings.desk import Desk
+    from pipeline.findings.clerk import Clerk
     from pipeline.findings.walk.deciders import Decider
 
 VIEWS = (".wystack", ".code-review")  # the directories of files that may have been edited
@@ -49,31 +49,31 @@ class ReviewFindings:
         self._now = now
         self._trackers = trackers  # that plugins bring
         self._deciders = deciders  # who can be asked about findings here
-        self._desk: Desk | None = None  # loaded when it is needed
+        self._clerk: Clerk | None = None  # loaded when it is needed
         self._trouble: Exception | None = None  # with the ledger, to be told once the stage is committed
 
-    def _at_desk(self) -> "Desk":
-        """The desk. No property: whoever registers plugins looks at all their properties."""
-        if self._desk is None:
+    def _at_work(self) -> "Clerk":
+        """The clerk. No property: whoever registers plugins looks at all their properties."""
+        if self._clerk is None:
             from pipeline.findings.book import Book  # noqa: PLC0415 - see the module's first words
-            from pipeline.findings.desk import Desk  # noqa: PLC0415 - as above
+            from pipeline.findings.clerk import Clerk  # noqa: PLC0415 - as above
 
-            self._desk = Desk(Book(self._journal), self._root, self._environ, self._now, self._store)
-        return self._desk
+            self._clerk = Clerk(Book(self._journal), self._root, self._environ, self._now, self._store)
+        return self._clerk
 
     def read_answer(self, job: Job, answer: str) -> Judged | None:
         """What a review's answer comes to by the findings in it; None when it has none that code can read."""
-        return self._at_desk().read_answer(job, answer) if _RETURN.search(answer) else None
+        return self._at_work().read_answer(job, answer) if _RETURN.search(answer) else None
 
     def read_report(self, job: Job, report: Path) -> Judged:
         """What a tool's report comes to."""
-        return self._at_desk().read_report(job, report)
+        return self._at_work().read_report(job, report)
 
     def items(self, context: Context, room: int) -> str:
         """The findings that reports refer to, one by one, in at most so many characters if that can be."""
         if Key.CHOSEN in context:
-            return self._at_desk().items(context, room)
-        return self._desk.items(context, room) if self._desk and any(finding_ids(context)) else ""
+            return self._at_work().items(context, room)
+        return self._clerk.items(context, room) if self._clerk and any(finding_ids(context)) else ""
 
     @hookimpl
     def stage_handlers(self) -> Mapping[StageKind, Handler]:
@@ -83,19 +83,19 @@ class ReviewFindings:
     def _triage(self) -> Handler:
         from pipeline.findings.walk.stage import TriageHandler  # noqa: PLC0415 - see the module's first words
 
-        return TriageHandler(self._at_desk(), self._environ, self._trackers, self._deciders)
+        return TriageHandler(self._at_work(), self._environ, self._trackers, self._deciders)
 
     @hookimpl
     def after_stage(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
     ) -> Iterator[Operation | Line]:
         """Reports for the context, and events for the ledger where there are any. Its trouble costs no report."""
-        if self._desk or _concerns(stage, outcome, state):
-            desk = self._at_desk()
+        if self._clerk or _concerns(stage, outcome, state):
+            clerk = self._at_work()
             try:
-                return iter(list(desk.after_stage(stage, visit, outcome, context, state, at)))
+                return iter(list(clerk.after_stage(stage, visit, outcome, context, state, at)))
             except Exception as error:  # noqa: BLE001 - whatever it is, it is told in `after_commit`
-                desk.forget()
+                clerk.forget()
                 self._trouble = error
         return accumulate.after_stage(stage, visit, outcome, context, at)
 
@@ -103,8 +103,8 @@ class ReviewFindings:
     def after_commit(self) -> None:
         """What is committed is shown."""
         trouble, self._trouble = self._trouble, None
-        if self._desk:
-            self._desk.committed()
+        if self._clerk:
+            self._clerk.committed()
         if trouble is not None:
             raise trouble
 
@@ -112,7 +112,7 @@ class ReviewFindings:
     def on_resume(self, run_id: str) -> None:
         """What a crash left of the files is put right."""
         if next(self._journal.ledger(), None):
-            self._at_desk().resumed(run_id)
+            self._at_work().resumed(run_id)
 
 
 class _Triage:

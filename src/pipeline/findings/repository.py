@@ -1,5 +1,6 @@
 """What git says of the repository a pass is about; outside of one, nothing."""
 
+import os
 import subprocess
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -43,7 +44,12 @@ def asked(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
 
 
 def _in_repository(root: Path) -> bool:
-    return any((folder / ".git").exists() for folder in (root, *root.parents))
+    place, above = "", str(root)
+    while place != above:
+        place, above = above, os.path.dirname(above)  # noqa: PTH120 - asked with every review, and a path costs more
+        if os.path.exists(f"{place}/.git"):  # noqa: PTH110 - as above
+            return True
+    return False
 
 
 def answer(

@@ -73,7 +73,7 @@ def judged(taken: Taken) -> Judged:
 
 def shown(taken: Taken) -> list[int]:
     """Which findings of a pass are not dismissed already."""
-    return [index for index in range(len(taken.drafts)) if index not in taken.outcome.suppressed]
+    return [index for index in range(len(taken.drafts)) if index not in taken.upshot.suppressed]
 
 
 def _ended(outcome: Outcome) -> bool:
@@ -86,7 +86,7 @@ def _found(counting: Sequence[Finding]) -> str:
         return ""
     must = sum(finding.gate.value is Gate.MUST for finding in counting)
     first = counting[0]
-    where = f" ({first.place.path}:{first.place.start})" if first.place and first.place.start else ""
+    where = f" ({first.place.spot})" if first.place and first.place.start else ""
     return f"{must} to be fixed, {len(counting) - must} suggested; first: {first.title}{where}"
 
 

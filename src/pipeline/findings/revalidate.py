@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pipeline.findings.answers import HOW, read_answers
 from pipeline.findings.codecs.lens import turned
-from pipeline.findings.events import AnyEvent, Tried, Turned
+from pipeline.findings.events import AnyEvent, Tried
 from pipeline.findings.identity.ground import Ground
 from pipeline.findings.identity.texts import gone, standing
 from pipeline.findings.ledger import merged_into
@@ -26,7 +26,7 @@ _ELSEWHERE = frozenset(
 _LONGEST = 4_000  # characters of one text in a question
 
 
-class Anchor(StrEnum):
+class Condition(StrEnum):
     """How the lines a finding is about stand to what they were."""
 
     UNCHANGED = "unchanged"
@@ -55,7 +55,7 @@ class Ran:
 class Mechanical:
     """What code can see of a finding."""
 
-    anchor: Anchor
+    condition: Condition
     note: str
     tests: Mapping[str, bool] = field(default_factory=dict)  # whether each that was suggested is there
     ran: Ran | None = None
@@ -119,12 +119,12 @@ def mechanical(finding: Finding, ground: Ground, words: Words, ran: Ran | None =
     names = suggested_tests(finding.regression_tests)
     tests = {name: found for name in names if (found := words.has(name)) is not None}
     if stands is None:
-        return Mechanical(Anchor.UNKNOWN, "it names no lines that could be compared", tests, ran)
+        return Mechanical(Condition.UNKNOWN, "it names no lines that could be compared", tests, ran)
     if stands:
-        return Mechanical(Anchor.UNCHANGED, f"its lines stand unchanged in {path}", tests, ran)
+        return Mechanical(Condition.UNCHANGED, f"its lines stand unchanged in {path}", tests, ran)
     where = path or (finding.place.path if finding.place else "its file")
     what = f"its text is nowhere in {where}" if gone(finding, page) else f"its lines in {where} were changed"
-    return Mechanical(Anchor.CHANGED, what, tests, ran)
+    return Mechanical(Condition.CHANGED, what, tests, ran)
 
 
 def suggested_tests(suggested: Sequence[str]) -> list[str]:
@@ -136,14 +136,14 @@ def suggested_tests(suggested: Sequence[str]) -> list[str]:
 def refuted(finding: Finding, seen: Mechanical) -> bool:
     """Whether code alone shows that a claimed fix is none: what had to change did not."""
     claimed = finding.state is State.FIX_CLAIMED
-    return claimed and seen.anchor is Anchor.UNCHANGED and finding.category not in _ELSEWHERE
+    return claimed and seen.condition is Condition.UNCHANGED and finding.category not in _ELSEWHERE
 
 
 def worth_asking(finding: Finding, seen: Mechanical, *, named: bool) -> bool:
     """Whether a reviewer is asked: of what is claimed or changed, and of whatever somebody named."""
     if refuted(finding, seen):
         return False
-    return named or finding.state is State.FIX_CLAIMED or seen.anchor is not Anchor.UNCHANGED
+    return named or finding.state is State.FIX_CLAIMED or seen.condition is not Condition.UNCHANGED
 
 
 def question(finding: Finding, seen: Mechanical) -> str:
@@ -185,15 +185,11 @@ def events(ruled: Ruling, at: str) -> Iterator[AnyEvent]:
     finding = ruled.finding
     if ruled.after is None:
         return
-    yield _turned(finding, ruled.after, at, ruled.reason)
+    yield turned(finding, ruled.after, at=at, by=Actor.REVALIDATE, note=ruled.reason)
     if finding.state is State.FIX_CLAIMED and ruled.after is State.REOPENED:
         last = finding.attempts[-1] if finding.attempts else Attempt()
         tried = Attempt(run=last.run, round=last.round, by=last.by, what=ruled.reason, outcome="not_fixed")
         yield Tried(at=at, id=finding.id, attempt=tried)
-
-
-def _turned(finding: Finding, state: State, at: str, note: str) -> Turned:
-    return turned(finding, state, at=at, by=Actor.REVALIDATE, note=note)
 
 
 def _judged(finding: Finding, seen: Mechanical, said: Said) -> tuple[Judgement, str]:
@@ -232,11 +228,9 @@ def _urgency(finding: Finding) -> tuple[bool, bool, int, int]:
 
 
 def _quoted(finding: Finding) -> Iterator[str]:
-    place = finding.place
-    where = f"{place.path}:{place.start}" if place and place.start else place.path if place else "no file"
     parts = {
         "title": finding.title,
-        "where": where,
+        "where": finding.place.spot if finding.place else "no file",
         "severity": str(finding.severity),
         "why it matters": finding.impact,
         "suggested fix": finding.fix or "",

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from pipeline.findings.codecs.lens import Edits, sealed
 from pipeline.findings.codecs.record import pass_record
 from pipeline.findings.codecs.verdict_view import SEALED_TOP
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Actor, Finding
+from pipeline.findings.model import Finding
 from pipeline.findings.passes import Pass
 from pipeline.findings.taking import review_id
 from pipeline.findings.verdicts import Verdicts, verdicts
@@ -20,29 +20,21 @@ from pipeline.findings.views.workspace import DIRECTORY, Workspace
 from pipeline.findings.views.written import Written
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What a report has to say about the files."""
-
-    problems: tuple[str, ...] = ()
-    suggestion: str = ""
-
-
 def standing(ledger: Ledger, passed: Pass | None = None) -> Verdicts:
     """The verdicts on all findings, with who answered in a pass, or in the last one."""
-    last = passed or next(reversed(ledger.passes.values()), None)
+    last = passed or ledger.last
     said = last.reviewer_verdicts if last else ()
     return verdicts(ledger, last.coverage if last else None, said)
 
 
-def take_back(root: Path, ledger: Ledger, at: str, by: str = Actor.ORCHESTRATOR) -> Edits:
+def take_back(root: Path, ledger: Ledger, at: str) -> Edits:
     """What somebody changed in the files since they were written."""
     workspace = Workspace(root)
-    records = workspace.read_edits(ledger, at=at, by=by) if workspace.loaded else Edits()
-    return records + VerdictFile(root).read_edits(ledger.findings.values(), at=at, by=by)
+    records = workspace.read_edits(ledger, at=at) if workspace.loaded else Edits()
+    return records + VerdictFile(root).read_edits(ledger.findings.values(), at=at)
 
 
-def show(root: Path, ledger: Ledger, passed: Pass, at: str) -> Shown:
+def show(root: Path, ledger: Ledger, passed: Pass, at: str) -> Written:
     """Write the files of a pass. They can be written again at any time, and come out the same."""
     done = [
         record_pass(root, ledger, passed),
@@ -50,7 +42,8 @@ def show(root: Path, ledger: Ledger, passed: Pass, at: str) -> Shown:
         Workspace(root).write_findings(ledger.findings.values(), at=at),
     ]
     problems = tuple(problem for written in done for problem in written.problems)
-    return Shown(problems, next((written.suggestion for written in done if written.suggestion), ""))
+    suggestion = next((written.suggestion for written in done if written.suggestion), "")
+    return Written(problems=problems, suggestion=suggestion)
 
 
 def record_pass(root: Path, ledger: Ledger, passed: Pass) -> Written:

@@ -52,11 +52,7 @@ def finding_id(signed: str, taken: Container[str]) -> FindingId:
 
 def line_range(location: Location | None) -> str:
     """`42-58`, `42`, or `0` for a whole file."""
-    if location is None or location.start is None:
-        return "0"
-    if location.end is None or location.end == location.start:
-        return str(location.start)
-    return f"{location.start}-{location.end}"
+    return (location.lines if location else "") or "0"
 
 
 def verdict_id(domain: str, path: str, lines: str) -> str:

@@ -12,8 +12,8 @@ from pipeline.findings.identity.cascade import match
 from pipeline.findings.identity.ground import Fix, Ground
 from pipeline.findings.identity.history import GitHistory, line_maps
 from pipeline.findings.identity.linemap import LineMap
-from pipeline.findings.identity.outcome import Outcome, outcome
 from pipeline.findings.identity.texts import fingerprinted
+from pipeline.findings.identity.upshot import Upshot, upshot
 from pipeline.findings.intake.assess import Assessment, assess
 from pipeline.findings.intake.files import RepositoryFiles
 from pipeline.findings.intake.group import Pair
@@ -21,7 +21,7 @@ from pipeline.findings.intake.judging import Judge
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, Link, PassId, State
-from pipeline.findings.passes import Coverage, Disposition, Entry, Pass
+from pipeline.findings.passes import Disposition, Entry, Pass
 
 RELATED = "related"
 _NEAR = 20  # lines around a finding in which what was changed is taken for its fix
@@ -59,7 +59,7 @@ class Taken:
     passed: Pass
     events: tuple[AnyEvent, ...]
     drafts: tuple[Finding, ...]
-    outcome: Outcome
+    upshot: Upshot
 
 
 def take(returns: Iterable[Return], ledger: Ledger, about: About, policy: Policy, judge: Judge | None = None) -> Taken:
@@ -75,12 +75,8 @@ def assessed(
         tuple(returns),
         RepositoryFiles(about.root),
         policy,
-        pass_id=_pass_id(about, ledger),
-        started_at=about.at,
+        _passed(about, ledger),
         judge=judge,
-        task=about.task,
-        run=about.run,
-        stage=about.stage,
         changed_paths=about.changed_paths,
     )
 
@@ -89,13 +85,13 @@ def recognise(assessment: Assessment, ledger: Ledger, about: About) -> Taken:
     """What was assessed, put beside what is known."""
     history = GitHistory(about.root, about.environment)
     shown, entries, related = len(assessment.drafts), assessment.entries, assessment.related
-    passed = _passed(about, ledger, assessment.coverage)
+    passed = _passed(about, ledger).model_copy(update={"coverage": assessment.coverage})
     drafts = fingerprinted((*assessment.drafts, *assessment.withheld), history)
     del assessment  # its drafts are not needed any more, and may be very many
     maps = line_maps(ledger, history, about.tree)
     matching = match(tuple(ledger.findings.values()), drafts, maps)
     ground = Ground(history, maps, tuple(_fixes(ledger, maps)))
-    result = outcome(ledger, matching, drafts, passed, about.at, ground, range(shown, len(drafts)))
+    result = upshot(ledger, matching, drafts, passed, about.at, ground, range(shown, len(drafts)))
     whole = passed.model_copy(
         update={
             "entries": _withheld(entries, drafts, result),
@@ -120,7 +116,8 @@ def review_id(passed: Pass) -> str:
     return sha256(passed.id.encode()).hexdigest()[:8]
 
 
-def _passed(about: About, ledger: Ledger, coverage: Coverage) -> Pass:
+def _passed(about: About, ledger: Ledger) -> Pass:
+    """A pass before anything is made of it."""
     return Pass(
         id=_pass_id(about, ledger),
         started_at=about.at,
@@ -138,11 +135,10 @@ def _passed(about: About, ledger: Ledger, coverage: Coverage) -> Pass:
         run=about.run,
         stage=about.stage,
         visit=about.visit,
-        coverage=coverage,
     )
 
 
-def _withheld(entries: Sequence[Entry], drafts: Sequence[Finding], result: Outcome) -> tuple[Entry, ...]:
+def _withheld(entries: Sequence[Entry], drafts: Sequence[Finding], result: Upshot) -> tuple[Entry, ...]:
     """The entries, with those that were known and dismissed told as such."""
     dismissed = {drafts[index].votes[0].input_id: reason for index, reason in result.suppressed.items()}
     return tuple(
@@ -153,7 +149,7 @@ def _withheld(entries: Sequence[Entry], drafts: Sequence[Finding], result: Outco
     )
 
 
-def _related(pairs: Iterable[Pair], ledger: Ledger, result: Outcome, at: str) -> Iterator[Linked]:
+def _related(pairs: Iterable[Pair], ledger: Ledger, result: Upshot, at: str) -> Iterator[Linked]:
     for one, other in pairs:
         id, to = result.ids[one], result.ids[other]
         known = ledger.findings.get(FindingId(id))

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import date
 from types import MappingProxyType
 
+from pipeline.findings.codecs.lens import turned
 from pipeline.findings.codecs.record_triage import state_after
 from pipeline.findings.events import Turned
-from pipeline.findings.identity.texts import evidence_digest
 from pipeline.findings.ledger import Ledger, merged_into
-from pipeline.findings.model import Actor, Finding, Severity, Suppression
+from pipeline.findings.model import Actor, Finding, Severity
 
 STATUSES = ("open", "false-positive", "wont-fix", "fixed")
 """What can be said of a finding."""
@@ -40,17 +40,19 @@ def triage(
     ledger: Ledger, ids: Iterable[str], status: str, *, note: str = "", by: str, at: str, expires: str = ""
 ) -> Triaged:
     """Decide about findings by id, the beginning of one, number or alias; each of them once."""
-    turned: dict[str, Turned] = {}
+    events: dict[str, Turned] = {}
     refused: dict[str, str] = {}
     fault = _fault(status, note, by, at, expires)
+    until = date.fromisoformat(expires).isoformat() if expires and not fault else ""
     for name in dict.fromkeys(ids):
         finding = ledger.find(name) if name else None
         reason = fault or (next(_refusals(finding, status, by), "") if finding else "there is no such finding")
         if finding is None or reason:
             refused[name] = reason
         else:
-            turned.setdefault(finding.id, _turned(finding, status, note, by, at, expires))
-    return Triaged(tuple(turned.values()), refused)
+            state = state_after(finding.state, status)
+            events.setdefault(finding.id, turned(finding, state, at=at, by=by, note=note, expires=until))
+    return Triaged(tuple(events.values()), refused)
 
 
 def _fault(status: str, note: str, by: str, at: str, expires: str) -> str:
@@ -95,12 +97,3 @@ def _refusals(finding: Finding, status: str, by: str) -> Iterator[str]:
         yield f"it is {finding.state}; {by} may dismiss only what is open"
     if status in _DISMISSALS and not person and finding.system_breaking and finding.severity is Severity.CRITICAL:
         yield "it endangers the whole system; only a person may dismiss it"
-
-
-def _turned(finding: Finding, status: str, note: str, by: str, at: str, expires: str) -> Turned:
-    suppression = None
-    if status in _DISMISSALS:
-        until = date.fromisoformat(expires).isoformat() if expires else ""
-        suppression = Suppression(reason=note, by=by, expires=until, digest=evidence_digest(finding))
-    state = state_after(finding.state, status)
-    return Turned(at=at, id=finding.id, state=state, by=by, note=note, suppression=suppression)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pipeline.engine.outcome import Status
-from pipeline.findings.model import AutofixClass, Category, Finding, Gate, Severity, State
+from pipeline.findings.model import AutofixClass, Category, Finding, Gate, Severity
 from pipeline.findings.passes import Coverage, ReviewerVerdict
 
 BLOCK = "BLOCK"
@@ -77,7 +77,7 @@ def verdicts(
     """The verdicts on some findings. Those that were there before the change are told elsewhere and do not count."""
     own = [finding for finding in findings if not finding.pre_existing]
     active = [finding for finding in own if finding.state.active]
-    unproven = [finding for finding in own if finding.state.active or finding.state is State.FIX_CLAIMED]
+    unproven = [finding for finding in own if finding.state.outstanding]
     complete = coverage is None or coverage.complete
     ships = shipping(unproven, said)
     return Verdicts(

@@ -46,16 +46,20 @@ def _word(status: str) -> str:
 
 def _spoken(answer: str) -> Iterator[str]:
     """The lines that are the agent's own words: no fenced code, no quotation, no inline code."""
-    fence = ""
-    for line in answer.splitlines():
-        found = _FENCE.match(line)
-        if fence:
-            if found and found["fence"].startswith(fence) and not line.strip().strip(fence[0]):
-                fence = ""
-        elif found:
-            fence = found["fence"]
-        elif not line.lstrip().startswith(">"):
+    for line in unfenced(answer):
+        if not line.lstrip().startswith(">"):
             yield _INLINE_CODE.sub("", line) if "`" in line else line
+
+
+def unfenced(text: str) -> Iterator[str]:
+    """The lines that stand in no fence."""
+    fence = ""
+    for line in text.splitlines():
+        found = _FENCE.match(line)
+        if found and (not fence or (found["fence"].startswith(fence) and not line.strip().strip(fence[0]))):
+            fence = "" if fence else found["fence"]
+        elif not fence:
+            yield line
 
 
 def _bracketed(text: str) -> Iterator[tuple[str, str]]:

@@ -1,15 +1,30 @@
 """Trying again, limits, goal gates and approvals, as tables."""
 
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.engine.conftest import Make
 
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
-from pipeline.engine.policy import JITTER, approving_options, decide_retry, gate_in_the_way, retry_delay
-from pipeline.language.model import Backoff, HumanStage, Option, Retry, Workflow
+from pipeline.engine.policy import (
+    JITTER,
+    Reached,
+    RetryDecision,
+    approving_options,
+    decide_retry,
+    gate_in_the_way,
+    reached_limit,
+    retry_delay,
+    unsatisfied_gates,
+)
+from pipeline.engine.state import Cursor
+from pipeline.language.model import Backoff, HumanStage, LlmStage, Option, Retry, Settings, Stage, ToolStage, Workflow
 
+GREEN = 'stage "a" kind="tool" command="x"\ntransition from="a" to="end"\n'
 FAILED = Outcome(status=Status.FAIL, reason="x")
 
 
@@ -69,7 +84,7 @@ def test_a_wait_is_never_beyond_its_bounds(failures: int, chance: float) -> None
         (Outcome(status=Status.RETRY), True, True),
     ],
 )
-def test_only_what_may_change_is_tried_again(outcome: Outcome, review: bool, again: bool) -> None:  # noqa: FBT001
+def test_only_what_may_change_is_tried_again(*, outcome: Outcome, review: bool, again: bool) -> None:
     """What a review found does not go away by asking again; a crashed agent may come back."""
     assert decide_retry(Retry(max_attempts=2), 0, outcome, 0.5, review=review).again is again
 
@@ -83,6 +98,82 @@ def test_attempts_are_counted() -> None:
         False,
     ]
     assert not decide_retry(Retry(), 0, FAILED, 0.5, review=False).again
+
+
+@pytest.mark.parametrize(
+    ("failures", "outcome", "decision"),
+    [
+        (0, FAILED, RetryDecision(again=True, delay=1.0, reason="attempt 2 of 3")),
+        (1, FAILED, RetryDecision(again=True, delay=2.0, reason="attempt 3 of 3")),
+        (2, FAILED, RetryDecision(again=False, reason="all 3 attempts are used")),
+        (0, Outcome(status=Status.SUCCESS), RetryDecision(again=False, reason="the outcome is final")),
+    ],
+)
+def test_a_decision_says_when_and_why(failures: int, outcome: Outcome, decision: RetryDecision) -> None:
+    """The wait belongs to the next attempt, whose number is told; a decision against one has its reason."""
+    retry = Retry(max_attempts=3, backoff=Backoff.EXPONENTIAL, delay=timedelta(seconds=1))
+    assert decide_retry(retry, failures, outcome, 0.5, review=False) == decision
+
+
+@pytest.mark.parametrize(("chance", "seconds"), [(0.0, 9.0), (0.25, 9.5), (0.5, 10.0), (0.75, 10.5)])
+def test_chance_moves_a_wait_both_ways(chance: float, seconds: float) -> None:
+    """From a tenth less to a tenth more."""
+    retry = Retry(max_attempts=2, backoff=Backoff.FIXED, delay=timedelta(seconds=10))
+    assert retry_delay(retry, 0, chance) == pytest.approx(seconds)
+
+
+def test_a_wait_is_bounded_however_often_it_was_doubled() -> None:
+    """Thousands of failures overflow nothing."""
+    retry = Retry(max_attempts=9, backoff=Backoff.EXPONENTIAL, delay=timedelta(seconds=1))
+    assert retry_delay(retry, 5000, 0.0) == retry.max_delay.total_seconds()
+
+
+SETTINGS = Settings(max_visits=3, max_stages=10, max_duration=timedelta(seconds=60), max_cost_usd=2.5)
+
+
+@pytest.mark.parametrize(
+    ("state", "reached"),
+    [
+        ({"visit": 3, "stages_run": 9, "seconds": 59.9, "cost_usd": 2.49}, None),
+        ({"visit": 4, "stages_run": 10, "seconds": 60.0, "cost_usd": 2.5}, Reached("max_visits", 3, 3)),
+        ({"visit": 1, "stages_run": 10, "seconds": 60.0, "cost_usd": 2.5}, Reached("max_stages", 10, 10)),
+        ({"visit": 1, "stages_run": 11}, Reached("max_stages", 11, 10)),
+        ({"visit": 1, "seconds": 60.0, "cost_usd": 2.5}, Reached("max_duration", 60.0, 60.0)),
+        ({"visit": 1, "seconds": 60.12345}, Reached("max_duration", 60.123, 60.0)),
+        ({"visit": 1, "cost_usd": 2.5}, Reached("max_cost_usd", 2.5, 2.5)),
+        ({"visit": 1, "cost_usd": 2.50000049}, Reached("max_cost_usd", 2.5, 2.5)),
+        ({"visit": 1, "cost_usd": 2.51234567}, Reached("max_cost_usd", 2.512346, 2.5)),
+    ],
+)
+def test_the_first_limit_that_is_reached(machine: Make, state: dict[str, Any], reached: Reached | None) -> None:
+    """The last visit allowed may run; time and money are used up when all is spent. Count and limit are told."""
+    made = machine(GREEN).state
+    given = {name: value for name, value in state.items() if name != "visit"}
+    made = replace(made, settings=SETTINGS, cursor=Cursor("a", state["visit"]), **given)
+    assert reached_limit(made) == reached
+
+
+def test_what_has_no_limit_is_never_reached(machine: Make) -> None:
+    """Time and money are limited only where somebody said so."""
+    made = replace(machine(GREEN).state, seconds=1e9, cost_usd=1e9)
+    assert (made.settings.max_duration, made.settings.max_cost_usd) == (None, None)
+    assert reached_limit(made) is None
+
+
+def test_a_limit_is_told_in_a_sentence() -> None:
+    """Whole numbers without a point."""
+    assert Reached("max_cost_usd", 2.5, 2.0).reason == "max_cost_usd is reached: 2.5 of 2"
+
+
+def test_the_goal_gates_that_have_not_passed() -> None:
+    """In the order of the file; one that passed in part has passed, one that never ran has not."""
+    stages: list[Stage] = [
+        ToolStage(id=id, command="x", goal_gate=id != "plain") for id in ("late", "plain", "half", "bad")
+    ]
+    stages += [LlmStage(id="agent", prompt="x", goal_gate=True), HumanStage(id="ask", prompt="x")]
+    workflow = Workflow(name="W", version=2, start="late", stages=tuple(stages))
+    outcomes = {"half": Status.PARTIAL_SUCCESS, "bad": Status.FAIL, "plain": Status.FAIL, "agent": Status.SKIPPED}
+    assert [gate.id for gate in unsatisfied_gates(workflow, outcomes)] == ["late", "bad", "agent"]
 
 
 def gate(*options: Option) -> HumanStage:
@@ -106,3 +197,4 @@ def test_a_refused_approval_stands_in_the_way_of_what_it_guards() -> None:
     assert gate_in_the_way(workflow, frozenset({"ask"}), "merge") == "ask"
     assert gate_in_the_way(workflow, frozenset({"ask"}), "fix") is None
     assert gate_in_the_way(workflow, frozenset(), "merge") is None
+    assert gate_in_the_way(workflow, frozenset({"ask", "a gate of an older file"}), "merge") == "ask"

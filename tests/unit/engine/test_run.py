@@ -197,10 +197,10 @@ def test_a_journal_that_cannot_be_written_stops_the_run() -> None:
         def append(
             self,
             run_id: str,  # noqa: ARG002 - the port's
-            record: AnyRecord,  # noqa: ARG002
+            record: AnyRecord,  # noqa: ARG002 - as above
             *,
-            attached: str = "",  # noqa: ARG002
-            lines: Sequence[str] = (),  # noqa: ARG002
+            attached: str = "",  # noqa: ARG002 - as above
+            lines: Sequence[str] = (),  # noqa: ARG002 - as above
         ) -> int:
             raise JournalError("the disk is full")
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.engine.bookkeeping import stage_operations
-from pipeline.engine.context import EMPTY, Context, Key
+from pipeline.engine.context import EMPTY, Append, Context, Key, Set
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.findings.accumulate import after_stage, reports
 from pipeline.language.model import BaseStage, DecisionStage, ExitStage, LlmStage, ToolStage
@@ -132,6 +132,49 @@ def test_a_review_that_never_took_place_reports_nothing(kind: FailureClass) -> N
     before = visited(EMPTY, REVIEW, 1, said(FAIL, "real"))
     after = visited(before, REVIEW, 2, Outcome(status=FAIL, reason="401", failure=Failure(kind=kind)))
     assert findings(after) == findings(before)
+
+
+@pytest.mark.parametrize("kind", FailureClass)
+def test_what_a_tool_printed_is_there_whatever_went_wrong(kind: FailureClass) -> None:
+    """Also where its report cannot be read; but a tool that no handler ran said nothing."""
+    failure = Failure(kind=kind, digest="broken", stdout_tail="out")
+    reported = findings(visited(EMPTY, TOOL, 1, Outcome(status=FAIL, failure=failure)))
+    assert bool(reported) is (kind not in (FailureClass.AGENT, FailureClass.INTERNAL))
+
+
+@pytest.mark.parametrize("said_nothing", [TOOL, REVIEW])
+def test_a_report_of_nothing_said_is_empty(said_nothing: BaseStage) -> None:
+    """No response is an empty text, not the word for nothing."""
+    bare = Outcome(status=FAIL, reason="why")
+    (entry,) = (
+        operation.value
+        for operation in after_stage(stage=said_nothing, visit=1, outcome=bare, context=EMPTY, at=0.0)
+        if isinstance(operation, Append)
+    )
+    assert (entry["response"], entry["failureReason"]) == ("", "why")
+
+
+def test_the_short_response_serves_where_there_is_no_whole_one() -> None:
+    """A context of an older run may hold only that."""
+    context = EMPTY.apply([Set("review_code.response", "in short")])
+    (operation,) = after_stage(stage=REVIEW, visit=1, outcome=said(FAIL), context=context, at=0.0)
+    assert isinstance(operation, Append)
+    assert operation.value["response"] == "in short"
+
+
+@pytest.mark.parametrize("tails", [("out", "err", "out\nerr"), ("", "err", "err"), ("out", "", "out"), ("", "", "")])
+def test_the_tails_of_a_tool_are_joined(tails: tuple[str, str, str]) -> None:
+    """What it said on both streams, and no empty line for one on which it said nothing."""
+    failure = Failure(kind=FailureClass.TIMEOUT, stdout_tail=tails[0], stderr_tail=tails[1])
+    (entry,) = findings(visited(EMPTY, TOOL, 1, Outcome(status=FAIL, response="whole", failure=failure)))
+    assert entry["response"] == tails[2]
+
+
+def test_entries_that_are_none_of_ours_are_left_alone() -> None:
+    """Whoever put a word or somebody else's entry into the list: a pass of this stage neither breaks nor clears it."""
+    foreign: list[Any] = ["a word", {"stageId": "other"}, {}]
+    context = EMPTY.apply([Append(Key.FINDINGS, entry) for entry in foreign])
+    assert list(after_stage(stage=REVIEW, visit=1, outcome=said(SUCCESS), context=context, at=0.0)) == []
 
 
 @pytest.mark.parametrize("stage", [DecisionStage(id="d"), ExitStage(id="e")])

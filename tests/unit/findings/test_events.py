@@ -16,7 +16,6 @@ from pipeline.findings.events import (
     Edited,
     Linked,
     Missed,
-    Named,
     Raised,
     Seen,
     Tried,
@@ -94,7 +93,6 @@ EVENTS: dict[str, st.SearchStrategy[AnyEvent]] = {
     ),
     "linked": st.builds(Linked, at=TIMES, id=IDS, link=LINKS),
     "unlinked": st.builds(Unlinked, at=TIMES, id=IDS, link=LINKS),
-    "named": st.builds(Named, at=TIMES, id=IDS, alias=texts()),
     "edited": st.builds(
         Edited, at=TIMES, id=IDS, by=texts(), changes=st.dictionaries(st.just("title"), texts()), note=texts()
     ),
@@ -148,7 +146,15 @@ def test_a_raised_finding_has_no_line_for_what_it_does_not_say(finding: Finding)
 
 
 @pytest.mark.parametrize(
-    "line", ["", "{}", "null", '{"kind":"missed"}', '{"kind":"other","at":"t"}', '{"kind":"named","at":"t","x":1}']
+    "line",
+    [
+        "",
+        "{}",
+        "null",
+        '{"kind":"missed"}',
+        '{"kind":"other","at":"t"}',
+        '{"kind":"missed","at":"t","x":1}',
+    ],
 )
 def test_what_is_no_event_is_refused(line: str) -> None:
     """Nothing is guessed of a line that cannot be read."""

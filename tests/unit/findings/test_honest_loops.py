@@ -116,7 +116,7 @@ class Loop:
         told = [one for one in self.wrong if self.chance.random() < 0.7] or self.wrong[:1]
         items = tuple(self._claim(n, defect) for n, defect in enumerate(told, 1))
         returned = Return("rev", Returned.RETURNED if items else Returned.EMPTY, items)
-        reported = set(take([returned], self.ledger, about, Policy()).outcome.ids)
+        reported = set(take([returned], self.ledger, about, Policy()).upshot.ids)
         answers = uncontradicted(list(self._looked_again(told)), self.ledger, reported)
         self._apply(verified(answers, self.ledger, run="r", round=number, by="rev", at=_at(number)))
         taken = take([returned], self.ledger, about, Policy())
@@ -126,7 +126,7 @@ class Loop:
 
     def _know(self, told: Sequence[Defect], taken: Taken) -> None:
         """The numbers by which defects are spoken of."""
-        for draft, id in zip(taken.drafts, taken.outcome.ids, strict=False):
+        for draft, id in zip(taken.drafts, taken.upshot.ids, strict=False):
             for vote in draft.votes:
                 told[int(vote.input_id.partition("#")[2]) - 1].number = self.ledger.findings[FindingId(id)].number
 

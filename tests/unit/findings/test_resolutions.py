@@ -8,7 +8,6 @@ from tests.unit.findings.test_taking import taken
 from pipeline.engine.outcome import Status
 from pipeline.findings.events import Raised
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.listing import listing
 from pipeline.findings.model import (
     AutofixClass,
     Category,
@@ -27,6 +26,7 @@ from pipeline.findings.scales import P_LEVEL, handling
 from pipeline.findings.verdicts import Readiness, Shipping, Verdict, verdicts
 from pipeline.findings.walk.advice import Action, recommended
 from pipeline.findings.walk.sinks import NO_SINKS
+from pipeline.findings.worklist import worklist
 
 AT = "2026-01-02T03:04:05Z"
 
@@ -129,7 +129,7 @@ def test_what_is_to_be_fixed_first_comes_first() -> None:
         )
         for number, (name, severity, sure) in enumerate(told, 1)
     ]
-    text = listing(findings, 10_000)
+    text = worklist(findings, 10_000)
     places = [text.index(f"Title {name}") for name in "abcd"]
     assert places == sorted(places)
 

@@ -120,7 +120,7 @@ def test_a_dismissed_finding_is_told_as_suppressed() -> None:
     (entry,) = again.passed.entries
     assert entry.disposition is Disposition.SUPPRESSED
     assert entry.reason.endswith("by design")
-    assert list(again.outcome.suppressed) == [0]
+    assert list(again.upshot.suppressed) == [0]
 
 
 def test_what_may_be_one_defect_is_linked_once() -> None:

@@ -9,8 +9,8 @@ from tests.unit.findings.strategies import ledgers
 from tests.unit.summary.conftest import Report, Summary
 
 from pipeline.engine.context import Context
-from pipeline.findings.listing import HEADING, listing
 from pipeline.findings.model import Finding
+from pipeline.findings.worklist import HEADING, worklist
 from pipeline.summary.outstanding import outstanding
 from pipeline.summary.render import SMALLEST_BUDGET, render
 
@@ -19,7 +19,7 @@ GAP = 2
 
 
 def of(found: list[Finding]) -> Callable[[int], str]:
-    return lambda room: listing(found, room)
+    return lambda room: worklist(found, room)
 
 
 def test_a_report_whose_findings_are_listed_refers_to_them(report: Report, summary: Summary) -> None:
@@ -68,7 +68,7 @@ def test_the_summary_keeps_its_budget_and_every_finding_its_line(found: list[Fin
     entry = {"stageId": "rev", "status": "fail", "failureReason": "bad", "response": "w " * words, "findingIds": []}
     context = Context({"review.findings": [entry], "value": "v" * words})
     text = render(context, goal="g", workflow="w", past=(), budget=budget, findings_path="/f.json", items=of(found))
-    least = len(listing(found, 0)) + GAP + SMALLEST_BUDGET if found else SMALLEST_BUDGET
+    least = len(worklist(found, 0)) + GAP + SMALLEST_BUDGET if found else SMALLEST_BUDGET
     assert len(text) <= max(budget, least)
     assert all(f"- #{finding.number} (" in text for finding in found)
     assert (HEADING in text) is bool(found)

@@ -56,15 +56,11 @@ def _became(finding: Finding, was: int, now: int) -> str:
     if last is None:
         return ""
     if first is None:
-        return "new" if _stands(last) else ""
-    if not _stands(last) or (last is State.FIX_CLAIMED and first.active):
-        return "resolved" if _stands(first) else ""
-    settled = any(change.state and not _stands(change.state) for change in finding.history[was:now])
-    return "regressed" if settled or not _stands(first) else "carried"
-
-
-def _stands(state: State) -> bool:
-    return state.active or state is State.FIX_CLAIMED
+        return "new" if last.outstanding else ""
+    if not last.outstanding or (last is State.FIX_CLAIMED and first.active):
+        return "resolved" if first.outstanding else ""
+    settled = any(change.state and not change.state.outstanding for change in finding.history[was:now])
+    return "regressed" if settled or not first.outstanding else "carried"
 
 
 def _cut(finding: Finding, passed: Pass, order: Mapping[str, int]) -> int:

@@ -10,6 +10,7 @@ from pipeline.app.findings.records import whole
 from pipeline.findings.codecs import OUTPUTS, markdown, review
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, State
+from pipeline.findings.passes import Coverage
 from pipeline.findings.showing import standing
 
 Render = Callable[[Sequence[Finding], Ledger], str]
@@ -24,14 +25,12 @@ def _json(findings: Sequence[Finding], _ledger: Ledger) -> str:
 
 
 def _markdown(findings: Sequence[Finding], ledger: Ledger) -> str:
-    last = next(reversed(ledger.passes.values()), None)
-    return markdown.encode(findings, verdicts=standing(ledger), passed=last)
+    return markdown.encode(findings, verdicts=standing(ledger), passed=ledger.last)
 
 
 def _review(findings: Sequence[Finding], ledger: Ledger) -> str:
-    last = next(reversed(ledger.passes.values()), None)
-    risks, gaps = (last.coverage.residual_risks, last.coverage.testing_gaps) if last else ((), ())
-    return review.encode(findings, "awf", risks, gaps, compact=False).decode()
+    told = ledger.last.coverage if ledger.last else Coverage()
+    return review.encode(findings, "awf", told.residual_risks, told.testing_gaps, compact=False).decode()
 
 
 EXPORTS: Mapping[str, Render] = MappingProxyType(

@@ -3,14 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.findings.claims import Returned
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import State
 from pipeline.findings.passes import Pass
 from pipeline.findings.showing import standing
 from pipeline.findings.verdicts import Readiness, Shipping, Verdict, Verdicts
-
-_ANSWERED = (Returned.RETURNED, Returned.EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +31,7 @@ class Standing:
         told = self.last.coverage
         return [
             f"{name} is {status}: {told.problems.get(name, 'it gave no answer')}"
-            for name, status in told.reviewers.items()
-            if status not in _ANSWERED
+            for name, status in told.silent.items()
         ]
 
     def failing(self, worst: Verdict = Verdict.FAIL) -> bool:
@@ -68,7 +64,7 @@ class Standing:
 def standing_of(ledger: Ledger) -> Standing:
     """How the findings of a ledger stand after its last pass."""
     claimed = sum(finding.state is State.FIX_CLAIMED and not finding.pre_existing for finding in ledger)
-    return Standing(standing(ledger), claimed, next(reversed(ledger.passes.values()), None))
+    return Standing(standing(ledger), claimed, ledger.last)
 
 
 def _counts(summary: dict[str, int]) -> str:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Attempt, Change, Finding, Observed, Vote
 from pipeline.findings.passes import Disposition, Entry, Pass
-from pipeline.findings.signature import line_range
 
 _SHOWN = 12  # lines of one part; the record has all of them
 
@@ -23,8 +22,7 @@ def place_of(finding: Finding) -> str:
     """Where a finding is, such as `src/a.py:3-5`; a dash for one that is nowhere."""
     if finding.place is None:
         return next((item.path for item in finding.evidence if item.path), "-")
-    lines = line_range(finding.place)
-    return finding.place.path if lines == "0" else f"{finding.place.path}:{lines}"
+    return str(finding.place)
 
 
 def sighting(finding: Finding) -> str:

@@ -1,32 +1,27 @@
 """What the ledger of a store has about one run. Ledger and rounds are read at once, so that they agree."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.app.report.model import Counts, Reviewed, Told
-from pipeline.journal.sqlite import SqliteJournal
+from pipeline.app.rounds import ledger_of
 
 if TYPE_CHECKING:
     from pipeline.findings.ledger import Ledger
-    from pipeline.findings.model import Attempt, Change, Finding, Location
+    from pipeline.findings.model import Attempt, Change, Finding
     from pipeline.findings.rounds import Round
 
 
 def reviews_of(store: Path, run_id: str) -> Reviewed:
     """The rounds and findings of a run; nothing for a run without findings that code can read."""
-    with closing(SqliteJournal(store)) as journal:
-        if next(journal.ledger(), None) is None:
-            return Reviewed()
-        from pipeline.findings.book import Book  # noqa: PLC0415 - most runs have no ledger, and it takes a while to load
-
-        return reviewed_in(Book(journal).ledger(), run_id)
+    ledger = ledger_of(store)
+    return Reviewed() if ledger is None else reviewed_in(ledger, run_id)
 
 
 def reviewed_in(ledger: "Ledger", run_id: str) -> Reviewed:
     """What a ledger has about a run: its rounds, and every finding that one of its passes or attempts was about."""
-    from pipeline.findings.rounds import rounds  # noqa: PLC0415 - as above
+    from pipeline.findings.rounds import rounds  # noqa: PLC0415 - most runs have no ledger, and it takes a while to load
 
     passes = {str(passed.id) for passed in ledger.passes.values() if passed.run == run_id}
     found = sorted((one for one in ledger if _is_about(one, passes, run_id)), key=_weight)
@@ -62,16 +57,10 @@ def _told(finding: "Finding") -> Told:
         severity=finding.severity,
         state=finding.state.replace("_", " "),
         must=finding.gate.value == "must",
-        place=_place(finding.place),
+        place=finding.place.spot if finding.place else "",
         history=tuple(map(_change, finding.history)),
         attempts=tuple(map(_attempt, finding.attempts)),
     )
-
-
-def _place(place: "Location | None") -> str:
-    if place is None:
-        return ""
-    return f"{place.path}:{place.start}" if place.start else place.path
 
 
 def _change(change: "Change") -> str:

@@ -58,7 +58,7 @@ def _first(env: Mapping[str, str], names: tuple[str, ...]) -> str | None:
 
 def _anthropic(name: str, key: str, address: str) -> "Model":
     from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415 - slow to load, and an extra
-    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415
+    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415 - as above
 
     return AnthropicModel(name, provider=AnthropicProvider(api_key=key, base_url=address))
 
@@ -66,7 +66,7 @@ def _anthropic(name: str, key: str, address: str) -> "Model":
 def _openai(name: str, key: str, address: str) -> "Model":
     """Servers that speak like OpenAI's seldom know more than its chat interface."""
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel  # noqa: PLC0415 - slow, and an extra
-    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
+    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 - as above
 
     provider = OpenAIProvider(api_key=key, base_url=address)
     if address == _PROVIDERS["openai"].default:
@@ -76,7 +76,7 @@ def _openai(name: str, key: str, address: str) -> "Model":
 
 def _google(name: str, key: str, address: str) -> "Model":
     from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415 - slow to load, and an extra
-    from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415
+    from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415 - as above
 
     return GoogleModel(name, provider=GoogleProvider(api_key=key, base_url=address))
 

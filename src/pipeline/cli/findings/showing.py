@@ -14,7 +14,6 @@ from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option, store_option
 from pipeline.cli.terminal import Style, inert
 from pipeline.findings.model import Evidence, Finding, Location
-from pipeline.findings.signature import line_range
 
 
 @click.command("show")
@@ -61,9 +60,8 @@ def _facts(finding: Finding) -> Iterator[tuple[str, str]]:
 def _evidence(item: Evidence) -> str:
     if not item.path:
         return item.raw
-    lines = line_range(Location(path=item.path, start=item.start, end=item.end))
-    where = item.path if lines == "0" else f"{item.path}:{lines}"
-    return f"{where}: {item.quote}" if item.quote else where
+    where = Location(path=item.path, start=item.start, end=item.end)
+    return f"{where}: {item.quote}" if item.quote else str(where)
 
 
 def _text(title: str, words: str, style: Style) -> Iterator[str]:

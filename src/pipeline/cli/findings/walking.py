@@ -26,14 +26,13 @@ from pipeline.findings.model import Actor
 from pipeline.findings.showing import reshow
 from pipeline.findings.trackers.chain import Chain
 from pipeline.findings.trackers.registry import Open, Place, with_brought
-from pipeline.findings.walk.artifacts import read_artifacts
+from pipeline.findings.walk.detail import read_artifacts
 from pipeline.findings.walk.effects import Question
 from pipeline.findings.walk.fixer import Program
 from pipeline.findings.walk.machine import decisions
 from pipeline.findings.walk.menu import Key
-from pipeline.findings.walk.opening import opened
 from pipeline.findings.walk.report import Report
-from pipeline.findings.walk.session import Choose, Session
+from pipeline.findings.walk.session import Choose, Session, opened
 from pipeline.findings.walk.state import Route, Step, Walk
 from pipeline.findings.walk.telling import document, markdown
 from pipeline.findings.walk.written import Written

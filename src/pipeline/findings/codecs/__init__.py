@@ -19,15 +19,15 @@ def _lazily(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
+_READERS = {"sarif": "sarif_in", "verdict": "verdict_import"}  # the others have the names of their formats
 FORMATS: Mapping[str, Callable[..., Return]] = MappingProxyType(
-    {name: _lazily(name, "decode") for name in ("sarif", "junit", "rdjson", "review", "verdict", "eslint", "mypy")}
+    {
+        name: _lazily(_READERS.get(name, name), "decode")
+        for name in ("sarif", "junit", "rdjson", "review", "verdict", "eslint", "mypy")
+    }
 )
 OUTPUTS: Mapping[str, Callable[..., str]] = MappingProxyType(
-    {name: _lazily(name, "encode") for name in ("sarif", "rdjson", "github")}
+    {"sarif": _lazily("sarif_out", "encode"), **{name: _lazily(name, "encode") for name in ("rdjson", "github")}}
 )
-
-
-def detect(data: bytes, name: str = "") -> str | None:
-    """The format of some bytes, by what they say; by the file's name where they could be of two. None if unknown."""
-    found = import_module(f"{_PACKAGE}.detection").detect(data, name)
-    return found if isinstance(found, str) else None
+detect: Callable[..., str | None] = _lazily("detection", "detect")
+"""The format of some bytes, by what they say; by the file's name where they could be of two. None if unknown."""

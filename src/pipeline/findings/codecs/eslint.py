@@ -3,20 +3,22 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pipeline.findings.claims import Claim, Return
 from pipeline.findings.codecs import tools
 from pipeline.findings.codecs.paths import relative
 from pipeline.findings.codecs.reading import (
     TOOL,
+    Part,
     Refused,
     Unreadable,
-    excerpt,
+    beyond,
     gather,
     headline,
     json_of,
     malformed,
+    replacement,
     shallow,
     title_of,
 )
@@ -28,20 +30,16 @@ _SEVERITY = {2: Severity.HIGH, 1: Severity.MEDIUM}
 _READ = frozenset(("message", "line", "endLine", "severity", "suppressions"))
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True)
-
-
-class _Fix(_Part):
+class _Fix(Part):
     text: str = ""
 
 
-class _Suppression(_Part):
+class _Suppression(Part):
     kind: str = ""
     justification: str = ""
 
 
-class _Message(_Part):
+class _Message(Part):
     message: str = Field(min_length=1)
     severity: int
     ruleId: str | None = None  # noqa: N815 - the format's own name
@@ -91,7 +89,7 @@ def _claim(path: str, item: Any, input_id: str, reviewer: str) -> Claim:
     told = _Message.model_validate(item)
     if told.severity not in _SEVERITY:
         raise Refused(f"its severity is {told.severity}, and 1 or 2 was expected")
-    severity, fix = _SEVERITY[told.severity], _fix(told.fix)
+    severity, fix = _SEVERITY[told.severity], replacement(told.fix.text) if told.fix else None
     autofix_class, owner = handling(fix, severity)
     return Claim(
         input_id=input_id,
@@ -100,7 +98,7 @@ def _claim(path: str, item: Any, input_id: str, reviewer: str) -> Claim:
         severity=severity,
         confidence=TOOL,
         category=tools.category(FORMAT, told.ruleId or ""),
-        impact=excerpt(told.message) if headline(told.message) != told.message.strip() else "",
+        impact=beyond(told.message),
         fix=fix,
         autofix_class=autofix_class,
         owner=owner,
@@ -108,12 +106,6 @@ def _claim(path: str, item: Any, input_id: str, reviewer: str) -> Claim:
         suppressed=_suppressed(told.suppressions),
         ext={FORMAT: shallow({key: item[key] for key in item if key not in _READ}, "what it says beyond a claim")},
     )
-
-
-def _fix(fix: _Fix | None) -> str | None:
-    if fix is None:
-        return None
-    return excerpt(f"Replace with: {fix.text}" if fix.text else "Remove it.", 400)
 
 
 def _location(path: str, told: _Message) -> Location:

@@ -6,20 +6,15 @@ What a finding says cannot end its command or begin another: every character tha
 import re
 from collections.abc import Iterable
 
-from pipeline.findings.model import Finding, Gate, Severity, State
+from pipeline.findings.model import Finding, Gate, Severity
 
 _CONTROL = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def encode(findings: Iterable[Finding]) -> str:
     """A line for each finding that somebody has still to look at, in the order of their numbers."""
-    shown = (finding for finding in findings if outstanding(finding))
+    shown = (finding for finding in findings if finding.state.outstanding)
     return "".join(f"{_command(finding)}\n" for finding in sorted(shown, key=lambda one: (one.number, one.id)))
-
-
-def outstanding(finding: Finding) -> bool:
-    """Whether it belongs in front of people: a fix that is only claimed does, a dismissed finding does not."""
-    return not finding.state.dismissed and finding.state is not State.VERIFIED_FIXED
 
 
 def _command(finding: Finding) -> str:

@@ -76,11 +76,11 @@ def digest(value: Any) -> str:
     return sha256(_text(value).encode()).hexdigest()[:_DIGITS]
 
 
-def turned(finding: Finding, state: State, *, at: str, by: str, note: str) -> Turned:
+def turned(finding: Finding, state: State, *, at: str, by: str, note: str, expires: str = "") -> Turned:
     """A finding's new state; a dismissal holds for the text that it was made for."""
     suppression = None
     if state.dismissed:
-        suppression = Suppression(reason=note, by=by, digest=evidence_digest(finding))
+        suppression = Suppression(reason=note, by=by, expires=expires, digest=evidence_digest(finding))
     return Turned(at=at, id=finding.id, state=state, by=by, note=note, suppression=suppression)
 
 

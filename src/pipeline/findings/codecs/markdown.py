@@ -6,17 +6,14 @@ What a finding says is text: it can begin no heading, no link and no markup of i
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from pipeline.findings.claims import Returned
 from pipeline.findings.model import Finding, Gate, State
 from pipeline.findings.passes import Pass
 from pipeline.findings.scales import CATEGORY_LABEL
-from pipeline.findings.signature import line_range
 from pipeline.findings.verdicts import Verdicts
 
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>()!|~&$^#]|^[-+=]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 _NUMBER = re.compile(r"^(\d{1,9})(?=[.)])")  # would begin a list
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
-_ANSWERED = (Returned.RETURNED, Returned.EMPTY)
 _AT = "@<!-- -->"  # names nobody: a backslash before it would still call whoever has that name
 
 
@@ -58,10 +55,9 @@ def _head(verdicts: Verdicts | None, passed: Pass | None) -> Iterator[str]:
 
 
 def _gaps(passed: Pass) -> Iterator[str]:
-    silent = [name for name, status in passed.coverage.reviewers.items() if status not in _ANSWERED]
-    for name in silent:
+    for name in passed.coverage.silent:
         yield f"- **Incomplete**: {text(name)}: {text(passed.coverage.problems.get(name, 'no answer'))}"
-    if silent:
+    if passed.coverage.silent:
         yield ""
 
 
@@ -92,8 +88,8 @@ def _entry(finding: Finding) -> Iterator[str]:
     """A finding with its parts. Each part is a paragraph of its item."""
     yield f"### {finding.number}. {text(finding.title)}"
     yield ""
-    label = CATEGORY_LABEL[finding.category]
-    yield f"{code(finding.id)}, {finding.severity}, {label}, {finding.state}{_place(finding)}"
+    label, place = CATEGORY_LABEL[finding.category], f", {code(str(finding.place))}" if finding.place else ""
+    yield f"{code(finding.id)}, {finding.severity}, {label}, {finding.state}{place}"
     yield ""
     quote = next((item.quote for item in finding.evidence if item.quote.strip()), "")
     told = (
@@ -106,13 +102,6 @@ def _entry(finding: Finding) -> Iterator[str]:
     for paragraph in filter(None, told):
         yield paragraph
         yield ""
-
-
-def _place(finding: Finding) -> str:
-    if finding.place is None:
-        return ""
-    lines = line_range(finding.place)
-    return f", {code(finding.place.path if lines == '0' else f'{finding.place.path}:{lines}')}"
 
 
 def _suppressed(finding: Finding) -> str:

@@ -4,23 +4,24 @@ mypy ends by saying how many errors there are: where fewer were read, the output
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pipeline.findings.claims import Claim, Return
 from pipeline.findings.codecs import tools
 from pipeline.findings.codecs.paths import relative
 from pipeline.findings.codecs.reading import (
     TOOL,
+    Part,
     Refused,
     Unreadable,
     excerpt,
     gather,
     headline,
-    json_of,
+    json_lines,
     malformed,
     reason_of,
     text_of,
@@ -54,9 +55,7 @@ class _Told:
     notes: tuple[str, ...] = ()
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True)
-
+class _Line(Part):
     file: str
     line: int = Field(ge=-1)
     end_line: int | None = None
@@ -71,24 +70,15 @@ def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
     name = reviewer or FORMAT
     try:
         text = text_of(data)
-        told: list[_Told | str] = list(_of_json(text) if text.lstrip().startswith("{") else _of_text(text))
+        told: list[_Told | str] = (
+            [*map(_of_json, json_lines(text))] if text.lstrip().startswith("{") else _of_text(text)
+        )
     except Unreadable as error:
         return malformed(name, FORMAT, f"it cannot be read as the output of mypy: {error}")
     return gather(name, FORMAT, told, _claims(name, root), lambda item: item if isinstance(item, str) else item.message)
 
 
-def _of_json(text: str) -> Iterator[_Told | str]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            value = json_of(line.encode())
-        except Unreadable as error:
-            raise Unreadable(f"line {number}: {error}") from error
-        yield _json_line(value)
-
-
-def _json_line(value: object) -> _Told | str:
+def _of_json(value: object) -> _Told | str:
     try:
         told = _Line.model_validate(value)
     except ValueError as error:

@@ -7,21 +7,23 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from pipeline.findings.claims import Claim, Return
 from pipeline.findings.codecs import tools
-from pipeline.findings.codecs.github import outstanding
 from pipeline.findings.codecs.paths import relative
 from pipeline.findings.codecs.reading import (
     TOOL,
+    Part,
     Refused,
     Unreadable,
-    excerpt,
+    beyond,
     gather,
     headline,
+    json_lines,
     json_of,
     malformed,
+    replacement,
     shallow,
     text_of,
     title_of,
@@ -40,45 +42,41 @@ _SEVERITY: Mapping[str | int, Severity] = {
 }
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
-
-
-class _Position(_Part):
+class _Position(Part):
     line: int = Field(default=0, ge=0)
     column: int = 0
 
 
-class _Range(_Part):
+class _Range(Part):
     start: _Position = _Position()
     end: _Position | None = None
 
 
-class _Place(_Part):
+class _Place(Part):
     path: str
     range: _Range = _Range()
 
 
-class _Related(_Part):
+class _Related(Part):
     message: str = ""
     location: _Place
 
 
-class _Suggestion(_Part):
+class _Suggestion(Part):
     range: _Range = _Range()
     text: str = ""
 
 
-class _Code(_Part):
+class _Code(Part):
     value: str = ""
     url: str = ""
 
 
-class _Source(_Part):
+class _Source(Part):
     name: str = ""
 
 
-class _Diagnostic(_Part):
+class _Diagnostic(Part):
     message: str = Field(min_length=1)
     location: _Place | None = None
     severity: str | int | None = None
@@ -107,9 +105,10 @@ def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
 
 
 def _whole(data: bytes) -> dict[str, Any]:
-    lines = [(number, line) for number, line in enumerate(text_of(data).split("\n"), 1) if line.strip()]
-    if len(lines) > 1 and lines[0][1].rstrip().endswith("}") and lines[1][1].lstrip().startswith("{"):
-        return {"diagnostics": [_line(number, line) for number, line in lines]}
+    text = text_of(data)
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if len(lines) > 1 and lines[0].endswith("}") and lines[1].startswith("{"):
+        return {"diagnostics": list(json_lines(text))}
     value = json_of(data)
     if isinstance(value, dict) and isinstance(value.get("diagnostics"), list):
         return value
@@ -118,18 +117,12 @@ def _whole(data: bytes) -> dict[str, Any]:
     raise Unreadable("it has no list named diagnostics, and is no diagnostic itself")
 
 
-def _line(number: int, line: str) -> Any:
-    try:
-        return json_of(line.encode())
-    except Unreadable as error:
-        raise Unreadable(f"line {number}: {error}") from error
-
-
 def _claim(item: Any, usual: Mapping[str, Any], input_id: str, reviewer: str, root: str) -> Claim:
     if not isinstance(item, dict):
         raise Refused(f"it is {type(item).__name__}, and a diagnostic is an object")
     told = _Diagnostic.model_validate({**usual, **{key: value for key, value in item.items() if value is not None}})
-    severity, fix = _severity(told.severity), _fix(told.suggestions)
+    severity = _severity(told.severity)
+    fix = replacement(told.suggestions[0].text) if told.suggestions else None
     autofix_class, owner = handling(fix, severity)
     return Claim(
         input_id=input_id,
@@ -138,7 +131,7 @@ def _claim(item: Any, usual: Mapping[str, Any], input_id: str, reviewer: str, ro
         severity=severity,
         confidence=TOOL,
         category=tools.category(tools.name_of(told.source.name) or reviewer, told.code.value),
-        impact=excerpt(told.message) if headline(told.message) != told.message.strip() else "",
+        impact=beyond(told.message),
         fix=fix,
         autofix_class=autofix_class,
         owner=owner,
@@ -154,12 +147,6 @@ def _severity(value: str | int | None) -> Severity:
     if value not in _SEVERITY:
         raise Refused(f"its severity is {value!r}, and ERROR, WARNING or INFO was expected")
     return _SEVERITY[value]
-
-
-def _fix(suggestions: list[_Suggestion]) -> str | None:
-    if not suggestions:
-        return None
-    return excerpt(f"Replace with: {suggestions[0].text}" if suggestions[0].text else "Remove it.", 400)
 
 
 def _lines(place: _Place) -> tuple[int | None, int | None]:
@@ -183,7 +170,7 @@ def _evidence(related: _Related, root: str) -> Evidence:
 
 def encode(findings: Iterable[Finding]) -> str:
     """Those findings that somebody has still to look at, in the order of their numbers."""
-    shown = sorted(filter(outstanding, findings), key=lambda finding: (finding.number, finding.id))
+    shown = sorted((one for one in findings if one.state.outstanding), key=lambda one: (one.number, one.id))
     whole = {"source": {"name": "awf"}, "diagnostics": [_diagnostic(finding) for finding in shown]}
     return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 

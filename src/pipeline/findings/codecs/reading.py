@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.findings.claims import Claim, Rejected, Return, Returned
 from pipeline.findings.codecs import strict
@@ -18,6 +18,12 @@ LARGEST = 256 * 1024 * 1024  # bytes of one answer
 DEEPEST = 64  # levels of what is kept of an item for its format; no tool nests so deep
 TOOL = Confidence(value=100, scale="tool")  # a tool states what it computed
 Item = TypeVar("Item")
+
+
+class Part(BaseModel):
+    """A part of what a tool writes, with the names that it has there; what is not read of it is passed over."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
 
 
 class Unreadable(Exception):
@@ -42,6 +48,16 @@ def json_of(data: bytes) -> Any:
         return strict.loads(_sized(data))
     except ValueError as error:
         raise Unreadable(f"{error}; it may have been cut off" if data else "it is empty") from error
+
+
+def json_lines(text: str) -> Iterator[Any]:
+    """The values of an answer with one on each line."""
+    for number, line in enumerate(text.split("\n"), 1):
+        try:
+            if line.strip():
+                yield json_of(line.encode())
+        except Unreadable as error:
+            raise Unreadable(f"line {number}: {error}") from error
 
 
 def _sized(data: bytes) -> bytes:
@@ -118,10 +134,25 @@ def title_of(item: Any) -> str:
     return headline(text) if isinstance(text, str) and text.strip() else ""
 
 
-def headline(text: str, most: int = 200) -> str:
+def own_title(item: Any) -> str:
+    """The title of a refused item that has one by that name."""
+    title = item.get("title") if isinstance(item, dict) else None
+    return title if isinstance(title, str) else ""
+
+
+def headline(text: str) -> str:
     """The first line of a text that says something, not longer than a title should be."""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return excerpt(next((line.strip() for line in text.splitlines() if line.strip()), ""), 200)
+
+
+def beyond(message: str) -> str:
+    """What a message says beyond its headline."""
+    return "" if headline(message) == message.strip() else excerpt(message)
+
+
+def replacement(text: str) -> str:
+    """A tool's fix in words."""
+    return excerpt(f"Replace with: {text}" if text else "Remove it.", 400)
 
 
 def excerpt(text: str, most: int = 2000) -> str:

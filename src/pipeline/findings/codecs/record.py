@@ -1,44 +1,94 @@
-"""The records of findings and passes, as a project keeps them: a lens, in which only what was changed is an edit."""
+"""The records of findings and passes, as a project keeps them: a lens, in which only what was changed is an edit.
 
-from collections.abc import Iterable
+What may not be changed is told, and stays as it was.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pipeline.errors import AwfError
+from pipeline.findings.codecs import record_triage
+from pipeline.findings.codecs.lens import SEAL, Edits, changed, same, seal_of
 from pipeline.findings.codecs.record_adopted import adopt
-from pipeline.findings.codecs.record_edits import put
-from pipeline.findings.codecs.record_view import BESIDE, FORMAT, KEYS, VERSION, get, task_name
+from pipeline.findings.codecs.record_fields import FIELDS, read_fields
+from pipeline.findings.codecs.record_view import (
+    BESIDE,
+    FORMAT,
+    KEYS,
+    REQUIRED,
+    SEALED,
+    VERSION,
+    get,
+    task_name,
+)
+from pipeline.findings.events import AnyEvent, Edited
 from pipeline.findings.model import Finding, Gate
 from pipeline.findings.passes import Pass
 from pipeline.findings.verdicts import Shipping
 
-__all__ = ["BESIDE", "FORMAT", "KEYS", "VERSION", "adopt", "get", "pass_record", "put", "task_name"]
+__all__ = ["BESIDE", "FORMAT", "KEYS", "SEALED", "VERSION", "adopt", "get", "pass_record", "put"]
+
+_OURS = frozenset(
+    {
+        *("schemaVersion", "kind", "role", "authority", "type", "findingId", "reviewId", "signature", "sources"),
+        *("lens", "agreement_count", "createdAt"),
+    }
+)  # what no edit changes; `updatedAt` follows by itself
 
 
-def pass_record(assessment: Pass, findings: Iterable[Finding], verdict: str) -> dict[str, Any]:
+def put(finding: Finding, edited: Mapping[str, Any], at: str, by: str) -> Edits:
+    """What somebody changed in a record. `by` is who, where the record does not say."""
+    view = get(finding)
+    touched = changed(edited, view, SEALED)
+    changes, refused = read_fields(edited, [key for key in touched if key in FIELDS], finding, by)
+    problems = [f"`{key}` is not for editing" for key in touched if key in _OURS]
+    problems += [*refused, *(f"`{key}` is missing" for key in REQUIRED if key not in edited)]
+    triage = record_triage.events(finding, edited, view, touched, _mark(edited), at, by)
+    told = [f"record of {finding.id}: {problem}; it was left as it is" for problem in (*problems, *triage.problems)]
+    unknown = _unknown(finding, edited)
+    return Edits((*_edited(finding, changes | unknown, at, by), *triage.events), tuple(told))
+
+
+def _unknown(finding: Finding, edited: Mapping[str, Any]) -> dict[str, Any]:
+    unknown = {key: value for key, value in edited.items() if key not in SEALED and key != SEAL}
+    return {} if same(unknown, finding.ext.get(FORMAT, {})) else {"ext": {FORMAT: unknown}}
+
+
+def _edited(finding: Finding, changes: dict[str, Any], at: str, by: str) -> Iterator[AnyEvent]:
+    if changes:
+        yield Edited(at=at, id=finding.id, by=by, changes=changes)
+
+
+def _mark(edited: Mapping[str, Any]) -> str | None:
+    seal = seal_of(edited, SEALED)
+    return seal["triage_history"] if seal else None
+
+
+def pass_record(passed: Pass, findings: Iterable[Finding], verdict: str) -> dict[str, Any]:
     """The record of a pass. The counts are those of its findings' gates; a pass with gaps does not ship."""
     known = {str(finding.id): finding for finding in findings}
-    if lost := [id for id in assessment.finding_ids if id not in known]:
-        raise AwfError(f"pass {assessment.id} speaks of finding {lost[0]}, which is not known")
-    gates = [known[id].gate.value for id in assessment.finding_ids]
-    complete = assessment.coverage.complete
+    if lost := [id for id in passed.finding_ids if id not in known]:
+        raise AwfError(f"pass {passed.id} speaks of finding {lost[0]}, which is not known")
+    gates = [known[id].gate.value for id in passed.finding_ids]
+    complete = passed.coverage.complete
     return {
         "schemaVersion": VERSION,
-        "id": str(assessment.id),
+        "id": str(passed.id),
         "type": "review",
-        "task": task_name(assessment.task),
-        "skill": assessment.skill,
-        "branch": assessment.branch,
-        "base": assessment.base,
-        "diff_sha": assessment.head,
-        "started_at": assessment.started_at,
+        "task": task_name(passed.task),
+        "skill": passed.skill,
+        "branch": passed.branch,
+        "base": passed.base,
+        "diff_sha": passed.head,
+        "started_at": passed.started_at,
         "verdict": str(verdict) if complete or verdict != Shipping.SHIP else str(Shipping.BLOCK_ON_REJECTION),
         "must_count": gates.count(Gate.MUST),
         "suggest_count": gates.count(Gate.SUGGEST),
-        "caller": assessment.caller,
-        "round": assessment.round,
-        "finding_ids": list(assessment.finding_ids),
-        "patterns": [pattern.model_dump() for pattern in assessment.patterns],
-        "reviewer_verdicts": [said.model_dump() for said in assessment.reviewer_verdicts],
-        **({} if complete else {"x_incomplete": dict(assessment.coverage.problems)}),
-        **assessment.ext.get(FORMAT, {}),
+        "caller": passed.caller,
+        "round": passed.round,
+        "finding_ids": list(passed.finding_ids),
+        "patterns": [pattern.model_dump() for pattern in passed.patterns],
+        "reviewer_verdicts": [said.model_dump() for said in passed.reviewer_verdicts],
+        **({} if complete else {"x_incomplete": dict(passed.coverage.problems)}),
+        **passed.ext.get(FORMAT, {}),
     }

@@ -6,10 +6,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from pipeline.findings.codecs.lens import SEAL
-from pipeline.findings.codecs.record_edits import REQUIRED, SEALED
-from pipeline.findings.codecs.record_fields import RULES, Refused
+from pipeline.findings.codecs.record_fields import FIELDS, read_fields
 from pipeline.findings.codecs.record_triage import state_after
-from pipeline.findings.codecs.record_view import FORMAT, NO_FIX, NO_REASON, STATE_OF
+from pipeline.findings.codecs.record_view import FORMAT, NO_FIX, NO_REASON, REQUIRED, SEALED, STATE_OF
 from pipeline.findings.model import Change, Finding, Location, State
 from pipeline.findings.scales import RECORD_STATUS, of_word
 
@@ -20,7 +19,8 @@ def adopt(record: Mapping[str, Any]) -> Finding | str:
         return f"`{lost[0]}` is missing"
     try:
         blank = _blank(record)
-        changes, problems = _said(record, blank)
+        there = [key for key in FIELDS if key in record and (key != "evidence" or record[key])]
+        changes, problems = read_fields(record, there, blank, "policy")
         if problems:
             return problems[0]
         return Finding.model_validate({**blank.model_dump(), **changes, **_absent(record), **_rest(record, changes)})
@@ -44,20 +44,6 @@ def _blank(record: Mapping[str, Any]) -> Finding:
         created_at=record.get("createdAt", ""),
         updated_at=record.get("updatedAt", ""),
     )
-
-
-def _said(record: Mapping[str, Any], blank: Finding) -> tuple[dict[str, Any], list[str]]:
-    changes: dict[str, Any] = {}
-    problems: list[str] = []
-    for key, rule in RULES.items():
-        if key not in record or (key == "evidence" and not record[key]):
-            continue
-        match rule(record, blank, "policy"):
-            case Refused(reason):
-                problems.append(f"`{key}` {reason}")
-            case value:
-                changes |= value
-    return changes, problems
 
 
 def _absent(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,11 @@ KEYS = (
     *("agreement_count", "createdAt", "updatedAt"),
 )
 BESIDE = ("x_state", "x_severity", "x_fix_absent", "x_reasoning_absent", "x_system_breaking")
+SEALED = (*KEYS, *BESIDE)  # the fields whose changes are told from those of an old file
+REQUIRED = (
+    *("findingId", "reviewId", "title", "category", "gate", "severity", "confidence", "evidence", "reasoning"),
+    *("recommendation", "status", "triage_history", "signature", "sources", "lens"),
+)
 _TOLD = frozenset({"state", "seen", "decision"})  # the lines of a history that are triage
 STATE_OF: Mapping[str, State] = MappingProxyType(
     {

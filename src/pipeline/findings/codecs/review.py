@@ -5,21 +5,21 @@ It is read to the letter. A return that cannot be read says so as a whole; an it
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from pipeline.findings.claims import Claim, Rejected, Return, Returned
+from pipeline.findings.claims import Claim, Return
 from pipeline.findings.codecs import strict
-from pipeline.findings.codecs.reading import shallow
-from pipeline.findings.codecs.review_items import DETAIL, KEYS, faults
+from pipeline.findings.codecs.reading import Refused, gather, malformed, own_title, shallow
+from pipeline.findings.codecs.review_items import DETAIL, KEYS, TITLE, faults
 from pipeline.findings.codecs.review_text import find_return
 from pipeline.findings.model import AutofixClass, Evidence, Finding, Location, Owner, Severity
 from pipeline.findings.scales import P_LEVEL, anchor_of, category_of, of_anchor
-from pipeline.findings.signature import QUOTE, line_range
+from pipeline.findings.signature import QUOTE
 
 __all__ = ["FORMAT", "check", "decode", "encode", "evidence", "find_return", "item", "relative", "text"]
 
 FORMAT = "review"
-TITLE = 100  # characters
 _WORDS = 10  # of a title, above which it is noted
 _LISTS = ("findings", "residual_risks", "testing_gaps")
 _TOP = ("reviewer", *_LISTS)
@@ -35,9 +35,9 @@ def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
     try:
         document = shallow(strict.loads(data), "it")
     except ValueError as error:
-        return _malformed(reviewer, f"the return cannot be read: {error}")
+        return malformed(reviewer, FORMAT, f"the return cannot be read: {error}")
     if problem := _whole_fault(document):
-        return _malformed(reviewer or _name(document), problem)
+        return malformed(reviewer or _name(document), FORMAT, problem)
     return _returned(document, reviewer or document["reviewer"], root)
 
 
@@ -109,18 +109,13 @@ def text(evidence: Evidence) -> str:
     """Evidence as a text: that of its source, where there is one."""
     if evidence.raw:
         return evidence.raw
-    lines = line_range(Location(path=evidence.path, start=evidence.start, end=evidence.end))
-    place = evidence.path if lines == "0" else f"{evidence.path}:{lines}"
+    place = str(Location(path=evidence.path, start=evidence.start, end=evidence.end))
     return " -- ".join(part for part in (place, evidence.quote) if part)
 
 
 def relative(path: str, root: str) -> str:
     """A path from the root of the repository, when it begins there."""
     return path.removeprefix(root.rstrip("/") + "/") if root else path
-
-
-def _malformed(reviewer: str, problem: str) -> Return:
-    return Return(reviewer=reviewer, status=Returned.MALFORMED, problem=problem, format=FORMAT)
 
 
 def _name(document: Any) -> str:
@@ -142,20 +137,18 @@ def _whole_fault(document: Any) -> str:
 
 
 def _returned(document: Mapping[str, Any], reviewer: str, root: str) -> Return:
-    read = [_read(item, f"{reviewer}#{number}", reviewer, root) for number, item in enumerate(document["findings"], 1)]
-    claims = tuple(one for one in read if isinstance(one, Claim))
-    unknown = {key: value for key, value in document.items() if key not in _TOP}
-    notes = [note for claim in claims if (note := _note(claim))]
-    return Return(
-        reviewer=reviewer,
-        status=Returned.RETURNED if read else Returned.EMPTY,
-        claims=claims,
-        rejected=tuple(one for one in read if isinstance(one, Rejected)),
+    read = gather(
+        reviewer,
+        FORMAT,
+        document["findings"],
+        lambda item, input_id: _claim(item, input_id, reviewer, root),
+        own_title,
         residual_risks=tuple(document["residual_risks"]),
         testing_gaps=tuple(document["testing_gaps"]),
-        format=FORMAT,
-        ext={**({FORMAT: unknown} if unknown else {}), **({"notes": notes} if notes else {})},
     )
+    unknown = {key: value for key, value in document.items() if key not in _TOP}
+    notes = [note for claim in read.claims if (note := _note(claim))]
+    return replace(read, ext={**({FORMAT: unknown} if unknown else {}), **({"notes": notes} if notes else {})})
 
 
 def _note(claim: Claim) -> str:
@@ -163,14 +156,9 @@ def _note(claim: Claim) -> str:
     return f"{claim.input_id}: its title has {words} words; {_WORDS} or fewer are asked for" if words > _WORDS else ""
 
 
-def _read(item: Any, input_id: str, reviewer: str, root: str) -> Claim | Rejected:
+def _claim(item: Any, input_id: str, reviewer: str, root: str) -> Claim:
     if found := faults(item, compact=True):
-        title = item.get("title") if isinstance(item, dict) else None
-        return Rejected(input_id, "; ".join(found), title if isinstance(title, str) else "")
-    return _claim(item, input_id, reviewer, root)
-
-
-def _claim(item: Mapping[str, Any], input_id: str, reviewer: str, root: str) -> Claim:
+        raise Refused("; ".join(found))
     line = None if item.get("x_line_absent") is True else item["line"]
     texts = [] if item.get("x_evidence_absent") is True else item.get("evidence", [])
     unknown = {key: value for key, value in item.items() if key not in KEYS}

@@ -7,20 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from pipeline.findings.claims import Claim
-from pipeline.findings.model import (
-    AutofixClass,
-    Category,
-    Confidence,
-    Evidence,
-    Finding,
-    Lens,
-    Owner,
-    Severity,
-    State,
-)
+from pipeline.findings.codecs.sarif_places import mapping
+from pipeline.findings.model import Finding, Severity, State
 from pipeline.findings.scales import SARIF_LEVEL
 
 KEY = "x_finding"
@@ -28,38 +17,16 @@ UNKNOWN = "x_sarif"
 DRIVER = "awf"
 
 
-class Carried(BaseModel):
-    """The fields of a finding for which SARIF has no place, by the names they have here."""
-
-    model_config = ConfigDict(frozen=True)
-
-    title: str
-    severity: Severity
-    category: Category
-    confidence: Confidence
-    plain_title: str = ""
-    impact: str = ""
-    fix: str | None = None
-    reproduction: str | None = None
-    min_fix_scope: str | None = None
-    regression_tests: tuple[str, ...] = ()
-    autofix_class: AutofixClass = AutofixClass.MANUAL
-    owner: Owner = Owner.HUMAN
-    requires_verification: bool = False
-    pre_existing: bool = False
-    system_breaking: bool = False
-    evidence: tuple[Evidence, ...] = ()
-    lens: Lens = Lens.CODE_REVIEW
-    scope: str = ""
-    state: State = State.OPEN
-    signature: str = ""
-    fingerprints: dict[str, str] = Field(default_factory=dict)
-    sources: tuple[str, ...] = ()
+_CARRIED = (
+    *("title", "severity", "category", "confidence", "plain_title", "impact", "fix", "reproduction", "min_fix_scope"),
+    *("regression_tests", "autofix_class", "owner", "requires_verification", "pre_existing", "system_breaking"),
+    *("evidence", "lens", "scope", "state", "signature", "fingerprints", "sources"),
+)  # the fields of a finding for which SARIF has no place
+_BLANK = {"id": "", "signature": "", "pass_id": "", "created_at": "", "updated_at": ""}  # what only a ledger can say
 
 
 def properties_of(finding: Finding) -> dict[str, Any]:
     """The property bag of a finding's result."""
-    carried = Carried(**{name: getattr(finding, name) for name in Carried.model_fields})
     bag: dict[str, Any] = {
         "id": finding.id,
         "number": finding.number,
@@ -68,7 +35,7 @@ def properties_of(finding: Finding) -> dict[str, Any]:
         "gate": str(finding.gate.value),
         "confidence": finding.confidence.value,
         "tags": [str(finding.category)],
-        KEY: carried.model_dump(mode="json", exclude_defaults=True),
+        KEY: finding.model_dump(mode="json", include=set(_CARRIED), exclude_defaults=True),
     }
     unknown = finding.ext.get("sarif")
     return bag | ({UNKNOWN: unknown} if unknown else {})
@@ -93,8 +60,9 @@ class Words:
 
 def restored(claim: Claim, bag: Mapping[str, Any], said: Words) -> Claim:
     """A claim with what was carried; severity and state only where SARIF still says what was written."""
-    carried = Carried.model_validate(bag.get(KEY))
-    told = {name: getattr(carried, name) for name in Carried.model_fields if name in Claim.__dataclass_fields__}
+    written = mapping(bag.get(KEY))
+    carried = Finding.model_validate(_BLANK | {name: written[name] for name in _CARRIED if name in written})
+    told = {name: getattr(carried, name) for name in _CARRIED if name in Claim.__dataclass_fields__}
     wrote = Words.of(carried.severity, carried.state)
     if said.level != wrote.level:
         told["severity"] = claim.severity

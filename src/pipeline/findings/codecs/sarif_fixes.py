@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from pipeline.findings.codecs.reading import excerpt
+from pipeline.findings.codecs.reading import excerpt, replacement
 from pipeline.findings.codecs.sarif_places import Bases, mapping, sequence, text
 from pipeline.findings.codecs.strict import is_int
 
@@ -17,8 +17,7 @@ def fix_text(fixes: Any) -> str | None:
         return None
     fix = mapping(next(iter(sequence(fixes)), None))
     described = text(mapping(fix.get("description")).get("text")).strip()
-    puts = (f"Replace with: {new}" if new else "Remove it." for new in _inserted(fix))
-    return excerpt(described or next(puts, ""), 400) or None
+    return excerpt(described, 400) or next(map(replacement, _inserted(fix)), None)
 
 
 def _inserted(fix: Mapping[str, Any]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from pipeline.findings.codecs.reading import (
     TOOL,
     Refused,
     Unreadable,
+    beyond,
     excerpt,
     gather,
     headline,
@@ -102,7 +103,6 @@ def _claim(run: Run, value: Any, input_id: str, reviewer: str) -> Claim:
     message = run.message(result.get("message"), rule)
     if not message:
         raise Refused("it has no message, neither a text nor an id that its run defines")
-    title = headline(message)
     severity, fix = _severity(result, rule), fix_text(result.get("fixes"))
     autofix_class, owner = handling(fix, severity)
     suppressed, state = _fate(result)
@@ -110,11 +110,11 @@ def _claim(run: Run, value: Any, input_id: str, reviewer: str) -> Claim:
     claim = Claim(
         input_id=input_id,
         reviewer=reviewer or run.reviewer,
-        title=title,
+        title=headline(message),
         severity=severity,
         confidence=_confidence(result, rule),
         category=_category(run, result, rule),
-        impact=_impact(message, title, rule),
+        impact=_impact(message, rule),
         fix=fix,
         autofix_class=autofix_class,
         owner=owner,
@@ -180,14 +180,13 @@ def _category(run: Run, result: Mapping[str, Any], rule: Mapping[str, Any]) -> C
     return tools.category(run.reviewer, rule_id(result), tuple(tags))
 
 
-def _impact(message: str, title: str, rule: Mapping[str, Any]) -> str:
+def _impact(message: str, rule: Mapping[str, Any]) -> str:
     """What the message says beyond the title, and what the rule is for."""
     told = (
         text(mapping(rule.get(name)).get("text")).strip() for name in ("fullDescription", "shortDescription", "help")
     )
     reason = next((item for item in told if item and item != message), "")
-    more = message if title != message else ""
-    return "\n\n".join(part for part in (excerpt(more), excerpt(reason, 600)) if part)
+    return "\n\n".join(part for part in (beyond(message), excerpt(reason, 600)) if part)
 
 
 def _quoted(places: list[Place]) -> list[Evidence]:

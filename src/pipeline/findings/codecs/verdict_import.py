@@ -1,13 +1,13 @@
 """A verdict file that somebody else wrote, read to the letter: each finding of it is a claim, with its status."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from pipeline.findings.claims import Claim, Rejected, Return, Returned
+from pipeline.findings.claims import Claim, Return
 from pipeline.findings.codecs import strict
-from pipeline.findings.codecs.reading import shallow
+from pipeline.findings.codecs.reading import Refused, gather, malformed, own_title, shallow
 from pipeline.findings.codecs.review import relative
 from pipeline.findings.codecs.verdict_view import FORMAT, OURS, OURS_TOP, TITLE, TOP, shadowed
 from pipeline.findings.model import Location, State
@@ -42,20 +42,13 @@ def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
     try:
         document = shallow(strict.loads(data), "it")
     except ValueError as error:
-        return _malformed(name, f"the verdict file cannot be read: {error}")
+        return malformed(name, FORMAT, f"the verdict file cannot be read: {error}")
     if fault := document_fault(document):
-        return _malformed(name, f"the verdict file cannot be used: {fault}")
+        return malformed(name, FORMAT, f"the verdict file cannot be used: {fault}")
     items = [one for first in document["findings"] for one in (first, *shadowed(first))]
-    read = [_read(one, f"{name}#{number}", root) for number, one in enumerate(items, 1)]
     unknown = {key: value for key, value in document.items() if key not in OURS_TOP}
-    return Return(
-        reviewer=name,
-        status=Returned.RETURNED if read else Returned.EMPTY,
-        claims=tuple(one for one in read if isinstance(one, Claim)),
-        rejected=tuple(one for one in read if isinstance(one, Rejected)),
-        format=FORMAT,
-        ext={FORMAT: unknown} if unknown else {},
-    )
+    ext = {FORMAT: unknown} if unknown else {}
+    return gather(name, FORMAT, items, lambda one, input_id: _claim(one, input_id, root), own_title, ext=ext)
 
 
 def document_fault(document: Any) -> str:
@@ -74,18 +67,9 @@ def document_fault(document: Any) -> str:
     return next((f"`{key}` is no text" for key in ("timestamp", "target") if not isinstance(document[key], str)), "")
 
 
-def _malformed(name: str, problem: str) -> Return:
-    return Return(reviewer=name, status=Returned.MALFORMED, problem=problem, format=FORMAT)
-
-
-def _read(one: Mapping[str, Any], input_id: str, root: str) -> Claim | Rejected:
-    if faults := [fault for key, rule in _RULES.items() if (fault := _fault(one, key, rule))]:
-        title = one.get("title")
-        return Rejected(input_id, "; ".join(faults), title if isinstance(title, str) else "")
-    return _claim(one, input_id, root)
-
-
 def _claim(one: Mapping[str, Any], input_id: str, root: str) -> Claim:
+    if faults := strict.faults(one, _RULES, ("lineRange",)):
+        raise Refused("; ".join(faults))
     severity = _SEVERITY_OF[one["severity"]]
     fix = None if one.get("x_fix_absent") is True else one["recommendation"] or None
     autofix_class, owner = handling(fix, severity)
@@ -115,16 +99,6 @@ def _location(path: str, lines: str | None) -> Location:
     return Location(path=path, start=int(found[1]), end=int(found[2]) if found[2] else None)
 
 
-Rule = Callable[[Any], str]
-
-
-def _fault(one: Mapping[str, Any], key: str, rule: Rule) -> str:
-    if key not in one:
-        return "" if key == "lineRange" else f"`{key}` is missing"
-    fault = rule(one[key])
-    return fault and f"`{key}` {fault}"
-
-
 def _text(value: Any) -> str:
     return "" if isinstance(value, str) and value.strip() else "is no text"
 
@@ -145,20 +119,16 @@ def _lines(value: Any) -> str:
     return ""
 
 
-def _one_of(words: Mapping[str, Any]) -> Rule:
-    return lambda value: "" if isinstance(value, str) and value in words else f"is none of {', '.join(words)}"
-
-
-_RULES: Mapping[str, Rule] = MappingProxyType(
+_RULES: Mapping[str, strict.Rule] = MappingProxyType(
     {
         "id": _text,
         "domain": _text,
-        "severity": _one_of(_SEVERITY_OF),
+        "severity": strict.one_of(_SEVERITY_OF),
         "confidence": _confidence,
         "file": _text,
         "lineRange": _lines,
         "title": _title,
-        "recommendation": lambda value: "" if isinstance(value, str) else "is no text",
-        "status": _one_of(_STATE_OF),
+        "recommendation": strict.text,
+        "status": strict.one_of(_STATE_OF),
     }
 )

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from pipeline.findings.claims import Returned
 from pipeline.findings.identity.history import Sources
 from pipeline.findings.identity.linemap import LineMap
 from pipeline.findings.identity.texts import Page, page_of
@@ -12,7 +11,6 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, Location
 from pipeline.findings.passes import Coverage, Pass
 
-_ANSWERED = (Returned.RETURNED, Returned.EMPTY)
 _LONGEST = 400  # lines of a finding that are looked at
 
 
@@ -26,7 +24,7 @@ class Covered:
     @classmethod
     def by(cls, coverage: Coverage) -> "Covered":
         """What a pass says of itself."""
-        names = frozenset(name for name, status in coverage.reviewers.items() if status in _ANSWERED)
+        names = frozenset(name for name, status in coverage.reviewers.items() if status.answered)
         paths = None if coverage.paths is None else frozenset(path.rstrip("/") for path in coverage.paths)
         return cls(paths, names if coverage.reviewers else None)
 
@@ -51,13 +49,6 @@ class Fix:
 
     finding: FindingId
     lines: frozenset[tuple[str, int]]
-
-    @classmethod
-    def made(cls, finding: FindingId, change: LineMap, since: LineMap | None = None) -> "Fix":
-        """The fix that a change was, as far as what came after it left it alone."""
-        later = since or LineMap()
-        now = ((later.path(path), later.line(path, line)) for path, line in change.written())
-        return cls(finding, frozenset((path, line) for path, line in now if line is not None))
 
 
 @dataclass(slots=True)
@@ -90,16 +81,16 @@ class Ground:
         spots = ((place.path, line) for line in _lines(place)) if place else ()
         return next((self._written[spot] for spot in spots if spot in self._written), None)
 
-    def is_late(self, place: Location | None, assessment: Pass, ledger: Ledger) -> bool:
+    def is_late(self, place: Location | None, passed: Pass, ledger: Ledger) -> bool:
         """Whether an earlier pass of the same work covered these very lines and said nothing."""
         if place is None or place.start is None:
             return False
-        earlier = (one for one in ledger.passes.values() if one.id != assessment.id and same_work(one, assessment))
-        return any(self._was_there(place, one, assessment) for one in earlier)
+        earlier = (one for one in ledger.passes.values() if one.id != passed.id and same_work(one, passed))
+        return any(self._was_there(place, one, passed) for one in earlier)
 
-    def _was_there(self, place: Location, earlier: Pass, assessment: Pass) -> bool:
+    def _was_there(self, place: Location, earlier: Pass, passed: Pass) -> bool:
         lines = self.maps.get(earlier.id)
-        if lines is None and earlier.head and earlier.head == assessment.head:
+        if lines is None and earlier.head and earlier.head == passed.head:
             lines = LineMap()
         before = lines.origin(place.path) if lines else ""
         if lines is None or not before or not self._covered(earlier).has(before):

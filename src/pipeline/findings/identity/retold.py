@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pipeline.findings.identity.anchors import is_loose
-from pipeline.findings.identity.texts import AROUND, TEXT, VERDICT, Page, fingerprints
+from pipeline.findings.identity.texts import AROUND, TEXT, VERDICT, Page, fingerprints, size_of
 from pipeline.findings.model import Evidence, Finding, Location, Observed, Strength
 from pipeline.findings.signature import norm_quote
 
@@ -24,12 +24,11 @@ def placed(known: Finding, draft: Finding, page: Page | None) -> Finding:
     text, place = known.fingerprints.get(TEXT, ""), draft.place
     if page is None or place is None or place.start is None or text in ("", draft.fingerprints.get(TEXT)):
         return draft
-    near = [line for line in page.places.get(text, ()) if abs(line - place.start) <= AROUND]
-    if not near:
+    away, line = min(((abs(line - place.start), line) for line in page.places.get(text, ())), default=(AROUND + 1, 0))
+    if away > AROUND:
         return draft
-    line = min(near, key=lambda line: (abs(line - (place.start or 0)), line))
-    size = (known.place.end or 0) - (known.place.start or 0) if known.place and known.place.end else 0
-    there = Location(path=place.path, start=line, end=line + size if size > 0 else None, symbol=place.symbol)
+    size = size_of(known.place)
+    there = Location(path=place.path, start=line, end=line + size - 1 if size > 1 else None, symbol=place.symbol)
     moved = draft.model_copy(update={"locations": (there, *draft.locations[1:])})
     return moved.model_copy(update={"fingerprints": fingerprints(moved, page)})
 

@@ -110,7 +110,7 @@ def standing(finding: Finding, page: Page | None) -> bool | None:
     places = page.places.get(text, ()) if page else ()
     if page is None or len(places) < _count(kept.get(NTH, "")):
         return False
-    size = _size(finding.place)
+    size = size_of(finding.place)
     return size == 1 or SPAN not in kept or any(page.span(at, at + size - 1) == kept[SPAN] for at in places[:_TRIES])
 
 
@@ -142,7 +142,7 @@ def _of_code(finding: Finding, page: Page | None) -> dict[str, str]:
         quoted = next((text for item in finding.evidence if (text := _first_line(item))), "")
         return {TEXT: quoted} if quoted else {}
     start, text = place.start, page.lines[place.start - 1]
-    found = {WINDOW: " ".join(page.window(start)), SPAN: page.span(start, start + _size(place) - 1)}
+    found = {WINDOW: " ".join(page.window(start)), SPAN: page.span(start, start + size_of(place) - 1)}
     if text:
         places = page.places[text]
         found |= {TEXT: text, NTH: f"{bisect_right(places, start)}/{len(places)}"}
@@ -169,7 +169,8 @@ def _first_line(evidence: Evidence) -> str:
     return next((text for line in evidence.quote.splitlines() if (text := norm_line(line))), "")
 
 
-def _size(place: Location | None) -> int:
+def size_of(place: Location | None) -> int:
+    """How many lines a place has; one where nobody said."""
     if place is None or place.start is None or place.end is None:
         return 1
     return max(1, place.end - place.start + 1)

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pipeline.findings.identity.anchors import Anchor, agree, likeness, may_be, overlap, words
 from pipeline.findings.identity.assign import Pair, shelves
@@ -39,44 +40,32 @@ def _named(known: Sequence[Anchor], drafts: Sequence[Anchor]) -> Iterator[Pair]:
                 yield from (_pair(one, draft, _placed(one, draft), overlap(one, draft)) for draft in near)
 
 
-def _mapped(same: Same) -> Pairing:
+def _mapped(known: Sequence[Anchor], drafts: Sequence[Anchor], same: Same) -> Iterator[Pair]:
     """T2: the same text on the line where git says that it went."""
-
-    def pairs(known: Sequence[Anchor], drafts: Sequence[Anchor]) -> Iterator[Pair]:
-        found = shelves(((draft.path, draft.line, draft.text), draft) for draft in drafts if draft.text)
-        for one in known:
-            if one.kept and (one.path, one.line, one.text) in found:
-                near = found[one.path, one.line, one.text].near(one.line)
-                yield from (_pair(one, draft) for draft in near if same(one, draft))
-
-    return pairs
+    found = shelves(((draft.path, draft.line, draft.text), draft) for draft in drafts if draft.text)
+    for one in known:
+        if one.kept and (one.path, one.line, one.text) in found:
+            near = found[one.path, one.line, one.text].near(one.line)
+            yield from (_pair(one, draft) for draft in near if same(one, draft))
 
 
-def _unique(same: Same) -> Pairing:
+def _unique(known: Sequence[Anchor], drafts: Sequence[Anchor], same: Same) -> Iterator[Pair]:
     """T3: a text that its file has once, then and now."""
-
-    def pairs(known: Sequence[Anchor], drafts: Sequence[Anchor]) -> Iterator[Pair]:
-        found = shelves(((draft.path, draft.text), draft) for draft in drafts if draft.once and draft.distinctive)
-        for one in known:
-            if one.once and (one.path, one.text) in found:
-                near = found[one.path, one.text].near(one.line)
-                yield from (_pair(one, draft) for draft in near if same(one, draft))
-
-    return pairs
+    found = shelves(((draft.path, draft.text), draft) for draft in drafts if draft.once and draft.distinctive)
+    for one in known:
+        if one.once and (one.path, one.text) in found:
+            near = found[one.path, one.text].near(one.line)
+            yield from (_pair(one, draft) for draft in near if same(one, draft))
 
 
-def _surrounded(same: Same) -> Pairing:
+def _surrounded(known: Sequence[Anchor], drafts: Sequence[Anchor], same: Same) -> Iterator[Pair]:
     """T4: of several equal texts the one with the most of its surroundings, then the nearest."""
-
-    def pairs(known: Sequence[Anchor], drafts: Sequence[Anchor]) -> Iterator[Pair]:
-        found = shelves(((draft.path, draft.text), draft) for draft in drafts if draft.text)
-        for one in known:
-            for draft in found[one.path, one.text].near(one.line) if (one.path, one.text) in found else ():
-                around = overlap(one, draft)
-                if around >= _least(one, draft) and same(one, draft):
-                    yield _pair(one, draft, around, one.nth == draft.nth, -abs(one.line - draft.line))
-
-    return pairs
+    found = shelves(((draft.path, draft.text), draft) for draft in drafts if draft.text)
+    for one in known:
+        for draft in found[one.path, one.text].near(one.line) if (one.path, one.text) in found else ():
+            around = overlap(one, draft)
+            if around >= _least(one, draft) and same(one, draft):
+                yield _pair(one, draft, around, one.nth == draft.nth, -abs(one.line - draft.line))
 
 
 def _within_symbol(known: Sequence[Anchor], drafts: Sequence[Anchor]) -> Iterator[Pair]:
@@ -94,18 +83,14 @@ def _within_symbol(known: Sequence[Anchor], drafts: Sequence[Anchor]) -> Iterato
                 yield _pair(one, draft)
 
 
-def _close(same: Same) -> Pairing:
+def _close(known: Sequence[Anchor], drafts: Sequence[Anchor], same: Same) -> Iterator[Pair]:
     """T6: at most three lines away, in much the same surroundings."""
-
-    def pairs(known: Sequence[Anchor], drafts: Sequence[Anchor]) -> Iterator[Pair]:
-        nearby = _nearby(drafts)
-        for one in known:
-            for draft in nearby(one):
-                around = overlap(one, draft)
-                if around >= (_SURROUNDED if one.kept and same is agree else _ALIKE) and same(one, draft):
-                    yield _pair(one, draft, around, -abs(one.line - draft.line))
-
-    return pairs
+    nearby = _nearby(drafts)
+    for one in known:
+        for draft in nearby(one):
+            around = overlap(one, draft)
+            if around >= (_SURROUNDED if one.kept and same is agree else _ALIKE) and same(one, draft):
+                yield _pair(one, draft, around, -abs(one.line - draft.line))
 
 
 def _nearby(drafts: Sequence[Anchor]) -> Callable[[Anchor], Iterable[Anchor]]:
@@ -155,15 +140,15 @@ def of_one_file(known: Sequence[Anchor], drafts: Sequence[Anchor]) -> Iterator[P
 TIERS = (
     Tier("name", Strength.EXACT, _named, by_order=True),
     # At each kind of place first those that say much the same; told anew, the same text is a guess and is called so.
-    Tier("mapped", Strength.MAPPED, _mapped(agree)),
-    Tier("unique", Strength.CONTENT, _unique(agree)),
-    Tier("surrounded", Strength.CONTENT, _surrounded(agree)),
-    Tier("mapped, told anew", Strength.FUZZY, _mapped(may_be)),
-    Tier("unique, told anew", Strength.FUZZY, _unique(may_be)),
-    Tier("surrounded, told anew", Strength.FUZZY, _surrounded(may_be)),
+    Tier("mapped", Strength.MAPPED, partial(_mapped, same=agree)),
+    Tier("unique", Strength.CONTENT, partial(_unique, same=agree)),
+    Tier("surrounded", Strength.CONTENT, partial(_surrounded, same=agree)),
+    Tier("mapped, told anew", Strength.FUZZY, partial(_mapped, same=may_be)),
+    Tier("unique, told anew", Strength.FUZZY, partial(_unique, same=may_be)),
+    Tier("surrounded, told anew", Strength.FUZZY, partial(_surrounded, same=may_be)),
     Tier("symbol", Strength.FUZZY, _within_symbol),
-    Tier("close", Strength.FUZZY, _close(agree)),
-    Tier("close, told anew", Strength.FUZZY, _close(may_be)),
+    Tier("close", Strength.FUZZY, partial(_close, same=agree)),
+    Tier("close, told anew", Strength.FUZZY, partial(_close, same=may_be)),
     Tier("moved", Strength.CONTENT, _in_another_file),
     Tier("loose", Strength.FUZZY, _loose, by_order=True),
 )

@@ -13,14 +13,13 @@ from pipeline.findings.intake.coverage import coverage
 from pipeline.findings.intake.files import Sources
 from pipeline.findings.intake.group import Pair, candidates, exact, near
 from pipeline.findings.intake.judging import Judge, Judged, judge_pairs
-from pipeline.findings.intake.merge import Occasion
 from pipeline.findings.intake.paths import Refused
 from pipeline.findings.intake.places import named, with_paths
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.intake.sift import Sifted, capped, kept, sift, told_apart
 from pipeline.findings.intake.wording import Worded, legible, word
-from pipeline.findings.model import Evidence, Finding, PassId
-from pipeline.findings.passes import Coverage, Disposition, Entry
+from pipeline.findings.model import Evidence, Finding
+from pipeline.findings.passes import Coverage, Disposition, Entry, Pass
 from pipeline.findings.signature import signature
 
 
@@ -40,22 +39,17 @@ def assess(
     returns: Sequence[Return],
     sources: Sources,
     policy: Policy,
+    passed: Pass,
     *,
-    pass_id: PassId,
-    started_at: str,
     judge: Judge | None = None,
-    task: str = "",
-    run: str = "",
-    stage: str = "",
     changed_paths: Collection[str] | None = None,
 ) -> Assessment:
-    """Check, group, merge and sift what was returned. With `changed_paths` a finding elsewhere never gates."""
+    """Check, group, merge and sift what a pass returned. With `changed_paths` a finding elsewhere never gates."""
     changed = None if changed_paths is None else frozenset(changed_paths)
     placed, refused = _placed(returns, sources, policy)
     groups = near(exact(placed))
     judged = judge_pairs(groups, candidates(groups), judge)
-    occasion = Occasion(pass_id, started_at, task, run, stage)
-    sifted = capped([sift(group, policy, occasion, changed) for group in judged.groups], policy.cap)
+    sifted = capped([sift(group, policy, passed, changed) for group in judged.groups], policy.cap)
     order = kept(sifted)
     return Assessment(
         drafts=_signed([sifted[index].finding for index in order]),

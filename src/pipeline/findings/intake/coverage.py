@@ -37,7 +37,7 @@ def _notes(told: Iterable[Iterable[str]], demoted: Iterable[str]) -> tuple[str, 
 
 def _paths(returns: Sequence[Return], changed: Collection[str] | None) -> tuple[str, ...] | None:
     """What was looked at; None is everything. Who does not say looked at the change, where it is known."""
-    looked = [answer.covered for answer in returns if answer.status in (Returned.RETURNED, Returned.EMPTY)]
+    looked = [answer.covered for answer in returns if answer.status.answered]
     if any(paths is None for paths in looked) and changed is None:
         return None
     return tuple(sorted({path for paths in looked for path in (changed or () if paths is None else paths)}))

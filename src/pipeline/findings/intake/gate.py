@@ -100,9 +100,7 @@ def _demoted(finding: Finding, policy: Policy) -> Fate:
     why = "advice on tests or upkeep, and not grave"
     if policy.mode == "headless":
         return Fate(Disposition.SUPPRESSED, f"{why}: nobody reads such notes in a headless pass")
-    place = finding.place
-    where = f"{place.path}:{place.start}" if place and place.start else place.path if place else "no place"
-    note = f"{where} -- {finding.title}"
+    note = f"{finding.place.spot if finding.place else 'no place'} -- {finding.title}"
     if any("testing" in _words(source) for source in finding.sources):
         return Fate(Disposition.DEMOTED, f"{why}: noted among the gaps in the tests", gap=note)
     return Fate(Disposition.DEMOTED, f"{why}: noted among the risks that remain", risk=note)

@@ -4,7 +4,6 @@ Severity and confidence come from one claim together; all that the others said s
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 from posixpath import dirname
 from typing import Any, TypeVar
@@ -15,24 +14,14 @@ from pipeline.findings.intake.gate import passes, promoted
 from pipeline.findings.intake.group import Group
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.intake.wording import MOST
-from pipeline.findings.model import AutofixClass, Finding, FindingId, Owner, PassId, State, Suppression, Value, Vote
+from pipeline.findings.model import AutofixClass, Finding, FindingId, Owner, State, Suppression, Value, Vote
+from pipeline.findings.passes import Pass
 from pipeline.findings.signature import signature
 
 _Part = TypeVar("_Part", bound=Value)
 _CLASSES = (AutofixClass.SAFE_AUTO, AutofixClass.GATED_AUTO, AutofixClass.MANUAL)
 _OWNERS = tuple(Owner)  # the most careful last
 _WORDS = ("impact", "fix", "plain_title", "reproduction", "min_fix_scope")
-
-
-@dataclass(frozen=True, slots=True)
-class Occasion:
-    """The pass in which something is claimed."""
-
-    pass_id: PassId
-    started_at: str
-    task: str = ""
-    run: str = ""
-    stage: str = ""
 
 
 def ordered(group: Group) -> list[tuple[Placed, str]]:
@@ -43,7 +32,7 @@ def ordered(group: Group) -> list[tuple[Placed, str]]:
     return sorted(members, key=lambda member: (_standing(member[0]), member[0].order))
 
 
-def merge(members: Sequence[Placed], policy: Policy, occasion: Occasion) -> Finding:
+def merge(members: Sequence[Placed], policy: Policy, passed: Pass) -> Finding:
     """One finding out of the claims of a group, in their order. It has no id yet, and its gate is not decided."""
     claims = [member.claim for member in members]
     first, lead = members[0], claims[0]
@@ -64,15 +53,15 @@ def merge(members: Sequence[Placed], policy: Policy, occasion: Occasion) -> Find
         system_breaking=any(claim.system_breaking for claim in claims),
         locations=_union(member.locations for member in members),
         evidence=evidence,
-        votes=tuple(_vote(member, occasion) for member in members),
+        votes=tuple(_vote(member, passed) for member in members),
         sources=tuple(sorted({claim.reviewer for claim in claims})),
         lens=lead.lens,
-        task=occasion.task,
+        task=passed.task,
         agreement=max(agreement, 1),
         **_state(members),
-        pass_id=occasion.pass_id,
-        created_at=occasion.started_at,
-        updated_at=occasion.started_at,
+        pass_id=passed.id,
+        created_at=passed.started_at,
+        updated_at=passed.started_at,
         ext=_filled(claim.ext for claim in claims),
     )
 
@@ -113,13 +102,13 @@ def _state(members: Sequence[Placed]) -> dict[str, Any]:
     return {"state": State.OPEN if any(member.sure for member in members) else State.UNCERTAIN}
 
 
-def _vote(member: Placed, occasion: Occasion) -> Vote:
+def _vote(member: Placed, passed: Pass) -> Vote:
     claim = member.claim
     return Vote(
         reviewer=claim.reviewer,
-        pass_id=occasion.pass_id,
-        stage=claim.stage or occasion.stage,
-        run=occasion.run,
+        pass_id=passed.id,
+        stage=claim.stage or passed.stage,
+        run=passed.run,
         title=claim.title,
         severity=claim.severity,
         confidence=claim.confidence.value,

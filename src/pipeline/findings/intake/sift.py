@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pipeline.findings.intake.anchor import Placed
 from pipeline.findings.intake.gate import Fate, fate, gate_of, rank
 from pipeline.findings.intake.group import Group, Pair
-from pipeline.findings.intake.merge import Occasion, merge, ordered
+from pipeline.findings.intake.merge import merge, ordered
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.model import Finding
-from pipeline.findings.passes import Disposition, Entry
+from pipeline.findings.passes import Disposition, Entry, Pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Sifted:
             yield f"{told}: {self.finding.severity} kept"
 
 
-def sift(group: Group, policy: Policy, occasion: Occasion, changed: Container[str] | None) -> Sifted:
+def sift(group: Group, policy: Policy, passed: Pass, changed: Container[str] | None) -> Sifted:
     """Merge a group and decide about it."""
     members = ordered(group)
-    finding = merge([member for member, _ in members], policy, occasion)
+    finding = merge([member for member, _ in members], policy, passed)
     finding = finding.model_copy(update={"gate": gate_of(finding, policy, changed)})
     return Sifted(tuple(members), finding, fate(finding, policy))
 

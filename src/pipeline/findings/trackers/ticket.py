@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from pipeline.findings.model import Evidence, Finding, State
 from pipeline.findings.scales import word_of
-from pipeline.findings.signature import line_range
 
 TITLE = 200  # characters
 LONGEST = 60_000  # characters of a body: trackers refuse more than 65,536
@@ -155,14 +154,12 @@ def _quoted(evidence: Evidence) -> str:
 
 
 def _metadata(finding: Finding) -> Iterator[str]:
-    place = finding.place
-    lines = line_range(place)
     yield f"Severity: {finding.severity}"
     yield f"Confidence: {finding.confidence.value} ({word_of(finding.confidence)})"
     yield f"Reviewer(s): {plain(', '.join(finding.sources) or 'not known', _META)}"
     yield f"Finding ID: {finding.id}"
-    if place is not None:
-        yield f"Place: {plain(place.path + (f':{lines}' if lines != '0' else ''), _META)}"
+    if finding.place is not None:
+        yield f"Place: {plain(str(finding.place), _META)}"
 
 
 def _is_cut(finding: Finding) -> bool:

@@ -34,7 +34,7 @@ class VerdictFile:
         self._folder = root / DIRECTORY
         self.path = self._folder / LATEST
 
-    def write(self, document: Mapping[str, Any], *, abort_reason: str = "") -> Written:
+    def write(self, document: Mapping[str, Any]) -> Written:
         """Write a verdict by the rules of its mode. A verification goes on from a sound latest file, or is refused."""
         if fault := verdict.document_fault(document):
             raise AwfError(f"this verdict cannot be written: {fault}")
@@ -46,7 +46,7 @@ class VerdictFile:
             if document["mode"] == "verify" and (refusal := self._refusal(document)):
                 return Written(problems=(*problems, refusal))
             problems += self._set_aside(document)
-            self._put(document, abort_reason)
+            self._put(document)
         return Written((self.path,), tuple(problems))
 
     def sound(self) -> dict[str, Any] | str:
@@ -122,11 +122,11 @@ class VerdictFile:
                 return path.name
             number += 1
 
-    def _put(self, document: Mapping[str, Any], abort_reason: str) -> None:
+    def _put(self, document: Mapping[str, Any]) -> None:
         """Write the latest verdict. The reason of an abort is there before it, and goes after it."""
         aborted = document["verdict"] == Verdict.ABORT
         if aborted:
-            atomic.replace(self._folder / ABORT, (abort_reason or reason(document)).encode())
+            atomic.replace(self._folder / ABORT, reason(document).encode())
         data = strict.dumps(document)
         atomic.replace(self.path, data)
         mark = " ".join([_digest(data), *(document[key] for key in _MARKED)])

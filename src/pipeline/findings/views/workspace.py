@@ -13,7 +13,6 @@ from pipeline.errors import AwfError
 from pipeline.findings.codecs import record, strict
 from pipeline.findings.codecs.lens import Edits, sealed
 from pipeline.findings.codecs.reading import shallow
-from pipeline.findings.codecs.record_edits import SEALED
 from pipeline.findings.events import AnyEvent, Raised
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor, Finding, FindingId
@@ -162,7 +161,7 @@ class Workspace:
 
 def render(finding: Finding) -> bytes:
     """The file of a finding."""
-    return strict.dumps(sealed(record.get(finding), SEALED))
+    return strict.dumps(sealed(record.get(finding), record.SEALED))
 
 
 def _named(path: Path) -> str:

@@ -3,21 +3,21 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from pipeline.engine.context import Context, Key
-from pipeline.findings.listing import listing
 from pipeline.findings.model import Finding
 from pipeline.findings.walk.wording import counted, flat
+from pipeline.findings.worklist import worklist
 
 _NAMED = 30  # findings and stages that are named one by one
 
 
-def chosen_listing(findings: Sequence[Finding], context: Context, reported: Iterable[str], room: int) -> str:
+def chosen_worklist(findings: Sequence[Finding], context: Context, reported: Iterable[str], room: int) -> str:
     """The chosen among some outstanding findings; of the others only those that this run `reported` are mentioned."""
     wanted, mentioned = set(context.list_at(Key.CHOSEN)), set(reported)
     chosen = [finding for finding in findings if finding.id in wanted]
     others = [finding for finding in findings if finding.id in mentioned - wanted]
     said = f"Chosen, for the proposed fix to be applied: {_numbers(chosen) or 'nothing that is still open'}."
     left = _not_chosen(others, list(_texts(context)))
-    whole = listing(chosen, room - len(said) - len(left) - 4)
+    whole = worklist(chosen, room - len(said) - len(left) - 4)
     return "\n\n".join(part for part in (whole, said, left) if part)
 
 

@@ -1,14 +1,16 @@
 """What a reviewer wrote beyond a finding's short form. It is found by place and title; what nobody wrote is a gap."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from pipeline.findings.claims import Claim
+from pipeline.findings.codecs import review
 from pipeline.findings.model import Finding
 from pipeline.findings.signature import norm_title
 
 _NEAR = 3  # lines by which two tellings of one defect may differ
-_FORMAT = "review"  # whose unknown keys are kept under this name
+_LARGEST = 16 * 1024 * 1024  # bytes of a return
 _WHY = "why_it_works"
 
 
@@ -31,6 +33,22 @@ class Detail:
 
 
 NO_DETAIL = Detail()
+
+
+def read_artifacts(directory: Path, findings: Iterable[Finding]) -> dict[str, Artifact]:
+    """The returns of those who reported some findings, by reviewer; one that is missing or unreadable is a gap."""
+    names = dict.fromkeys(name for finding in findings for name in reviewers(finding))
+    read = {name: _artifact(directory / f"{name}.json", name) for name in names if Path(name).name == name}
+    return {name: artifact for name, artifact in read.items() if artifact}
+
+
+def _artifact(path: Path, reviewer: str) -> Artifact | None:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST)
+    except (OSError, ValueError):  # it was not kept, or no file can have that name: the report counts what is missing
+        return None
+    return Artifact(str(path), review.decode(content, reviewer=reviewer).claims)
 
 
 def detail(finding: Finding, artifacts: Mapping[str, Artifact]) -> Detail:
@@ -71,6 +89,6 @@ def _same(finding: Finding, claim: Claim, titles: set[str]) -> bool:
 
 
 def _why(ext: Mapping[str, object]) -> str:
-    unknown = ext.get(_FORMAT)
+    unknown = ext.get(review.FORMAT)
     told = unknown.get(_WHY) if isinstance(unknown, Mapping) else None
     return told if isinstance(told, str) else ""

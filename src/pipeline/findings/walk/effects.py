@@ -51,7 +51,6 @@ class Done:
     """Nothing is left to ask or do."""
 
     report: Report
-    apply_set: tuple[FindingId, ...]
 
 
 Next = Question | File | FallBack | Validate | Dispatch | Done

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.findings.answers import Answer, read_answers
-from pipeline.findings.listing import listing
 from pipeline.findings.model import Finding, FindingId
 from pipeline.findings.walk.state import Fixes
+from pipeline.findings.worklist import worklist
 
 TASK = "Fix all findings listed below, in one go. They were accepted by a person; change nothing else."
 _ROOM = 100_000  # characters of the findings
@@ -30,7 +30,7 @@ class Program:
             return Fixes()
         ids = {finding.number: finding.id for finding in findings}
         try:
-            done = self._run(f"{TASK}\n\n{listing(findings, _ROOM)}\n")
+            done = self._run(f"{TASK}\n\n{worklist(findings, _ROOM)}\n")
         except OSError as error:
             reason = f"{self.command[0]} cannot be run: {error.strerror}"
             return Fixes(failed=dict.fromkeys(ids.values(), reason))

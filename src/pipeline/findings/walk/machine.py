@@ -19,7 +19,7 @@ from pipeline.findings.walk.preview import preview
 from pipeline.findings.walk.preview import stem as preview_stem
 from pipeline.findings.walk.report import report, skipped_because
 from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed, Sinks
-from pipeline.findings.walk.state import Around, Fixes, Judgement, Made, Route, Step, Trouble, Walk
+from pipeline.findings.walk.state import Around, Fixes, Made, Route, Step, Trouble, Validation, Walk
 from pipeline.findings.walk.wording import flat
 
 _REASON = 300  # characters of what a tracker says
@@ -58,7 +58,7 @@ def ask(walk: Walk) -> Next:
         case Step.FIXING:
             return Dispatch(walk.accepted)
         case Step.OVER:
-            return Done(report(walk), walk.accepted)
+            return Done(report(walk))
         case _:
             return _question(walk)
 
@@ -101,7 +101,7 @@ def fell_back(walk: Walk, sinks: Sinks) -> Walk:
     return _carried_out(stuck) if walk.plan else replace(stuck, step=Step.ASKING)
 
 
-def validated(walk: Walk, told: Mapping[FindingId, Judgement]) -> Walk:
+def validated(walk: Walk, told: Mapping[FindingId, Validation]) -> Walk:
     """The walk after somebody looked at what is left. Of what they were asked and did not answer, nothing is known."""
     answers = {finding.id: told.get(finding.id) or planning.UNANSWERED for finding in planning.unjudged(walk)}
     return replace(walk, step=Step.PREVIEWING, judged={**walk.judged, **answers})

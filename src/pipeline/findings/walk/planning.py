@@ -6,10 +6,10 @@ from pipeline.findings.walk.entry import Item
 from pipeline.findings.walk.menu import legal
 from pipeline.findings.walk.report import skipped_because
 from pipeline.findings.walk.sinks import Sinks
-from pipeline.findings.walk.state import Judgement, Made, Route, Walk
+from pipeline.findings.walk.state import Made, Route, Validation, Walk
 
 CAP = 15  # findings that are looked at once more
-UNANSWERED = Judgement(validated=False, reason="validator failed")
+UNANSWERED = Validation(validated=False, reason="validator failed")
 _ACTS = (Action.APPLY, Action.DEFER)  # what is not done on anybody's word
 
 

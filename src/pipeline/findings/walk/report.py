@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pipeline.findings.claims import Returned
 from pipeline.findings.model import AutofixClass, Finding, State
 from pipeline.findings.scales import anchor_of
 from pipeline.findings.verdicts import Readiness, verdicts
@@ -147,11 +146,7 @@ def _gaps(walk: Walk) -> Gaps:
         suppressed=told.suppressed,
         residual_risks=tuple(flat(risk, _NOTE) for risk in covered.residual_risks),
         testing_gaps=tuple(flat(gap, _NOTE) for gap in covered.testing_gaps),
-        failed_reviewers=tuple(
-            f"{flat(name, 60)} ({status})"
-            for name, status in covered.reviewers.items()
-            if status not in (Returned.RETURNED, Returned.EMPTY)
-        ),
+        failed_reviewers=tuple(f"{flat(name, 60)} ({status})" for name, status in covered.silent.items()),
         unframed=told.unframed,
         unframed_by=told.unframed_by,
     )

@@ -1,24 +1,46 @@
-"""A walk on its way: what it asks for is carried out here, by those who are given, and nothing else is done."""
+"""A walk opened and on its way: what it asks for is done here, by those who are given, and nothing else is done."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId
 from pipeline.findings.walk.advice import Action
 from pipeline.findings.walk.block import confirmation
+from pipeline.findings.walk.detail import Artifact
 from pipeline.findings.walk.effects import Dispatch, Done, FallBack, File, Question, Validate
-from pipeline.findings.walk.machine import answer, ask, dispatched, fell_back, filed, validated
+from pipeline.findings.walk.entry import entry
+from pipeline.findings.walk.machine import answer, ask, begin, dispatched, fell_back, filed, validated
 from pipeline.findings.walk.menu import Key
 from pipeline.findings.walk.report import Report
-from pipeline.findings.walk.sinks import Trackers
-from pipeline.findings.walk.state import Fixes, Judgement, Step, Walk
+from pipeline.findings.walk.sinks import NO_SINKS, Trackers
+from pipeline.findings.walk.state import Fixes, Route, Step, Validation, Walk, around
 
 Fixer = Callable[[Sequence[Finding]], Fixes]
 """Makes fixes, all in one go."""
-Validator = Callable[[Sequence[Finding]], Mapping[FindingId, Judgement]]
+Validator = Callable[[Sequence[Finding]], Mapping[FindingId, Validation]]
 """Says of findings, by their ids, whether they hold."""
 Choose = Callable[[Question], Key]
 """Gives the option that somebody chose."""
+
+
+def opened(
+    ledger: Ledger,
+    trackers: Trackers,
+    known: Mapping[str, Artifact] | None = None,
+    *,
+    route: Route | None = Route.EACH,
+    advisory: bool = False,
+    confirms: bool = False,
+) -> Walk:
+    """A walk through what is open; without a route it asks for one.
+
+    No tracker is looked for when there is nothing to decide.
+    """
+    waiting = entry(ledger, NO_SINKS, advisory=advisory)
+    sinks = trackers.sinks() if waiting else NO_SINKS
+    items = entry((item.finding for item in waiting), sinks, known, advisory=advisory)
+    return begin(items, sinks, around(ledger), route=route, confirms=confirms)
 
 
 @dataclass(slots=True)

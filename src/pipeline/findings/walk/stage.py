@@ -18,16 +18,15 @@ from pipeline.findings.walk.deciders import AsRecommended, ByFile, Decider, Pane
 from pipeline.findings.walk.effects import Question
 from pipeline.findings.walk.machine import decisions
 from pipeline.findings.walk.menu import Key
-from pipeline.findings.walk.opening import opened
 from pipeline.findings.walk.report import Report
-from pipeline.findings.walk.session import Session
+from pipeline.findings.walk.session import Session, opened
 from pipeline.findings.walk.state import Fixes, Walk
 from pipeline.findings.walk.telling import counts, markdown
 from pipeline.findings.walk.wording import counted
 from pipeline.findings.walk.written import Written, of_visit
 
 if TYPE_CHECKING:
-    from pipeline.findings.desk import Desk
+    from pipeline.findings.clerk import Clerk
 
 
 class TriageHandler:
@@ -35,12 +34,12 @@ class TriageHandler:
 
     def __init__(
         self,
-        desk: "Desk",
+        clerk: "Clerk",
         environ: Mapping[str, str],
         trackers: Callable[[], Mapping[str, Open]],
         present: Sequence[Decider],
     ) -> None:
-        self._desk = desk
+        self._clerk = clerk
         self._environ = environ
         self._trackers = trackers  # that plugins bring
         self._present = present  # at the terminal
@@ -59,13 +58,13 @@ class TriageHandler:
         panel = Panel([ByFile(written), *advance, *self._present])
         chain = Chain(Place(job.directory, job.store, self._environ), trackers=with_brought(self._trackers()))
         confirms = not (written.words or advance)  # who answers beforehand cannot know what a tracker is called
-        session = Session(opened(self._desk.ledger(), chain, confirms=confirms), panel.tell, chain, _nothing_yet)
+        session = Session(opened(self._clerk.ledger(), chain, confirms=confirms), panel.tell, chain, _nothing_yet)
         report = await _through(session, panel)
         if report is None:
             return Waiting()
         by = Actor.ORCHESTRATOR if panel.source is Source.OVERRIDE else Actor.USER
         walk = session.walk
-        self._desk.hold(job.stage.id, job.visit, lambda at: decisions(walk, at, str(by)))
+        self._clerk.hold(job.stage.id, job.visit, lambda at: decisions(walk, at, str(by)))
         return _outcome(walk, report, panel.source, written.left)
 
 

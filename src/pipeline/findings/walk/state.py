@@ -63,7 +63,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Validation:
     """What a validator says of one finding."""
 
     validated: bool
@@ -100,7 +100,7 @@ class Walk:
     step: Step = Step.ASKING
     position: int = 0
     decided: Mapping[FindingId, Made] = field(default_factory=dict)  # in the order in which it was
-    judged: Mapping[FindingId, Judgement] = field(default_factory=dict)
+    judged: Mapping[FindingId, Validation] = field(default_factory=dict)
     dropped: Mapping[FindingId, str] = field(default_factory=dict)  # refused by the validator, and why
     plan: tuple[tuple[Item, Action], ...] = ()  # agreed to, and not yet carried out
     troubles: tuple[Trouble, ...] = ()
@@ -130,6 +130,6 @@ class Walk:
 
 def around(ledger: Ledger) -> Around:
     """What a ledger says about the findings that are gone through."""
-    last = next(reversed(ledger.passes.values()), None)
+    last = ledger.last
     hidden = sum(entry.disposition in _NOT_SHOWN for entry in last.entries) if last else 0
     return Around(tuple(ledger), last.coverage if last else None, hidden)

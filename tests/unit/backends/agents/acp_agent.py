@@ -197,8 +197,8 @@ def serve_with_the_kit() -> None:
     """The same in little, with the protocol's own kit on this side."""
     import asyncio  # noqa: PLC0415 - only this way of starting needs it and the kit
 
-    import acp  # noqa: PLC0415
-    from acp.schema import AgentCapabilities, Implementation, PermissionOption, ToolCallUpdate, Usage  # noqa: PLC0415
+    import acp  # noqa: PLC0415 - as above
+    from acp.schema import AgentCapabilities, Implementation, PermissionOption, ToolCallUpdate, Usage  # noqa: PLC0415 - as above
 
     path = str(Path("made.txt").absolute())
 

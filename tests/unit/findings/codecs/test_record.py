@@ -11,7 +11,7 @@ from pipeline.errors import AwfError
 from pipeline.findings.claims import Returned
 from pipeline.findings.codecs import record, strict
 from pipeline.findings.codecs.lens import Edits, sealed
-from pipeline.findings.codecs.record_edits import SEALED
+from pipeline.findings.codecs.record_view import SEALED
 from pipeline.findings.events import AnyEvent, Edited, Raised, Seen, Turned
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Category, Finding, Observed, PassId, State, Strength

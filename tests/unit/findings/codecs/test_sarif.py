@@ -14,7 +14,8 @@ from tests.unit.findings.codecs.schemas.check import errors
 from tests.unit.findings.strategies import ledgers, plain
 
 from pipeline.findings.claims import Claim, Returned
-from pipeline.findings.codecs.sarif import decode, encode
+from pipeline.findings.codecs.sarif_in import decode
+from pipeline.findings.codecs.sarif_out import encode
 from pipeline.findings.model import Category, Finding, Observed, Severity, State, Suppression
 
 HERE = Path(__file__).parent

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.findings.events import AnyEvent, Assessed, Raised
+from pipeline.findings.identity.anchors import Anchor
 from pipeline.findings.identity.cascade import Matching, match
 from pipeline.findings.identity.ground import Fix, Ground
 from pipeline.findings.identity.linemap import LineMap
-from pipeline.findings.identity.outcome import Outcome, outcome
 from pipeline.findings.identity.texts import VERDICT, fingerprinted
+from pipeline.findings.identity.upshot import Upshot, upshot
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     Category,
@@ -50,6 +51,30 @@ class Files:
     def lines(self, path: str) -> Sequence[str] | None:
         """The lines of one of them."""
         return self.texts.get(path)
+
+
+def anchor(at: int = 0, words: str = "abc", **more: Any) -> Anchor:
+    """A finding as matching sees it; each letter is a word of its title."""
+    values: dict[str, Any] = {
+        "names": (),
+        "loose": "",
+        "path": "a.py",
+        "line": 3,
+        "mapped": False,
+        "kept": False,
+        "text": "check(x)",
+        "distinctive": True,
+        "once": False,
+        "nth": "1/1",
+        "window": (),
+        "symbol": "",
+        "category": Category.SECURITY,
+        "words": frozenset(words),
+        "claim": frozenset(words),
+        "settled": False,
+        "active": True,
+    }
+    return Anchor(at=at, **values | more)
 
 
 def draft(
@@ -120,7 +145,7 @@ class Second:
     """A second pass over findings that a first one raised."""
 
     ledger: Ledger
-    result: Outcome
+    result: Upshot
     matching: Matching
 
     @property
@@ -168,5 +193,5 @@ def second(
     drafts = fingerprinted(after, new)
     matching = match(tuple(ledger.findings.values()), drafts, maps)
     ground = Ground(new, maps or {}, tuple(fixes))
-    result = outcome(ledger, matching, drafts, passed or assessment(), at, ground, withheld)
+    result = upshot(ledger, matching, drafts, passed or assessment(), at, ground, withheld)
     return Second(ledger, result, matching)

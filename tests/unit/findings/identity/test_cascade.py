@@ -200,6 +200,23 @@ def test_a_judge_is_asked_about_what_is_left() -> None:
     assert (one.draft, one.strength, one.tier) == (0, Strength.JUDGED, "judge")
 
 
+def test_a_judge_is_asked_about_the_likeliest_first_and_not_about_who_is_found() -> None:
+    """T8: what has most of the surroundings comes first, and neither half of a pair is asked about again."""
+    other = [f"other({number})" for number in range(30)]
+    later = Files({PATH: [*other, "x()", *CODE[:2], "y()", "z()", *other]})
+    before = known([draft(3, "Old token"), draft(8, "Slow")], BEFORE)
+    drafts = fingerprinted([draft(9, "Far", category=OTHER), draft(34, "Near", category=OTHER)], later)
+    asked = list[tuple[str, str]]()
+
+    def judge(one: Finding, report: Finding) -> bool:
+        asked.append((one.title, report.title))
+        return True
+
+    matching = match(before, drafts, judge=judge)
+    assert asked == [("Old token", "Near"), ("Slow", "Far")]
+    assert [one.draft for one in matching.matches] == [0, 1]
+
+
 def test_a_judge_is_not_asked_for_ever() -> None:
     """T8: the number of questions has an end."""
     asked = list[str]()
@@ -214,6 +231,16 @@ def test_a_judge_is_not_asked_for_ever() -> None:
     drafts = fingerprinted([draft(number, f"B{number}", category=OTHER) for number in range(1, 60)], later)
     match(before, drafts, judge=judge)
     assert len(asked) == len(set(asked)) == JUDGED
+
+
+def test_of_two_that_fit_equally_by_name_the_same_one_is_taken_in_any_order() -> None:
+    """T1: who has the name is the one, and which of two does not depend on who reported first."""
+    named: dict[str, Any] = {"aliases": ("ticket-7",)}
+    before = known([draft(3, **named)], BEFORE)
+    reports = fingerprinted([draft(3, impact=impact, **named) for impact in ("less", "more", "most")], BEFORE)
+    for drafts in (reports, reports[::-1], reports[1:] + reports[:1]):
+        (one,) = match(before, drafts).matches
+        assert drafts[one.draft].impact == "less"
 
 
 def test_a_finding_without_a_place_is_known_by_its_claim() -> None:

@@ -9,7 +9,7 @@ from tests.unit.findings.identity.made import FIRST, assessment
 
 from pipeline.findings.events import Assessed
 from pipeline.findings.identity.history import GitHistory, inside, line_maps, split
-from pipeline.findings.identity.linemap import LineMap
+from pipeline.findings.identity.linemap import FileMap, LineMap
 from pipeline.findings.ledger import Ledger
 
 ENVIRONMENT = {
@@ -96,6 +96,39 @@ def test_nothing_outside_is_read(root: Path, path: str) -> None:
     assert history.lines(path, git(root, "rev-parse", "HEAD")) is None
 
 
+def test_a_file_called_like_a_commit_is_not_taken_for_one(root: Path) -> None:
+    """The commits end where the names of files would begin."""
+    head = git(root, "rev-parse", "HEAD")
+    (root / head).write_text("x\n")
+    (root / "src" / "a.py").write_text("changed\n")
+    found = GitHistory(root, ENVIRONMENT).changes(head)
+    assert found is not None
+    assert found.line("src/a.py", 7) is None
+
+
+def test_the_repository_is_where_it_is_and_not_where_a_variable_says(
+    root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A hook's variables lead elsewhere; and what git complains of is nobody's to read."""
+    head = git(root, "rev-parse", "HEAD")
+    history = GitHistory(root, ENVIRONMENT | {"GIT_DIR": str(tmp_path / "elsewhere")})
+    assert history.changes(head) == LineMap()
+    assert history.changes("f" * 40) is None
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_program_that_asks_gets_no_answer(root: Path, tmp_path: Path) -> None:
+    """Nobody types anything for git: its input is empty, and its environment is the one that was given."""
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\ncat; echo "diff --git $GIVEN b"; echo "rename from $GIVEN"; echo "rename to b"\n')
+    program.chmod(0o755)
+    environment = {"PATH": f"{program.parent}:{os.environ['PATH']}", "GIVEN": "a"}
+    found = GitHistory(root, environment).changes("f" * 40)
+    assert found is not None
+    assert dict(found.files) == {"a": FileMap("b")}
+
+
 def test_a_file_is_read_now_and_as_it_was(root: Path) -> None:
     """Now from the disk, then from the commit."""
     head = git(root, "rev-parse", "HEAD")
@@ -141,10 +174,51 @@ def test_only_a_newline_ends_a_line(content: bytes, lines: list[str]) -> None:
     assert split(content) == lines
 
 
-def test_a_name_that_looks_odd_may_be_inside() -> None:
-    """Two dots in a name are not the way up."""
-    assert inside("src/a..b.py")
-    assert inside("-x")
+@pytest.mark.parametrize(
+    ("path", "is_inside"),
+    [
+        ("src/a..b.py", True),
+        ("-x", True),
+        ("src/.git/config", True),
+        ("", False),
+        (".", False),
+        ("/etc/passwd", False),
+        ("//host/file", False),
+        (".git/config", False),
+        ("src/../../outside", False),
+        ("src/a\0b", False),
+    ],
+)
+def test_a_name_is_inside_or_not(*, path: str, is_inside: bool) -> None:
+    """Two dots in a name are not the way up; a root, git's own files and what no file is called are not inside."""
+    assert inside(path) is is_inside
+
+
+def test_text_that_is_no_text_has_lines_all_the_same() -> None:
+    """Bytes that are no UTF-8 are replaced, not raised about."""
+    assert split(b"na\xc3\xafve\n\xff\xfe\n") == ["naïve", "��"]
+
+
+def test_a_file_that_nobody_may_read_is_no_source(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the disk is no answer, not an end."""
+
+    def refused(_: Path) -> bytes:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    assert GitHistory(root, ENVIRONMENT).lines("src/a.py") is None
+
+
+def test_a_file_as_large_as_allowed_is_read_and_a_larger_one_is_not(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit itself is within it, on the disk and in a commit."""
+    head, size = git(root, "rev-parse", "HEAD"), (root / "src" / "a.py").stat().st_size
+    history = GitHistory(root, ENVIRONMENT)
+    for limit, read in ((size, True), (size - 1, False)):
+        monkeypatch.setattr("pipeline.findings.identity.history.LARGEST", limit)
+        assert (history.lines("src/a.py") is not None) is read
+        assert (history.lines("src/a.py", head) is not None) is read
 
 
 class Recorded:
@@ -154,7 +228,7 @@ class Recorded:
         self.asked: list[str] = []
 
     def changes(self, old: str, new: str = "") -> LineMap | None:
-        self.asked.append(old + new)
+        self.asked.append(f"{old}..{new}" if new else old)
         return None if old == "gone" else LineMap()
 
 
@@ -165,3 +239,15 @@ def test_each_commit_is_asked_about_once_and_the_newest_first() -> None:
     history = Recorded()
     assert line_maps(ledger, history, newest=2).keys() == {"d", "e"}
     assert history.asked == ["new", "gone"]
+
+
+def test_trees_tell_files_apart_that_no_commit_does() -> None:
+    """With the tree of the files as they are, a pass is asked about by its tree, or by its commit if it has none."""
+    ledger = Ledger(
+        Assessed(at=FIRST, assessment=assessment(id, head="commit", tree=tree)) for id, tree in (("a", "t1"), ("b", ""))
+    )
+    with_tree, without = Recorded(), Recorded()
+    assert line_maps(ledger, with_tree, "now").keys() == {"a", "b"}
+    assert with_tree.asked == ["commit..now", "t1..now"]
+    assert line_maps(ledger, without).keys() == {"a", "b"}
+    assert without.asked == ["commit"]

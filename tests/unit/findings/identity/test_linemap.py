@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.findings.identity.linemap import LineMap, parse
+from pipeline.findings.identity.linemap import FileMap, LineMap, parse
 
 DIFF = """diff --git a/src/a.py b/src/a.py
 index 1..2 100644
@@ -33,6 +33,16 @@ def test_a_line_goes_where_the_diff_says(line: int, now: int | None, guess: int)
     lines = parse(DIFF)
     assert lines.line("src/a.py", line) == now
     assert lines.guess("src/a.py", line) == guess
+
+
+REPLACED = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,4 +1,2 @@\n-1\n-2\n-3\n-4\n+x\n+y\n@@ -9,2 +7,4 @@\n-9\n-10\n"
+REPLACED += "+a\n+b\n+c\n+d\n"
+
+
+@pytest.mark.parametrize(("line", "guess"), [(1, 1), (2, 2), (3, 2), (4, 2), (5, 3), (9, 7), (10, 8), (11, 11)])
+def test_a_line_that_was_replaced_is_where_its_like_is(line: int, guess: int) -> None:
+    """The first of the new lines for the first of the old ones, and the last for all that have none."""
+    assert parse(REPLACED).guess("a", line) == guess
 
 
 def test_a_file_that_is_not_named_is_as_it_was() -> None:
@@ -82,6 +92,7 @@ def test_context_lines_and_a_missing_last_newline_are_no_changes() -> None:
         ('"b/tab\\there"', "tab\there"),
         ('"b/quote\\"d"', 'quote"d'),
         ('"b/oct\\001al"', "oct\x01al"),
+        ('"b/del\\177ete"', "del\x7fete"),
         ("b/with space\t", "with space"),
         ("b/naïve", "naïve"),
     ],
@@ -89,6 +100,40 @@ def test_context_lines_and_a_missing_last_newline_are_no_changes() -> None:
 def test_names_are_read_as_git_writes_them(written: str, name: str) -> None:
     """Quotes, escapes and the tab after a name with spaces are git's, not the file's."""
     assert list(parse(f"diff --git x y\n--- /dev/null\n+++ {written}\n@@ -0,0 +1 @@\n+x\n").origins) == [name]
+
+
+@pytest.mark.parametrize("name", ["a  name with spaces", '"', '""', '"quoted', "tab\tinside"])
+def test_a_renamed_file_may_be_called_anything(name: str) -> None:
+    """Spaces, and quotes that git did not write, belong to the name."""
+    lines = parse(f"diff --git x y\nrename from {name}\nrename to b c\n")
+    expected = "" if name == '""' else name
+    assert dict(lines.files) == ({expected: FileMap("b c")} if expected else {})
+
+
+def test_files_of_a_diff_do_not_lend_each_other_their_names() -> None:
+    """A file without names, as one whose mode alone changed, is not the one before it, nor any other."""
+    lines = parse(
+        "diff --git a/one b/one\n--- a/one\n+++ b/one\n@@ -1 +1 @@\n-x\n+y\n"
+        "diff --git a/two b/two\nold mode 100644\nnew mode 100755\n"
+        "diff --git a/three b/three\n--- /dev/null\n+++ b/three\n@@ -0,0 +1 @@\n+x\n"
+    )
+    assert (set(lines.files), set(lines.origins)) == ({"one"}, {"one", "three"})
+    assert lines.origin("three") == ""
+
+
+def test_a_diff_that_breaks_off_is_read_as_far_as_it_goes() -> None:
+    """Nobody reads beyond its end."""
+    lines = parse("diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -3,9 +3,9 @@\n-x\n+y")
+    assert [lines.line("a", line) for line in (2, 3, 4)] == [2, None, 4]
+
+
+def test_a_missing_newline_is_no_line() -> None:
+    """What stands between a change and the next line is not counted as one."""
+    lines = parse(
+        "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,2 +1,3 @@\n one\n-two\n\\ No newline\n+2\n+3\n\\ No newline\n"
+    )
+    assert list(lines.written()) == [("a", 2), ("a", 3)]
+    assert lines.line("a", 2) is None
 
 
 def test_lines_with_something_between_them_are_not_unchanged() -> None:

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.findings.identity.made import FIRST, SECOND, Files, draft, known
 
 from pipeline.errors import AwfError
-from pipeline.findings.events import Linked, Raised
+from pipeline.findings.events import Linked, Raised, Unlinked
 from pipeline.findings.identity.merging import merge, root, split
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import FindingId, Link
@@ -38,19 +38,49 @@ def test_a_merge_goes_to_the_finding_that_stands_for_the_other(ledger: Ledger) -
     assert [root(ledger, id) for id in ledger.findings] == [whole.id] * 3
 
 
-@pytest.mark.parametrize(("one", "into"), [("#1", "#1"), ("#2", "#1"), ("#1", "#3"), ("#9", "#1"), ("#1", "#9")])
-def test_a_merge_that_makes_no_sense_is_refused(ledger: Ledger, one: str, into: str) -> None:
-    """Into itself, into its own part, twice, or of what is not there."""
+NOT_THERE = ("there is no finding #9", "list the findings to see their ids and numbers")
+TWICE = ("{one} is already part of {two}", "split it first")
+
+
+@pytest.mark.parametrize(
+    ("one", "into", "told"),
+    [
+        ("#1", "#1", TWICE),
+        ("#1", "#3", TWICE),
+        ("#2", "#1", ("{two} cannot be part of {one}", "name two findings that are not one already")),
+        ("#9", "#1", NOT_THERE),
+        ("#1", "#9", NOT_THERE),
+    ],
+)
+def test_a_merge_that_makes_no_sense_is_refused(ledger: Ledger, one: str, into: str, told: tuple[str, str]) -> None:
+    """Twice, into its own part, or of what is not there: it says which finding it is, and what to do."""
     for event in merge(ledger, "#1", "#2", SECOND):
         ledger.apply(event)
-    with pytest.raises(AwfError):
+    ids = dict(zip(("one", "two", "three"), ledger.findings, strict=True))
+    with pytest.raises(AwfError) as refused:
         merge(ledger, one, into, SECOND)
+    assert (str(refused.value), refused.value.help) == (told[0].format_map(ids), told[1])
 
 
 def test_only_what_was_merged_can_be_split(ledger: Ledger) -> None:
     """There is nothing to take back."""
-    with pytest.raises(AwfError, match="not part of another"):
+    one, *_ = ledger.findings
+    with pytest.raises(AwfError) as refused:
         split(ledger, "#1", SECOND)
+    assert (str(refused.value), refused.value.help) == (
+        f"{one} is not part of another finding",
+        "there is nothing to split",
+    )
+
+
+@pytest.mark.parametrize("note", [(), ("one fix resolves both",)])
+def test_a_merge_and_a_split_say_when_and_why(ledger: Ledger, note: tuple[str, ...]) -> None:
+    """The note that somebody gave, and none that nobody gave."""
+    one, two, _ = (FindingId(id) for id in ledger.findings)
+    link = Link(kind="duplicate_of", to=two, note="".join(note))
+    assert merge(ledger, "#1", "#2", SECOND, *note) == [Linked(at=SECOND, id=one, link=link)]
+    ledger.apply(Linked(at=SECOND, id=one, link=link))
+    assert split(ledger, "#1", SECOND, *note) == [Unlinked(at=SECOND, id=one, link=link)]
 
 
 def test_links_in_a_circle_end(ledger: Ledger) -> None:

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import pytest
 from tests.unit.findings.identity.made import CODE, Files, draft
 
 from pipeline.findings.identity.texts import (
     CE,
     NTH,
     SIGNATURE,
+    SPAN,
     SYMBOL,
     TEXT,
     VERDICT,
@@ -20,9 +22,12 @@ from pipeline.findings.identity.texts import (
     line_hash,
     norm_line,
     same_evidence,
+    size_of,
     standing,
+    symbol_of,
 )
-from pipeline.findings.model import Finding
+from pipeline.findings.model import Evidence, Finding, Location
+from pipeline.findings.signature import QUOTE
 
 PAGE = Page.of(CODE)
 
@@ -82,6 +87,76 @@ def test_without_a_file_the_quotation_is_the_text() -> None:
     assert TEXT not in made(None).fingerprints
 
 
+def test_the_surroundings_are_three_lines_to_either_side() -> None:
+    """The line itself, three above, three below, and no blank ones."""
+    page = Page.of(["a", "b", "c", "d", "e", "", "g", "h", "i"])
+    assert page.window(5) == tuple(map(line_hash, ("b", "c", "d", "e", "g", "h")))
+    assert page.window(1) == tuple(map(line_hash, ("a", "b", "c", "d")))
+    assert page.window(9) == tuple(map(line_hash, ("g", "h", "i")))
+
+
+def test_a_span_is_the_hash_of_its_lines() -> None:
+    """From the first to the last, and no further than is looked at."""
+    page = Page.of([*"abc"])
+    assert page.span(2, 3) == line_hash("b\nc")
+    assert page.span(1, 1) == line_hash("a")
+    long = Page.of([f"line {number}" for number in range(1000)])
+    assert long.span(1, 900) == long.span(1, 950)
+    assert long.span(1, 300) != long.span(1, 350)
+
+
+def test_letters_are_compared_as_they_look() -> None:
+    """One letter with an accent, written as one or as two signs."""
+    assert norm_line("  na\u0069\u0308ve   text ") == "na\u00efve text"
+
+
+@pytest.mark.parametrize(("length", "kept"), [(QUOTE, True), (QUOTE + 1, False)])
+def test_a_line_is_kept_up_to_a_length(length: int, *, kept: bool) -> None:
+    """The longest that is kept is kept whole."""
+    assert (norm_line("x" * length) == "x" * length) is kept
+    assert len(norm_line("\ud800" * length)) == (length if kept else len("sha256:") + 64)
+
+
+def test_a_finding_of_nobody_is_named_after_its_kind() -> None:
+    """001-08: without a reviewer the kind is the domain; a whole file is line 0; no symbol is no name."""
+    prints = fingerprints(draft(None, sources=(), title="Old"), None)
+    assert prints[VERDICT].startswith("security-")
+    assert prints[VERDICT].endswith("-0")
+    assert prints[CE] == "src/session.py|0|old"
+    assert SYMBOL not in prints
+
+
+@pytest.mark.parametrize(
+    ("place", "evidence", "symbol"), [("f", "g", "f"), ("", "g", "g"), (None, "g", "g"), ("", "", ""), (None, "", "")]
+)
+def test_a_symbol_is_what_anybody_said(place: str | None, evidence: str, symbol: str) -> None:
+    """That of the place first, then that of the evidence."""
+    locations = () if place is None else (Location(path="a", symbol=place),)
+    assert symbol_of(draft(locations=locations, evidence=(Evidence(path="a", symbol=evidence),))) == symbol
+
+
+@pytest.mark.parametrize(
+    ("place", "size"),
+    [
+        (None, 1),
+        (Location(path="a"), 1),
+        (Location(path="a", end=4), 1),
+        (Location(path="a", start=3), 1),
+        (Location(path="a", start=3, end=3), 1),
+        (Location(path="a", start=3, end=4), 2),
+        (Location(path="a", start=4, end=3), 1),
+    ],
+)
+def test_a_place_has_a_size(place: Location | None, size: int) -> None:
+    """One line where nobody said more, or said it the wrong way round."""
+    assert size_of(place) == size
+
+
+def test_line_zero_is_no_line() -> None:
+    """It is not the last of the file, though a list would say so."""
+    assert TEXT not in made(0).fingerprints
+
+
 def test_a_very_long_line_is_its_hash() -> None:
     """Ten megabytes in one line cost a finding no more than any other."""
     assert len(norm_line("x" * 10_000_000)) == len("sha256:") + 64
@@ -110,6 +185,23 @@ def test_lines_stand_or_do_not() -> None:
     assert standing(made(None), PAGE) is None
 
 
+def test_every_line_of_a_finding_must_stand() -> None:
+    """Of two lines the second counts too; a record that knows only the first says nothing of the others."""
+    pair, edited = made(2, end=3), Page.of([*CODE[:2], "    store.save(token, ttl=3)", *CODE[3:]])
+    assert standing(pair, PAGE) is True
+    assert standing(pair, edited) is False
+    prints = {name: value for name, value in pair.fingerprints.items() if name != SPAN}
+    assert standing(pair.model_copy(update={"fingerprints": prints}), edited) is True
+
+
+def test_a_quoted_line_stands_where_the_file_has_it() -> None:
+    """One that was quoted without a file has never been counted: one such line is enough."""
+    quoted = made(3, page=None, quote="store.save(token)")
+    assert NTH not in quoted.fingerprints
+    assert standing(quoted, PAGE) is True
+    assert standing(quoted, Page.of(CODE[:2])) is False
+
+
 def test_one_of_two_equal_lines_is_missed_when_it_goes() -> None:
     """The other is no proof that it is still there."""
     twice = Page.of(["x = f(1)", "y = 2", "x = f(1)"])
@@ -132,7 +224,18 @@ def test_a_digest_of_quotations_serves_where_there_is_no_code() -> None:
     """Digests of different kinds tell nothing about each other, and neither does one that is not ours."""
     quoted = made(3, page=None, quote="the old token must be revoked", fingerprints={})
     bare = quoted.model_copy(update={"fingerprints": {}})
-    assert evidence_digest(bare).startswith("quote/v1:")
+    assert evidence_digest(bare) == f"quote/v1:{line_hash('the old token must be revoked')}"
     assert same_evidence(evidence_digest(bare), made(3))
     assert same_evidence("sha256:ours-not", made(3))
     assert evidence_digest(draft(None)) == ""
+    assert not same_evidence(f"line/v1:{line_hash('other')}", quoted)
+
+
+def test_a_digest_of_quotations_is_of_all_of_them_in_any_order() -> None:
+    """Who quotes the same twice, or the other way round, quotes the same."""
+    first, second = Evidence(path="a", quote="the first of them"), Evidence(path="b", raw="and the second one")
+    digests = {
+        evidence_digest(draft(None, evidence=evidence))
+        for evidence in ((first, second), (second, first), (first, second, first))
+    }
+    assert digests == {f"quote/v1:{line_hash('and the second one' + chr(10) + 'the first of them')}"}

@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 
 from pipeline.findings.claims import Claim, Return, Returned
-from pipeline.findings.intake import Assessment, MemoryFiles, Policy, assess
+from pipeline.findings.intake.assess import Assessment, assess
+from pipeline.findings.intake.files import MemoryFiles
+from pipeline.findings.intake.policy import Policy
 from pipeline.findings.model import Category, Confidence, Evidence, Location, PassId, Severity
+from pipeline.findings.passes import Pass
 
 MakeClaim = Callable[..., Claim]
 Run = Callable[..., Assessment]
@@ -52,7 +55,9 @@ def run_pass(
     sources = MemoryFiles({"src/a.py": text, "src/b.py": text} if files is None else files)
     policy = more.pop("policy", Policy())
     answers = returns_of(claims) if returns is None else returns
-    return assess(answers, sources, policy, pass_id=PassId("REV-1"), started_at="2026-11-16T00:00:00Z", **more)
+    told = {name: more.pop(name) for name in ("task", "run", "stage") if name in more}
+    passed = Pass(id=PassId("REV-1"), started_at="2026-11-16T00:00:00Z", **told)
+    return assess(answers, sources, policy, passed, **more)
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.findings.intake import Policy
 from pipeline.findings.intake.places import read_lines
+from pipeline.findings.intake.policy import Policy
 from pipeline.findings.intake.quotes import Text, needle_of
 from pipeline.findings.model import Category, Evidence, Location, Severity, State
 from pipeline.findings.passes import Disposition

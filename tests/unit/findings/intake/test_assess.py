@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.findings.claims import Claim, Rejected, Return, Returned
-from pipeline.findings.intake import Policy, RepositoryFiles, assess
+from pipeline.findings.intake.assess import assess
+from pipeline.findings.intake.files import RepositoryFiles
+from pipeline.findings.intake.policy import Policy
 from pipeline.findings.intake.wording import MOST
 from pipeline.findings.model import AutofixClass, Category, Confidence, Evidence, Location, Owner, PassId, Severity
-from pipeline.findings.passes import Disposition
+from pipeline.findings.passes import Disposition, Pass
 
 from .conftest import MakeClaim, Run, returns_of, run_pass
 
@@ -118,7 +120,7 @@ def test_a_place_outside_is_rejected_and_others_stay(claim: MakeClaim, tmp_path:
     (tmp_path / "secret").write_text("password = 1\n")
     (root / "link").symlink_to(tmp_path / "secret")
     claims = [claim("a", 1, path=path, quote="password = 1"), claim("a", 1, n=2, path="a.py", quote="password = 1")]
-    done = assess(returns_of(claims), RepositoryFiles(root), Policy(), pass_id=PassId("REV-1"), started_at="now")
+    done = assess(returns_of(claims), RepositoryFiles(root), Policy(), Pass(id=PassId("REV-1"), started_at="now"))
     assert [entry.disposition for entry in done.entries] == [Disposition.REJECTED, Disposition.SURVIVING]
     assert "path" in done.entries[0].reason
 

@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from pipeline.findings.intake import CAPS, Policy
 from pipeline.findings.intake.gate import passes, promoted
+from pipeline.findings.intake.policy import CAPS, Policy
 from pipeline.findings.model import AutofixClass, Confidence, Gate, Severity
 from pipeline.findings.passes import Disposition
 from pipeline.findings.scales import of_anchor

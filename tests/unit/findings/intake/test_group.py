@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.findings.claims import Claim
-from pipeline.findings.intake import Assessment
+from pipeline.findings.intake.assess import Assessment
 from pipeline.findings.intake.group import NEIGHBOURS, compatible
 from pipeline.findings.model import Category, Location
 from pipeline.findings.passes import Disposition

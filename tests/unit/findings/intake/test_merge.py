@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.findings.claims import Claim
-from pipeline.findings.intake import Policy
+from pipeline.findings.intake.policy import Policy
 from pipeline.findings.model import AutofixClass, Evidence, FindingId, Lens, Owner, Severity, State
 from pipeline.findings.passes import Disposition
 from pipeline.findings.signature import signature

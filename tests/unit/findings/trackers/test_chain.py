@@ -11,7 +11,6 @@ from tests.unit.findings.trackers.stand_in import StandIn
 from pipeline.errors import AwfError
 from pipeline.findings.model import Finding
 from pipeline.findings.trackers.chain import Chain
-from pipeline.findings.trackers.filing import file_all
 from pipeline.findings.trackers.registry import TRACKERS, Open, Place
 from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed, Sinks, Tracker
 
@@ -68,8 +67,6 @@ def test_nothing_is_looked_at_before_a_ticket_is_to_be_made(nowhere: Place) -> N
     """002-72: probe at most once per session and only when a Defer is imminent."""
     fakes = three()
     chain = Chain(nowhere, "linear", fakes.registry())
-    assert fakes.looked == []
-    assert file_all([], chain).as_json() == {"filed": [], "failed": [], "no_sink": []}
     assert fakes.looked == []
     assert [chain.sinks() for _ in range(3)] == [Sinks("Linear", "high", True, True)] * 3
     assert fakes.looked == ["Linear"]
@@ -137,42 +134,6 @@ def test_a_name_that_is_no_trackers_is_a_mistake(nowhere: Place) -> None:
     assert "github" in str(raised.value.help)
 
 
-def test_every_finding_is_in_exactly_one_list(nowhere: Place, make: Make) -> None:
-    """002-72: filed, failed and no_sink, in the form that programs read."""
-    fakes = three()
-    fakes.trackers[0].broken, fakes.trackers[1].broken = "HTTP 500", "HTTP 401"
-    chain = Chain(nowhere, "linear", fakes.registry())
-    first = file_all([make("fnd_1"), make("fnd 2")], chain)
-    assert first.as_json() == {
-        "filed": [{"finding_id": "fnd_1", "tracker": "Files", "url": "Files/fnd_1"}],
-        "failed": [
-            {"finding_id": "fnd 2", "tracker": "", "reason": "'fnd 2' is no id by which a ticket could be found again"}
-        ],
-        "no_sink": [],
-    }
-    fakes.trackers[2].broken = "disk full"
-    second = file_all([make("fnd_3"), make("fnd_4"), make("fnd_5", locations=())], chain)
-    unfiled = {"title": "Old token stays valid", "severity": "high"}
-    assert second.as_json() == {
-        "filed": [],
-        "failed": [{"finding_id": "fnd_3", "tracker": "Files", "reason": "Files: disk full"}],
-        "no_sink": [
-            {"finding_id": "fnd_4", **unfiled, "file": "src/session.py", "line": 3},
-            {"finding_id": "fnd_5", **unfiled, "file": None, "line": None},
-        ],
-    }
-
-
-def test_what_every_tracker_said_is_told(nowhere: Place, make: Make) -> None:
-    """002-63: a finding that nobody took has the reasons of all of them."""
-    fakes = three()
-    for fake in fakes.trackers:
-        fake.broken = f"{fake.name} is down"
-    (failed,) = file_all([make()], Chain(nowhere, "", fakes.registry())).failed
-    assert failed.reason == "Linear: Linear is down; GitHub: GitHub is down; Files: Files is down"
-    assert failed.tracker == "Files"
-
-
 def test_a_bad_id_costs_no_tracker(nowhere: Place, make: Make) -> None:
     """002-72: any_sink is false only when all tiers failed; a finding that cannot be filed is not a failed tier."""
     chain = Chain(nowhere, "linear", three().registry())
@@ -195,6 +156,7 @@ def test_an_issue_that_cannot_be_made_becomes_a_file(place: Place, gh: StandIn, 
     """002-72: where issues are switched off the finding is still not lost."""
     gh.set(fails={"issue create": "HTTP 410: Issues are disabled"})
     chain = Chain(place, "github")
-    (done,) = file_all([make()], chain).filed
-    assert (done.tracker, Path(done.url).name) == ("local folder", "fnd_0badcafe.md")
+    assert chain.file(make()) == Failed("HTTP 410: Issues are disabled")
+    assert chain.fall_back("HTTP 410: Issues are disabled")
+    assert chain.file(make()) == Filed(str(place.store / "tickets" / "fnd_0badcafe.md"))
     assert chain.failures == {"GitHub Issues": "HTTP 410: Issues are disabled"}

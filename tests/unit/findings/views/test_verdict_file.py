@@ -173,8 +173,7 @@ def test_the_reason_of_an_abort_is_there_while_it_is_one(tmp_path: Path) -> None
     text = reason.read_text()
     assert "- `9.py:1`: Deletes 'all' # data (qa)" in text
     assert "8.py" not in text
-    file.write(document("cccccccc", "full", BREAKING), abort_reason="A person says why.\n")
-    assert reason.read_text() == "A person says why.\n"
+    file.write(document("cccccccc", "full", BREAKING))
     before = file.sound()
     file.write(
         document("cccccccc", "verify", BREAKING.model_copy(update={"state": State.VERIFIED_FIXED}), before=before)

@@ -22,7 +22,7 @@ from pipeline.findings.walk.effects import Dispatch, Done, FallBack, File, Next,
 from pipeline.findings.walk.entry import Item, entry
 from pipeline.findings.walk.machine import answer, ask, begin, dispatched, fell_back, filed, validated
 from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed, Sinks
-from pipeline.findings.walk.state import Fixes, Judgement, Walk
+from pipeline.findings.walk.state import Fixes, Validation, Walk
 
 AT = "2026-01-02T03:04:05Z"
 LINEAR = Sinks("Linear", "high", named_sink_available=True, any_sink_available=True)
@@ -116,7 +116,7 @@ class Drive:
     """Drives walks: tickets, looks and fixes come out as given, and all that was asked for is kept."""
 
     tickets: Callable[[Finding], Filed | Failed] = lambda finding: Filed(f"T-{finding.number}")
-    judge: Callable[[Finding], Judgement | None] = lambda _finding: Judgement(validated=True)
+    judge: Callable[[Finding], Validation | None] = lambda _finding: Validation(validated=True)
     sinks: list[Sinks] = field(default_factory=list)  # what is left after each fall back
     fixes: Callable[[Sequence[FindingId]], Fixes] = lambda ids: Fixes(frozenset(ids))
     asked: list[Next] = field(default_factory=list)

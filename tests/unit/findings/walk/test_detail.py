@@ -8,8 +8,7 @@ from tests.unit.findings.walk.made import claim, finding, vote
 from pipeline.findings.claims import Claim
 from pipeline.findings.codecs import review
 from pipeline.findings.model import Location
-from pipeline.findings.walk.artifacts import read_artifacts
-from pipeline.findings.walk.detail import Artifact, detail
+from pipeline.findings.walk.detail import Artifact, detail, read_artifacts
 
 BARE = finding(impact="", votes=(vote("testing"), vote("correctness")))
 

@@ -15,7 +15,7 @@ from pipeline.findings.walk.entry import entry
 from pipeline.findings.walk.machine import answer, ask, begin, decisions, dispatched, fell_back, filed, validated
 from pipeline.findings.walk.menu import Key
 from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed, Sinks
-from pipeline.findings.walk.state import Fixes, Judgement, Route, Walk
+from pipeline.findings.walk.state import Fixes, Route, Validation, Walk
 from pipeline.findings.walk.telling import document, markdown
 
 _OPEN = {"state": State.OPEN, "pre_existing": False, "confidence": of_anchor(75)}
@@ -37,7 +37,7 @@ def step(draw: st.DataObject, walk: Walk, coming: Next, tired: bool) -> Walk:  #
             return fell_back(walk, draw.draw(st.sampled_from((NO_SINKS, ISSUES))))
         case Validate():
             said = st.dictionaries(
-                st.sampled_from([one.id for one in coming.findings]), st.builds(Judgement, st.booleans())
+                st.sampled_from([one.id for one in coming.findings]), st.builds(Validation, st.booleans())
             )
             return validated(walk, draw.draw(said))
         case Dispatch():
@@ -67,9 +67,9 @@ def test_every_walk_ends_with_all_findings_accounted_for(
         walk = step(data, walk, coming, tired=len(past) > 60)
     sent = [one for one in past if isinstance(one, Dispatch)]
     assert sum(coming.report.counts.values()) == len(wanted) == len(coming.report.lines)
-    assert len(sent) == bool(coming.apply_set)
-    assert all(one.ids == coming.apply_set and one is past[-1] for one in sent)
-    assert coming.report.counts["applied"] == len(coming.apply_set)
+    assert len(sent) == bool(walk.accepted)
+    assert all(one.ids == walk.accepted and one is past[-1] for one in sent)
+    assert coming.report.counts["applied"] == len(walk.accepted)
     assert len(decisions(walk, AT, "user")) == len(walk.decided) == len(wanted) - len(walk.dropped) - _left(coming)
     assert document(coming.report)["counts"] == coming.report.counts
     assert markdown(coming.report).endswith(f"Verdict: {coming.report.verdict}.")

@@ -27,12 +27,12 @@ from pipeline.findings.walk.block import Block
 from pipeline.findings.walk.effects import Dispatch, FallBack, File, Question, Validate
 from pipeline.findings.walk.machine import IllegalAnswer, answer, ask, begin, decisions
 from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed, Sinks
-from pipeline.findings.walk.state import Judgement, Route, Step, around
+from pipeline.findings.walk.state import Route, Step, Validation, around
 
 ONE, TWO, THREE = finding(1), finding(2), finding(3)
 NO_FIX = finding(4, fix=None, severity=Severity.LOW)
 SINKS = (LINEAR, ISSUES, NO_SINKS)
-REFUSED = Judgement(validated=False, reason="handled in the caller")
+REFUSED = Validation(validated=False, reason="handled in the caller")
 
 
 def failing(*reasons: str) -> Callable[[Finding], Filed | Failed]:
@@ -215,7 +215,7 @@ def test_002_44_the_cap_holds_when_a_plan_is_made_again() -> None:
 
 def test_002_44_what_is_refused_is_dropped_and_told() -> None:
     """002-44, 002-74: not in the plan, nor applied; in the report with the validator's reason, and still open."""
-    drive = Drive(judge=lambda one: REFUSED if one.number == 2 else Judgement(validated=True))
+    drive = Drive(judge=lambda one: REFUSED if one.number == 2 else Validation(validated=True))
     walk = drive.run(walk_of(ONE, TWO, THREE, validates=True), ["rest"])
     shown = str(question(walk).above)
     assert shown.startswith("LFG plan — 2 remaining findings (0 already decided):")
@@ -230,7 +230,7 @@ def test_002_44_cancel_takes_nothing_away() -> None:
     """002-44: a finding that was refused is asked about again when the plan is not carried out."""
     drive = Drive(judge=lambda _one: REFUSED)
     walk = drive.run(walk_of(ONE, TWO, validates=True), ["rest", "cancel", "apply", "apply"])
-    assert done(walk).apply_set == (ONE.id, TWO.id)
+    assert walk.accepted == (ONE.id, TWO.id)
 
 
 @pytest.mark.parametrize(("severity", "kept"), [("critical", True), ("high", True), ("medium", False)])
@@ -353,7 +353,7 @@ def test_002_70_report_only_decides_nothing() -> None:
 
 def test_002_66_nothing_to_decide_asks_nothing() -> None:
     """002-66: no routing question either."""
-    assert done(begin((), LINEAR, route=None)).apply_set == ()
+    assert done(begin((), LINEAR, route=None)).report.lines == ()
 
 
 def test_what_a_ledger_says_beside_the_findings() -> None:

@@ -6,7 +6,7 @@ from tests.unit.findings.walk.made import ISSUES, LINEAR, Drive, advisory, findi
 
 from pipeline.findings.model import Location, Severity
 from pipeline.findings.walk.sinks import NO_SINKS, Sinks
-from pipeline.findings.walk.state import Judgement, Route
+from pipeline.findings.walk.state import Route, Validation
 from pipeline.findings.walk.wording import columns
 
 MIXED = (
@@ -52,7 +52,7 @@ def test_002_71_every_line_fits() -> None:
 
 def test_002_44_a_plan_with_nothing_left_still_asks() -> None:
     """002-44: when all was refused the person sees that, and can go back."""
-    drive = Drive(judge=lambda _one: Judgement(validated=False, reason="no"))
+    drive = Drive(judge=lambda _one: Validation(validated=False, reason="no"))
     walk = drive.run(walk_of(finding(1), finding(2), validates=True), ["rest"])
     assert str(question(walk).above).startswith("LFG plan — 0 remaining findings (0 already decided):\n\nDropping")
 

@@ -14,7 +14,7 @@ from pipeline.findings.walk.machine import IllegalAnswer
 from pipeline.findings.walk.menu import Key
 from pipeline.findings.walk.session import Session
 from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed, Sinks
-from pipeline.findings.walk.state import Fixes, Judgement
+from pipeline.findings.walk.state import Fixes, Validation
 
 ONE, TWO = finding(1), finding(2, fix=None)
 
@@ -64,7 +64,7 @@ def session(writer: Writer, **how: object) -> Session:
         writer.tell,
         Paper(),
         fixer=lambda queue: Fixes(frozenset(one.id for one in queue)),
-        validator=lambda found: {one.id: Judgement(one.number == 1, "no") for one in found},
+        validator=lambda found: {one.id: Validation(one.number == 1, "no") for one in found},
     )
 
 

@@ -20,11 +20,11 @@ from pipeline.engine.outcome import Outcome, Source, Status
 from pipeline.engine.records import RunCreated
 from pipeline.errors import AwfError
 from pipeline.findings.book import Book
-from pipeline.findings.desk import Desk
+from pipeline.findings.clerk import Clerk
 from pipeline.findings.events import Decided, Raised, decode
 from pipeline.findings.model import Finding
 from pipeline.findings.trackers.registry import TRACKERS, with_brought
-from pipeline.findings.walk.chosen import chosen_listing
+from pipeline.findings.walk.chosen import chosen_worklist
 from pipeline.findings.walk.effects import Question
 from pipeline.findings.walk.menu import Key
 from pipeline.findings.walk.sinks import Failed
@@ -71,9 +71,9 @@ class Stage:
     def __init__(self, root: Path, *findings: Finding, person: Somebody | None = None) -> None:
         journal = MemoryJournal()
         Book(journal).enter([Raised(at=AT, finding=one) for one in findings])
-        self.desk = Desk(Book(journal), root, {}, lambda: 0.0, root / ".awf")
+        self.clerk = Clerk(Book(journal), root, {}, lambda: 0.0, root / ".awf")
         brought = {"github": lambda _place: Failed("none here")}
-        self.handler = TriageHandler(self.desk, {}, lambda: brought, [person] if person else [])
+        self.handler = TriageHandler(self.clerk, {}, lambda: brought, [person] if person else [])
         record = RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, goal="g", cwd=str(root), version="0")
         self.state = begin(record)
         self.store = root / ".awf"
@@ -91,8 +91,8 @@ class Stage:
     def recorded(self, outcome: Outcome, visit: int = 1) -> dict[int, tuple[str, str]]:
         """The decisions that go on record with the stage: by number, what and by whom."""
         context = EMPTY.apply(stage_operations(STAGE, outcome))
-        added = self.desk.after_stage(STAGE, visit, outcome, context, self.state, 0.0)
-        numbers = {one.id: one.number for one in self.desk.ledger()}
+        added = self.clerk.after_stage(STAGE, visit, outcome, context, self.state, 0.0)
+        numbers = {one.id: one.number for one in self.clerk.ledger()}
         events = [decode(one.text) for one in added if isinstance(one, Line)]
         made = [one for one in events if isinstance(one, Decided)]
         return {numbers[one.id]: (one.decision.action, one.decision.by) for one in made}
@@ -205,7 +205,7 @@ def context(*chosen: Finding, reports: Sequence[Any] = ()) -> Context:
 def test_a_fixer_is_given_what_was_chosen_and_told_what_was_not() -> None:
     """002-50: under their numbers; findings of other runs that were not chosen are no matter here."""
     reports = [{"stageId": "rev", "findingIds": [ONE.id, TWO.id]}, {"stageId": "lint", "response": "x"}]
-    text = chosen_listing([ONE, TWO, THREE], context(ONE, reports=reports), [ONE.id, TWO.id], 10_000)
+    text = chosen_worklist([ONE, TWO, THREE], context(ONE, reports=reports), [ONE.id, TWO.id], 10_000)
     assert "- #1 (" in text
     assert "- #2 (" not in text
     assert text.endswith(
@@ -217,13 +217,13 @@ def test_a_fixer_is_given_what_was_chosen_and_told_what_was_not() -> None:
 def test_many_that_were_not_chosen_are_counted() -> None:
     """One line stays one line."""
     others = [finding(number) for number in range(2, 60)]
-    text = chosen_listing([ONE, *others], context(ONE), [one.id for one in others], 10_000)
+    text = chosen_worklist([ONE, *others], context(ONE), [one.id for one in others], 10_000)
     assert text.endswith("#31 and 28 findings more.")
 
 
 def test_what_was_chosen_and_is_settled_by_now_is_said() -> None:
     """A fixer that has nothing left to do is not given something else."""
-    assert "nothing that is still open" in chosen_listing([TWO], context(ONE), [TWO.id], 10_000)
+    assert "nothing that is still open" in chosen_worklist([TWO], context(ONE), [TWO.id], 10_000)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_what_was_chosen_holds_until_it_was_worked_on(
 ) -> None:
     """A fixer that passes, a review, or the next triage ends it; a fixer that failed has not used it up."""
     paper = Stage(tmp_path, ONE)
-    left = list(paper.desk.after_stage(stage, 1, outcome, context(ONE), paper.state, 0.0))
+    left = list(paper.clerk.after_stage(stage, 1, outcome, context(ONE), paper.state, 0.0))
     assert (Delete(ContextKey.CHOSEN) in left) is gone
 
 

@@ -18,31 +18,28 @@ from pipeline.findings.passes import Pass
 from pipeline.findings.signature import finding_id
 
 ABSENT = 2  # passes without a word, after which a look at a finding whose text is gone is proposed
-UNUSED = 3  # passes after which a dismissal that nothing falls under is worth a word
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Upshot:
     """The events of a pass, and what its drafts came to."""
 
     events: tuple[AnyEvent, ...]
     ids: tuple[str, ...]  # the finding of each draft; nothing for one that was withheld and is not known
     suppressed: Mapping[int, str]  # drafts of dismissed findings, and why they are not shown
-    verify: tuple[FindingId, ...] = ()  # claimed to be fixed, or gone without a word: to be looked at next
-    unused: tuple[FindingId, ...] = ()  # dismissed, and not reported for some passes
 
 
-def outcome(
+def upshot(
     ledger: Ledger,
     matching: Matching,
     drafts: Sequence[Finding],
-    assessment: Pass,
+    passed: Pass,
     at: str,
     ground: Ground,
     withheld: Collection[int] = (),
-) -> Outcome:
+) -> Upshot:
     """The events that a pass asks for; `withheld` drafts, as those below a gate, raise nothing but count as seen."""
-    work = _Work(ledger, assessment, at, ground)
+    work = _Work(ledger, passed, at, ground)
     for one in matching.matches:
         work.ids[one.draft] = one.known
     shown = [one for one in matching.matches if one.draft not in withheld]
@@ -55,21 +52,19 @@ def outcome(
         if id not in mentioned:
             work.miss(ledger.findings[id])
     ids = tuple(work.ids.get(index, "") for index in range(len(drafts)))
-    return Outcome(tuple(work.events), ids, work.suppressed, tuple(work.verify), tuple(work.unused))
+    return Upshot(tuple(work.events), ids, work.suppressed)
 
 
 class _Work:
     """The events of one pass, as they come up."""
 
-    def __init__(self, ledger: Ledger, assessment: Pass, at: str, ground: Ground) -> None:
-        self.ledger, self.assessment, self.at, self.ground = ledger, assessment, at, ground
-        self.covered = Covered.by(assessment.coverage)
+    def __init__(self, ledger: Ledger, passed: Pass, at: str, ground: Ground) -> None:
+        self.ledger, self.passed, self.at, self.ground = ledger, passed, at, ground
+        self.covered = Covered.by(passed.coverage)
         self.events: list[AnyEvent] = []
         self.ids: dict[int, str] = {}
         self.taken: set[str] = set(ledger.findings)
         self.suppressed: dict[int, str] = {}
-        self.verify: list[FindingId] = []
-        self.unused: list[FindingId] = []
 
     def see(self, matches: Sequence[Match], drafts: Sequence[Finding]) -> None:
         """Known findings that were reported again; one merged into another speaks for that, unless it speaks too."""
@@ -94,11 +89,11 @@ class _Work:
         names = (*draft.aliases, draft.fingerprints.get(VERDICT, ""))
         update = {
             "id": id,
-            "pass_id": self.assessment.id,
-            "task": draft.task or self.assessment.task,
+            "pass_id": self.passed.id,
+            "task": draft.task or self.passed.task,
             "aliases": tuple(dict.fromkeys(name for name in names if name)),
             "observed": Observed.NEW,
-            "late": self.ground.is_late(draft.place, self.assessment, self.ledger),
+            "late": self.ground.is_late(draft.place, self.passed, self.ledger),
             "created_at": self.at,
             "updated_at": self.at,
         }
@@ -112,24 +107,19 @@ class _Work:
             return
         if not self.covered.would_tell(known, path):
             return
-        self.events.append(Missed(at=self.at, id=known.id, pass_id=self.assessment.id))
-        if known.state.dismissed:
-            self.unused += [known.id] if known.absent_passes + 1 >= UNUSED else []
-            return
-        self._doubt(known, path)
+        self.events.append(Missed(at=self.at, id=known.id, pass_id=self.passed.id))
+        if not known.state.dismissed:
+            self._doubt(known, path)
 
     def _doubt(self, known: Finding, path: str) -> None:
         """An open finding whose lines are no longer what they were may be fixed; somebody has to look."""
-        page = self.ground.page(path) if path else None
+        page = self.ground.page(path)
         proposed = gone(known, page) and known.absent_passes + 1 >= ABSENT
         if known.state.active and standing(known, page) is False:
             note = "its lines were changed, and nobody reported it again"
             self._turned(known, State.FIX_CLAIMED, f"{note}{'; propose verify' if proposed else ''}")
-            self.verify.append(known.id)
-        elif known.state is State.FIX_CLAIMED:
-            if proposed and known.absent_passes + 1 == ABSENT:
-                self._turned(known, State.FIX_CLAIMED, "absent twice and its text is gone; propose verify")
-            self.verify.append(known.id)
+        elif known.state is State.FIX_CLAIMED and proposed and known.absent_passes + 1 == ABSENT:
+            self._turned(known, State.FIX_CLAIMED, "absent twice and its text is gone; propose verify")
 
     def _see(self, known: Finding, draft: Finding, one: Match) -> None:
         if one.strength is Strength.FUZZY and draft.place:
@@ -144,7 +134,7 @@ class _Work:
             Seen(
                 at=self.at,
                 id=known.id,
-                pass_id=self.assessment.id,
+                pass_id=self.passed.id,
                 observed=Observed.UNCHANGED,
                 strength=one.strength,
                 note=f"seen as {one.known}",
@@ -157,7 +147,7 @@ class _Work:
         return Seen(
             at=self.at,
             id=known.id,
-            pass_id=self.assessment.id,
+            pass_id=self.passed.id,
             observed=observed(known, changed, draft),
             strength=strength,
             votes=draft.votes,
@@ -166,11 +156,11 @@ class _Work:
         )
 
     def _turn(self, known: Finding, draft: Finding, one: Match) -> None:
-        """What a finding becomes by being there again."""
+        """What a finding becomes by being there again; an open one stays open."""
         match known.state:
             case State.FIX_CLAIMED:
                 self._turned(known, State.REOPENED, "it was said to be fixed, and it was reported again")
-                tried = Attempt(run=self.assessment.run, round=self.assessment.round, outcome="not_fixed")
+                tried = Attempt(run=self.passed.run, round=self.passed.round, outcome="not_fixed")
                 who = known.attempts[-1].by if known.attempts else ""
                 self.events.append(Tried(at=self.at, id=known.id, attempt=tried.model_copy(update={"by": who})))
             case State.VERIFIED_FIXED:
@@ -178,8 +168,6 @@ class _Work:
                 self._blame(known.id, draft, "this fix wrote its lines")
             case State.FALSE_POSITIVE | State.WONT_FIX:
                 self._reconsider(known, draft, one)
-            case _:
-                pass  # open, and still there
 
     def _reconsider(self, known: Finding, draft: Finding, one: Match) -> None:
         reopening = _reopening(known, draft, one.strength, self.at)
@@ -189,9 +177,7 @@ class _Work:
             self._turned(known, *reopening)
 
     def _turned(self, known: Finding, state: State, note: str) -> None:
-        turned = Turned(
-            at=self.at, id=known.id, state=state, by=Actor.ORCHESTRATOR, note=note, pass_id=self.assessment.id
-        )
+        turned = Turned(at=self.at, id=known.id, state=state, by=Actor.ORCHESTRATOR, note=note, pass_id=self.passed.id)
         self.events.append(turned)
 
     def _blame(self, id: FindingId, draft: Finding, note: str) -> None:

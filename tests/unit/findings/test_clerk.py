@@ -1,4 +1,4 @@
-"""The desk of a run: what stages found goes into the ledger with them, whichever process ran them; nothing is lost."""
+"""The clerk of a run: what stages found goes into the ledger with them, whichever process ran them; nothing is lost."""
 
 import json
 from dataclasses import replace
@@ -17,7 +17,7 @@ from pipeline.engine.records import RunCreated
 from pipeline.engine.state import Progress, State
 from pipeline.errors import AwfError
 from pipeline.findings.book import Book
-from pipeline.findings.desk import Desk
+from pipeline.findings.clerk import Clerk
 from pipeline.findings.events import Turned
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, Suppression
@@ -61,7 +61,7 @@ def sarif(*messages: str) -> str:
 
 
 class Run:
-    """A run on paper: stages are read and done by a desk, and what they leave is committed."""
+    """A run on paper: stages are read and done by a clerk, and what they leave is committed."""
 
     def __init__(self, root: Path, journal: MemoryJournal | None = None) -> None:
         self.root = root
@@ -74,14 +74,14 @@ class Run:
 
     def begin_again(self) -> None:
         """A new process takes the run up: what was in memory is gone."""
-        self.desk = Desk(Book(self.journal), self.root, {}, lambda: NOW, self.store)
+        self.clerk = Clerk(Book(self.journal), self.root, {}, lambda: NOW, self.store)
 
     def job(self, stage: LlmStage | ToolStage, visit: int, attempt: int = 1) -> Job:
         return Job(stage, visit, attempt, self.state, self.store, lambda _: None, lambda _: None)
 
     def review(self, answer: str, visit: int = 1, stage: LlmStage = REV) -> Outcome:
         """A review's answer, read and judged as its handler does, and committed."""
-        judged = self.desk.read_answer(self.job(stage, visit), answer)
+        judged = self.clerk.read_answer(self.job(stage, visit), answer)
         assert judged is not None
         assert not judged.problem, judged.problem
         outcome = Outcome(status=judged.status, source=Source.STRUCTURED, reason=judged.reason, response=answer)
@@ -94,12 +94,12 @@ class Run:
         self.journal.enter([one.text for one in added if isinstance(one, Line)])
         operations = [one for one in added if not isinstance(one, Line)]
         self.context = self.context.apply([*stage_operations(stage, outcome), *operations])
-        self.desk.committed()
+        self.clerk.committed()
         return operations
 
     def after(self, stage: LlmStage | ToolStage, outcome: Outcome, visit: int = 1) -> list[Operation | Line]:
         context = self.context.apply(stage_operations(stage, outcome))
-        return list(self.desk.after_stage(stage, visit, outcome, context, self.state, NOW))
+        return list(self.clerk.after_stage(stage, visit, outcome, context, self.state, NOW))
 
     def ledger(self) -> Ledger:
         return Book(self.journal).ledger()
@@ -159,7 +159,7 @@ def test_what_an_earlier_attempt_returned_is_not_that_of_the_last(run: Run) -> N
     """A visit's findings are those of the attempt that it ended with."""
     report = run.root / "given"
     report.write_text(sarif("no check"))
-    assert run.desk.read_report(run.job(LINT, 1, attempt=1), report).status is Status.FAIL
+    assert run.clerk.read_report(run.job(LINT, 1, attempt=1), report).status is Status.FAIL
     run.state = replace(run.state, progress=Progress(failed={"lint": 1}))
     failure = Failure(kind=FailureClass.TIMEOUT, digest="too slow")
     run.done(LINT, Outcome(status=Status.FAIL, failure=failure))
@@ -191,12 +191,12 @@ def test_a_dismissed_finding_neither_counts_nor_is_referred_to(run: Run) -> None
 def test_only_what_reports_refer_to_and_is_not_settled_is_listed(run: Run) -> None:
     """4.3: the findings of the reports that are outstanding; a claimed fix is not yet settled."""
     run.review(found(item()))
-    assert "#1 (must, high, open)" in run.desk.items(run.context, 5000)
+    assert "#1 (must, high, open)" in run.clerk.items(run.context, 5000)
     run.done(FIX, Outcome(status=Status.SUCCESS, response="[FINDING 1: fixed]"))
-    assert "#1 (must, high, fix_claimed, tried 1 times)" in run.desk.items(run.context, 5000)
+    assert "#1 (must, high, fix_claimed, tried 1 times)" in run.clerk.items(run.context, 5000)
     run.turn(FindingState.FALSE_POSITIVE)
-    assert run.desk.items(run.context, 5000) == ""
-    assert run.desk.items(Context({}), 5000) == ""
+    assert run.clerk.items(run.context, 5000) == ""
+    assert run.clerk.items(Context({}), 5000) == ""
 
 
 def test_an_answer_stands_whatever_the_pass_of_the_same_review_says(run: Run) -> None:
@@ -290,14 +290,14 @@ def test_a_good_verdict_goes_when_a_reviewer_says_nothing(run: Run, kind: Failur
 
 def test_nothing_that_code_can_read_is_none(run: Run) -> None:
     """Words alone are left to their markers."""
-    assert run.desk.read_answer(run.job(REV, 1), "I like it. [STATUS: success]") is None
+    assert run.clerk.read_answer(run.job(REV, 1), "I like it. [STATUS: success]") is None
 
 
 def test_a_report_that_is_too_large_is_not_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """No report may take the memory of all."""
     monkeypatch.setattr("pipeline.findings.returns.LARGEST", 1024)
     (run.root / "given").write_text(sarif("x" * 2000))
-    assert "it is larger than" in run.desk.read_report(run.job(LINT, 1), run.root / "given").problem
+    assert "it is larger than" in run.clerk.read_report(run.job(LINT, 1), run.root / "given").problem
 
 
 def test_an_item_that_points_outside_keeps_a_review_from_being_clean(run: Run) -> None:
@@ -319,12 +319,12 @@ def test_edits_made_while_nobody_was_there_are_taken_in_when_a_run_is_resumed(ru
     file = run.root / ".code-review/review-latest.json"
     file.write_text(file.read_text().replace('"status": "open"', '"status": "fixed"'))
     run.begin_again()
-    run.desk.resumed("r")
+    run.clerk.resumed("r")
     assert run.only().state is FindingState.FIX_CLAIMED
     file.write_text(file.read_text().replace('"status": "fixed"', '"status": "verified"'))
     run.begin_again()
     with pytest.raises(AwfError, match="is refused"):
-        run.desk.resumed("r")
+        run.clerk.resumed("r")
     assert '"status": "fixed"' in file.read_text()
 
 
@@ -338,18 +338,18 @@ def test_files_that_a_crash_kept_from_being_written_are_written_when_a_run_is_re
     assert not (run.root / ".code-review").exists()
     for _ in range(2):
         run.begin_again()
-        run.desk.resumed("r")
+        run.clerk.resumed("r")
         assert len(list((run.root / ".wystack/reviews").glob("*.json"))) == len(run.ledger().passes) == 2
         assert len(list((run.root / ".wystack/findings").glob("*.json"))) == 1
     run.turn(FindingState.VERIFIED_FIXED)
     run.begin_again()
-    run.desk.resumed("r")
+    run.clerk.resumed("r")
     assert len(list((run.root / ".wystack/reviews").glob("*.json"))) == 2
 
 
 def test_resuming_a_run_without_findings_writes_nothing(run: Run) -> None:
     """A run that found nothing leaves no files."""
-    run.desk.resumed("r")
+    run.clerk.resumed("r")
     assert sorted(path.name for path in run.root.iterdir()) == ["a.py"]
 
 

@@ -22,9 +22,6 @@ from pipeline.findings.claims import Return
 from pipeline.findings.events import AnyEvent, encode
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.listing import listing
-from pipeline.findings.model import Finding
-from pipeline.findings.model import State as FindingState
 from pipeline.findings.passes import Pass
 from pipeline.findings.plugin import finding_ids, viewed
 from pipeline.findings.repository import GitRefusedError, facts
@@ -33,14 +30,15 @@ from pipeline.findings.showing import record_pass, show, standing, take_back
 from pipeline.findings.taking import About, Taken, take
 from pipeline.findings.trees import Trees
 from pipeline.findings.verdicts import Verdict, file_verdict
-from pipeline.findings.walk.chosen import chosen_listing
+from pipeline.findings.walk.chosen import chosen_worklist
+from pipeline.findings.worklist import worklist
 from pipeline.language.model import BaseStage, LlmStage, ToolStage, TriageStage, is_review
 
 _SILENT = (FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL)
 HELD = "a finding endangers the whole system: a person has to look before anything is fixed"
 
 
-class Desk:
+class Clerk:
     """Takes in what the stages of one run found."""
 
     def __init__(
@@ -121,7 +119,7 @@ class Desk:
         problems, self._problems = self._problems, []
         ledger = self._book.ledger()
         problems += [text for one in passes for text in record_pass(self._root, ledger, one).problems]
-        if last := self._last or next(reversed(ledger.passes.values()), None):
+        if last := self._last or ledger.last:
             problems += show(self._root, ledger, last, last.started_at).problems
         if problems:
             raise AwfError("; ".join(dict.fromkeys(problems)))
@@ -135,10 +133,10 @@ class Desk:
 
         After a triage these are the findings that were chosen, whoever reported them.
         """
-        wanted, left = set(finding_ids(context)), [finding for finding in self.ledger() if _outstanding(finding)]
+        wanted, left = set(finding_ids(context)), [finding for finding in self.ledger() if finding.state.outstanding]
         if Key.CHOSEN in context:
-            return chosen_listing(left, context, wanted, room)
-        return listing([finding for finding in left if finding.id in wanted], room)
+            return chosen_worklist(left, context, wanted, room)
+        return worklist([finding for finding in left if finding.id in wanted], room)
 
     def _judged(self, job: Job, returned: Return) -> Judged:
         if problem := returns.unreadable(returned):
@@ -222,7 +220,7 @@ class Desk:
             return
         answers = read_answers(outcome.response)
         if answers and is_review(stage) and returned and returned.claims:
-            reported = self._taken(returned, stage, visit, state, at).outcome.ids
+            reported = self._taken(returned, stage, visit, state, at).upshot.ids
             answers = uncontradicted(answers, self.ledger(), set(reported))
         say = verified if is_review(stage) else claims
         yield from say(answers, self.ledger(), run=state.run_id, round=visit, by=stage.id, at=_iso(at))
@@ -231,7 +229,7 @@ class Desk:
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, at: float, taken: Taken | None
     ) -> Iterator[Operation]:
         """Reports, with the findings that are listed one by one; those that are dismissed are not."""
-        found = [taken.outcome.ids[index] for index in returns.shown(taken)] if taken else []
+        found = [taken.upshot.ids[index] for index in returns.shown(taken)] if taken else []
         ids = [id for id in dict.fromkeys(found) if id]
         for operation in accumulate.after_stage(stage, visit, outcome, context, at):
             if ids and isinstance(operation, Append):
@@ -245,7 +243,7 @@ class Desk:
         ledger = self.ledger()
         yield Set(Key.VERDICT, str(standing(ledger, taken.passed).gating))
         seen = set(taken.passed.finding_ids)
-        found = [finding for finding in ledger if finding.id in seen and _outstanding(finding)]
+        found = [finding for finding in ledger if finding.id in seen and finding.state.outstanding]
         if file_verdict([finding for finding in found if not finding.pre_existing]) is Verdict.ABORT:
             yield Set(Key.HOLD, HELD)
 
@@ -284,7 +282,3 @@ def _directory(state: State) -> Path:
 
 def _iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _outstanding(finding: Finding) -> bool:
-    return finding.state.active or finding.state is FindingState.FIX_CLAIMED

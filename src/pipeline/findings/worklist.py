@@ -20,7 +20,7 @@ _PATH = 120
 _MARKER = re.compile(r"\[(?=\s*(?:FINDING|STATUS|FAILURE_REASON|PREFERRED_LABEL|NEXT)\b)", re.IGNORECASE)
 
 
-def listing(findings: Sequence[Finding], room: int) -> str:
+def worklist(findings: Sequence[Finding], room: int) -> str:
     """The section; nothing when there are no findings."""
     if not findings:
         return ""

@@ -6,11 +6,12 @@ import pytest
 from tests.unit.findings.identity.made import CODE, FIRST, SECOND, Files, Second, assessment, draft, known, second
 
 from pipeline.findings.claims import Returned
-from pipeline.findings.events import AnyEvent, Edited, Linked, Missed, Tried, decode, encode
+from pipeline.findings.events import AnyEvent, Edited, Linked, Missed, Seen, Tried, Turned, decode, encode
 from pipeline.findings.identity.ground import Fix
 from pipeline.findings.identity.linemap import parse
 from pipeline.findings.identity.texts import TEXT, evidence_digest
 from pipeline.findings.model import (
+    Actor,
     Attempt,
     AutofixClass,
     Category,
@@ -36,12 +37,19 @@ CHANGED = Files({PATH: [*CODE[:2], "    store.replace(token)", *CODE[3:]]})
 SHIFTED = Files({PATH: ["import log", *CODE]})
 OPEN = (State.OPEN, State.REOPENED, State.UNCERTAIN)
 DISMISSED = (State.FALSE_POSITIVE, State.WONT_FIX)
+REOPENED = State.REOPENED
 QUOTED: dict[str, Any] = {"quote": "store.save(token)"}
 
 
 def one(passed: Second) -> Finding:
     """The first known finding after the pass."""
     return next(iter(passed.after().findings.values()))
+
+
+def turned(passed: Second, state: State, note: str, id: str = "") -> Turned:
+    """What the second pass makes of a finding, the first if none is named."""
+    chosen = FindingId(id or next(iter(passed.ledger.findings)))
+    return Turned(at=SECOND, id=chosen, state=state, by=Actor.ORCHESTRATOR, note=note, pass_id=PassId("two"))
 
 
 # --- seen again --------------------------------------------------------------------------------------------------
@@ -55,7 +63,7 @@ def test_an_open_finding_that_is_seen_stays_open(state: State) -> None:
     after = one(passed)
     assert (after.state, after.observed, after.strength) == (state, Observed.UNCHANGED, Strength.EXACT)
     assert (after.pass_id, len(after.history), len(passed.ledger.findings)) == ("two", 2, 1)
-    assert passed.event("seen").changes == {}
+    assert (passed.event("seen").changes, passed.event("seen").note) == ({}, "")
 
 
 def test_a_finding_that_moved_says_so() -> None:
@@ -64,6 +72,13 @@ def test_a_finding_that_moved_says_so() -> None:
     after = one(passed)
     assert (after.observed, after.place and after.place.start) == (Observed.MOVED, 4)
     assert [alias[-2:] for alias in after.aliases] == ["-3", "-4"]
+
+
+def test_a_finding_with_a_name_of_its_own_goes_where_it_is_reported() -> None:
+    """Only a vague report is put back on the line that is known; who is known by name is where the report says."""
+    passed = second([draft(aliases=("ticket-7",))], [draft(5, "Told anew", aliases=("ticket-7",))])
+    after = one(passed)
+    assert (after.strength, after.place and after.place.start) == (Strength.EXACT, 5)
 
 
 def test_only_what_is_told_differently_changes() -> None:
@@ -135,9 +150,18 @@ def test_a_claimed_fix_that_is_seen_is_open_again() -> None:
     tried = Tried(at=FIRST, id=known([draft()], HERE)[0].id, attempt=Attempt(by="fixer", outcome="claimed"))
     passed = second([draft()], [draft()], state=State.FIX_CLAIMED, events=[tried], passed=assessment(round=3, run="r"))
     assert passed.kinds == ["seen", "turned", "tried"]
+    note = "it was said to be fixed, and it was reported again"
+    assert passed.event("turned") == turned(passed, State.REOPENED, note)
     after = one(passed)
     assert after.state is State.REOPENED
     assert after.attempts[-1] == Attempt(run="r", round=3, by="fixer", outcome="not_fixed")
+
+
+def test_a_claim_by_nobody_fails_for_nobody() -> None:
+    """Where no try is on record, the failed one has no author."""
+    assert one(second([draft()], [draft()], state=State.FIX_CLAIMED)).attempts == (
+        Attempt(round=1, outcome="not_fixed"),
+    )
 
 
 def test_what_was_fixed_and_is_seen_is_a_regression() -> None:
@@ -145,7 +169,7 @@ def test_what_was_fixed_and_is_seen_is_a_regression() -> None:
     passed = second([draft()], [draft()], state=State.VERIFIED_FIXED)
     after = one(passed)
     assert (after.state, after.links) == (State.REOPENED, ())
-    assert "regression" in after.history[-1].note
+    assert passed.event("turned") == turned(passed, State.REOPENED, "regression: it was fixed, and it is back")
 
 
 def test_a_regression_names_the_fix_that_brought_it_back() -> None:
@@ -153,7 +177,7 @@ def test_a_regression_names_the_fix_that_brought_it_back() -> None:
     ids = [known_one.id for known_one in known([draft(), draft(8, "Slow")], HERE)]
     cause = Fix(ids[1], frozenset({(PATH, 3)}))
     passed = second([draft(), draft(8, "Slow")], [draft()], state=State.VERIFIED_FIXED, fixes=[cause])
-    assert passed.event("linked").link.to == ids[1]
+    assert passed.event("linked").link == Link(kind="caused_by", to=ids[1], note="this fix wrote its lines")
     own = second([draft()], [draft()], state=State.VERIFIED_FIXED, fixes=[Fix(ids[0], cause.lines)])
     assert "linked" not in own.kinds
     link = Linked(at=FIRST, id=ids[0], link=Link(kind="caused_by", to=ids[1]))
@@ -172,6 +196,15 @@ def test_a_dismissed_finding_that_is_seen_stays_dismissed(state: State) -> None:
     assert passed.result.suppressed == {0: f"known as {after.id} and dismissed: {state}"}
 
 
+def test_a_guess_is_no_name_of_a_dismissed_finding() -> None:
+    """What is probably the dismissed finding lends it neither its signature nor its other names."""
+    before = draft(**QUOTED)
+    vague = draft(5, "The old token stays", quote="return token", aliases=("ticket-9",))
+    passed = second([before], [vague], state=State.WONT_FIX)
+    assert passed.event("seen").strength is Strength.FUZZY
+    assert one(passed).aliases == known([before], HERE)[0].aliases
+
+
 def test_the_reason_of_a_dismissal_is_given() -> None:
     """A suppressed draft says what somebody decided."""
     passed = second([draft()], [draft()], state=State.WONT_FIX, suppression=Suppression(reason="accepted by ops"))
@@ -185,12 +218,18 @@ def dismissal(**more: Any) -> Suppression:
 @pytest.mark.parametrize(
     ("now", "new", "suppression", "state", "why"),
     [
-        (draft(severity=Severity.HIGH), HERE, dismissal(), State.REOPENED, "now rated high"),
-        (draft(), CHANGED, dismissal(), State.REOPENED, "has changed"),
-        (draft(), CHANGED, None, State.REOPENED, "has changed"),
-        (draft(), HERE, dismissal(expires="2026-01-31"), State.REOPENED, "until 2026-01-31"),
-        (draft(), HERE, dismissal(expires="2026-02-01"), None, ""),
-        (draft(5, "The old token stays"), HERE, dismissal(), None, ""),
+        (
+            draft(severity=Severity.HIGH),
+            HERE,
+            dismissal(),
+            REOPENED,
+            "it was dismissed as medium and is now rated high",
+        ),
+        (draft(), CHANGED, dismissal(), REOPENED, "the code that was dismissed has changed"),
+        (draft(), CHANGED, None, REOPENED, "the code that was dismissed has changed"),
+        (draft(), HERE, dismissal(expires="2026-01-31"), REOPENED, "its dismissal held until 2026-01-31"),
+        (draft(), HERE, dismissal(expires="2026-02-01"), None, "re-raised, suppressed: wont_fix"),
+        (draft(5, "The old token stays"), HERE, dismissal(), None, "re-raised, suppressed: wont_fix"),
     ],
 )
 def test_a_dismissal_has_its_limits(
@@ -200,7 +239,7 @@ def test_a_dismissal_has_its_limits(
     passed = second([draft()], [now], new=new, state=State.WONT_FIX, suppression=suppression)
     after = one(passed)
     assert after.state is (state or State.WONT_FIX)
-    assert why in after.history[-1].note
+    assert after.history[-1].note == why
     assert bool(passed.result.suppressed) is (state is None)
     assert (after.suppression is None) is (state is not None or suppression is None)
 
@@ -211,7 +250,9 @@ def test_a_guess_never_hides_what_is_serious() -> None:
     passed = second([serious], [draft(5, "The old token stays", severity=Severity.HIGH)], state=State.FALSE_POSITIVE)
     after = one(passed)
     assert (after.state, passed.result.suppressed) == (State.UNCERTAIN, {})
-    assert after.history[-1].note.startswith("ask again")
+    guess = "ask again: it is probably the one that was dismissed as false_positive, but not surely"
+    assert passed.event("turned") == turned(passed, State.UNCERTAIN, guess)
+    assert passed.event("seen").note == ""
     assert one(second([serious], [serious], state=State.FALSE_POSITIVE)).state is State.FALSE_POSITIVE
 
 
@@ -240,13 +281,12 @@ def test_silence_about_unchanged_lines_is_noted_and_no_more(state: State) -> Non
 @pytest.mark.parametrize("state", OPEN)
 @pytest.mark.parametrize("new", [CHANGED, Files()])
 def test_silence_about_changed_lines_is_a_claim_at_most(state: State, new: Files) -> None:
-    """open, not seen, lines changed or file deleted: fix_claimed, never fixed, and next to be looked at."""
+    """open, not seen, lines changed or file deleted: fix_claimed, never fixed."""
     passed = second([draft()], [], new=new, state=state)
     assert passed.kinds == ["missed", "turned"]
     after = one(passed)
     assert (after.state, after.history[-1].by) == (State.FIX_CLAIMED, "orchestrator")
-    assert "verify" not in after.history[-1].note
-    assert passed.result.verify == (after.id,)
+    assert after.history[-1].note == "its lines were changed, and nobody reported it again"
 
 
 def test_twice_absent_and_gone_is_proposed_for_a_look() -> None:
@@ -257,17 +297,17 @@ def test_twice_absent_and_gone_is_proposed_for_a_look() -> None:
         passed = second([draft()], [], new=CHANGED, state=state, events=absent)
         assert passed.event("turned").note.endswith("propose verify")
         assert one(passed).state is State.FIX_CLAIMED
+    standing = second([draft()], [], state=State.FIX_CLAIMED, events=absent)
+    assert standing.kinds == ["missed"]
     third = second([draft()], [], new=CHANGED, state=State.FIX_CLAIMED, events=absent * 2)
     assert third.kinds == ["missed"]
-    assert third.result.verify == (id,)
 
 
 def test_a_claimed_fix_that_is_not_seen_stays_claimed() -> None:
-    """fix_claimed, not seen: silence verifies nothing; it is next in the queue."""
+    """fix_claimed, not seen: silence verifies nothing."""
     passed = second([draft()], [], state=State.FIX_CLAIMED)
     assert passed.kinds == ["missed"]
-    after = one(passed)
-    assert (after.state, passed.result.verify) == (State.FIX_CLAIMED, (after.id,))
+    assert one(passed).state is State.FIX_CLAIMED
 
 
 def test_what_is_fixed_stays_fixed() -> None:
@@ -276,14 +316,11 @@ def test_what_is_fixed_stays_fixed() -> None:
 
 
 @pytest.mark.parametrize("state", DISMISSED)
-def test_a_dismissal_that_nothing_falls_under_is_mentioned_after_some_passes(state: State) -> None:
-    """dismissed, not seen: it stays, even when its lines changed; after three passes it is listed as unused."""
-    id = known([draft()], HERE)[0].id
-    absent = [Missed(at=FIRST, id=id, pass_id=PassId("one"))]
-    for times, unused in ((0, ()), (1, ()), (2, (id,))):
-        passed = second([draft()], [], new=CHANGED, state=state, events=absent * times)
-        assert (passed.kinds, passed.result.unused) == (["missed"], unused)
-        assert one(passed).state is state
+def test_a_dismissal_that_nothing_falls_under_stays(state: State) -> None:
+    """dismissed, not seen: it stays, even when its lines changed."""
+    passed = second([draft()], [], new=CHANGED, state=state)
+    assert passed.kinds == ["missed"]
+    assert one(passed).state is state
 
 
 @pytest.mark.parametrize("state", list(State))
@@ -327,6 +364,7 @@ def test_a_renamed_file_is_covered_under_either_name() -> None:
 def test_a_finding_without_a_text_is_missed_and_never_claimed_fixed() -> None:
     """Nobody can say whether the lines of a finding without lines have changed."""
     assert second([draft(None)], [], new=Files()).kinds == ["missed"]
+    assert second([draft(locations=())], [], new=Files()).kinds == ["missed"]
 
 
 # --- new ---------------------------------------------------------------------------------------------------------
@@ -342,6 +380,12 @@ def test_a_new_finding_is_raised_with_all_its_names() -> None:
     assert passed.result.ids == (raised.id,)
 
 
+def test_a_new_finding_without_a_place_has_no_name_by_place() -> None:
+    """What it was called by a tool stays."""
+    (raised,) = second([], [draft(None, locations=(), aliases=("ticket-1", ""))]).after()
+    assert raised.aliases == ("ticket-1",)
+
+
 def test_ids_that_collide_grow() -> None:
     """000-22: another signature with the same beginning gets a longer id; both are there."""
     twins = [
@@ -355,10 +399,7 @@ def test_ids_that_collide_grow() -> None:
 
 def test_a_finding_on_lines_of_a_fix_is_caused_by_it() -> None:
     """caused_by: what the fix of another finding wrote is where the new one is."""
-    change = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -2,0 +3,2 @@\n+a\n+b\n")
-    since = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -0,0 +1 @@\n+import log\n")
-    fix = Fix.made(FindingId("fnd_1"), change, since)
-    assert fix.lines == {(PATH, 4), (PATH, 5)}
+    fix = Fix(FindingId("fnd_1"), frozenset({(PATH, 4), (PATH, 5)}))
     assert second([], [draft(3, end=4)], fixes=[fix]).event("linked").link == Link(
         kind="caused_by", to="fnd_1", note="it is on lines that this fix wrote"
     )
@@ -424,16 +465,40 @@ def test_a_part_speaks_for_the_whole() -> None:
     merged = [Linked(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole))]
     both = [draft(), draft(8, "Delete is slow")]
     passed = second(both, [draft()], state=State.FIX_CLAIMED, events=merged)
-    assert [(event.kind, event.id) for event in passed.result.events if not isinstance(event, Tried)] == [  # type: ignore[union-attr]
-        ("seen", part),
-        ("seen", whole),
-        ("turned", whole),
-    ]
+    told = [(event.kind, event.id) for event in passed.result.events if isinstance(event, Seen | Turned)]
+    assert told == [("seen", part), ("seen", whole), ("turned", whole)]
+    assert passed.kinds == ["seen", "seen", "turned", "tried"]
+    assert [event.note for event in passed.result.events if isinstance(event, Seen)] == ["", f"seen as {part}"]
     assert passed.result.ids == (whole,)
     together = second(both, both, events=merged)
     assert together.kinds == ["seen", "seen"]
     assert together.result.ids == (whole, whole)
     assert second(both, [both[1]], events=merged).kinds == ["seen"]
+
+
+def test_of_two_parts_one_speaks_for_the_whole() -> None:
+    """Each part is seen, the whole once, and who comes after a part is seen too."""
+    three = [draft(), draft(5, "Returned twice"), draft(8, "Delete is slow")]
+    one, other, whole = (each.id for each in known(three, HERE))
+    merged = [Linked(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole)) for part in (one, other)]
+    passed = second(three, three[:2], state=State.FIX_CLAIMED, events=merged)
+    told = [event.id for event in passed.result.events if isinstance(event, Seen)]
+    assert sorted(told) == sorted([one, other, whole])
+    assert passed.kinds.count("turned") == 1
+
+
+def test_a_part_speaks_for_a_dismissed_whole() -> None:
+    """What is said about the part decides whether the whole stays dismissed."""
+    both = [draft(), draft(8, "Delete is slow")]
+    part, whole = (one.id for one in known(both, HERE))
+    merged = [Linked(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole))]
+    passed = second(both, [draft(severity=Severity.HIGH)], state=State.WONT_FIX, events=merged)
+    note = "it was dismissed as medium and is now rated high"
+    assert passed.event("turned") == turned(passed, State.REOPENED, note, whole)
+    held = Suppression(digest=evidence_digest(known(both, HERE)[0]), reason="accepted")
+    silent = second(both, [draft()], state=State.WONT_FIX, events=merged, suppression=held)
+    assert silent.kinds == ["seen", "seen"]
+    assert silent.result.suppressed == {0: f"known as {whole} and dismissed: accepted"}
 
 
 def test_events_are_the_same_after_a_journey_through_a_file() -> None:

@@ -1,0 +1,108 @@
+"""A person chooses, is not there, or comes too late: what the stage makes of each."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.handlers.jobs import job_of
+
+from pipeline.engine.context import Key
+from pipeline.engine.handler import Job, Waiting
+from pipeline.engine.outcome import Outcome, Source, Status
+from pipeline.engine.state import Progress
+from pipeline.handlers.human import HumanHandler, Question, Reply, chosen
+from pipeline.language.model import HumanStage, Option
+
+YES, NO = Option(key="yes", label="Merge it", to="merge"), Option(key="no", label="Try again", to="fix")
+
+
+def stage(**more: Any) -> HumanStage:
+    return HumanStage(id="ask", prompt="Good?", options=(YES, NO), **more)
+
+
+@dataclass
+class Somebody:
+    """One who gives a reply, or takes for ever."""
+
+    reply: Reply | None = None
+    silent: bool = False
+    asked: list[Question] = field(default_factory=list)
+
+    async def ask(self, question: Question) -> Reply | None:
+        self.asked.append(question)
+        if self.silent:
+            await asyncio.Event().wait()
+        return self.reply
+
+
+def asked(person: Somebody, job: Job, now: float = 100.0) -> Outcome | Waiting:
+    return asyncio.run(HumanHandler(person, lambda: now).run(job))
+
+
+def test_a_choice_is_the_outcome_and_is_kept() -> None:
+    """Which option, its label, what was said, and by whom."""
+    outcome = chosen(stage(), Reply("no", "too slow", by="anna"))
+    assert (outcome.status, outcome.source, outcome.response) == (Status.SUCCESS, Source.HUMAN, "too slow")
+    assert outcome.updates == {
+        Key.HUMAN_SELECTED: "no",
+        Key.HUMAN_LABEL: "Try again",
+        Key.HUMAN_FEEDBACK: "too slow",
+        Key.HUMAN_BY: "anna",
+    }
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (Reply("perhaps"), '"perhaps" is none of the options yes, no'),
+        (Reply("no"), 'the option "no" needs feedback, and none was given'),
+        (Reply("no", "  \n"), 'the option "no" needs feedback, and none was given'),
+    ],
+)
+def test_what_is_no_choice_fails_the_stage(reply: Reply, reason: str) -> None:
+    """Nothing is guessed at."""
+    outcome = chosen(stage(require_feedback_on=("no",)), reply)
+    assert (outcome.status, outcome.reason, outcome.updates) == (Status.FAIL, reason, {})
+
+
+@pytest.mark.parametrize("timeout", [None, timedelta(seconds=60)])
+def test_a_run_waits_for_who_is_not_there(tmp_path: Path, timeout: timedelta | None) -> None:
+    """For ever, or as long as there is time."""
+    assert asked(Somebody(), job_of(stage(timeout=timeout), tmp_path)) == Waiting()
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_after_its_time_the_default_is_taken(tmp_path: Path, *, silent: bool) -> None:
+    """Counted from when somebody was first asked, whether anybody is there now or not; and the record says so."""
+    job = job_of(stage(timeout=timedelta(seconds=60), default="no"), tmp_path)
+    job = replace(job, state=replace(job.state, progress=Progress(asked_at=39.0)))
+    outcome = asked(Somebody(silent=silent), job)
+    assert isinstance(outcome, Outcome)
+    assert (outcome.status, outcome.source) == (Status.SUCCESS, Source.DEFAULT)
+    assert (outcome.updates[Key.HUMAN_SELECTED], outcome.response) == ("no", "nobody answered in time")
+
+
+def test_without_a_default_nobody_answered_is_a_failure(tmp_path: Path) -> None:
+    """Silence is never a yes."""
+    job = job_of(stage(timeout=timedelta(seconds=60)), tmp_path)
+    job = replace(job, state=replace(job.state, progress=Progress(asked_at=0.0)))
+    outcome = asked(Somebody(), job)
+    assert isinstance(outcome, Outcome)
+    assert (outcome.status, outcome.reason) == (
+        Status.FAIL,
+        "nobody answered in time, and the stage has no default option",
+    )
+
+
+def test_a_person_is_asked_all_there_is_to_ask(tmp_path: Path) -> None:
+    """The text with its variables, the options, which of them approve, and which need a reason."""
+    person = Somebody(Reply("yes"))
+    asking = stage(require_feedback_on=("no",), details_from=("graph.goal", "not.there"))
+    asked(person, job_of(asking.model_copy(update={"prompt": "Good: $goal?"}), tmp_path))
+    (question,) = person.asked
+    assert (question.text, question.options, question.approving) == ("Good: a goal?", (YES, NO), (YES,))
+    assert question.details == (("graph.goal", "a goal"),)
+    assert question.needs_feedback == {"no"}
