@@ -64,7 +64,7 @@ class Verdicts:
     @property
     def abort(self) -> bool:
         """Whether a person has to look before anything is fixed."""
-        return Verdict.ABORT in (self.verdict, self.after_verification)
+        return self.after_verification is Verdict.ABORT
 
 
 def verdicts(

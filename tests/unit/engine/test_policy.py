@@ -163,6 +163,7 @@ def test_what_has_no_limit_is_never_reached(machine: Make) -> None:
 def test_a_limit_is_told_in_a_sentence() -> None:
     """Whole numbers without a point."""
     assert Reached("max_cost_usd", 2.5, 2.0).reason == "max_cost_usd is reached: 2.5 of 2"
+    assert Reached("max_duration", 60.0, 60.0).reason == "max_duration is reached: 60 of 60"
 
 
 def test_the_goal_gates_that_have_not_passed() -> None:
