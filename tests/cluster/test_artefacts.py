@@ -86,7 +86,7 @@ def test_what_is_missing_is_named(store: Artefacts) -> None:
     """The error says which object of which run, and in which store; asking whether it is there is no error."""
     assert store.find("runs/r7/build/1/stdout.log") is None
     for ask in (lambda: store.get("runs/r7/build/1/stdout.log"), lambda: store.many(["runs/r7/build/1/stdout.log"])):
-        with pytest.raises(MissingArtefact, match='"runs/r7/build/1/stdout.log" of run r7 is not in') as raised:
+        with pytest.raises(MissingArtefact, match=r'"runs/r7/build/1/stdout\.log" of run r7 is not in') as raised:
             ask()
         assert store.name in raised.value.message
 

@@ -17,8 +17,9 @@ from pipeline.engine.events import EventKind
 from pipeline.engine.fold import apply, begin, replay
 from pipeline.engine.ports import Journal
 from pipeline.engine.records import RunCreated, RunResumed, VisitCompleted, WorkflowAdopted
-from pipeline.engine.run import Driver, Services
+from pipeline.engine.run import Driver
 from pipeline.engine.state import RunStatus, State
+from pipeline.engine.steps import Services
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.repository import head
 from pipeline.language.durations import parse_duration

@@ -23,8 +23,8 @@ from pipeline.engine.events import Listener
 from pipeline.engine.handler import Handler, Job
 from pipeline.engine.ports import Clock, Journal, Letters
 from pipeline.engine.redaction import Redactor, redactor_of
-from pipeline.engine.run import Services
 from pipeline.engine.state import State
+from pipeline.engine.steps import Services
 from pipeline.findings.file import FindingsFile
 from pipeline.findings.plugin import ReviewFindings
 from pipeline.handlers.decision import DecisionHandler

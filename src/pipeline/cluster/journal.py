@@ -32,7 +32,7 @@ class Page:
 
 
 class SharedJournal:
-    """The runs of a cluster. Its ledger is that of one run, `run_id`: the lines of the run's records, in their order."""
+    """The runs of a cluster. Its ledger is that of one run, `run_id`: the lines of its records, in their order."""
 
     def __init__(self, store: Artefacts, run_id: str = "", *, now: Callable[[], float] = time.time) -> None:
         self._store = store
