@@ -72,9 +72,14 @@ class Surroundings:
         return redactor_of(self.environ)
 
 
+def store_label(store: Path) -> str:
+    """What all processes of a store's runs have in their labels."""
+    return sha256(str(store.resolve()).encode()).hexdigest()[:16]
+
+
 def process_label(store: Path, run_id: str) -> str:
     """What a run's processes are known by: runs of the same name in other stores are others."""
-    return f"{run_id}@{sha256(str(store.resolve()).encode()).hexdigest()[:16]}"
+    return f"{run_id}@{store_label(store)}"
 
 
 def services(state: State, journal: Journal, around: Surroundings) -> Services:

@@ -83,7 +83,7 @@ class Steps:
         self.services = services
         self._kept: dict[str, str] = {}  # texts to be recorded with the attempt of a stage
         self._lines: list[str] = []  # for the ledger, to be committed with the stage
-        self.committing = asyncio.Lock()  # git allows one commit at a time
+        self._committing = asyncio.Lock()  # git allows one commit at a time
 
     async def attempt(self, visit: Visit, before: State | None = None) -> Outcome | Visit:
         """Try a stage once: what it came to, or the try that follows one that failed, which is on record then.
@@ -240,7 +240,7 @@ class Steps:
         if workspace is None or not leaves_files(stage):
             return ()
         trailers = {"Awf-Run": self.state.run_id, "Awf-Stage": stage.id, "Awf-Visit": str(visit.visit)}
-        async with self.committing:
+        async with self._committing:
             saved = await self.services.workspaces.commit(workspace, f"awf: {stage.id} #{visit.visit}", trailers)
         return () if saved.commit == workspace.commit else (Set(Key.WORKSPACE_COMMIT, saved.commit),)
 

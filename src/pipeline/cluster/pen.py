@@ -1,0 +1,51 @@
+"""Writes the next records of a run for one order, and finds out when somebody else was ordered to instead."""
+
+from collections.abc import Sequence
+
+from pipeline.cluster.artefacts import Artefacts
+from pipeline.cluster.journal import Page, SharedJournal
+from pipeline.engine.records import AnyRecord, AttemptFailed, BranchCompleted, VisitStarted
+from pipeline.errors import AwfError
+
+_OF_BRANCHES = (VisitStarted, AttemptFailed, BranchCompleted)
+
+
+class Replaced(AwfError):
+    """Somebody else has written the next record of this run: what was done here does not count."""
+
+
+class Pen(SharedJournal):
+    """A journal that adds only after the records that are known; records of sibling branches may come in between."""
+
+    def __init__(self, store: Artefacts, run_id: str, after: int, branch: str = "") -> None:
+        super().__init__(store, run_id)
+        self._next = after + 1
+        self._branch = branch
+        self.written: list[Page] = []
+
+    def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
+        while not self.write(run_id, self._next, record, attached, lines):
+            self._pass_over(run_id, self._next)
+            self._next += 1
+        self.written.append(Page(self._next, record))
+        self._next += 1
+        return self._next - 1
+
+    def _pass_over(self, run_id: str, seq: int) -> None:
+        page = next(self.pages(run_id, seq - 1))
+        if page.record is None:
+            return
+        sibling = isinstance(page.record, _OF_BRANCHES) and branch_of(page.record) != self._branch
+        if not self._branch or not sibling:
+            raise Replaced(f"record {seq} of run {run_id} was written by somebody else: {page.record.kind}")
+
+
+def branch_of(record: AnyRecord) -> str:
+    """The branch that a record is about."""
+    match record:
+        case BranchCompleted():
+            return record.branch
+        case VisitStarted() | AttemptFailed():
+            return record.stage
+        case _:
+            return ""
