@@ -1,0 +1,125 @@
+"""A cluster in one process: a store, workers, and runs on them, as a test needs them."""
+
+import asyncio
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.conftest import Loop, Server
+
+from pipeline.app.answering import Desk, answer
+from pipeline.app.runs import RunResult, load_state, result_of
+from pipeline.app.wiring import Surroundings
+from pipeline.cluster.artefacts import open_artefacts
+from pipeline.cluster.orders import Terms
+from pipeline.cluster.runs import Cluster
+from pipeline.cluster.server import Address, connected
+from pipeline.cluster.worker import Duties, work
+from pipeline.engine.records import AnyRecord, RunCreated, RunResumed
+from pipeline.engine.redaction import PATTERNS_ONLY
+from pipeline.engine.state import RunStatus, State
+
+QUICK = Terms(heartbeat=4.0, sticky=2.0)
+
+
+class Lab:
+    """One cluster."""
+
+    def __init__(self, server: Server, loop: Loop, folder: Path, environ: Mapping[str, str]) -> None:
+        self.server = server
+        self.loop = loop
+        self.folder = folder
+        self.environ = dict(environ)
+        self.queue = f"queue-{folder.parent.name}-{folder.name}"
+        self.shared = str(folder / "shared")
+        self.terms = QUICK
+        self._workers: dict[str, tuple[asyncio.Event, Any]] = {}
+        self._wait = threading.Event()
+
+    def begin(self) -> None:
+        self.client = self.loop.call(connected(Address.read(self.server.url), self.environ))
+        self.worker("w1")
+
+    @property
+    def cluster(self) -> Cluster:
+        return Cluster(self.client, open_artefacts(self.shared), self.queue, self.terms)
+
+    def worker(self, name: str, **duties: Any) -> None:
+        """Start another worker, with a store of its own."""
+        leave = asyncio.Event()
+        around = Surroundings(self.folder / name, self.environ)
+        whole = Duties(**{"queue": self.queue, "concurrency": 20, "grace": 5.0, **duties})
+        working = asyncio.run_coroutine_threadsafe(
+            work(self.client, open_artefacts(self.shared), around, whole, leave), self.loop._loop
+        )
+        self._workers[name] = (leave, working)
+
+    def leave(self, name: str) -> None:
+        """Tell a worker to leave, and wait until it has."""
+        event, working = self._workers.pop(name)
+        self.loop._loop.call_soon_threadsafe(event.set)
+        working.result(60)
+
+    def close(self) -> None:
+        for name in [*self._workers]:
+            self.leave(name)
+
+    def start(self, run_id: str, source: str, script: Any = None, **options: Any) -> None:
+        self.loop.call(self.cluster.start(self.created(run_id, source, script, **options), PATTERNS_ONLY))
+
+    def created(
+        self, run_id: str, source: str, script: Any = None, cwd: Path | None = None, **options: Any
+    ) -> RunCreated:
+        cwd = cwd or self.folder / "project"
+        cwd.mkdir(exist_ok=True)
+        given = {"backend": "scripted", "script": json.dumps(script or {}), **options}
+        return RunCreated(
+            at=time.time(),
+            run_id=run_id,
+            file="w.awf.kdl",
+            source=source,
+            goal="g",
+            options=given,
+            cwd=str(cwd),
+            version="0",
+        )
+
+    def state(self, run_id: str) -> State:
+        return load_state(self.cluster.journal, run_id)
+
+    def records(self, run_id: str) -> list[AnyRecord]:
+        return [entry.record for entry in self.cluster.journal.entries(run_id)]
+
+    def until(self, run_id: str, holds: Callable[[State], bool], timeout: float = 60) -> State:
+        """The state of a run as soon as something holds of it."""
+        deadline = time.monotonic() + timeout
+        while not holds(state := self.state(run_id)):
+            assert time.monotonic() < deadline, f"{run_id} is {state.status} at {state.cursor}"
+            self._wait.wait(0.05)
+        return state
+
+    def stopped(self, run_id: str, timeout: float = 60) -> RunResult:
+        """How a run stands once nobody is at it."""
+        state = self.until(run_id, lambda state: state.status is not RunStatus.RUNNING, timeout)
+        return result_of(state, self.cluster.journal)
+
+    def over(self, run_id: str, timeout: float = 60) -> RunResult:
+        """How a run ended."""
+        state = self.until(run_id, lambda state: state.status.final, timeout)
+        return result_of(state, self.cluster.journal)
+
+    def answer(self, run_id: str, option: str, by: str = "anna", **more: Any) -> None:
+        desk = Desk(self.folder, self.cluster.journal, self.cluster.letters, time.time)
+        given = answer(desk, run_id, option, by=by, **more).answer
+        self.loop.call(self.cluster.wake(run_id, given.stage, given.visit))
+
+    def resume(self, run_id: str, **more: Any) -> None:
+        self.loop.call(self.cluster.resume(run_id, [RunResumed(at=time.time(), **more)]))
+
+    def git(self, *words: str, cwd: Path) -> str:
+        named = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", *words]
+        return subprocess.run(named, cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
