@@ -27,7 +27,7 @@ FOUND = {
     "testing_gaps": [],
 }
 FAIL = "Bad.\n[STATUS: fail]\n[FAILURE_REASON: not good enough]"
-PASS = "Fine.\n[STATUS: success]"
+FINE = "Fine.\n[STATUS: success]"
 
 
 @dataclass
@@ -107,7 +107,7 @@ class Maker:
     def said(self) -> list[Any]:
         found = f"```json\n{json.dumps(FOUND)}\n```"
         return [
-            self.chance.choice([FAIL, PASS, found, "I have nothing to say", ""])
+            self.chance.choice([FAIL, FINE, found, "I have nothing to say", ""])
             for _ in range(self.chance.randint(1, 3))
         ]
 
@@ -120,7 +120,7 @@ class Maker:
         gate, fix = self.name(), self.name()
         self.lines += [
             f'stage "{entry}" kind="llm" auto_status=true prompt="Review"',
-            f'stage "{gate}" kind="decision" {{ route when="findings() > 0" to="{fix}"; route when="true" to="{target}"; }}',
+            decision(gate, "findings() > 0", fix, target),
             f'stage "{fix}" kind="llm" prompt="Fix"',
             f'transition from="{entry}" to="{gate}"',
             f'transition from="{fix}" to="{entry}"',
@@ -130,7 +130,7 @@ class Maker:
                 f'loop "{entry}" {{ stages "{entry}" "{gate}" "{fix}"; max_rounds 3; '
                 f'on "exhausted" to="{target}"; on "stalled" to="{target}"; }}'
             )
-        self.made.script[entry] = [*self.said(), self.chance.choice([PASS, FAIL])]
+        self.made.script[entry] = [*self.said(), self.chance.choice([FINE, FAIL])]
         self.made.script[fix] = [
             {"write": {"app.py": f"fixed {number}\n"}, "reply": "[FINDING 1: fixed]"} for number in (1, 2)
         ]
@@ -159,7 +159,8 @@ class Maker:
     def human(self, entry: str, target: str) -> None:
         back = self.name()
         self.lines += [
-            f'stage "{entry}" kind="human" prompt="Good?" {{ option "yes" to="{target}" approves=true; option "no" to="{back}"; }}',
+            f'stage "{entry}" kind="human" prompt="Good?" {{',
+            f'  option "yes" label="Yes" to="{target}" approves=true; option "no" label="No" to="{back}"; }}',
             f'stage "{back}" kind="llm" prompt="Change it"',
             f'transition from="{back}" to="{entry}"',
         ]
@@ -175,10 +176,14 @@ class Maker:
             ['context(\\"risk\\") == \\"high\\"', "findings() > 0", 'exists(\\"tool.output\\")']
         )
         self.lines += [
-            f'stage "{entry}" kind="decision" {{ route when="{condition}" to="{aside}"; route when="true" to="{target}"; }}',
+            decision(entry, condition, aside, target),
             f'stage "{aside}" kind="tool" command="true"',
             f'transition from="{aside}" to="{target}"',
         ]
+
+
+def decision(name: str, when: str, then: str, otherwise: str) -> str:
+    return f'stage "{name}" kind="decision" {{ route when="{when}" to="{then}"; route when="true" to="{otherwise}"; }}'
 
 
 def generated(seed: int) -> Generated:

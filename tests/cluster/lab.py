@@ -3,9 +3,11 @@
 import asyncio
 import json
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from pipeline.engine.records import AnyRecord, RunCreated, RunResumed
 from pipeline.engine.redaction import PATTERNS_ONLY
 from pipeline.engine.state import RunStatus, State
 
+COMMAND = str(Path(sys.executable).with_name("awf"))
 QUICK = Terms(heartbeat=4.0, sticky=2.0)
 
 
@@ -67,6 +70,25 @@ class Lab:
     def close(self) -> None:
         for name in [*self._workers]:
             self.leave(name)
+
+    @contextmanager
+    def process(self, name: str, *more: str) -> "Iterator[subprocess.Popen[bytes]]":
+        """A worker as a process of its own, which can be killed; it has left at the end."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            worker = subprocess.Popen(
+                [COMMAND, "worker", *self.place, "--store", str(self.folder / name), "--grace", "5", *more],
+                env=self.environ,
+                stderr=log,
+            )
+            try:
+                yield worker
+            finally:
+                worker.terminate()
+                worker.wait(60)
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        return ("--on", self.server.url, "--artefacts", self.shared, "--queue", self.queue)
 
     def start(self, run_id: str, source: str, script: Any = None, **options: Any) -> None:
         self.loop.call(self.cluster.start(self.created(run_id, source, script, **options), PATTERNS_ONLY))

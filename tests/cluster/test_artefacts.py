@@ -52,7 +52,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     address = request.getfixturevalue("bucket_server")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    import s3fs  # noqa: PLC0415 - an extra  # type: ignore[import-untyped]
+    import s3fs  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra, and it has no types
 
     name = f"b{abs(hash(tmp_path)):x}"
     s3fs.S3FileSystem(client_kwargs={"endpoint_url": address}).mkdir(name)

@@ -86,7 +86,7 @@ class Activities:
         mine = [page for page in known if page.record is not None and _is_about(page.record, wanted)]
         if mine:
             return self._done(run, mine)
-        pen = self._pen(order, wanted.stage)
+        pen = self._pen(order, wanted)
         async with self._working(run, order, pen) as steps:
             if steps is not None:
                 await self._branch(run, steps, Visit(wanted.stage, wanted.visit, wanted.attempt))
@@ -169,7 +169,7 @@ class Activities:
             raise ApplicationError(_told(error), type=Failed.NOT_BEGUN) from error
         return run, [page for page in known if page.record is not None]
 
-    def _pen(self, order: Order, branch: str = "", after: int = -1) -> Pen:
+    def _pen(self, order: Order, branch: Attempt | None = None, after: int = -1) -> Pen:
         return Pen(self._desk.store, order.run_id, order.after if after < 0 else after, branch)
 
     def _resumed(self, run: Run, key: str) -> list[Page]:

@@ -180,7 +180,7 @@ class Bucket:
 
     def __init__(self, root: str, options: Mapping[str, str]) -> None:
         try:
-            import s3fs  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra, which a directory does not need
+            import s3fs  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra without types, which a directory does not need
         except ModuleNotFoundError as error:
             raise AwfError(f"a bucket needs a part that is not installed ({error.name})", help=_EXTRA) from None
         self._root = root

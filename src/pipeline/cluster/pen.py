@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from pipeline.cluster.artefacts import Artefacts
 from pipeline.cluster.journal import Page, SharedJournal
+from pipeline.cluster.orders import Attempt
 from pipeline.engine.records import AnyRecord, AttemptFailed, BranchCompleted, VisitStarted
 from pipeline.errors import AwfError
-
-_OF_BRANCHES = (VisitStarted, AttemptFailed, BranchCompleted)
 
 
 class Replaced(AwfError):
@@ -15,9 +14,12 @@ class Replaced(AwfError):
 
 
 class Pen(SharedJournal):
-    """A journal that adds only after the records that are known; records of sibling branches may come in between."""
+    """A journal that adds only after the records that are known.
 
-    def __init__(self, store: Artefacts, run_id: str, after: int, branch: str = "") -> None:
+    At an attempt of a branch, those of its earlier attempts and of other branches may come in between.
+    """
+
+    def __init__(self, store: Artefacts, run_id: str, after: int, branch: Attempt | None = None) -> None:
         super().__init__(store, run_id)
         self._next = after + 1
         self._branch = branch
@@ -33,19 +35,16 @@ class Pen(SharedJournal):
 
     def _pass_over(self, run_id: str, seq: int) -> None:
         page = next(self.pages(run_id, seq - 1))
-        if page.record is None:
-            return
-        sibling = isinstance(page.record, _OF_BRANCHES) and branch_of(page.record) != self._branch
-        if not self._branch or not sibling:
+        if page.record is not None and not (self._branch and _is_beside(page.record, self._branch)):
             raise Replaced(f"record {seq} of run {run_id} was written by somebody else: {page.record.kind}")
 
 
-def branch_of(record: AnyRecord) -> str:
-    """The branch that a record is about."""
+def _is_beside(record: AnyRecord, mine: Attempt) -> bool:
+    """Whether a record may come before that of an attempt at a branch."""
     match record:
         case BranchCompleted():
-            return record.branch
+            return record.branch != mine.stage
         case VisitStarted() | AttemptFailed():
-            return record.stage
+            return record.stage != mine.stage or record.attempt < mine.attempt
         case _:
-            return ""
+            return False

@@ -1,5 +1,6 @@
 """The runs of a cluster from outside: start one, wake one, take one up again, stop one."""
 
+import time
 from dataclasses import dataclass, field
 
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle, WorkflowUpdateFailedError
@@ -7,6 +8,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from pipeline.app.answering import RunIsOver
 from pipeline.app.runs import load_state
 from pipeline.app.secrecy import without_secrets
 from pipeline.cluster.artefacts import Artefacts
@@ -17,9 +19,9 @@ from pipeline.cluster.resuming import leave
 from pipeline.cluster.server import Unreachable, workflow_id
 from pipeline.cluster.workflow import RunWorkflow
 from pipeline.engine.ports import RunIsOwned
-from pipeline.engine.records import AnyRecord, RunCreated
+from pipeline.engine.records import AnyRecord, RunCancelled, RunCreated
 from pipeline.engine.redaction import Redactor
-from pipeline.engine.state import RunStatus
+from pipeline.engine.state import RunStatus, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,23 @@ class Cluster:
                 raise Unreachable(f"run {run_id} was not told to go on: {error.message}") from None
             await self._begin(run_id, key)
 
-    async def cancel(self, run_id: str, reason: str) -> None:
-        """Stop a run, and wait until nothing of it runs any more."""
-        handle = self._handle(run_id)
-        await handle.cancel(reason=reason)
-        await self.ended(run_id)
+    async def cancel(self, run_id: str, reason: str) -> State:
+        """Stop a run, and wait until nothing of it runs any more; how it stands then."""
+        state = load_state(self.journal, run_id)
+        if state.status.final:
+            raise RunIsOver(f"run {run_id} is over ({state.status}) and cannot be cancelled")
+        try:
+            await self._handle(run_id).cancel(reason=reason)
+            await self.ended(run_id)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+        state = load_state(self.journal, run_id)
+        if state.status.final or state.status is RunStatus.CANCELLED:
+            return state
+        place = {"stage": state.cursor.stage, "visit": state.cursor.visit}
+        self.journal.append(run_id, RunCancelled(at=time.time(), **place, reason=reason))  # nobody was at it
+        return load_state(self.journal, run_id)
 
     async def ended(self, run_id: str) -> Ended | None:
         """How a run ended; None when it was cancelled."""

@@ -75,6 +75,13 @@ def leaves_files(stage: BaseStage) -> bool:
     return isinstance(stage, LlmStage | ToolStage)
 
 
+def particulars(outcome: Outcome) -> dict[str, Any]:
+    """An outcome in the words of an event."""
+    usage = outcome.usage.model_dump(exclude_none=True) if outcome.usage else {}
+    told = {"status": outcome.status, "source": outcome.source, "reason": outcome.reason, "usage": usage}
+    return {"duration": outcome.duration, **told}
+
+
 class Steps:
     """The steps of one run, from where it stands. No secret that a stage or a plugin hands in is recorded."""
 
@@ -255,9 +262,7 @@ class Steps:
 
     def _tell_done(self, stage: str, visit: int, outcome: Outcome, **data: Any) -> None:
         kind = EventKind.STAGE_COMPLETED if outcome.status.passes else EventKind.STAGE_FAILED
-        usage = outcome.usage.model_dump(exclude_none=True) if outcome.usage else {}
-        told = {"status": outcome.status, "source": outcome.source, "reason": outcome.reason, "usage": usage}
-        self._tell(kind, stage, visit, duration=outcome.duration, **told, **data)
+        self._tell(kind, stage, visit, **particulars(outcome), **data)
 
     def _record(self, record: AnyRecord, kept_of: str = "", makes: State | None = None) -> None:
         """Make it durable, then true. `kept_of` is the stage whose text is recorded with it."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pipeline.engine.ports import Journal
 from pipeline.findings.book import Book, held
 from pipeline.findings.codecs.reading import uncollected
 from pipeline.findings.ledger import Ledger
@@ -29,9 +30,9 @@ class Writing:
     problems: tuple[str, ...] = ()
 
 
-def known(store: Path, root: Path, at: str) -> Known:
+def known(journal: Journal, root: Path, at: str) -> Known:
     """The findings, with what somebody changed in the files. Looking writes nothing."""
-    with closing(SqliteJournal(store)) as journal, uncollected():
+    with uncollected():
         ledger = Book(journal).ledger()
     edits = take_back(root, ledger, at)
     for event in edits.events:

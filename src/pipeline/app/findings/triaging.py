@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.app.findings.books import iso, known, writing
+from pipeline.app.shelf import local_shelf
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, State
@@ -68,7 +69,8 @@ class Decided:
 def preview(choice: Choice, wish: Wish, store: Path, root: Path, now: datetime) -> Decided:
     """What a decision would come to. Nothing is written."""
     at = iso(now)
-    found = known(store, root, at)
+    with local_shelf(store) as shelf:
+        found = known(shelf.journal, root, at)
     return _weighed(found.ledger, choice(found.ledger), wish, at, found.problems)[1]
 
 

@@ -1,12 +1,10 @@
 """What the ledger of a store has about one run. Ledger and rounds are read at once, so that they agree."""
 
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.app.report.model import Counts, Reviewed, Told
-from pipeline.journal.sqlite import SqliteJournal
+from pipeline.engine.ports import Journal
 
 if TYPE_CHECKING:
     from pipeline.findings.ledger import Ledger
@@ -14,14 +12,13 @@ if TYPE_CHECKING:
     from pipeline.findings.rounds import Round
 
 
-def reviews_of(store: Path, run_id: str) -> Reviewed:
+def reviews_of(journal: Journal, run_id: str) -> Reviewed:
     """The rounds and findings of a run; nothing for a run without findings that code can read."""
-    with closing(SqliteJournal(store)) as journal:
-        if next(journal.ledger(), None) is None:
-            return Reviewed()
-        from pipeline.findings.book import Book  # noqa: PLC0415 - most runs have no ledger, and it takes a while to load
+    if next(journal.ledger(), None) is None:
+        return Reviewed()
+    from pipeline.findings.book import Book  # noqa: PLC0415 - most runs have no ledger, and it takes a while to load
 
-        return reviewed_in(Book(journal).ledger(), run_id)
+    return reviewed_in(Book(journal).ledger(), run_id)
 
 
 def reviewed_in(ledger: "Ledger", run_id: str) -> Reviewed:
