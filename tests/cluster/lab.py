@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import secrets
 import subprocess
 import sys
 import threading
@@ -42,6 +43,7 @@ class Lab:
         self.terms = QUICK
         self._workers: dict[str, tuple[asyncio.Event, Any]] = {}
         self._wait = threading.Event()
+        self._mark = f"-{secrets.token_hex(4)}"  # the tests of a session share one namespace
 
     def begin(self) -> None:
         self.client = self.loop.call(connected(Address.read(self.server.url), self.environ))
@@ -90,6 +92,10 @@ class Lab:
     def place(self) -> tuple[str, ...]:
         return ("--on", self.server.url, "--artefacts", self.shared, "--queue", self.queue)
 
+    def id(self, run: str) -> str:
+        """What a run is really called."""
+        return run if run.endswith(self._mark) else run + self._mark
+
     def start(self, run_id: str, source: str, script: Any = None, **options: Any) -> None:
         self.loop.call(self.cluster.start(self.created(run_id, source, script, **options), PATTERNS_ONLY))
 
@@ -101,7 +107,7 @@ class Lab:
         given = {"backend": "scripted", "script": json.dumps(script or {}), **options}
         return RunCreated(
             at=time.time(),
-            run_id=run_id,
+            run_id=self.id(run_id),
             file="w.awf.kdl",
             source=source,
             goal="g",
@@ -111,10 +117,10 @@ class Lab:
         )
 
     def state(self, run_id: str) -> State:
-        return load_state(self.cluster.journal, run_id)
+        return load_state(self.cluster.journal, self.id(run_id))
 
     def records(self, run_id: str) -> list[AnyRecord]:
-        return [entry.record for entry in self.cluster.journal.entries(run_id)]
+        return [entry.record for entry in self.cluster.journal.entries(self.id(run_id))]
 
     def until(self, run_id: str, holds: Callable[[State], bool], timeout: float = 60) -> State:
         """The state of a run as soon as something holds of it."""
@@ -136,11 +142,14 @@ class Lab:
 
     def answer(self, run_id: str, option: str, by: str = "anna", **more: Any) -> None:
         desk = Desk(self.folder, self.cluster.journal, self.cluster.letters, time.time)
-        given = answer(desk, run_id, option, by=by, **more).answer
-        self.loop.call(self.cluster.wake(run_id, given.stage, given.visit))
+        given = answer(desk, self.id(run_id), option, by=by, **more).answer
+        self.loop.call(self.cluster.wake(self.id(run_id), given.stage, given.visit))
 
     def resume(self, run_id: str, **more: Any) -> None:
-        self.loop.call(self.cluster.resume(run_id, [RunResumed(at=time.time(), **more)]))
+        self.loop.call(self.cluster.resume(self.id(run_id), [RunResumed(at=time.time(), **more)]))
+
+    def cancel(self, run_id: str, reason: str) -> None:
+        self.loop.call(self.cluster.cancel(self.id(run_id), reason))
 
     def git(self, *words: str, cwd: Path) -> str:
         named = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", *words]

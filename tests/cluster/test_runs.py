@@ -12,6 +12,7 @@ from tests.cluster.lab import Lab
 from pipeline.app.answering import AlreadyAnswered
 from pipeline.backends.sweep import marker, processes
 from pipeline.cluster.orders import Terms
+from pipeline.engine.outcome import Source
 from pipeline.engine.ports import RunIsOwned
 from pipeline.engine.records import (
     AttemptFailed,
@@ -57,20 +58,21 @@ def test_a_person_is_waited_for_and_the_first_answer_counts(lab: Lab) -> None:
 
 def test_a_gate_that_nobody_answers_in_time_takes_its_default(lab: Lab) -> None:
     """The time is kept by the server: no worker has to be there while it passes."""
-    lab.start("r", GATE.replace("{more}", 'timeout="2s" default="no"').replace('from="b" to="a"', 'from="b" to="end"'))
+    lab.start("r", GATE.replace("{more}", 'timeout="2s" default="yes"'))
     assert lab.stopped("r").status is RunStatus.WAITING
     lab.leave("w1")
     lab.worker("w2")
-    assert lab.over("r").path == ("a", "b", "end")
+    assert lab.over("r").path == ("a", "end")
+    assert _completed(lab, "a").outcome.source is Source.DEFAULT
 
 
 def test_a_cancelled_run_leaves_nothing_running_and_goes_on_when_resumed(lab: Lab, tmp_path: Path) -> None:
     """The stage's processes are gone before the run is on record as cancelled; a resumed run repeats the stage."""
     mark = tmp_path / "go"
     lab.start("r", tool(f"test -e {mark} || sleep 1000 & wait; test -e {mark} || sleep 1000"))
-    ours = lambda: [p for p in processes() if (marker(p.pid) or "").startswith("r@") and p.alive]  # noqa: E731 - a question
+    ours = lambda: [p for p in processes() if (marker(p.pid) or "").startswith(f"{lab.id('r')}@") and p.alive]  # noqa: E731 - a question
     _await(lambda: bool(ours()))
-    lab.loop.call(lab.cluster.cancel("r", "by anna: enough"))
+    lab.cancel("r", "by anna: enough")
     assert not ours()
     last = lab.records("r")[-1]
     assert isinstance(last, RunCancelled)
@@ -95,7 +97,7 @@ def test_a_limit_pauses_and_is_raised(lab: Lab) -> None:
     lab.until("long", lambda state: state.status is RunStatus.RUNNING)
     with pytest.raises(RunIsOwned, match="is being run by the workers"):
         lab.resume("long")
-    lab.loop.call(lab.cluster.cancel("long", ""))
+    lab.cancel("long", "")
 
 
 def test_retries_are_the_machine_s(lab: Lab, tmp_path: Path) -> None:
@@ -149,7 +151,7 @@ def test_a_stage_whose_worker_dies_runs_again_elsewhere(lab: Lab, tmp_path: Path
     assert [type(record) for record in lab.records("r")][1:] == [RunResumed, VisitCompleted, VisitCompleted]
     assert _completed(lab, "a").attempt == 2
     with lab.process("one"):  # what its predecessor left is swept away
-        _await(lambda: not [p for p in processes() if (marker(p.pid) or "").startswith("r@") and p.alive])
+        _await(lambda: not [p for p in processes() if (marker(p.pid) or "").startswith(f"{lab.id('r')}@") and p.alive])
 
 
 def test_what_acts_outside_is_not_repeated_unasked(lab: Lab, tmp_path: Path) -> None:
@@ -168,7 +170,7 @@ def test_what_acts_outside_is_not_repeated_unasked(lab: Lab, tmp_path: Path) -> 
     lab.resume("r", repeat=True)
     assert lab.over("r").path == ("a", "end")
     with lab.process("one"):
-        _await(lambda: not [p for p in processes() if (marker(p.pid) or "").startswith("r@") and p.alive])
+        _await(lambda: not [p for p in processes() if (marker(p.pid) or "").startswith(f"{lab.id('r')}@") and p.alive])
 
 
 def test_a_worker_that_leaves_finishes_or_hands_back(lab: Lab, tmp_path: Path) -> None:
@@ -192,7 +194,7 @@ def _completed(lab: Lab, stage: str, run: str = "r") -> VisitCompleted:
 
 async def _executions(lab: Lab, run: str) -> list[int]:
     """How long each history of a run is."""
-    found = lab.client.list_workflows(f"WorkflowId = 'awf-{run}'")
+    found = lab.client.list_workflows(f"WorkflowId = 'awf-{lab.id(run)}'")
     return [one.history_length async for one in found]
 
 

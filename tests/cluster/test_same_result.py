@@ -73,9 +73,9 @@ def test_generated_workflows_come_to_the_same(lab: Lab, tmp_path: Path, first: i
         there = lab.stopped(f"r{seed}")
         assert there == here, one.text
         folders = [str(tmp_path / f"c{seed}"), str(tmp_path / f"l{seed}"), str(store), str(tmp_path / "w1")]
-        local, shared = [entry.record for entry in journal.entries(f"r{seed}")], lab.records(f"r{seed}")
+        local, shared = [entry.record for entry in journal.entries(here.run_id)], lab.records(f"r{seed}")
         assert told(shared, folders) == told(local, folders), one.text
         contexts = [plain(dict(replay(records).context.values), folders) for records in (shared, local)]
         assert contexts[0] == contexts[1], one.text
-        assert lines(lab.cluster.journal.of(f"r{seed}"), folders) == lines(journal, folders), one.text
+        assert lines(lab.cluster.journal.of(here.run_id), folders) == lines(journal, folders), one.text
         journal.close()
