@@ -27,7 +27,7 @@ from pipeline.engine.redaction import PATTERNS_ONLY
 from pipeline.engine.state import RunStatus, State
 
 COMMAND = str(Path(sys.executable).with_name("awf"))
-QUICK = Terms(heartbeat=4.0, sticky=2.0)
+QUICK = Terms(heartbeat=4.0, sticky=2.0, tries=1)
 
 
 class Lab:
@@ -55,11 +55,12 @@ class Lab:
 
     def worker(self, name: str, **duties: Any) -> None:
         """Start another worker, with a store of its own."""
+        client = self.loop.call(connected(Address.read(self.server.url), self.environ))  # each has one of its own
         leave = asyncio.Event()
         around = Surroundings(self.folder / name, self.environ)
         whole = Duties(**{"queue": self.queue, "concurrency": 20, "grace": 5.0, **duties})
         working = asyncio.run_coroutine_threadsafe(
-            work(self.client, open_artefacts(self.shared), around, whole, leave), self.loop._loop
+            work(client, open_artefacts(self.shared), around, whole, leave), self.loop._loop
         )
         self._workers[name] = (leave, working)
 

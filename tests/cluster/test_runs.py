@@ -42,7 +42,7 @@ def tool(command: str, more: str = "") -> str:
 
 
 def test_a_person_is_waited_for_and_the_first_answer_counts(lab: Lab) -> None:
-    """A run that waits costs nothing but its record; the answer wakes it, and who comes second is told who was first."""
+    """A run that waits costs nothing but its record; the answer wakes it, and a second one is told of the first."""
     lab.start("r", GATE.replace("{more}", ""))
     assert lab.stopped("r").status is RunStatus.WAITING
     lab.answer("r", "no", feedback="Rename it.")
@@ -137,7 +137,7 @@ def test_the_history_begins_anew_and_nothing_is_lost(lab: Lab) -> None:
 
 
 def test_a_stage_whose_worker_dies_runs_again_elsewhere(lab: Lab, tmp_path: Path) -> None:
-    """The death is found by the missing signs of life; the attempt is on record as torn, and no other stage runs again."""
+    """The death is found by the missing signs of life; the attempt is on record as torn, and nothing else runs again."""
     lab.leave("w1")
     pids = tmp_path / "pids"
     command = f"echo $PPID >> {pids}; test $(wc -l < {pids}) -ge 2 || sleep 1000"

@@ -25,6 +25,7 @@ from pipeline.engine.ports import Clock, Journal, Letters
 from pipeline.engine.redaction import Redactor, redactor_of
 from pipeline.engine.state import State
 from pipeline.engine.steps import Services
+from pipeline.engine.workspace import Workspaces
 from pipeline.findings.file import FindingsFile
 from pipeline.findings.plugin import ReviewFindings
 from pipeline.handlers.decision import DecisionHandler
@@ -65,6 +66,7 @@ class Surroundings:
     letters: Letters = field(default_factory=MemoryLetters)
     deciders: "tuple[Decider, ...]" = ()  # who may be asked about findings, one by one
     stay: bool = False  # whether a run that nobody here can answer waits for somebody elsewhere
+    workspaces: Workspaces | None = None  # who makes worktrees, where they do not stay on this machine
 
     @cached_property
     def redactor(self) -> Redactor:
@@ -93,7 +95,7 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
     plugins.load_installed()
     label = process_label(around.store, state.run_id)
     processes = LocalProcesses(label=label, redactor=around.redactor)
-    worktrees = GitWorktrees(around.store / "worktrees", dict(around.environ))
+    worktrees = around.workspaces or GitWorktrees(around.store / "worktrees", dict(around.environ))
     backends = Backends(state.options, processes, plugins.backends(), around.settings, around.environ, label)
     if not state.stages_run:
         backends.check(state.workflow)  # a missing agent is told before the first stage, not when it is reached

@@ -26,6 +26,7 @@ DEFAULTS = {
     "on": "this machine",
     "artefacts": "none",
     "queue": "awf",
+    "remote": "none",
     "limits.max_cost_usd": "no limit",
     "limits.timeout": "no limit",
     "limits.idle": "no limit",

@@ -26,6 +26,7 @@ from pipeline.journal.ids import check_run_id, new_run_id
 @click.option("--goal", default="", help="What the run is to reach.")
 @who_works
 @click.option("--run-id", help="The run's name; made from the time by default.")
+@click.option("--remote", metavar="NAME|URL", help="On a cluster: the git remote by which the run's files travel.")
 @wait_option
 @where_option
 @log_option
@@ -38,6 +39,7 @@ def command(
     agent_command: str | None,
     answers: Path | None,
     run_id: str | None,
+    remote: str | None,
     where: Where,
     log: Path | None,
     *,
@@ -64,7 +66,9 @@ def command(
     check_run_id(name)
     record = creation(entry, report, name, goal, options, Path.cwd(), time.time())
     if where.on:
-        return start_there(where, record, as_json=as_json, log=log, stay=stay)
+        return start_there(where, record, remote or settings_here().remote, as_json=as_json, log=log, stay=stay)
+    if remote:
+        raise click.UsageError("--remote is for runs on a cluster; name one with --on")
     return drive(
         lambda journal, around: start(record, journal, around), where.store, as_json=as_json, log=log, stay=stay
     )

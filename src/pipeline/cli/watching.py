@@ -15,11 +15,12 @@ from pipeline.app.secrecy import options_without_secrets
 from pipeline.cli.driving import closing, logged, print_event
 from pipeline.cli.where import Where
 from pipeline.engine.events import Listener
-from pipeline.engine.fold import apply
+from pipeline.engine.fold import apply, begin
 from pipeline.engine.records import AnyRecord, RunCreated, RunResumed
 from pipeline.engine.redaction import redactor_of
 from pipeline.engine.state import State
-from pipeline.errors import ExitCode
+from pipeline.errors import AwfError, ExitCode
+from pipeline.language.model import StageKind
 from pipeline.observe.progress import screen
 from pipeline.plugins.manager import PluginManager
 
@@ -29,26 +30,44 @@ if TYPE_CHECKING:
 Begin = Callable[["Remote"], Coroutine[Any, Any, tuple[str, int]]]  # the run, and the record it is followed from
 
 
-def start_there(where: Where, record: RunCreated, *, as_json: bool, log: Path | None, stay: bool) -> int:
+def start_there(
+    where: Where, record: RunCreated, remote_name: str, *, as_json: bool, log: Path | None, stay: bool
+) -> int:
     """Start a run on a cluster and watch it until it stops."""
 
-    async def begin(remote: "Remote") -> tuple[str, int]:
-        await remote.cluster.start(placed(record, os.environ), redactor_of(os.environ))
+    async def begun_by(remote: "Remote") -> tuple[str, int]:
+        begun = placed(record, os.environ)
+        if remote_name:
+            begun = await _with_remote(begun, remote_name)
+        await remote.cluster.start(begun, redactor_of(os.environ))
         return record.run_id, 0
 
-    return _watch(where, begin, as_json=as_json, log=log, stay=stay)
+    return _watch(where, begun_by, as_json=as_json, log=log, stay=stay)
+
+
+async def _with_remote(record: RunCreated, name: str) -> RunCreated:
+    """The record with where the run's files are, once they are there."""
+    from pipeline.cluster.travel import send_start  # noqa: PLC0415 - an extra
+
+    if not any(stage.kind == StageKind.WORKSPACE_CREATE for stage in begin(record).workflow.stages):
+        raise AwfError(
+            "the workflow has no workspace.create stage, so that what its stages change would not travel",
+            help="give it one, or leave out --remote and have the directory on every worker",
+        )
+    sent = await send_start(Path(record.cwd), os.environ, name, record.run_id)
+    return record.model_copy(update={"options": {**record.options, "remote": sent.model_dump()}})
 
 
 def resume_there(where: Where, run_id: str, how: Resume, *, as_json: bool, log: Path | None, stay: bool) -> int:
     """Have a cluster take a run up again, and watch it until it stops."""
 
-    async def begin(remote: "Remote") -> tuple[str, int]:
+    async def begun_by(remote: "Remote") -> tuple[str, int]:
         journal = remote.cluster.journal
         last = journal.last(run_id).seq
         await remote.cluster.resume(run_id, _resumption(load_state(journal, run_id), how))
         return run_id, last
 
-    return _watch(where, begin, as_json=as_json, log=log, stay=stay)
+    return _watch(where, begun_by, as_json=as_json, log=log, stay=stay)
 
 
 def _resumption(state: State, how: Resume) -> list[AnyRecord]:

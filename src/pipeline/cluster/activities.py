@@ -5,7 +5,7 @@ A stage runs here as it does on one machine: the same handlers, plugins and reda
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -33,6 +33,7 @@ from pipeline.engine.records import (
 )
 from pipeline.engine.state import RunStatus, State
 from pipeline.engine.steps import Steps
+from pipeline.engine.workspace import WorkspaceError
 from pipeline.errors import AwfError
 from pipeline.language.model import ParallelStage
 
@@ -98,25 +99,37 @@ class Activities:
         if not isinstance(outcome, Outcome):
             return
         async with run.concluding:
-            steps.state = self._desk.run(run.state.run_id).state  # with what the other branches have done meanwhile
+            steps.state = self._desk.placed(self._desk.run(run.state.run_id))  # with what other branches have done
             await steps.conclude_branch(command, visit, outcome)
 
     @activity.defn
     async def join(self, order: Order) -> Done:
         """Conclude the parallel stage at the cursor."""
-        run, known = self._ready(order)
-        pen = self._pen(order)
-        if not known:
-            self._desk.steps(run, pen).join(_expected(decide(run.state), FanOut), order.began)
-        return self._done(run, [*known, *pen.written])
+
+        async def act(steps: Steps) -> None:
+            command = _expected(decide(steps.state), FanOut)
+            for outcome in steps.state.progress.branches.values():
+                self._desk.fetched(outcome)
+            steps.join(command, order.began)
+
+        return await self._near(order, act)
 
     @activity.defn
     async def ask(self, order: Order) -> Done:
         """Ask whoever has left an answer, and otherwise note that the run waits."""
+
+        async def act(steps: Steps) -> None:
+            await steps.ask(_expected(decide(steps.state), Ask))
+
+        return await self._near(order, act)
+
+    async def _near(self, order: Order, act: Callable[[Steps], Awaitable[None]]) -> Done:
+        """Do something with the run's files at hand."""
         run, known = self._ready(order)
         pen = self._pen(order)
-        if not known:
-            await self._desk.steps(run, pen).ask(_expected(decide(run.state), Ask))
+        if not known and (steps := await self._prepared(run, order, pen)):
+            await act(steps)
+            self._desk.left(self._desk.run(order.run_id))
         return self._done(run, [*known, *pen.written])
 
     @activity.defn
@@ -170,13 +183,13 @@ class Activities:
         return run, [page for page in known if page.record is not None]
 
     def _pen(self, order: Order, branch: Attempt | None = None, after: int = -1) -> Pen:
-        return Pen(self._desk.store, order.run_id, order.after if after < 0 else after, branch)
+        return self._desk.pen(order.run_id, order.after if after < 0 else after, branch)
 
     def _resumed(self, run: Run, key: str) -> list[Page]:
         """Record that the run goes on, and how, where somebody has said so."""
         run_id, now = run.state.run_id, time.time()
         wanted = resumption(self._desk.store, key) if key else [RunResumed(at=now)]
-        pen = Pen(self._desk.store, run_id, run.seq)
+        pen = self._desk.pen(run_id, run.seq)
         for record in wanted:
             pen.append(run_id, record.model_copy(update={"at": now}))
         self._desk.run(run_id)
@@ -186,30 +199,42 @@ class Activities:
     async def _working(self, run: Run, order: Order, pen: Pen) -> AsyncIterator[Steps | None]:
         """Give signs of life while a stage runs. A worker that lacks what the run needs pauses it."""
         beating = asyncio.create_task(self._beat(_attempt(order), order.run_id))
+        run.active += 1
         try:
-            yield self._prepared(run, order, pen)
+            yield await self._prepared(run, order, pen)
+            self._desk.left(self._desk.run(order.run_id))
         except asyncio.CancelledError:
-            self._desk.forget(order.run_id)
+            self._forget(run)
             details = activity.cancellation_details()
             if details and details.worker_shutdown and not details.cancel_requested:
                 raise ApplicationError("its worker leaves", type=Failed.HANDED_BACK, non_retryable=True) from None
             raise
         except AwfError as error:
-            self._desk.forget(order.run_id)
+            self._forget(run)
             kind = Failed.REPLACED if isinstance(error, Replaced) else type(error).__name__
             raise ApplicationError(_told(error), type=kind, non_retryable=True) from error
         finally:
+            run.active -= 1
             beating.cancel()
             self._tails.forget(order.run_id, _attempt(order).stage)
 
-    def _prepared(self, run: Run, order: Order, pen: Pen) -> Steps | None:
+    def _forget(self, run: Run) -> None:
+        """What is known here of a run is in doubt, unless others are at it here."""
+        if run.active <= 1:
+            self._desk.forget(run.state.run_id)
+
+    async def _prepared(self, run: Run, order: Order, pen: Pen) -> Steps | None:
+        """The steps of a run with its files at hand; None when it had to be paused for the lack of something."""
         try:
+            await self._desk.stand(run)
             return self._desk.steps(run, pen)
-        except JournalError:
-            raise
+        except JournalError as error:
+            raise ApplicationError(_told(error), type=Failed.NOT_BEGUN) from error
         except AwfError as error:
-            stage = _attempt(order).stage
+            if isinstance(error, WorkspaceError) and activity.info().attempt <= order.tries:
+                raise ApplicationError(_told(error), type=Failed.NOT_BEGUN) from error
             reason = f"the worker {self._queue} cannot run it: {_told(error)}"
+            stage = run.state.cursor.stage
             pen.append(
                 order.run_id, RunPaused(at=time.time(), limit="worker", stage=stage, count=1, allowed=0, reason=reason)
             )

@@ -28,7 +28,7 @@ class MissingArtefact(JournalError):
 
 
 def _run(key: str) -> str:
-    parts = key.split("/")
+    parts = key.removeprefix("files/").split("/")
     return parts[1] if parts[0] == "runs" and len(parts) > 1 else "(none)"
 
 

@@ -22,6 +22,7 @@ class Terms(Value):
     heartbeat: float = 30.0  # without a sign of life from a worker, until its stage is given to another
     sticky: float = 10.0  # for the worker that has the run's files to take up its next stage
     short: float = 120.0  # for a step that runs no stage
+    tries: int = 6  # at having a run's files at hand, until the run is paused
     longest_history: int = 4000  # events, until it begins anew
 
 
@@ -64,6 +65,7 @@ class Order(Value):
     seen: tuple[int, ...] = ()  # records later than `after` that are known too
     reason: str = ""
     resume: str = ""
+    tries: int = 0  # that may still be made, when something that may come back is missing
 
 
 class Numbered(Value):

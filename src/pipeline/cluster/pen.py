@@ -1,6 +1,6 @@
 """Writes the next records of a run for one order, and finds out when somebody else was ordered to instead."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pipeline.cluster.artefacts import Artefacts
 from pipeline.cluster.journal import Page, SharedJournal
@@ -19,13 +19,22 @@ class Pen(SharedJournal):
     At an attempt of a branch, those of its earlier attempts and of other branches may come in between.
     """
 
-    def __init__(self, store: Artefacts, run_id: str, after: int, branch: Attempt | None = None) -> None:
+    def __init__(
+        self,
+        store: Artefacts,
+        run_id: str,
+        after: int,
+        branch: Attempt | None = None,
+        first: Callable[[AnyRecord], None] = lambda _: None,  # what has to be done before a record is written
+    ) -> None:
         super().__init__(store, run_id)
+        self._first = first
         self._next = after + 1
         self._branch = branch
         self.written: list[Page] = []
 
     def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
+        self._first(record)
         while not self.write(run_id, self._next, record, attached, lines):
             self._pass_over(run_id, self._next)
             self._next += 1

@@ -117,7 +117,7 @@ class RunWorkflow:
             case FanOut():
                 await self._fan_out(command)
             case Ask():
-                self._apply(await self._short_step("ask", self._order(), Done))
+                await self._near_step("ask", self._order())
             case Pause():
                 self._apply(await self._short_step("pause", self._order(), Done))
         return None
@@ -126,7 +126,7 @@ class RunWorkflow:
         if command.not_before is not None:
             await asyncio.sleep(max(0.0, command.not_before - workflow.time()))
         attempt = Attempt(stage=command.stage, visit=command.visit, attempt=command.attempt)
-        done = await self._tried("visit", self._order().model_copy(update={"attempt": attempt}), self._home)
+        done = await self._tried("visit", self._order().model_copy(update={"attempt": attempt}))
         if isinstance(done, Done):
             self._apply(done)
             self._home = done.queue
@@ -143,7 +143,6 @@ class RunWorkflow:
         reasons: list[str] = []
         seen: list[int] = []
         places = asyncio.Semaphore(command.parallel.max_parallel or len(command.parallel.branches))
-        own_files = bool(self._known.context.get(Key.WORKSPACE_PATH))
 
         async def run(visit: Visit) -> None:
             async with places:
@@ -156,7 +155,7 @@ class RunWorkflow:
                 await asyncio.sleep(max(0.0, visit.not_before - workflow.time()))
             attempt = Attempt(stage=visit.stage, visit=visit.visit, attempt=visit.attempt)
             asked = order.model_copy(update={"attempt": attempt})
-            done = await self._tried("branch", asked, self._home if own_files else "")
+            done = await self._tried("branch", asked)
             if isinstance(done, Done):
                 fresh = [one for one in done.records if one.seq not in seen]
                 seen.extend(one.seq for one in fresh)
@@ -176,11 +175,15 @@ class RunWorkflow:
         rest = decide(self._known)
         if isinstance(rest, FanOut) and not rest.branches:
             joined = self._order().model_copy(update={"began": began})
-            self._apply(await self._short_step("join", joined, Done))
+            await self._near_step("join", joined)
 
-    async def _tried(self, name: str, order: Order, home: str) -> Done | str:
+    def _preferred(self) -> str:
+        """The queue of the worker that has the run's worktree; none for a run without one."""
+        return self._home if self._known.context.get(Key.WORKSPACE_PATH) else ""
+
+    async def _tried(self, name: str, order: Order) -> Done | str:
         """What a worker made of an order: records, or why it was lost; nothing when nobody began with it."""
-        patience = 1.0
+        patience, home = 1.0, self._preferred()
         while True:
             try:
                 done: Done = await workflow.execute_activity(
@@ -205,6 +208,7 @@ class RunWorkflow:
                     return _words(error)
             await asyncio.sleep(patience)
             patience = min(2 * patience, _MOST_PATIENCE)
+            order = order.model_copy(update={"tries": max(order.tries - 1, 0)})
 
     async def _lost(self, attempts: list[Attempt], why: str) -> None:
         order = self._order().model_copy(update={"lost": tuple(attempts), "reason": why})
@@ -258,12 +262,25 @@ class RunWorkflow:
             )
         )
 
-    async def _short_step(self, name: str, order: Order, result: type[T]) -> T:
+    async def _near_step(self, name: str, order: Order) -> None:
+        """Have something done by the worker that has the run's files, or else by any."""
+        try:
+            done = await self._short_step(name, order, Done, self._preferred())
+        except ActivityError as error:
+            if not _never_taken(error):
+                raise
+            self._home = ""
+            done = await self._short_step(name, order, Done)
+        self._apply(done)
+
+    async def _short_step(self, name: str, order: Order, result: type[T], home: str = "") -> T:
         """Have something done that runs no stage, and that may be done twice: its records are written once."""
         done: T = await workflow.execute_activity(
             name,
             order,
             result_type=result,
+            task_queue=home or None,
+            schedule_to_start_timeout=timedelta(seconds=self._terms.sticky) if home else None,
             start_to_close_timeout=timedelta(seconds=self._terms.short),
             retry_policy=_ALWAYS,
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -271,7 +288,7 @@ class RunWorkflow:
         return done
 
     def _order(self) -> Order:
-        return Order(run_id=self._run_id, after=self._seq)
+        return Order(run_id=self._run_id, after=self._seq, tries=self._terms.tries)
 
     def _apply(self, done: Done) -> None:
         """Take in what was recorded."""

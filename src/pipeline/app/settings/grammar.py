@@ -78,6 +78,7 @@ class SettingsFile(Element):
     on: Text | None = None
     artefacts: Text | None = None
     queue: Text | None = None
+    remote: Text | None = None
     agents: tuple[AgentSettings, ...] = ()
     acp: AcpSettings = AcpSettings()
     limits: LimitSettings = LimitSettings()

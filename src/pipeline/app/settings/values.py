@@ -94,6 +94,11 @@ class Settings:
         return self._value("queue") or ""
 
     @property
+    def remote(self) -> str:
+        """The git remote by which the files of that cluster's runs travel."""
+        return self._value("remote") or ""
+
+    @property
     def environment(self) -> tuple[str, ...]:
         """The names of variables that every tool and agent gets."""
         return self._words("environment")
