@@ -45,8 +45,11 @@ class Lab:
         self._wait = threading.Event()
         self._mark = f"-{secrets.token_hex(4)}"  # the tests of a session share one namespace
 
-    def begin(self) -> None:
+    def connect(self) -> None:
         self.client = self.loop.call(connected(Address.read(self.server.url), self.environ))
+
+    def begin(self) -> None:
+        self.connect()
         self.worker("w1")
 
     @property
