@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from pipeline.cluster.travel import send_start
 from pipeline.engine.context import Key
 from pipeline.engine.records import VisitCompleted
 from pipeline.engine.redaction import PATTERNS_ONLY
-from pipeline.engine.state import RunStatus
+from pipeline.engine.state import RunStatus, State
 
 BODY = """
 stage "ws" kind="workspace.create"
@@ -67,6 +68,10 @@ def said(lab: Lab, stage: str) -> str:
     return done[-1].outcome.response
 
 
+def waiting_at(visit: int, state: State) -> bool:
+    return state.status is RunStatus.WAITING and state.cursor.visit == visit
+
+
 def until(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not holds():
@@ -108,10 +113,10 @@ def test_stages_stay_with_the_worker_that_has_the_files(lab: Lab, project: Path)
         lab.worker(name)
     begin(lab, project)
     lab.stopped("r")
-    for _ in range(4):
+    for visit in range(2, 6):
         lab.answer("r", "no")
-        visit = lab.state("r").cursor.visit
-        lab.until("r", lambda state, seen=visit: state.status is RunStatus.WAITING and state.cursor.visit > seen)
+        waits = partial(waiting_at, visit)
+        lab.until("r", waits)
     commits = lab.git("log", "--format=%H", f"awf/{lab.id('r')}", cwd=project.parent / "shared.git").split()
     places = {lab.git("show", f"{commit}:where", cwd=project.parent / "shared.git") for commit in commits[:-1]}
     assert len(places) == 1

@@ -55,14 +55,18 @@ async def work(
             await leave.wait()
 
 
+def sandbox() -> SandboxedWorkflowRunner:
+    """What keeps a workflow from looking at a clock, a file or a random number."""
+    return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED))
+
+
 def _worker(client: Client, queue: str, doing: Activities, duties: Duties, *, workflows: bool) -> Worker:
-    restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED)
     return Worker(
         client,
         task_queue=queue,
         workflows=[RunWorkflow] if workflows else [],
         activities=doing.all(),
-        workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
+        workflow_runner=sandbox(),
         max_concurrent_activities=duties.concurrency,
         graceful_shutdown_timeout=timedelta(seconds=duties.grace),
         max_heartbeat_throttle_interval=timedelta(seconds=2),  # how long a wish to cancel may take to arrive
