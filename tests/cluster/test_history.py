@@ -1,4 +1,4 @@
-"""A long run: its history begins anew before it grows large, and it can be looked at, stopped and resumed at any time."""
+"""A long run: its history begins anew before it grows large; it can be looked at, stopped and resumed at any time."""
 
 import os
 
