@@ -29,9 +29,9 @@ from pipeline.journal.sqlite import SqliteJournal
 
 WORKERS = (1, 2, 4, 8)
 AT_ONCE = 2  # stages of one worker
-STAGES = 4  # of one run, each of which waits
-WAIT = 1.0  # seconds
-RUNS = 8  # for each worker
+STAGES = 2  # of one run, each of which waits
+WAIT = 4.0  # seconds; agents wait for minutes, and then machines matter even less
+RUNS = 6  # for each worker
 CHAIN = 100  # stages that do nothing, for the cost of one
 PROGRAMS = Path(sys.executable).parent
 

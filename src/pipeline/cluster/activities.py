@@ -243,8 +243,8 @@ class Activities:
     async def _beat(self, attempt: Attempt, run_id: str) -> None:
         """Signs of life, with the last that the stage printed."""
         while True:
+            await asyncio.sleep(_BEAT)  # that a stage began is a sign too
             activity.heartbeat({**attempt.model_dump(), "tail": self._tails.of(run_id, attempt.stage)})
-            await asyncio.sleep(_BEAT)
 
     def _done(self, run: Run, pages: Sequence[Page]) -> Done:
         run_id = run.state.run_id
