@@ -4,10 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 AGENTS := .agents
+WEB    := .web
 BENCH  := .bench
 PEERS  := burr dbos langgraph pydantic-graph
 
-.PHONY: test lint types layers unit test-agents test-cluster bench-cluster demo bench bench-peers lock format clean
+.PHONY: test lint types layers unit test-agents test-cluster test-web demo docs bench bench-cluster bench-peers lock format clean
 
 test: lint types layers unit  ## all that must hold
 
@@ -52,8 +53,21 @@ test-cluster: $(VENV)/.cluster  ## the cluster at full size, on a Temporal serve
 bench-cluster: $(VENV)/.cluster  ## runs a second with 1, 2, 4 and 8 workers
 	$(BIN)/python bench/cluster.py
 
+$(WEB)/.ready: pyproject.toml tests/web/install.sh
+	$(PYTHON) -m venv $(WEB)/venv
+	$(WEB)/venv/bin/python -m pip install --quiet --upgrade "pip>=25.1"  # the first that knows groups
+	$(WEB)/venv/bin/python -m pip install --quiet --no-deps --upgrade --target $(WEB)/packages --group web-tests
+	sh tests/web/install.sh
+	touch $(WEB)/.ready
+
+test-web: $(READY) $(WEB)/.ready  ## the dashboard in a real Chromium; installs it where it is missing
+	PYTHONPATH="$(CURDIR)/$(WEB)/packages" AWF_REQUIRED_BROWSER=1 $(BIN)/pytest -n 2 tests/web
+
 demo: $(READY)  ## watch a run: a small project with defects, found and repaired
 	$(BIN)/awf demo
+
+docs: $(READY)  ## the parts of the documentation that follow from the program
+	$(BIN)/python -m docs.generate
 
 bench: $(READY)  ## what is measured
 	$(BIN)/python bench/validate.py
@@ -61,6 +75,7 @@ bench: $(READY)  ## what is measured
 	$(BIN)/python bench/rounds.py
 	$(BIN)/python bench/identity.py
 	$(BIN)/python bench/ledger.py
+	$(BIN)/python bench/serve.py
 	$(MAKE) bench-peers
 
 $(BENCH)/%/.ready: bench/peers/%.txt
@@ -81,4 +96,4 @@ lock: $(READY)  ## choose versions anew
 	  --no-emit-find-links --no-annotate --no-header --group dev --output-file requirements-dev.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) $(AGENTS) $(BENCH) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(AGENTS) $(WEB) $(BENCH) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,6 +1,7 @@
 """`awf findings` and `awf verdict` as a person, a script and CI meet them. No run is made anywhere."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -574,3 +575,16 @@ def test_a_mistyped_command_has_a_neighbour(awf: Awf) -> None:
     done = awf("findings", "lst")
     assert done.returncode == 2
     assert 'did you mean "list"?' in done.stderr
+
+
+def test_a_finding_without_a_quote_keeps_its_line_after_a_fresh_clone(awf: Awf, project: Path) -> None:
+    """What is known from the files alone has no line of code with it: a blank line nearby is not taken for that."""
+    (project / ".wystack").mkdir()
+    place = {"path": "src/a.py", "range": {"start": {"line": 1}, "end": {"line": 1}}}
+    told = {"source": {"name": "lint"}, "diagnostics": [{"message": "os is not used", "location": place}]}
+    (project / "lint.rdjson").write_text(json.dumps(told))
+    for _ in range(2):
+        assert awf("findings", "import", "lint.rdjson").returncode == 0
+        (row,) = json.loads(awf("findings", "list", "--json").stdout)
+        assert (row["line"], row["end_line"]) == (1, 1)
+        shutil.rmtree(project / ".awf")

@@ -314,9 +314,10 @@ def test_a_limit_pauses_and_is_raised(awf: Awf, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--raise", "max_visits"], "raises nothing"),
+        (["--raise", "max_visits"], "does not say which limit becomes what"),
         (["--raise", "max_fun=3"], '"max_fun" is no limit'),
         (["--raise", "max_visits=lots"], "is no value for max_visits"),
+        (["--raise", "max_duration=10"], "write --raise max_duration=+30m"),
     ],
 )
 def test_a_wrong_raise_is_refused(awf: Awf, tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -1,20 +1,19 @@
 """`awf serve` as a process: its one address, what happens seen as it happens, and a quick end."""
 
 import json
-import os
 import re
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 from click.testing import CliRunner
-from tests.integration.conftest import COMMAND, Awf
+from tests.integration.conftest import Awf
+from tests.integration.serving import serving_at
 
 from pipeline.cli.serve import command
 from pipeline.web import serving
@@ -30,25 +29,6 @@ workflow "Ship" {
 }
 """
 LONGEST = 30.0
-
-
-@contextmanager
-def serving_at(directory: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The command in a process of its own, and the address that it printed."""
-    process = subprocess.Popen(
-        [COMMAND, "serve", *options],
-        cwd=directory,
-        env={"PATH": os.environ["PATH"], "HOME": str(directory)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        try:
-            assert process.stdout
-            yield process, process.stdout.readline().strip()
-        finally:
-            process.kill()
 
 
 def test_a_run_is_seen_while_it_happens(tmp_path: Path, awf: Awf) -> None:
@@ -70,6 +50,24 @@ def test_a_run_is_seen_while_it_happens(tmp_path: Path, awf: Awf) -> None:
             assert process.wait(10) == 0
         assert process.stderr
         assert process.stderr.read().splitlines()[-1] == "Ended."
+
+
+def test_what_a_page_started_goes_on_without_the_server(tmp_path: Path, awf: Awf) -> None:
+    """A run that was started in the browser is a process of its own: killing the server does not reach it."""
+    (tmp_path / "workflows").mkdir()
+    waits = "for i in $(seq 600); do [ -e go ] && echo went && exit 0; sleep 0.1; done; exit 1"
+    (tmp_path / "workflows" / "ship.awf.kdl").write_text(WORKFLOW.replace('command="true"', f'command="{waits}"'))
+    with serving_at(tmp_path, "--port", "0") as (process, address), httpx.Client(timeout=LONGEST) as browser:
+        page = browser.get(address, follow_redirects=True).url
+        fields = {"workflow": "ship", "goal": "Go on"}
+        started = browser.post(page.join("start"), data=fields, headers={"Origin": str(page.join("/")).rstrip("/")})
+        assert started.status_code == 303
+        process.kill()
+        assert process.wait(10) != 0
+    run = started.headers["location"].rpartition("/")[2]
+    (tmp_path / "go").touch()
+    followed = awf("logs", run, "build", "--follow")
+    assert followed.stdout == "went\n"
 
 
 def _lines_until_over(stream: httpx.Response) -> Iterator[str]:

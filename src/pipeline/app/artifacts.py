@@ -9,6 +9,7 @@ from pipeline.engine.fold import replay
 from pipeline.engine.handler import attempt_directory
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.records import AnyRecord
+from pipeline.engine.state import State
 from pipeline.errors import AwfError
 from pipeline.language.model import Stage
 from pipeline.language.names import did_you_mean
@@ -39,11 +40,18 @@ class Artifacts:
 
 
 def find_artifacts(
-    store: Path, run_id: str, records: Sequence[AnyRecord], stage: str, visit: int | None, attempt: int | None
+    store: Path, records: Sequence[AnyRecord], stage: str, visit: int | None, attempt: int | None
 ) -> Artifacts:
     """What a stage left: on its last visit and attempt, or the given ones."""
-    declared = replay(records).workflow.by_id
-    visits = [seen for seen in visits_of(records) if seen.stage == stage]
+    return artifacts_of(store, replay(records), visits_of(records), stage, visit, attempt)
+
+
+def artifacts_of(
+    store: Path, state: State, every: Sequence[VisitSeen], stage: str, visit: int | None, attempt: int | None
+) -> Artifacts:
+    """The same, of a run whose records have been read already."""
+    run_id, declared = state.run_id, state.workflow.by_id
+    visits = [seen for seen in every if seen.stage == stage]
     if not visits:
         raise _never(run_id, stage, declared.keys())
     seen = max(visits, key=lambda one: one.visit) if visit is None else _numbered(visits, visit, run_id)

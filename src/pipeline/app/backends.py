@@ -123,7 +123,8 @@ class Backends:
             help = f'name it with --agent-command "...", or in the settings: {in_settings}'
             raise AwfError(f'the backend "{name}" needs a program', help=help)
         if "/" not in argv[0] and self.path_of(name) is None:
-            raise AwfError(f'the program "{argv[0]}" of the backend "{name}" was not found on PATH')
+            words = f'the program "{argv[0]}" of the backend "{name}" was not found on PATH'
+            raise AwfError(words, help="install it, or give its path, such as ./my-agent")
         return argv
 
     def _agent(self, name: str) -> Backend:

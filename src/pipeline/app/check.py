@@ -1,12 +1,16 @@
 """Everything that can be said about a workflow before it runs: the language's rules, the graph's, and the files'."""
 
 import gc
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from pipeline.app.catalog import Catalog, Entry
 from pipeline.app.files import load_file
@@ -17,8 +21,9 @@ from pipeline.language.diagnostics import Diagnostic, Problem, has_errors
 from pipeline.language.load import Draft
 from pipeline.language.model import LlmStage, Workflow
 from pipeline.language.rules import care, conditions, loops, reading, routing, stages, structure, values
-from pipeline.language.rules.rule import Rule, error, settle
+from pipeline.language.rules.rule import Rule, Seen, error, settle
 from pipeline.language.source import START, Source
+from pipeline.plugins import ENTRY_POINTS
 
 GRAPH_RULES = (
     graph_rules.unreachable_stage,
@@ -111,8 +116,29 @@ def check_draft(draft: Draft, prompt_exists: Callable[[str], bool]) -> Report:
         graph = build(workflow)
         seen += chain.from_iterable(rule(graph) for rule in GRAPH_RULES)
         seen += missing_prompt_file(workflow, prompt_exists)
+        seen += chain.from_iterable(_of_plugin(rule, workflow) for rule in installed_rules())
     diagnostics = settle(draft.source, seen)
     return Report(draft.source, diagnostics, None if has_errors(diagnostics) else workflow)
+
+
+@cache
+def installed_rules() -> tuple[Rule[Any], ...]:
+    """The rules that installed plugins bring. Where there are no plugins, nothing is loaded to ask them."""
+    if not entry_points(group=ENTRY_POINTS):
+        return ()
+    from pipeline.plugins.manager import PluginManager  # noqa: PLC0415 - few have plugins, and it takes a while
+
+    plugins = PluginManager(time.time)
+    plugins.load_installed()
+    return plugins.rules()
+
+
+def _of_plugin(rule: Rule[Any], workflow: Workflow) -> list[Seen]:
+    try:
+        return rule(workflow)
+    except Exception as error:  # a plugin may raise anything
+        words = f"the rule {rule.code} of a plugin raised {type(error).__name__}: {error}"
+        raise AwfError(words, help="mend the plugin, or uninstall it; the workflow was not checked") from error
 
 
 def every_rule() -> tuple[Rule[...], ...]:
@@ -122,4 +148,5 @@ def every_rule() -> tuple[Rule[...], ...]:
         graph_rules,
     )
     found = [value for module in modules for value in vars(module).values() if isinstance(value, Rule)]
-    return tuple(sorted({rule.code: rule for rule in [*found, missing_prompt_file]}.values(), key=lambda r: r.code))
+    rules = {rule.code: rule for rule in [*installed_rules(), *found, missing_prompt_file]}
+    return tuple(sorted(rules.values(), key=lambda rule: rule.code))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pipeline.engine.fold import apply, begin
+from pipeline.engine.fold import apply, begin, created
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.records import (
     AnyRecord,
@@ -12,7 +12,6 @@ from pipeline.engine.records import (
     BranchCompleted,
     Chosen,
     RunCancelled,
-    RunCreated,
     RunPaused,
     RunResumed,
     RunWaiting,
@@ -20,7 +19,6 @@ from pipeline.engine.records import (
     WorkflowAdopted,
 )
 from pipeline.engine.state import RunStatus, State
-from pipeline.errors import AwfError
 from pipeline.language.model import ParallelStage, asks_a_person
 
 
@@ -84,17 +82,24 @@ def under_way(state: State) -> list[tuple[str, int]]:
     return [(name, state.visits.get(name, 0) + 1) for name in names]
 
 
-class _Story:
+class Story:
     """Tells a run record by record, beside the state that each of them met."""
 
-    def __init__(self, first: RunCreated) -> None:
+    def __init__(self, first: AnyRecord | None) -> None:
+        first = created(first)
         self._state = begin(first)
         self._at = first.at
         self._seq = 1
         self._told: list[VisitSeen | Note] = []
         self._open: dict[tuple[str, int], VisitSeen] = {}
 
+    @property
+    def state(self) -> State:
+        """The state after the last record."""
+        return self._state
+
     def take(self, record: AnyRecord) -> None:
+        """Add the next record."""
         self._seq += 1
         match record:
             case AttemptFailed():
@@ -105,7 +110,7 @@ class _Story:
             case VisitCompleted():
                 self._completed(record)
             case RunResumed():
-                self._end_attempts(Ended.TORN)
+                self._open = self._with_ends(Ended.TORN)
         if note := _note(record):
             self._told.append(Note(record.at, note))
         self._state = apply(self._state, record)
@@ -113,22 +118,25 @@ class _Story:
 
     def told(self) -> list[VisitSeen | Note]:
         """Everything so far, what is under way last."""
-        self._end_attempts(Ended.OPEN)
-        return [*self._told, *self._open.values()]
+        return [*self._told, *self._with_ends(Ended.OPEN).values()]
 
     def _seen(self, stage: str, visit: int) -> VisitSeen:
         return self._open.get((stage, visit), VisitSeen(stage, visit, self._at))
 
     def _attempted(self, stage: str, visit: int, attempt: Attempt) -> None:
+        self._open[stage, visit] = self._tried(stage, visit, attempt)
+
+    def _tried(self, stage: str, visit: int, attempt: Attempt) -> VisitSeen:
         seen = self._seen(stage, visit)
         within = self._state.cursor.stage if stage != self._state.cursor.stage else ""
-        self._open[stage, visit] = replace(seen, attempts=(*seen.attempts, attempt), within=within)
+        return replace(seen, attempts=(*seen.attempts, attempt), within=within)
 
-    def _end_attempts(self, ended: Ended) -> None:
-        """Whatever was under way ended so, or was cancelled when the run was."""
+    def _with_ends(self, ended: Ended) -> dict[tuple[str, int], VisitSeen]:
+        """The open visits; whatever is under way ended so, or was cancelled when the run was."""
         ended = Ended.CANCELLED if self._state.status is RunStatus.CANCELLED else ended
-        for stage, visit in under_way(self._state):
-            self._attempted(stage, visit, Attempt(self._state.progress.attempt(stage), ended))
+        number = self._state.progress.attempt
+        tried = {place: self._tried(*place, Attempt(number(place[0]), ended)) for place in under_way(self._state)}
+        return self._open | tried
 
     def _branch_done(self, record: BranchCompleted) -> None:
         number = self._state.progress.attempt(record.branch)
@@ -178,10 +186,7 @@ def _resumed(record: RunResumed) -> str:
 def story_of(records: Iterable[AnyRecord]) -> list[VisitSeen | Note]:
     """Everything that happened, in order: branches before their stage, what has not ended last."""
     remaining = iter(records)
-    first = next(remaining, None)
-    if not isinstance(first, RunCreated):
-        raise AwfError("the journal of this run does not begin with its creation")
-    story = _Story(first)
+    story = Story(next(remaining, None))
     for record in remaining:
         story.take(record)
     return story.told()

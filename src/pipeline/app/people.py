@@ -8,6 +8,8 @@ from pipeline.engine.outcome import Source
 from pipeline.errors import AwfError
 from pipeline.handlers.human import People, Question, Reply
 
+_EXAMPLE = 'write {"stage": ["option", {"option": "revise", "feedback": "why"}]}, one for each visit'
+
 
 class Answers:
     """Answers by stage and visit: an option's key, or an object with `option` and `feedback`."""
@@ -51,9 +53,9 @@ def read_answers(text: str) -> dict[str, list[Any]]:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise AwfError(f"the answers are not JSON: {error}") from None
+        raise AwfError(f"the answers are not JSON: {error}", help=_EXAMPLE) from None
     if not isinstance(data, dict):
-        raise AwfError('the answers are no object; write {"stage": ["option"]}')
+        raise AwfError("the answers are no object with the names of stages", help=_EXAMPLE)
     return {stage: _checked(stage, given) for stage, given in data.items()}
 
 
@@ -63,7 +65,8 @@ def _checked(stage: str, given: Any) -> list[Any]:
         whole = isinstance(answer, dict) and isinstance(answer.get("option"), str)
         words = answer if isinstance(answer, list) else [answer]  # a triage takes several at a visit
         if not all(isinstance(word, str) for word in words) and not (whole and set(answer) <= {"option", "feedback"}):
-            raise AwfError(
+            said = (
                 f'answer {number} for "{stage}" is neither an option\'s key nor an object with "option" and "feedback"'
             )
+            raise AwfError(said, help=_EXAMPLE)
     return answers

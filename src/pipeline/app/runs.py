@@ -26,6 +26,7 @@ from pipeline.findings.repository import head
 from pipeline.language.durations import parse_duration
 from pipeline.language.model import LlmStage, Workflow
 
+MEND = "mend what awf validate says of it; awf explain CODE tells more"
 LONGEST_GOAL = 100_000  # bytes: a goal is handed to commands in an environment variable
 _EXIT_CODES = {
     RunStatus.SUCCESS: ExitCode.SUCCESS,
@@ -86,11 +87,12 @@ def creation(
 ) -> RunCreated:
     """The first record of a run, with the text of everything it will need."""
     if report.workflow is None:
-        raise AwfError(f'"{report.source.name}" has errors and cannot be run')
-    if len(goal.encode(errors="replace")) > LONGEST_GOAL:
-        raise AwfError("the goal is too long", help="put it into a file and name the file in the goal")
+        raise AwfError(f'"{report.source.name}" has errors and cannot be run', help=MEND)
+    if (size := len(goal.encode(errors="replace"))) > LONGEST_GOAL:
+        words = f"the goal is too long: {size:,} bytes, and at most {LONGEST_GOAL:,} are taken"
+        raise AwfError(words, help="put it into a file and name the file in the goal")
     if "\0" in goal:
-        raise AwfError("the goal holds a NUL character")
+        raise AwfError("the goal holds a NUL character, which no command can be given", help="take it out")
     return RunCreated(
         at=at,
         run_id=run_id,
@@ -115,7 +117,8 @@ def _read_prompt(entry: Entry, path: str) -> str:
     try:
         return found.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise AwfError(f'the prompt file "{found}" cannot be read: {error}') from None
+        words = f'the prompt file "{found}" cannot be read: {error}'
+        raise AwfError(words, help="it has to be text in UTF-8 that you may read") from None
 
 
 async def start(record: RunCreated, journal: Journal, around: Surroundings) -> RunResult:
@@ -160,7 +163,8 @@ async def resume(run_id: str, how: Resume, journal: Journal, around: Surrounding
 def refuse_ended(state: State) -> None:
     """A run that is over is not taken up again."""
     if state.status.final:
-        raise AwfError(f"run {state.run_id} is over ({state.status}): {state.reason}")
+        help = f"look at it with: awf why {state.run_id}; begin another with: awf run"
+        raise AwfError(f"run {state.run_id} is over ({state.status}): {state.reason}", help=help)
 
 
 async def _restored(state: State, made: Services) -> str:
@@ -183,7 +187,7 @@ def _adopted(state: State, how: Resume, made: Services) -> State:
 def adoption(entry: Entry, report: Report, redactor: Redactor, at: float) -> WorkflowAdopted:
     """The record of a changed workflow."""
     if report.workflow is None:
-        raise AwfError(f'"{report.source.name}" has errors and cannot be adopted')
+        raise AwfError(f'"{report.source.name}" has errors and cannot be adopted', help=MEND)
     found = WorkflowAdopted(
         at=at, file=report.source.name, source=report.source.text, prompts=prompt_texts(entry, report.workflow)
     )
@@ -241,7 +245,8 @@ def _raised(state: State, name: str, value: str) -> float:
     try:
         number = parse_duration(digits).total_seconds() if name == "max_duration" else float(digits)
     except ValueError:
-        raise AwfError(f'"{value}" is no value for {name}', help=f"write --raise {name}=+10") from None
+        example = "+30m" if name == "max_duration" else "+10"
+        raise AwfError(f'"{value}" is no value for {name}', help=f"write --raise {name}={example}") from None
     if not value.startswith("+"):
         return number
     present = getattr(state.settings, name)

@@ -49,15 +49,18 @@ class Standing:
 
 def standing_of(records: Sequence[AnyRecord], *, driven: bool) -> Standing:
     """How a run stands; one that is on record as running, and that nobody drives, was interrupted."""
-    state = replay(records)
-    visits = visits_of(records)
+    return standing(replay(records), visits_of(records), records[0].at, driven=driven)
+
+
+def standing(state: State, visits: Sequence[VisitSeen], began: float, *, driven: bool) -> Standing:
+    """The same, of a run whose records have been read already."""
     stopped = not state.status.final and not driven
     gate = None if state.status.final else asked(state)
     return Standing(
         run_id=state.run_id,
         workflow=state.workflow.name,
         goal=state.goal,
-        began=records[0].at,
+        began=began,
         status=INTERRUPTED if stopped and state.status is RunStatus.RUNNING else state.status,
         reason=state.reason,
         stage=state.cursor.stage,

@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pipeline.engine.context import EMPTY, Context, Key
-from pipeline.engine.fold import read_workflow
+from pipeline.engine.fold import created, read_workflow
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.records import (
     AnyRecord,
     AttemptFailed,
     RunCancelled,
-    RunCreated,
     RunPaused,
     RunResumed,
     RunWaiting,
@@ -46,8 +45,7 @@ class Gathering:
     """What a run's line says, gathered record by record: a run that went on costs only its new records."""
 
     def __init__(self, first: AnyRecord | None) -> None:
-        if not isinstance(first, RunCreated):
-            raise AwfError("the journal of this run does not begin with its creation")
+        first = created(first)
         self._first, self._last = first, first.at
         self._name, self._goal, self._stage = _workflow(first.file, first.source)
         self._status, self._reason = RunStatus.RUNNING, ""

@@ -131,7 +131,8 @@ def _readable_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise WorkspaceError(f"the workspace {path} cannot be used: {error}") from error
+        help = "make the directory around it readable and writable, or make room on its disk"
+        raise WorkspaceError(f"the workspace {path} cannot be used: {error}", help=help) from error
 
 
 def _refs(name: str) -> tuple[str, str]:
@@ -168,7 +169,8 @@ async def _make(git: Git, workspace: Workspace) -> Checkout:
     await git.run("worktree", "add", "--force", "--force", str(workspace.path), workspace.branch)
     made = await files.find(git, workspace.path)
     if not made:
-        raise WorkspaceError(f"git made no worktree at {workspace.path}")
+        help = "git worktree list shows those there are; git worktree prune forgets those that are gone"
+        raise WorkspaceError(f"git made no worktree at {workspace.path}", help=help)
     return made
 
 

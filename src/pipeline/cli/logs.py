@@ -62,7 +62,7 @@ def command(
     RUN is a run's id, the beginning of one, or "latest". The last visit and attempt are meant unless others are given.
     """
     run_id, records = read_run(run, store)
-    found = find_artifacts(store, run_id, records, stage, visit, attempt)
+    found = find_artifacts(store, records, stage, visit, attempt)
     if follow:
         _follow(found, _names(found, stream), partial(_goes_on, store, found))
         return
@@ -77,7 +77,8 @@ def command(
 def _names(found: Artifacts, stream: str | None) -> tuple[str, ...]:
     """What to print of a stage, by its kind; of an agent that still runs, whatever its program writes."""
     if found.kind not in (StageKind.TOOL, *_ANSWERING, ""):
-        raise AwfError(f'stage "{found.stage}" is a {found.kind} stage, which writes no logs')
+        words = f'stage "{found.stage}" is a {found.kind} stage, which writes no logs'
+        raise AwfError(words, help="awf why RUN STAGE tells how it ended")
     if stream is not None:
         return (stream,)
     return (RESPONSE,) if found.kind in _ANSWERING and found.done else STREAMS
@@ -123,7 +124,7 @@ def _goes_on(store: Path, found: Artifacts) -> bool:
     if not is_driven(store, found.run_id):
         return False
     _, records = read_run(found.run_id, store)
-    now = find_artifacts(store, found.run_id, records, found.stage, found.visit, None)
+    now = find_artifacts(store, records, found.stage, found.visit, None)
     return not now.done and now.attempt == found.attempt
 
 

@@ -25,7 +25,7 @@ def command(run: str, stage: str, visit: int | None, attempt: int | None, where:
     """
     with where.shelf() as shelf:
         run_id, records = run_on(shelf, run)
-        found = find_artifacts(where.store, run_id, records, stage, visit, attempt)
+        found = find_artifacts(where.store, records, stage, visit, attempt)
         text = _prompt(found, shelf.journal)
     if not as_json:
         say_whole(text)

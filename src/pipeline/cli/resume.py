@@ -74,5 +74,5 @@ def command(
 def _limit(written: str) -> tuple[str, str]:
     name, equals, value = written.partition("=")
     if not equals:
-        raise AwfError(f'"{written}" raises nothing', help="write --raise max_visits=+10")
+        raise AwfError(f'"{written}" does not say which limit becomes what', help="write --raise max_visits=+10")
     return name, value

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.here import user_name
 from pipeline.errors import AwfError
 
 _EXTRA = "install it with: pip install 'awf-pipeline[web]'"
@@ -39,7 +40,7 @@ def command(port: int | None, host: str, stores: tuple[Path, ...], *, opens: boo
         from pipeline.web import security, serving  # noqa: PLC0415 - an extra, and only this command needs it
     except ModuleNotFoundError as error:
         raise AwfError(f"awf serve needs a part that is not installed ({error.name})", help=_EXTRA) from None
-    site = serving.opened(stores or (Path(".awf"),), host, port, read_only=read_only)
+    site = serving.opened(stores or (Path(".awf"),), host, port, read_only=read_only, user=user_name())
     if not security.is_loopback(host):
         _warn(host)
     click.echo(site.address)

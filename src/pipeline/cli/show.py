@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from pipeline.app.check import check
-from pipeline.app.runs import load_state
+from pipeline.app.runs import MEND, load_state
 from pipeline.cli import formats
 from pipeline.cli.here import catalog
 from pipeline.cli.options import store_option
@@ -23,7 +23,9 @@ FORMATS = ("text", "mermaid", "dot", "svg")
 
 @click.command("show")
 @click.argument("workflow", metavar="FILE|NAME|RUN")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="What it is drawn as."
+)
 @store_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
 def command(workflow: str, form: str, store: Path, output: Path | None) -> None:
@@ -49,7 +51,7 @@ def _checked(workflow: str) -> Workflow:
     report = check(catalog().find(workflow))
     if report.workflow is None:
         click.echo(formats.text([report], Style.of(sys.stderr)), err=True, nl=False)
-        raise AwfError(f'"{report.source.name}" has errors and cannot be drawn')
+        raise AwfError(f'"{report.source.name}" has errors and cannot be drawn', help=MEND)
     return report.workflow
 
 
@@ -63,4 +65,5 @@ def _write(output: Path, drawing: str) -> None:
     try:
         output.write_text(drawing, encoding="utf-8")
     except OSError as error:
-        raise AwfError(f'"{output}" cannot be written: {error.strerror or error}') from None
+        words = f'"{output}" cannot be written: {error.strerror or error}'
+        raise AwfError(words, help="name another file with -o, or leave it out to print") from None

@@ -61,4 +61,6 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise AwfError(f'"{path}" cannot be read: {error}') from None
+        raise AwfError(
+            f'"{path}" cannot be read: {error}', help="name a file of JSON in UTF-8 that you may read"
+        ) from None

@@ -14,7 +14,9 @@ from pipeline.language.diagnostics import has_errors
 
 @click.command("validate")
 @click.argument("workflows", nargs=-1, required=True, metavar="FILE|NAME|DIRECTORY...")
-@click.option("--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True, help="Who is to read it."
+)
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 def command(workflows: tuple[str, ...], form: str) -> int:
     """Check workflows and say everything that is wrong with them.

@@ -15,7 +15,13 @@ from pipeline.findings.verdicts import Verdict
 
 
 @click.command("verdict")
-@click.option("--fail-on", type=click.Choice(["warn", "fail"]), default="fail", show_default=True)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["warn", "fail"]),
+    default="fail",
+    show_default=True,
+    help="The mildest verdict that makes the exit code 1.",
+)
 @store_option
 @repo_option
 @as_json_option

@@ -67,17 +67,23 @@ def read_workflow(file: str, source: str) -> Workflow:
     """The workflow of a recorded source; it was checked when it was recorded."""
     draft = load(Source(file, source))
     if draft.workflow is None:
-        raise AwfError(f'the recorded workflow "{file}" cannot be read: {draft.seen[0][1].message}')
+        words = f'the recorded workflow "{file}" cannot be read: {draft.seen[0][1].message}'
+        raise AwfError(words, help="use the awf that the run was started with, or a later one; nothing was changed")
     return draft.workflow
+
+
+def created(first: AnyRecord | None) -> RunCreated:
+    """The record that a run begins with. A journal that begins with anything else is damaged."""
+    if not isinstance(first, RunCreated):
+        words = "the journal of this run does not begin with its creation"
+        raise AwfError(words, help="it is damaged: restore the store from a copy; nothing was changed")
+    return first
 
 
 def replay(records: Iterable[AnyRecord]) -> State:
     """The state after all records of a run."""
     remaining = iter(records)
-    first = next(remaining, None)
-    if not isinstance(first, RunCreated):
-        raise AwfError("the journal of this run does not begin with its creation")
-    state = begin(first)
+    state = begin(created(next(remaining, None)))
     for record in remaining:
         state = apply(state, record)
     return state
@@ -105,7 +111,8 @@ def apply(state: State, record: AnyRecord) -> State:
         case WorkflowAdopted():
             return _adopted(state, record)
         case RunCreated():
-            raise AwfError(f"the journal of run {state.run_id} creates it twice")
+            words = f"the journal of run {state.run_id} creates it twice"
+            raise AwfError(words, help="it is damaged: restore the store from a copy; nothing was changed")
 
 
 def _waiting(state: State, record: RunWaiting) -> State:
@@ -194,7 +201,8 @@ def _spent(state: State, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 def _resumed(state: State, record: RunResumed) -> State:
     if state.status.final:
-        raise AwfError(f"run {state.run_id} is over ({state.status})")
+        words = f"run {state.run_id} is over ({state.status}), and was resumed after that"
+        raise AwfError(words, help="its journal is damaged: restore the store from a copy; nothing was changed")
     return replace(
         state,
         status=RunStatus.RUNNING,
@@ -237,7 +245,8 @@ def _raised(settings: Settings, raised: Mapping[str, float]) -> Settings:
 def _adopted(state: State, record: WorkflowAdopted) -> State:
     workflow = read_workflow(record.file, record.source)
     if state.cursor.stage not in workflow.by_id:
-        raise AwfError(f'the new workflow has no stage "{state.cursor.stage}", where the run stands')
+        words = f'the new workflow has no stage "{state.cursor.stage}", where the run stands'
+        raise AwfError(words, help="give it a stage of that name, or begin another run")
     return replace(
         state,
         workflow=workflow,

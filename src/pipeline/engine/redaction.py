@@ -113,7 +113,7 @@ class Redactor:
         return text
 
     def _cut(self, text: str, end: int) -> int:
-        if found := OPEN_KEY.search(text, 0, end):
+        while found := OPEN_KEY.search(text, 0, end):  # one that another follows has not ended either
             end = found.start()
         while (start := self._across(text, end)) < end:
             end = start

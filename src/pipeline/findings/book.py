@@ -21,7 +21,7 @@ class Book:
     def ledger(self) -> Ledger:
         """The findings as they stand now, whoever wrote them."""
         for number, line in self._journal.ledger(self._read):
-            self._ledger.apply(_event(number, line))
+            self._ledger.apply(event_of(number, line))
             self._read = number
         return self._ledger
 
@@ -44,7 +44,8 @@ def held(store: Path) -> Iterator[None]:
         yield
 
 
-def _event(number: int, line: str) -> AnyEvent:
+def event_of(number: int, line: str) -> AnyEvent:
+    """The event of a line of the ledger."""
     try:
         return decode(line)
     except ValueError as error:

@@ -1,5 +1,6 @@
 """What git says of the repository a pass is about; outside of one, nothing."""
 
+import os
 import subprocess
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -34,10 +35,21 @@ def top(root: Path, environ: Mapping[str, str]) -> Path:
 
 def asked(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
     """What git answers to a short question, without the white space around it; nothing where it cannot tell."""
+    if not _in_repository(root):  # a look that costs no process: every review of a run asks
+        return ""
     try:
         return answer(root, environ, *arguments).strip()
     except GitRefusedError:  # there is no git here, or no repository, or no such thing in it: nothing is known
         return ""
+
+
+def _in_repository(root: Path) -> bool:
+    place, above = "", str(root)
+    while place != above:
+        place, above = above, os.path.dirname(above)  # noqa: PTH120 - asked with every review, and a path costs more
+        if os.path.exists(f"{place}/.git"):  # noqa: PTH110 - as above
+            return True
+    return False
 
 
 def answer(

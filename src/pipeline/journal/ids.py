@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 
+from pipeline.engine.ports import JournalError
 from pipeline.errors import AwfError
 
 RANDOM_BYTES = 2  # what `new_run_id` needs
@@ -32,3 +33,9 @@ def check_run_id(run_id: str) -> None:
         help='use up to 64 of a-z, A-Z, 0-9, ".", "_" and "-", the first a letter or a digit; '
         'no "..", and neither "." nor ".lock" at the end',
     )
+
+
+def there_already(run_id: str) -> JournalError:
+    """What to say when a run is to be begun and there is one of its name."""
+    help = f"choose another name with --run-id, or go on with that one: awf resume {run_id}"
+    return JournalError(f"there is already a run {run_id}", help=help)

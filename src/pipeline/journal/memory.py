@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
-from pipeline.engine.ports import Entry, JournalError, RunIsOwned, UnknownRun
+from pipeline.engine.ports import Entry, RunIsOwned, UnknownRun
 from pipeline.engine.records import AnyRecord
 from pipeline.journal.attachments import packed, unpacked
-from pipeline.journal.ids import check_run_id
+from pipeline.journal.ids import check_run_id, there_already
 from pipeline.journal.records import decode, encode
 
 
@@ -23,7 +23,7 @@ class MemoryJournal:
     def create(self, run_id: str, record: AnyRecord) -> None:
         check_run_id(run_id)
         if run_id in self._runs:
-            raise JournalError(f"there is already a run {run_id}")
+            raise there_already(run_id)
         self._runs[run_id] = [encode(record)]
 
     def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:

@@ -98,18 +98,15 @@ def _fields(model: BaseModel, texts: Places) -> dict[str, Any]:
     for key, item in data.items():
         if key == "operations":  # many, of three parts each, of which only the last can be long
             for index, (_, _, value) in enumerate(item):
-                if type(value) is not str or len(value) >= LONG:
+                if not isinstance(value, str) or len(value) >= LONG:
                     _note(value, (key, index, 2), texts)
-        elif type(item) is not str or len(item) >= LONG:
+        elif not (len(item) < LONG if isinstance(item, str) else type(item) in _SHORT):
             _note(item, (key,), texts)
     return data
 
 
 def _note(item: Any, path: Path, texts: Places) -> None:
     """Note where the long texts of a value are; raises TypeError for what is not JSON."""
-    kind = type(item)
-    if kind in _SHORT:
-        return
     if isinstance(item, str):
         if len(item) >= LONG:
             texts.setdefault(item, []).append(path)
@@ -121,12 +118,12 @@ def _note(item: Any, path: Path, texts: Places) -> None:
         parts: Iterable[tuple[str | int, Any]] = item.items()
     elif isinstance(item, (list, tuple)):
         parts = enumerate(item)
-    elif isinstance(item, (int, float)):
+    elif item is None or isinstance(item, (int, float)):
         return
     else:
         raise TypeError(f"{item!r:.80} is not a JSON value")
     for key, part in parts:
-        if type(part) is not str or len(part) >= LONG:
+        if not (len(part) < LONG if isinstance(part, str) else type(part) in _SHORT):  # most are: no call for those
             _note(part, (*path, key), texts)
 
 

@@ -12,7 +12,7 @@ from pipeline.engine.ports import Entry, JournalError, UnknownRun
 from pipeline.engine.records import AnyRecord
 from pipeline.journal.attachments import ATTACHMENT_ERRORS, packed, unpacked
 from pipeline.journal.failures import told
-from pipeline.journal.ids import check_run_id
+from pipeline.journal.ids import check_run_id, there_already
 from pipeline.journal.listing import Listing
 from pipeline.journal.lock import LOCKS, owned
 from pipeline.journal.records import damaged, decode, encode
@@ -50,7 +50,7 @@ class SqliteJournal:
                 prepare(self._directory)
         with self._committing() as database:
             if self._found(run_id) is not None:
-                raise JournalError(f"there is already a run {run_id}")
+                raise there_already(run_id)
             number = database.execute("INSERT INTO runs (name) VALUES (?)", (run_id,)).lastrowid or 0
             _insert(database, _id(number, 1), body, "")
 

@@ -18,7 +18,8 @@ def event_log(path: Path) -> Iterator[Listener]:
     try:
         file = path.open("a", encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        raise AwfError(f'the log "{path}" cannot be written: {error.strerror or error}') from None
+        words = f'the log "{path}" cannot be written: {error.strerror or error}'
+        raise AwfError(words, help="name a file that you may write with --log, or leave it out") from None
     try:
         yield _listener(file)
     finally:

@@ -11,6 +11,7 @@ _ESCAPES = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links and other strings
     r"|\x1b[ -/]*[0-~]?"
 )
+_UNUSUAL = re.compile(r"[^\n\t -~]")
 _ACTIVE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
@@ -21,6 +22,12 @@ def calm(text: str) -> str:
         return text.strip()
     words = " ".join(_ESCAPES.sub("", text).split())
     return "".join(REPLACED if is_active(c) else c for c in words)
+
+
+def still(text: str) -> str:
+    """The same for a text of several lines, which keep their ends and their spaces."""
+    lines = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return _UNUSUAL.sub(lambda found: REPLACED if is_active(found[0]) else found[0], lines)
 
 
 def is_active(character: str) -> bool:

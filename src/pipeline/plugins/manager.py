@@ -1,6 +1,7 @@
 """Calls plugins one by one, so that one that raises is told of once and stops nothing."""
 
 from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import pluggy
@@ -16,16 +17,22 @@ from pipeline.engine.state import State
 from pipeline.errors import AwfError
 from pipeline.language.model import BaseStage, StageKind
 from pipeline.language.rules.rule import Rule
-from pipeline.plugins import hooks
-
-ENTRY_POINTS = "awf.plugins"
-
+from pipeline.plugins import ENTRY_POINTS, hooks
 
 _HOOKS = {EventKind.CHECKPOINT_SAVED: "after_commit", EventKind.RUN_RESUMED: "on_resume"}  # more than to be told of
 
 
 class PluginError(AwfError):
     """A plugin does not keep to the contract."""
+
+
+def _loaded(entry: EntryPoint) -> object:
+    try:
+        plugin: object = entry.load()
+    except Exception as error:  # a package may raise anything while it is imported
+        words = f'the installed plugin "{entry.name}" ({entry.value}) cannot be loaded: {type(error).__name__}: {error}'
+        raise PluginError(words, help="mend the package that brings it, or uninstall it") from error
+    return plugin
 
 
 class PluginManager:
@@ -51,7 +58,9 @@ class PluginManager:
             marked = getattr(getattr(plugin, attribute, None), "awf_impl", None)
             if marked is not None and attribute not in known:
                 listing = ", ".join(sorted(known))
-                raise PluginError(f'plugin "{name}" has a hook "{attribute}", which does not exist', help=listing)
+                raise PluginError(
+                    f'plugin "{name}" has a hook "{attribute}", which does not exist', help=f"the hooks are {listing}"
+                )
         try:
             self._plugins.register(plugin, name)
         except (pluggy.PluginValidationError, ValueError) as error:
@@ -59,11 +68,8 @@ class PluginManager:
 
     def load_installed(self) -> None:
         """Take in the plugins that installed packages offer."""
-        self._found.clear()
-        try:
-            self._plugins.load_setuptools_entrypoints(ENTRY_POINTS)
-        except Exception as error:  # a package may raise anything while it is imported
-            raise PluginError(f"an installed plugin cannot be loaded: {type(error).__name__}: {error}") from error
+        for entry in entry_points(group=ENTRY_POINTS):
+            self.register(_loaded(entry), entry.name)
 
     def operations(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
@@ -131,7 +137,7 @@ class PluginManager:
         for implementation in self._implementations(hook):
             arguments = [given[name] for name in implementation.argnames]
             try:
-                found = implementation.function(*arguments)
+                found: Any = implementation.function(*arguments)
                 result: list[Any] = list(found) if found is not None else []
             except Exception as error:  # noqa: BLE001 - a plugin never stops a run
                 self._complain(implementation.plugin_name, hook, state, error)

@@ -6,6 +6,7 @@ no rule, no fence. Cleaning never makes a text longer.
 
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 _ESCAPE = re.compile(
@@ -37,12 +38,17 @@ def clean(text: str) -> str:
 
 def flat(text: str, most: int) -> str:
     """A text as one line of at most so many characters, which begins no heading, rule or fence."""
-    words = " ".join(clean(text[: 2 * most]).split())
+    return _flat(text[: 2 * most], most, more=len(text) > 2 * most)
+
+
+@lru_cache(maxsize=1000)  # names, statuses and reasons come again with every prompt of a run
+def _flat(text: str, most: int, *, more: bool) -> str:
+    words = " ".join(clean(text).split())
     for runs in _RUNS:
         words = runs.sub("'''", words)
     if _BEGINS.match(words):
         words = f"\\{words}"
-    return cut(words if len(text) <= 2 * most else f"{words}…", most)
+    return cut(f"{words}…" if more else words, most)
 
 
 def path(text: str, most: int) -> str:

@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from pipeline.engine.ports import UnknownRun
 from pipeline.errors import AwfError
+from pipeline.web.desk import desk
 from pipeline.web.rendering import render, wants_json
 from pipeline.web.security import HEADERS
 
@@ -16,11 +17,20 @@ _TITLES = {404: "Not found", 405: "Not possible here", 500: "Something broke"}
 _LOOK = "Go back to the list of runs and look from there."
 
 
-def error_page(request: Request, status: int, title: str, what: str, to_do: str) -> Response:
-    """A page, or JSON for a program, that says what happened and what to do."""
+def error_page(request: Request, status: int, title: str, what: str, to_do: str, output: str = "") -> Response:
+    """A page, or JSON for a program, that says what happened and what to do; `output` is what a process said."""
     if wants_json(request):
-        return JSONResponse({"error": what, "help": to_do}, status)
-    return render(request, "error.html", {"title": title, "what": what, "to_do": to_do}, status)
+        said = {"output": output} if output else {}
+        return JSONResponse({"error": what, "help": to_do, **said}, status)
+    told = {"title": title, "what": what, "to_do": to_do, "output": output}
+    return render(request, "error.html", {**told, **_around(request)}, status)
+
+
+def _around(request: Request) -> dict[str, Any]:
+    """The store that the page belongs to, so that one can go on from here; none before a request was let in."""
+    stores = request.app.state.desk.stores if "app" in request.scope else {}
+    here = stores.get(request.path_params.get("store", ""))
+    return {"store": here, "position": here.feed.position} if here else {}
 
 
 async def on_http(request: Request, error: Exception) -> Response:
@@ -36,8 +46,10 @@ async def on_http(request: Request, error: Exception) -> Response:
 async def on_awf(request: Request, error: Exception) -> Response:
     """The page for what a person can do something about."""
     message, help = getattr(error, "message", str(error)), getattr(error, "help", None)
-    status, title = (404, "Not found") if isinstance(error, UnknownRun) else (409, "This cannot be shown")
-    return error_page(request, status, title, _sentence(message), _sentence(help or _LOOK))
+    refused = "This cannot be shown" if request.method == "GET" else "This was not done"
+    status, title = (404, "Not found") if isinstance(error, UnknownRun) else (409, refused)
+    output = desk(request).redactor.text(getattr(error, "output", ""))
+    return error_page(request, status, title, _sentence(message), _sentence(help or _LOOK), output)
 
 
 async def on_crash(request: Request, error: Exception) -> Response:

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from pipeline.observe.text import age, amount, calm, counted, cut, label, money, span
+from pipeline.observe.text import age, amount, calm, counted, cut, label, money, span, still
 
 HERE = Path(__file__).parent
 GLYPHS = {  # a state is always a word with a sign, never a colour alone
@@ -26,6 +26,20 @@ GLYPHS = {  # a state is always a word with a sign, never a colour alone
     "cancelled": ("–", "quiet"),
     "skipped": ("–", "quiet"),
     "retry": ("↻", "other"),
+    # of findings
+    "open": ("○", "bad"),
+    "reopened": ("↻", "bad"),
+    "uncertain": ("?", "other"),
+    "fix_claimed": ("◐", "other"),
+    "verified_fixed": ("✓", "good"),
+    "false_positive": ("–", "quiet"),
+    "wont_fix": ("–", "quiet"),
+    # how grave they are
+    "critical": ("▲", "bad"),
+    "high": ("▲", "bad"),
+    "medium": ("◆", "other"),
+    "low": ("▽", "quiet"),
+    "info": ("·", "quiet"),
 }
 
 
@@ -39,6 +53,23 @@ def _iso(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
 
 
+def _clock(moment: float) -> str:
+    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _size(count: int) -> str:
+    """A number of bytes in few letters."""
+    for unit, size in (("MB", 1_000_000), ("kB", 1_000)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
+
+
+def _limit(value: float, name: str) -> str:
+    """A limit's value in its own unit."""
+    return span(value) if name == "max_duration" else money(value) if name == "max_cost_usd" else f"{value:g}"
+
+
 def _environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
@@ -47,8 +78,14 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    words = (age, amount, calm, counted, cut, label, money, span)
-    made.filters |= {word.__name__: word for word in words} | {"iso": _iso}
+    words = (age, amount, calm, counted, cut, label, money, span, still)
+    made.filters |= {word.__name__: word for word in words} | {
+        "iso": _iso,
+        "clock": _clock,
+        "size": _size,
+        "limit": _limit,
+    }
+    made.tests["match_start"] = str.startswith
     made.globals |= {"url": url, "now": time.time, "glyphs": GLYPHS}
     made.globals["ui"] = made.get_template("ui.html").module  # the macros, for parts too
     return made
@@ -68,6 +105,11 @@ def render(request: Request, template: str, values: Mapping[str, Any], status: i
 
 def _common(request: Request) -> dict[str, Any]:
     return {"desk": request.app.state.desk, "nav": request.app.state.nav} if "app" in request.scope else {}
+
+
+def whole_number(text: str) -> int | None:
+    """The number that a part of an address is, or None."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
 def wants_json(request: Request) -> bool:

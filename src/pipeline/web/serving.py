@@ -1,5 +1,6 @@
 """The server: a socket on this machine, one address with a token, and an end that waits for nobody."""
 
+import os
 import secrets
 import socket
 from collections.abc import Sequence
@@ -38,13 +39,22 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def opened(stores: Sequence[Path], host: str, port: int | None, *, read_only: bool) -> Site:
+def opened(stores: Sequence[Path], host: str, port: int | None, *, read_only: bool, user: str = "") -> Site:
     """A site at a host and port; without a port it is the usual one, or any when that is taken."""
     listening = _bound(host, port)
     number = listening.getsockname()[1]
     token = secrets.token_urlsafe(32)
     this = socket.gethostname()
-    app = create(stores, token=token, host=host, port=number, read_only=read_only, names=(this,))
+    app = create(
+        stores,
+        token=token,
+        host=host,
+        port=number,
+        read_only=read_only,
+        names=(this,),
+        user=user,
+        environ=os.environ,
+    )
     shown = this if host in EVERYBODY else f"[{host}]" if ":" in host else host
     return Site(app, listening, f"http://{shown}:{number}/?token={token}")
 

@@ -1,6 +1,6 @@
 """The whole site: pages behind the gate, and what begins and ends with it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -24,6 +24,8 @@ def create(
     port: int = 8765,
     read_only: bool = False,
     names: Sequence[str] = (),
+    user: str = "",
+    environ: Mapping[str, str] | None = None,
 ) -> Starlette:
     """The site for these stores; `app.state.desk` is what its pages work with."""
     gate = Gate(token, host, port, read_only, tuple(name.lower() for name in names))
@@ -33,7 +35,7 @@ def create(
         exception_handlers=HANDLERS,
         lifespan=_lifespan,
     )
-    app.state.desk = desk_of(stores, read_only=read_only)
+    app.state.desk = desk_of(stores, read_only=read_only, user=user, environ=environ)
     app.state.nav = NAV
     return app
 

@@ -38,7 +38,9 @@ MOST_DEATHS = 200  # a run that does not come forward is wrong
 MOST_LIVES = 20  # of one run, before it may end undisturbed
 PROJECT = Path(__file__).with_name("project")
 TOOLS = ("build", "lint")  # the stages that write down that they run
-CHANGING = ("workspace.base", "workspace.commit", "workspace.merged", "ws.response", "merge.response")  # name commits
+CHANGING = (  # name commits
+    "workspace.base", "workspace.commit", "workspace.merged", "ws.response", "merge.response", "review._reviewed",
+)  # fmt: skip
 
 Visit = tuple[str, int]
 Experiment = Callable[["Trial"], int]  # what is done to a run; how many deaths that were
@@ -66,6 +68,8 @@ class Trial:
         self.folder = shutil.copytree(template, folder)
         self.ran = folder.with_suffix(".ran")  # each tool's execution, as a line: no restored worktree takes it away
         self.ran.touch()
+        self.said = folder.with_suffix(".said")  # beside the checkout: a review is told what changed in it
+        self.said.touch()
         self._known: list[set[Visit]] = []  # the visits on record when each life began
 
     def live(self, *, die_at: int = 0, before: bool = False, kill_after: float | None = None) -> int:
@@ -81,7 +85,7 @@ class Trial:
 
     def _work(self, arguments: list[str], die_at: int, *, before: bool) -> NoReturn:
         os.chdir(self.folder)
-        quiet = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        quiet = os.open(self.said, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
         os.environ.update(LAB_RAN=str(self.ran), LAB_LIFE=str(len(self._known) - 1))
@@ -122,7 +126,7 @@ class Trial:
 
     def output(self) -> str:
         """The last that its lives wrote."""
-        return (self.folder / "output.txt").read_text()[-2000:]
+        return self.said.read_text()[-2000:]
 
     def left_behind(self) -> dict[str, Any]:
         """What the finished run left: path, context and tree, without what differs from run to run."""
@@ -172,6 +176,7 @@ class Trial:
         """Leave nothing behind."""
         shutil.rmtree(self.folder)
         self.ran.unlink()
+        self.said.unlink()
 
 
 def dying(die_at: int, *, before: bool) -> None:

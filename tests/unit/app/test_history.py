@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.app.history import Ended, Note, VisitSeen, stage_sums, story_of, visits_of
+from pipeline.app.history import Ended, Note, Story, VisitSeen, stage_sums, story_of, visits_of
 from pipeline.app.lookup import find_run
 from pipeline.app.standing import standing_of
 from pipeline.app.summaries import summarise
@@ -215,3 +215,13 @@ def test_an_unknown_run_brings_the_nearest() -> None:
         find_run("2026", runs)
     with pytest.raises(UnknownRun, match="no runs yet"):
         find_run("latest", [])
+
+
+def test_telling_changes_nothing() -> None:
+    """A story can be told again and again while it goes on: what is under way is told once each time."""
+    first = RunCreated(at=0, run_id="r1", file="x", source=SOURCE, cwd="/", version="1")
+    story = Story(first)
+    assert story.told() == story.told() == story_of([first])
+    resumed = RunResumed(at=1)
+    story.take(resumed)
+    assert story.told() == story.told() == story_of([first, resumed])

@@ -71,7 +71,7 @@ def test_looking_at_a_decision_writes_nothing(root: Path) -> None:
     planned = preview(low, LOW, root / ".awf", root, NOW)
     assert [file.read_bytes() for file in files] == before
     assert {told[1:] for told in planned.told} == {(State.OPEN, State.WONT_FIX)}
-    assert decided(root, agreed=planned).told == planned.told
+    assert decided(root, agreed=planned.seal).told == planned.told
     assert sorted(states(root)) == [State.OPEN, State.OPEN, State.WONT_FIX, State.WONT_FIX]
 
 
@@ -89,7 +89,7 @@ def test_what_changed_since_it_was_shown_is_not_decided(root: Path) -> None:
     first = planned.moves[0].finding.id
     decide(lambda _: Chosen((first,)), Wish("fixed", "user"), root / ".awf", root, NOW)
     with pytest.raises(AwfError, match="changed since they were shown; nothing was decided"):
-        decided(root, agreed=planned)
+        decided(root, agreed=planned.seal)
     assert State.WONT_FIX not in states(root)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.observe.text import age, amount, calm, columns, cut, label, last_line, money, span
+from pipeline.observe.text import REPLACED, age, amount, calm, columns, cut, label, last_line, money, span, still
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,9 @@ def test_numbers_are_short() -> None:
     assert [age(5), age(300), age(7200), age(200_000)] == ["5s", "5m", "2h", "2d"]
     assert [amount(950), amount(12_300), amount(999_999), amount(4_500_000)] == ["950", "12.3k", "1.0M", "4.5M"]
     assert [money(0), money(0.001), money(0.42)] == ["$0.00", "<$0.01", "$0.42"]
+
+
+def test_several_lines_are_made_inert_as_they_are() -> None:
+    """Lines and spaces stay; colours go, and what would act is replaced."""
+    assert still("  a\tb\r\nc\rd\n") == "  a\tb\nc\nd\n"
+    assert still("\x1b[31mred\x1b[0m \u202eä\0") == f"red {REPLACED}ä{REPLACED}"

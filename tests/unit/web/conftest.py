@@ -11,10 +11,14 @@ from starlette.testclient import TestClient
 from pipeline.engine.outcome import Outcome, Status, Usage
 from pipeline.engine.records import Chosen, RunCreated, VisitCompleted
 from pipeline.journal.sqlite import SqliteJournal
+from pipeline.web import launching
+from pipeline.web.launching import Launched
 from pipeline.web.site import create
 
 TOKEN = "the-token"  # noqa: S105 - of a server that only this test reaches
 BASE = "http://127.0.0.1:8765"
+PAGE = "/s/shop/runs/r1"
+LONGEST = 60  # seconds for a process that a page started
 SOURCE = """
 workflow "{name}" {
   version 2
@@ -88,3 +92,23 @@ def browser(store: Path) -> Iterator[Browser]:
     yield make
     for client in opened:
         client.close()
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Launched]:
+    """The processes that pages start."""
+    made: list[Launched] = []
+
+    def launch(*given: Any) -> Launched:
+        made.append(real(*given))
+        return made[-1]
+
+    real = launching.launch
+    for module in ("acting", "start"):
+        monkeypatch.setattr(f"pipeline.web.pages.{module}.launch", launch)
+    return made
+
+
+def post(client: TestClient, what: str, **fields: str) -> Any:
+    """Send a form of the run's page."""
+    return client.post(f"{PAGE}/{what}", data=fields, headers={"Origin": BASE})

@@ -1,15 +1,20 @@
 """Who may see and do what at the dashboard."""
 
+from pathlib import Path
+
 import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 from tests.unit.web.conftest import BASE, TOKEN, Book, Browser
+from tests.unit.web.findings import item, project, review
 
 from pipeline.web.security import Gate
 
 RUNS = "/s/shop/runs"
+FINDINGS = "/s/shop/findings"
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 
 
 async def _deed(request: Request) -> Response:
@@ -22,11 +27,18 @@ def acting(browser: TestClient) -> TestClient:
     return browser
 
 
-@pytest.mark.parametrize("path", ["/", RUNS, f"{RUNS}?format=json", "/s/shop/events", "/nothing", "/?token=wrong"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/", RUNS, f"{RUNS}?format=json", "/s/shop/events", "/nothing", "/?token=wrong"),
+        *(FINDINGS, f"{FINDINGS}?format=json", f"{FINDINGS}/1", f"{FINDINGS}/export/json"),
+    ],
+)
 @pytest.mark.parametrize("token", ["", "wrong", "the-token-and-more", "the-töken"])
-def test_without_the_token_nothing_is_told(browser: Browser, book: Book, path: str, token: str) -> None:
+def test_without_the_token_nothing_is_told(browser: Browser, book: Book, store: Path, path: str, token: str) -> None:
     """No page, list or stream answers without the right token, and the refusal says what to do."""
     book.begin("r1", goal="a secret goal")
+    hold(store.parent, title="a secret finding")
     answer = browser(token="").get(path, headers={b"Cookie": f"awf-8765={token}".encode()})
     assert answer.status_code == 401
     assert "secret" not in answer.text
@@ -58,7 +70,9 @@ def test_the_way_in_leads_to_no_other_site(browser: Browser) -> None:
 )
 def test_a_host_of_somebody_else_is_refused(browser: Browser, host: str) -> None:
     """A name that another site points at this machine reaches nothing, token or not."""
-    assert browser().get(RUNS, headers={"Host": host}).status_code == 421
+    for path in (RUNS, FINDINGS, f"{FINDINGS}/export/json"):
+        assert browser().get(path, headers={"Host": host}).status_code == 421
+    assert browser().post(f"{FINDINGS}/triage", headers={"Host": host, "Origin": f"http://{host}"}).status_code == 421
 
 
 @pytest.mark.parametrize(
@@ -152,7 +166,7 @@ def test_static_files_are_those_of_the_site(browser: Browser, path: str) -> None
 
 def test_scripts_in_what_runs_say_are_inert(browser: Browser, book: Book) -> None:
     """A goal, a workflow's name or words in the address are shown, never run; no page has inline code."""
-    evil = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+    evil = EVIL
     book.begin("r1", goal=f'"{evil}', name="<script>bad()</script>")
     client = browser()
     for path in (RUNS, f"{RUNS}?part=rows", f"{RUNS}?q={evil}", f"{RUNS}?q=zzz{evil}", f"/{evil}", f"/s/{evil}/runs"):
@@ -161,3 +175,82 @@ def test_scripts_in_what_runs_say_are_inert(browser: Browser, book: Book) -> Non
         assert "<img" not in text
         assert " style=" not in text
     assert "&lt;script&gt;bad()" in client.get(RUNS).text
+
+
+@pytest.mark.parametrize("deed", ["preview", "triage"])
+@pytest.mark.parametrize(
+    "headers", [{}, {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}]
+)
+def test_no_other_site_decides_about_findings(
+    browser: Browser, store: Path, deed: str, headers: dict[str, str]
+) -> None:
+    """A form on another site is refused, even with the cookie, and the finding stays what it was."""
+    hold(store.parent)
+    client = browser()
+    form = {"id": "1", "as": "wont-fix", "note": "because"}
+    assert client.post(f"{FINDINGS}/{deed}", data=form, headers=headers).status_code == 403
+    assert client.get(f"{FINDINGS}/1?format=json").json()["state"] == "open"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "..%2f..%2fetc%2fpasswd",
+        "%2e%2e%2f",
+        "....//",
+        "%00",
+        "fnd_/../../x",
+        "export/../../../x",
+        "%ff",
+    ],
+)
+def test_names_of_findings_lead_nowhere_else(browser: Browser, store: Path, name: str) -> None:
+    """A name with dots, slashes or odd bytes finds nothing, or another page of the site; no file is read for it."""
+    hold(store.parent)
+    (store.parent.parent / "x").write_text("top secret")
+    for path in (f"{FINDINGS}/{name}", f"{FINDINGS}/export/{name}"):
+        answer = browser().get(f"{BASE}{path}")
+        assert answer.status_code in (307, 404)
+        assert answer.headers.get("location", BASE).startswith(BASE)
+        assert "secret" not in answer.text
+
+
+def test_scripts_in_findings_are_inert(browser: Browser, store: Path) -> None:
+    """Titles, file names, lines of files, reviewers and reasons are shown, never run, on every page about findings."""
+    name = "<img src=x onerror=alert(1)>.py"
+    project(store.parent)
+    (store.parent / name).write_text(f"{EVIL}\n")
+    told = {"title": EVIL, "file": name, "line": 1, "why_it_matters": EVIL, "evidence": [f"{name}:1 -- {EVIL}"]}
+    review(store.parent, item(1, **told, suggested_fix=EVIL), reviewer=f"r{EVIL}")
+    client = browser()
+    form = {"id": "1", "as": "wont-fix", "note": EVIL, "from": f"q={EVIL}"}
+    ours = {"Sec-Fetch-Site": "same-origin"}
+    pages = [
+        *(client.get(path).text for path in (FINDINGS, f"{FINDINGS}/1", f"{FINDINGS}?part=rows", f"{FINDINGS}/{EVIL}")),
+        *(client.get(f"{FINDINGS}?{field}={EVIL}").text for field in ("q", "file", "stage", "reviewer", "state")),
+        client.post(f"{FINDINGS}/preview", data=form, headers=ours).text,
+        client.post(f"{FINDINGS}/preview?part=plan", data={**form, "id": EVIL}, headers=ours).text,
+    ]
+    client.post(f"{FINDINGS}/triage", data=form, headers=ours)
+    pages.append(client.get(f"{FINDINGS}/1").text)
+    for text in pages:
+        assert "<script>" not in text
+        assert "<img" not in text
+        assert " style=" not in text
+    assert all("&lt;script&gt;alert(1)" in text for text in pages)
+
+
+def test_downloads_are_files_and_no_pages(browser: Browser, store: Path) -> None:
+    """What is exported is never shown by the browser as a page, whatever stands in it."""
+    hold(store.parent, title=EVIL)
+    for form in ("sarif", "rdjson", "markdown", "json", "review"):
+        answer = browser().get(f"{FINDINGS}/export/{form}")
+        assert answer.headers["content-disposition"].startswith("attachment;")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert not answer.headers["content-type"].startswith("text/html")
+
+
+def hold(root: Path, title: str = "Line 1 is wrong") -> None:
+    """A project with one finding."""
+    project(root)
+    review(root, item(1, title=title))

@@ -30,10 +30,21 @@ class Writing:
     problems: tuple[str, ...] = ()
 
 
-def known(journal: Journal, root: Path, at: str) -> Known:
-    """The findings, with what somebody changed in the files. Looking writes nothing."""
+def known(store: Path, root: Path, at: str) -> Known:
+    """The findings of a store, with what somebody changed in the files. Looking writes nothing."""
+    with closing(SqliteJournal(store)) as journal:
+        return known_in(journal, root, at)
+
+
+def known_in(journal: Journal, root: Path, at: str) -> Known:
+    """The findings of a journal's ledger, with what somebody changed in the files."""
     with uncollected():
         ledger = Book(journal).ledger()
+    return with_edits(ledger, root, at)
+
+
+def with_edits(ledger: Ledger, root: Path, at: str) -> Known:
+    """A ledger that nobody else uses, with what somebody changed in the files taken in."""
     edits = take_back(root, ledger, at)
     for event in edits.events:
         ledger.apply(event)

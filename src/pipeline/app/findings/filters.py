@@ -33,6 +33,8 @@ class Filter:
     categories: frozenset[Category] = frozenset()
     files: tuple[str, ...] = ()  # beginnings of paths, or patterns
     stages: frozenset[str] = frozenset()
+    reviewers: frozenset[str] = frozenset()
+    words: tuple[str, ...] = ()  # all of them in what it is called, or the beginning of its id
     since: datetime | None = None  # raised, seen or changed then or later
     among: frozenset[FindingId] | None = None  # one of these; None is any
 
@@ -46,6 +48,8 @@ class Filter:
             and (not self.categories or finding.category in self.categories)
             and (not self.files or any(_lies_in(finding, name) for name in self.files))
             and (not self.stages or any(vote.stage in self.stages for vote in finding.votes))
+            and (not self.reviewers or any(vote.reviewer in self.reviewers for vote in finding.votes))
+            and (not self.words or _says(finding, self.words))
             and (self.since is None or _moment(finding.updated_at) >= self.since)
         )
 
@@ -88,6 +92,12 @@ def _order(finding: Finding) -> tuple[bool, int, int, str, int, int]:
         (place.start if place else None) or 0,
         finding.number,
     )
+
+
+def _says(finding: Finding, words: tuple[str, ...]) -> bool:
+    places = " ".join(place.path for place in finding.locations)
+    text = f"#{finding.number} {finding.title} {finding.category} {places}".casefold()
+    return all(word.casefold() in text or finding.id.startswith(word) for word in words)
 
 
 def _lies_in(finding: Finding, name: str) -> bool:

@@ -3,14 +3,15 @@
 What one command decides is one entry, there whole or not at all. A pass that is on record is never touched.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pipeline.app.findings.books import iso, known, writing
-from pipeline.app.shelf import local_shelf
+from pipeline.app.findings.books import Known, iso, known, writing
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, State
@@ -65,24 +66,46 @@ class Decided:
         """Which findings it is about, and each from where to where."""
         return [(move.finding.id, move.finding.state, move.state) for move in self.moves]
 
+    @property
+    def by_state(self) -> dict[State, list[Finding]]:
+        """The findings that get each state, as they were."""
+        states = defaultdict[State, list[Finding]](list)
+        for move in self.moves:
+            states[move.state].append(move.finding)
+        return states
+
+    @property
+    def reasons(self) -> dict[str, list[str]]:
+        """Each reason of a refusal once, with the names that it is about."""
+        reasons = defaultdict[str, list[str]](list)
+        for name, reason in self.refused.items():
+            reasons[reason].append(name)
+        return reasons
+
+    @property
+    def seal(self) -> str:
+        """What somebody agrees to when they say yes to this, and to nothing else."""
+        return sha256(repr(self.told).encode()).hexdigest()
+
 
 def preview(choice: Choice, wish: Wish, store: Path, root: Path, now: datetime) -> Decided:
     """What a decision would come to. Nothing is written."""
     at = iso(now)
-    with local_shelf(store) as shelf:
-        found = known(shelf.journal, root, at)
+    return plan(choice, wish, known(store, root, at), at)
+
+
+def plan(choice: Choice, wish: Wish, found: Known, at: str) -> Decided:
+    """What a decision about findings that are at hand would come to."""
     return _weighed(found.ledger, choice(found.ledger), wish, at, found.problems)[1]
 
 
-def decide(
-    choice: Choice, wish: Wish, store: Path, root: Path, now: datetime, *, agreed: Decided | None = None
-) -> Decided:
-    """Apply what may be applied, and rewrite the files. What was agreed to must still be what comes of it."""
+def decide(choice: Choice, wish: Wish, store: Path, root: Path, now: datetime, *, agreed: str = "") -> Decided:
+    """Apply what may be applied, and rewrite the files. What was agreed to, by its seal, must still come of it."""
     at = iso(now)
     with writing(store, root, at) as open_book:
         ledger = open_book.book.ledger()
         triaged, done = _weighed(ledger, choice(ledger), wish, at, open_book.problems)
-        if agreed is not None and agreed.told != done.told:
+        if agreed and agreed != done.seal:
             raise AwfError("findings changed since they were shown; nothing was decided", help="look at them again")
         open_book.book.enter(triaged.events)
         shown = reshow(root, open_book.book.ledger(), at)

@@ -9,11 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
-from pipeline.app.findings.books import Known, iso, known
+from pipeline.app.findings.books import Known, iso, known, known_in
 from pipeline.app.findings.filters import GROUPS, Filter, since_of, states_of
 from pipeline.app.findings.repository import Repository, repository
 from pipeline.app.lookup import NEWEST, find_run
-from pipeline.app.shelf import local_shelf
 from pipeline.cli.terminal import inert
 from pipeline.cli.where import Where
 from pipeline.findings.identity.history import GitHistory
@@ -36,13 +35,19 @@ _STATES = (
     *(str(state).replace("_", "-") for state in State),
     *(str(state) for state in State if "_" in state),
 )
+
+
+def _closed(name: str, given: str, values: Iterable[str], help: str) -> Callable[[F], F]:
+    return click.option(name, given, multiple=True, type=click.Choice([str(one) for one in values]), help=help)
+
+
 _OPTIONS = (
     click.option(
         "--state", "states", multiple=True, type=click.Choice(_STATES), help="In this state, or any of these."
     ),
-    click.option("--severity", "severities", multiple=True, type=click.Choice([str(one) for one in Severity])),
-    click.option("--gate", "gates", multiple=True, type=click.Choice([str(one) for one in Gate])),
-    click.option("--category", "categories", multiple=True, type=click.Choice([str(one) for one in Category])),
+    _closed("--severity", "severities", Severity, "So grave."),
+    _closed("--gate", "gates", Gate, "Whether they must be fixed, or are suggestions."),
+    _closed("--category", "categories", Category, "Of this kind."),
     click.option("--file", "files", multiple=True, metavar="PATH", help="The beginning of a path, or a pattern."),
     click.option("--stage", "stages", multiple=True, metavar="STAGE", help="Reported by this stage of a workflow."),
     click.option("--since", metavar="DATE|PASS", help="Raised, seen or changed since then."),
@@ -98,8 +103,7 @@ def now() -> datetime:
 
 def look(store: Path, repo: Path | None) -> Known:
     """The findings of a store as they stand. What was changed in the files and may not be is told beside the output."""
-    with local_shelf(store) as shelf:
-        return _looked(known(shelf.journal, here(repo).root, iso(now())))
+    return _looked(known(store, here(repo).root, iso(now())))
 
 
 def look_at(where: Where, run: str, repo: Path | None) -> Known:
@@ -108,7 +112,7 @@ def look_at(where: Where, run: str, repo: Path | None) -> Known:
         return look(where.store, repo)
     with where.shelf() as shelf:
         journal = shelf.ledger(find_run(run or NEWEST[0], shelf.journal.runs()))
-        return _looked(known(journal, here(repo).root, iso(now())))
+        return _looked(known_in(journal, here(repo).root, iso(now())))
 
 
 def _looked(found: Known) -> Known:

@@ -16,8 +16,14 @@ from pipeline.findings.views import atomic
 
 @click.command("export")
 @filter_options
-@click.option("--format", "form", type=click.Choice(list(EXPORTS)), required=True)
-@click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), metavar="FILE")
+@click.option("--format", "form", type=click.Choice(list(EXPORTS)), required=True, help="Who is to read it.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="Write to a file.",
+)
 @store_option
 @repo_option
 def command(form: str, output: Path | None, store: Path, repo: Path | None, **given: Any) -> None:

@@ -25,11 +25,24 @@ _SHOWN = 10  # of each kind; the rest is counted
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True)
-@click.option("--format", "form", type=click.Choice([AUTO, *FORMATS]), default=AUTO, show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([AUTO, *FORMATS]),
+    default=AUTO,
+    show_default=True,
+    help="What the files are; by default each is recognised by its content.",
+)
 @click.option("--reviewer", default="", metavar="NAME", help="Who says so; by default what a file tells, or its name.")
 @click.option("--lens", type=click.Choice([str(lens) for lens in Lens]), help="Which kind of assessment it is.")
 @click.option("--task", default="", metavar="TASK", help="What is being worked on.")
-@click.option("--mode", type=click.Choice(["full", "quick", "verify"]), default="full", show_default=True)
+@click.option(
+    "--mode",
+    type=click.Choice(["full", "quick", "verify"]),
+    default="full",
+    show_default=True,
+    help="How much was looked at; verify looks again at what the last full pass found.",
+)
 @store_option
 @repo_option
 @as_json_option

@@ -37,7 +37,9 @@ _Reasons = Mapping[FindingId, Sequence[Unused]]
 @filter_options
 @unused_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
-@click.option("--format", "form", type=click.Choice(_FORMATS), default="table", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(_FORMATS), default="table", show_default=True, help="Who is to read it."
+)
 @where_option
 @run_option
 @repo_option

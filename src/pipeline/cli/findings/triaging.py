@@ -4,7 +4,6 @@ What is chosen by a filter is shown before anything is decided, and a person say
 """
 
 import sys
-from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from pipeline.cli.options import as_json_option, store_option
 from pipeline.cli.terminal import Style, inert
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Actor, Finding, State
+from pipeline.findings.model import Actor
 from pipeline.findings.triage import STATUSES
 from pipeline.observe.text import counted
 
@@ -44,7 +43,13 @@ _WHICH = "name them by id or number, or choose them, as with --severity low; --s
 @click.option("--as", "status", type=click.Choice(STATUSES), required=True, help="What they are.")
 @click.option("--note", default="", metavar="TEXT", help="Why; a dismissal needs it.")
 @click.option("--expires", default="", metavar="DATE", help="The last day on which a dismissal holds.")
-@click.option("--by", type=click.Choice([str(actor) for actor in Actor]), default=str(Actor.USER), show_default=True)
+@click.option(
+    "--by",
+    type=click.Choice([str(actor) for actor in Actor]),
+    default=str(Actor.USER),
+    show_default=True,
+    help="Who decides; not everybody may decide everything.",
+)
 @filter_options
 @unused_option
 @click.option("-y", "--yes", is_flag=True, help="Decide about what the filters take without asking.")
@@ -80,7 +85,7 @@ def command(
     planned = preview(*about) if dry_run or (filtered and not yes) else None
     if planned is not None and (code := _shown(planned, dry_run=dry_run, as_json=as_json)) is not None:
         return code
-    done = decide(*about, agreed=planned)
+    done = decide(*about, agreed=planned.seal if planned else "")
     _say(done, "applied", filtered=filtered, as_json=as_json)
     return _code(done)
 
@@ -143,15 +148,8 @@ def _say(done: Decided, word: str, *, filtered: bool, as_json: bool) -> None:
     warn(done.problems)
 
 
-def _by_state(done: Decided) -> dict[State, list[Finding]]:
-    states = defaultdict[State, list[Finding]](list)
-    for move in done.moves:
-        states[move.state].append(move.finding)
-    return states
-
-
 def _print_plan(done: Decided) -> None:
-    for state, findings in _by_state(done).items():
+    for state, findings in done.by_state.items():
         click.echo(f"{counted(len(findings), 'finding')} would become {state}:")
         click.echo("\n".join(table(findings[:_SHOWN], states=True)))
         if len(findings) > _SHOWN:
@@ -159,17 +157,14 @@ def _print_plan(done: Decided) -> None:
 
 
 def _print_counts(done: Decided) -> None:
-    for state, findings in _by_state(done).items():
+    for state, findings in done.by_state.items():
         click.echo(f"{len(findings)} {'finding is' if len(findings) == 1 else 'findings are'} {state} now.")
 
 
 def _print_refused(done: Decided) -> None:
     """Each reason once, with the findings that it is about."""
-    names = defaultdict[str, list[str]](list)
-    for name, reason in done.refused.items():
-        names[reason].append(name)
     style = Style.of(sys.stderr)
-    for reason, refused in names.items():
+    for reason, refused in done.reasons.items():
         click.echo(f"{style.error('refused')}: {_some(refused)}: {inert(reason)}", err=True)
 
 

@@ -181,7 +181,8 @@ def _words(command: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(command))
     except ValueError as error:
-        raise AwfError(f'"{inert(command)}" cannot be run as a fixer: {error}') from None
+        words = f'"{inert(command)}" cannot be run as a fixer: {error}'
+        raise AwfError(words, help="write it as in a shell, with its quotes closed") from None
 
 
 def _read(path: Path) -> list[str]:

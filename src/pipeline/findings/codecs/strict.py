@@ -4,6 +4,8 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator
+from io import BytesIO
 from typing import Any, NoReturn
 
 
@@ -23,10 +25,10 @@ def loads(data: bytes) -> Any:
 
 def dumps(value: Any) -> bytes:
     """A JSON text for people and for git: one key on each line, in the order given, with a newline at the end."""
-    if not isinstance(value, dict) or not value:
-        return (_indented(value) + "\n").encode()
-    lines = (f"  {_flat.encode(key)}: {_field(field)}" for key, field in value.items())
-    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+    made = BytesIO()  # piece by piece: a file may have very many items, and several copies of them would take much room
+    for piece in _pieces(value):
+        made.write(piece.encode())
+    return made.getvalue()
 
 
 def is_int(value: Any) -> bool:
@@ -39,13 +41,26 @@ def is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _field(value: Any) -> str:
-    """A value two columns in. What is flat goes the quick way, and most fields of most files are."""
-    if isinstance(value, list) and value:  # one by one, for it may be very long
-        return "[\n    " + ",\n    ".join(_indented(item).replace("\n", "\n    ") for item in value) + "\n  ]"
+def _pieces(value: Any) -> Iterator[str]:
     if isinstance(value, dict) and value:
-        return _indented(value).replace("\n", "\n  ")  # a text has no line ends of its own in JSON
-    return _flat.encode(value)
+        for at, (key, field) in enumerate(value.items()):
+            yield f"{',' if at else '{'}\n  {_flat.encode(key)}: "
+            yield from _field(field)
+        yield "\n}\n"
+    else:
+        yield f"{_indented(value)}\n"
+
+
+def _field(value: Any) -> Iterator[str]:
+    """A value two columns in. What is flat goes the quick way, and most fields of most files are."""
+    if isinstance(value, list) and value:
+        for at, item in enumerate(value):
+            yield f"{',' if at else '['}\n    " + _indented(item).replace("\n", "\n    ")
+        yield "\n  ]"
+    elif isinstance(value, dict) and value:
+        yield _indented(value).replace("\n", "\n  ")  # a text has no line ends of its own in JSON
+    else:
+        yield _flat.encode(value)
 
 
 def _indented(value: Any) -> str:

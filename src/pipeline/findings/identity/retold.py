@@ -22,7 +22,7 @@ _WHERE = frozenset({"fingerprints", "aliases", "sources", "locations"})
 def placed(known: Finding, draft: Finding, page: Page | None) -> Finding:
     """A draft moved to the known finding's own line where that is near: a vague report must not make it drift."""
     text, place = known.fingerprints.get(TEXT, ""), draft.place
-    if page is None or place is None or place.start is None or draft.fingerprints.get(TEXT) == text:
+    if page is None or place is None or place.start is None or text in ("", draft.fingerprints.get(TEXT)):
         return draft
     near = [line for line in page.places.get(text, ()) if abs(line - place.start) <= AROUND]
     if not near:

@@ -22,7 +22,8 @@ from pipeline.findings.views.written import Written
 DIRECTORY = ".code-review"
 LATEST = "review-latest.json"
 ABORT = "abort-reason.md"
-MARK = ".written"  # the digest of the latest verdict as it was written: a file of many findings takes long to read
+MARK = ".written"  # of the latest verdict as it was written its digest, mode and id: reading many findings takes long
+_MARKED = ("mode", "reviewId")
 
 
 class VerdictFile:
@@ -68,10 +69,15 @@ class VerdictFile:
 
     def _untouched(self) -> bool:
         """Whether the file is byte for byte the one that was written last."""
+        return not self._closed() and self._marked(self.path.read_bytes()) is not None
+
+    def _marked(self, data: bytes) -> dict[str, str] | None:
+        """What is known of a verdict that was written last without reading it; None of any other."""
         mark = self._folder / MARK
-        if self._closed() or not mark.is_file() or mark.is_symlink():
-            return False
-        return mark.read_text(errors="replace").strip() == _digest(self.path.read_bytes())
+        if not mark.is_file() or mark.is_symlink():
+            return None
+        digest, *known = mark.read_text(errors="replace").split() or [""]
+        return dict(zip(_MARKED, known, strict=False)) if digest == _digest(data) else None
 
     def _closed(self) -> str:
         for path in (self._folder, self.path):
@@ -94,7 +100,8 @@ class VerdictFile:
         if document["mode"] == "verify" or not self.path.exists():
             return
         data = self.path.read_bytes()
-        latest = _read(data)
+        known = self._marked(data) or {}
+        latest = known if len(known) == len(_MARKED) else _read(data)
         if isinstance(latest, str):
             name = f"review-unreadable-{_digest(data)[:8]}.json"
             self._archive(name, data)
@@ -122,7 +129,8 @@ class VerdictFile:
             atomic.replace(self._folder / ABORT, (abort_reason or reason(document)).encode())
         data = strict.dumps(document)
         atomic.replace(self.path, data)
-        atomic.replace(self._folder / MARK, f"{_digest(data)}\n".encode())
+        mark = " ".join([_digest(data), *(document[key] for key in _MARKED)])
+        atomic.replace(self._folder / MARK, f"{mark}\n".encode())
         if not aborted:
             atomic.remove(self._folder / ABORT)
 

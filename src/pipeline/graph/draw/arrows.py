@@ -2,6 +2,7 @@
 
 from pipeline.graph.draw.chart import Line
 from pipeline.graph.draw.letters import lines, text_width
+from pipeline.graph.draw.marks import NOTHING_KNOWN, Marks
 from pipeline.graph.draw.markup import escape, note, text
 from pipeline.graph.draw.paths import head, path
 from pipeline.graph.draw.shapes import rectangle
@@ -35,13 +36,14 @@ def label_size(line: Line) -> Size:
     return Size(max(text_width(row, _FONT) for row in rows) + 12, len(rows) * _LEADING + 4)
 
 
-def draw_line(line: Line, route: Route) -> str:
-    """A line with its arrowhead and label."""
-    css = " ".join(("edge", line.role.value.replace("_", "-"), *(["back"] if route.back else [])))
+def draw_line(line: Line, route: Route, marks: Marks = NOTHING_KNOWN) -> str:
+    """A line with its arrowhead and label, and whether a run took it."""
+    way = (line.source, line.target, line.role)
+    css = " ".join(("edge", line.role.value.replace("_", "-"), *(["back"] if route.back else []))) + marks.css(way)
     ends = f'data-from="{escape(line.source)}" data-to="{escape(line.target)}"'
     drawn = f'<path class="line" d="{path(route.points)}"/><path class="head" d="{head(route.points)}"/>'
     label = _label(words(line), route.label) if route.label else ""
-    return f'<g class="{css}" {ends}>{note(_about(line))}{drawn}{label}</g>\n'
+    return f'<g class="{css}" {ends}>{note(_about(line) + marks.times(way))}{drawn}{label}</g>\n'
 
 
 def draw_entry(route: Route) -> str:

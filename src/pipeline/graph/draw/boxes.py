@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.graph.draw.chart import Node
 from pipeline.graph.draw.letters import BOLD, fit, text_width
+from pipeline.graph.draw.marks import NOTHING_KNOWN, Marks, draw_sign, linked, mark_of
 from pipeline.graph.draw.markup import escape, note, text
 from pipeline.graph.draw.shapes import ICON, icon, number, outline
 from pipeline.graph.draw.wording import clean
@@ -47,13 +48,16 @@ def _container(node: Node) -> Size:
     return Size(width + 2 * _PADDING, _HEADER + down * (_INNER_HEIGHT + _GAP) - _GAP + _PADDING)
 
 
-def draw_node(node: Node, box: Box) -> str:
-    """A stage, with the branches it holds."""
-    inside = "".join(draw_node(inner, place) for inner, place in _places(node, box))
-    drawn = _header(node, box) if node.inner else _words(node, box)
-    css = " ".join(("stage", node.family, *(mark.replace(" ", "-") for mark in node.marks if mark in _MARKS)))
-    group = f'<g class="{css}" data-stage="{escape(node.id)}">'
-    return f"{group}{note(f'{node.id}: {node.about}')}{outline(node.family, box)}{drawn}</g>{inside}\n"
+def draw_node(node: Node, box: Box, marks: Marks = NOTHING_KNOWN) -> str:
+    """A stage, with the branches it holds, and how a run stands there."""
+    inside = "".join(draw_node(inner, place, marks) for inner, place in _places(node, box))
+    mark = mark_of(marks, node.id)
+    drawn = (_header(node, box) if node.inner else _words(node, box)) + draw_sign(mark, box)
+    special = (one.replace(" ", "-") for one in node.marks if one in _MARKS)
+    css = " ".join(filter(None, ("stage", node.family, *special, mark.css)))
+    said = f"{node.id}: {node.about}" + (f", {mark.words}" if mark.words else "")
+    group = f'<g class="{css}" data-stage="{escape(node.id)}">{note(said)}{outline(node.family, box)}{drawn}</g>'
+    return f"{linked(group, mark)}{inside}\n"
 
 
 _MARKS = frozenset(("review", "goal gate"))

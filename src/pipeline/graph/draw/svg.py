@@ -2,44 +2,35 @@
 
 from collections.abc import Iterator
 
-from pipeline.graph.draw.arrows import draw_entry, draw_line, label_size
-from pipeline.graph.draw.boxes import START, draw_node, draw_start, sizes
-from pipeline.graph.draw.chart import Chart, chart
+from pipeline.graph.draw.arranged import Arranged, arranged
+from pipeline.graph.draw.arrows import draw_entry, draw_line
+from pipeline.graph.draw.boxes import draw_node, draw_start
+from pipeline.graph.draw.chart import Chart
 from pipeline.graph.draw.letters import BOLD, fit, lines
 from pipeline.graph.draw.markup import escape, text
 from pipeline.graph.draw.shapes import number, rectangle
 from pipeline.graph.draw.stylesheet import stylesheet
 from pipeline.graph.draw.wording import shorten
-from pipeline.graph.layout.geometry import Box, Layout, Link, Point
-from pipeline.graph.layout.layered import layout
+from pipeline.graph.layout.geometry import Box, Point
 from pipeline.language.model import Workflow
 
 _MARGIN = 28.0
 _LEAST = 420.0  # units across, so that the description is not broken into a column
 _TITLE, _DESCRIPTION, _LEADING = 19.0, 12.5, 17.0
-_ENTRY = "start"
 
 
 def draw_svg(workflow: Workflow) -> str:
     """The picture, with a class and the id of the stage on everything a page may want to colour."""
-    drawn = chart(workflow)
-    names = {node.id: f"n{index}" for index, node in enumerate(drawn.nodes)}
-    placed = _placed(drawn, names)
+    placed = arranged(workflow)
+    drawn = placed.chart
     width = max(_LEAST, placed.size.width) + 2 * _MARGIN
     heading = list(_heading(drawn, width - 2 * _MARGIN))
     top = _MARGIN + _TITLE + len(heading) * _LEADING
     height = top + placed.size.height + _MARGIN
     left = (width - placed.size.width) / 2
-    body = f'<g transform="translate({number(left)} {number(top)})">\n{"".join(_body(drawn, names, placed))}</g>\n'
+    body = f'<g transform="translate({number(left)} {number(top)})">\n{"".join(_body(placed))}</g>\n'
     card = rectangle(Box(0.5, 0.5, width - 1, height - 1), 14, "card")
     return f"{_opening(drawn, width, height)}{card}\n{''.join(heading)}{body}</svg>\n"
-
-
-def _placed(drawn: Chart, names: dict[str, str]) -> Layout:
-    boxes = {_ENTRY: START} | {names[node]: size for node, size in sizes(drawn.nodes).items()}
-    links = [Link(_ENTRY, names[drawn.outer(drawn.start)])]
-    links += [Link(names[drawn.outer(ln.source)], names[drawn.outer(ln.target)], label_size(ln)) for ln in drawn.lines]
-    return layout(boxes, links, _ENTRY)
 
 
 def _opening(drawn: Chart, width: float, height: float) -> str:
@@ -62,12 +53,11 @@ def _heading(drawn: Chart, width: float) -> Iterator[str]:
         yield text(row, Point(_MARGIN, y + 4 + index * _LEADING), "description") + "\n"
 
 
-def _body(drawn: Chart, names: dict[str, str], placed: Layout) -> Iterator[str]:
+def _body(placed: Arranged) -> Iterator[str]:
     """The lines below the boxes: a line never hides a stage."""
-    entry, *routes = placed.routes
-    yield draw_entry(entry)
-    for line, route in zip(drawn.lines, routes, strict=True):
+    yield draw_entry(placed.entry)
+    for line, route in placed.lines:
         yield draw_line(line, route)
-    yield draw_start(placed.boxes[_ENTRY])
-    for node in drawn.nodes:
-        yield draw_node(node, placed.boxes[names[node.id]])
+    yield draw_start(placed.start)
+    for node, box in placed.nodes:
+        yield draw_node(node, box)

@@ -115,7 +115,7 @@ def dead_route(workflow: Workflow, uses: Sequence[Use]) -> Iterator[Problem]:
         value = None if use.expression.always else constant(use.expression.tree)
         if value is not None:
             message = f"this condition is always {str(value).lower()}: {use.expression}"
-            yield Problem(use.span, message, None, use.stage)
+            yield Problem(use.span, message, "ask for something that a run can change, or take the way out", use.stage)
     for stage in workflow.stages:
         if isinstance(stage, DecisionStage):
             yield from _shadowed(stage)

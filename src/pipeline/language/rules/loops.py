@@ -52,7 +52,8 @@ def loop_stages(workflow: Workflow) -> Iterator[Problem]:
                 message = f'loop "{loop.name}" names the stage "{name}", which is not there'
                 yield Problem(loop.at.of("stages"), message, did_you_mean(name, workflow.by_id))
             elif owners[name] > 1:
-                yield Problem(loop.at.of("stages"), f'stage "{name}" is in more than one loop')
+                help = "name it in one of them only"
+                yield Problem(loop.at.of("stages"), f'stage "{name}" is in more than one loop', help)
 
 
 @error("AWF040")
@@ -100,6 +101,8 @@ def _ways_out(loop: Loop) -> Iterator[Problem]:
     signals = Counter(way.signal for way in loop.exits)
     for way in loop.exits:
         if signals[way.signal] > 1:
-            yield Problem(way.at.of("signal"), f'loop "{loop.name}" has the signal "{way.signal}" twice')
+            message = f'loop "{loop.name}" has the signal "{way.signal}" twice'
+            yield Problem(way.at.of("signal"), message, "keep one of them")
         if way.to in loop.stages:
-            yield Problem(way.at.of("to"), f'loop "{loop.name}" leads back into itself on "{way.signal}"')
+            message = f'loop "{loop.name}" leads back into itself on "{way.signal}"'
+            yield Problem(way.at.of("to"), message, "lead to a stage that is not in the loop")

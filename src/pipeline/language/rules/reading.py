@@ -74,7 +74,7 @@ def too_large(span: Span, what: str, limit: str) -> Iterator[Problem]:
     $ awf validate quick-dev.awf.kdl
     ```
     """
-    yield Problem(span, f"{what}; the limit is {limit}")
+    yield Problem(span, f"{what}; the limit is {limit}", "see whether it is a workflow; one so large is better divided")
 
 
 @error("AWF004")

@@ -220,7 +220,7 @@ def _fan_out(stage: ParallelStage, workflow: Workflow, owners: dict[str, str]) -
         yield Problem(stage.at.span, message, 'add: branch "stage"', stage.id)
     elif isinstance(stage.join, int) and stage.join > count:
         message = f'stage "{stage.id}" wants {stage.join} branches to succeed and has {count}'
-        yield Problem(stage.at.of("join"), message, None, stage.id)
+        yield Problem(stage.at.of("join"), message, f"ask for {count} at most, or add branches", stage.id)
     for branch in stage.branches:
         target = workflow.by_id.get(branch.stage)
         if branch.stage in owners:

@@ -77,12 +77,14 @@ def _prompt_problems(stage: LlmStage) -> Iterator[Problem]:
         yield Problem(stage.at.of("prompt_file"), message, "keep one of them", stage.id)
     elif "prompt" in written:
         if stage.prompt is not None and not stage.prompt.strip():
-            yield Problem(stage.at.of("prompt"), f'the prompt of stage "{stage.id}" is empty', None, stage.id)
+            yield Problem(
+                stage.at.of("prompt"), f'the prompt of stage "{stage.id}" is empty', "say what to do", stage.id
+            )
     elif "prompt_file" not in written:
         help = 'add prompt="..." or prompt_file="path"'
         yield Problem(stage.at.span, f'stage "{stage.id}" has no prompt', help, stage.id)
     elif not stage.prompt_file:
-        yield Problem(stage.at.of("prompt_file"), f'stage "{stage.id}" names no prompt file', None, stage.id)
+        yield Problem(stage.at.of("prompt_file"), f'stage "{stage.id}" names no prompt file', "name one", stage.id)
     for path in stage.prompt_file:
         if why := _points_outside(path):
             help = "name it relative to the repository"
@@ -110,7 +112,9 @@ def empty_command(workflow: Workflow) -> Iterator[Problem]:
     """
     for stage in workflow.stages:
         if isinstance(stage, ToolStage) and "command" in stage.at.attributes and not stage.command.strip():
-            yield Problem(stage.at.of("command"), f'the command of stage "{stage.id}" is empty', None, stage.id)
+            yield Problem(
+                stage.at.of("command"), f'the command of stage "{stage.id}" is empty', "say what to run", stage.id
+            )
 
 
 @error("AWF023")
@@ -269,14 +273,16 @@ def repeated_name(workflow: Workflow) -> Iterator[Problem]:
     profiles = Counter(profile.name for profile in workflow.models.profiles)
     for profile in workflow.models.profiles:
         if profiles[profile.name] > 1:
-            yield Problem(profile.at.of("name"), f'the model profile "{profile.name}" is declared twice')
+            yield Problem(
+                profile.at.of("name"), f'the model profile "{profile.name}" is declared twice', "keep one of them"
+            )
     for stage in workflow.stages:
         if isinstance(stage, HumanStage):
             keys = Counter(option.key for option in stage.options)
             for option in stage.options:
                 if keys[option.key] > 1:
                     message = f'stage "{stage.id}" has the option "{option.key}" twice'
-                    yield Problem(option.at.of("key"), message, None, stage.id)
+                    yield Problem(option.at.of("key"), message, "give each a key of its own", stage.id)
 
 
 def _points_outside(path: str) -> str | None:

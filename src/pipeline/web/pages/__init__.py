@@ -6,9 +6,10 @@ takes its feed's position first, then reads its store in a thread (`run_in_threa
 
 from starlette.routing import Route
 
-from pipeline.web.pages import events, runs, stores
+from pipeline.web.pages import acting, events, finding, findings, run, runs, start, stores, triage, visit
 
-MODULES = (stores, events, runs)
+# In the order of the header. `finding` comes after `triage`: it takes any name.
+MODULES = (stores, events, runs, run, visit, acting, findings, triage, finding, start)
 
 ROUTES: list[Route] = [route for module in MODULES for route in module.ROUTES]
 NAV: tuple[tuple[str, str], ...] = tuple(entry for module in MODULES for entry in getattr(module, "NAV", ()))

@@ -12,7 +12,7 @@ from pipeline.app.summaries import INTERRUPTED
 from pipeline.engine.state import RunStatus
 from pipeline.web.desk import Store, store
 from pipeline.web.listing import Line
-from pipeline.web.rendering import render, url, wants_json
+from pipeline.web.rendering import render, url, wants_json, whole_number
 
 SHOWN = 100
 STATUSES = (*RunStatus, INTERRUPTED)
@@ -50,9 +50,8 @@ async def runs(request: Request) -> Response:
 
 def _asked(request: Request) -> Asked:
     given = request.query_params
-    page = given.get("page", "")
-    number = int(page) if page.isascii() and page.isdecimal() and len(page) < 8 else 1
-    return Asked(given.get("status", ""), given.get("q", "").strip(), max(number, 1))
+    number = whole_number(given.get("page", "")) or 1
+    return Asked(given.get("status", ""), given.get("q", "").strip(), number)
 
 
 def find(here: Store, asked: Asked) -> Found:

@@ -1,0 +1,5 @@
+"""This program once more, as a process of its own."""
+
+import sys
+
+AWF = (sys.executable, "-P", "-c", "from pipeline.cli.main import main; main()")

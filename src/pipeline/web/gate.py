@@ -1,0 +1,71 @@
+"""What a run asks a person, with all that helps to decide, for its page."""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pipeline.app import answering
+from pipeline.app.answering import Waiting, waiting
+from pipeline.app.changes import Changes, changes_of
+from pipeline.engine.ports import Journal
+from pipeline.engine.redaction import Redactor
+from pipeline.journal.letters import SqliteLetters
+from pipeline.language.model import TriageStage, asks_a_person
+from pipeline.web.desk import Store
+from pipeline.web.following import Seen
+
+_SIGNS = {"+": "added", "-": "removed", "@": "place"}  # by how a line of a patch begins
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a patch."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A stage at which a run waits for somebody."""
+
+    asks: Waiting | None  # None for a triage, which is a walk through findings
+    stage: str
+    visit: int
+    changes: Changes
+    patch: tuple[Line, ...]
+
+
+def gate_of(here: Store, seen: Seen, redactor: Redactor) -> Gate | None:
+    """What a run asks; None when it asks nothing."""
+    state = seen.state
+    if state.status.final or not asks_a_person(state.stage):
+        return None
+    asks = None
+    if not isinstance(state.stage, TriageStage):
+        with here.journal() as journal:
+            asks = waiting(desk_at(here, journal, redactor), state.run_id)
+        if asks is None:  # it stands there, and something else is in the way, such as a limit
+            return None
+    changes = changes_of(state, seen.commit, os.environ, here.directory)
+    patch = tuple(_lines(redactor.text(changes.patch)))
+    return Gate(asks, state.cursor.stage, state.cursor.visit, changes, patch)
+
+
+def desk_at(here: Store, journal: Journal, redactor: Redactor) -> answering.Desk:
+    """What it takes to answer and stop the runs of a store."""
+    return answering.Desk(here.directory, journal, SqliteLetters(here.directory), time.time, redactor)
+
+
+def _lines(patch: str) -> Iterator[Line]:
+    """The lines of a patch, each with what it is; those that only name the file again are left out."""
+    header = False
+    for text in patch.splitlines():
+        header = text.startswith("diff ") or (header and not text.startswith("@@"))
+        if text.startswith("diff "):
+            yield Line("file", text.rpartition(" b/")[2] or text)
+        elif header:
+            yield from [Line("about", text)] if not text.startswith(("index ", "--- ", "+++ ")) else ()
+        else:
+            yield Line(_SIGNS.get(text[:1], "same"), text)

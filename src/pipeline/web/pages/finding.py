@@ -1,0 +1,94 @@
+"""One finding: what it says, the lines it is about, who said it, what was tried and decided, and what it is now."""
+
+from dataclasses import dataclass
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from pipeline.app.findings.lookup import near
+from pipeline.app.findings.records import whole
+from pipeline.app.findings.story import place_of, sighting
+from pipeline.engine.redaction import Redactor
+from pipeline.findings.ledger import Ledger, merged_into
+from pipeline.findings.model import Change, Finding
+from pipeline.findings.triage import STATUSES
+from pipeline.web.desk import Store, desk, store
+from pipeline.web.errors import error_page
+from pipeline.web.excerpts import Excerpt, excerpts
+from pipeline.web.pages.findings import moment
+from pipeline.web.rendering import render, url, wants_json
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """How a finding stands to another."""
+
+    words: str
+    to: str
+    other: Finding | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """All there is to show of one."""
+
+    finding: Finding
+    place: str
+    sighting: str
+    excerpts: tuple[Excerpt, ...]
+    texts: tuple[str, ...]  # evidence that names no lines
+    ties: tuple[Tie, ...]
+    history: tuple[tuple[float, Change], ...]  # the newest first
+    merged: Finding | None
+
+
+async def finding(request: Request) -> Response:
+    """The page, or the whole record as JSON."""
+    here, name = store(request), request.path_params["name"]
+    position = here.feed.position
+    view = await run_in_threadpool(here.shelf.look)
+    ledger = view.known.ledger
+    found = ledger.find(name)
+    if found is None:
+        return error_page(request, 404, "Not found", f'There is no finding "{name}".', f"{near(name, ledger)}.")
+    if wants_json(request):
+        return JSONResponse(whole(found))
+    sheet = await run_in_threadpool(_sheet, found, ledger, here, desk(request).redactor)
+    live = url("s", here.name, "findings", found.number, part="sheet")
+    values = {"sheet": sheet, "live": live, "statuses": STATUSES}
+    return render(request, "finding.html", {"store": here, "here": "findings", "position": position, **values})
+
+
+def _sheet(found: Finding, ledger: Ledger, here: Store, redactor: Redactor) -> Sheet:
+    whole_of = merged_into(found)
+    return Sheet(
+        found,
+        place_of(found),
+        sighting(found),
+        tuple(excerpts(found, here.shelf.root, redactor)),
+        tuple(item.raw for item in found.evidence if not item.path and item.raw),
+        tuple(_ties(found, ledger)),
+        tuple((moment(change.at), change) for change in reversed(found.history)),
+        ledger.find(whole_of) if whole_of else None,
+    )
+
+
+def _ties(found: Finding, ledger: Ledger) -> list[Tie]:
+    own = [Tie(_words(link.kind), link.to, ledger.find(link.to), link.note) for link in found.links]
+    to_it = [
+        Tie(f"is named by, as {_words(link.kind)} this", other.id, other, link.note)
+        for other in ledger.findings.values()
+        for link in other.links
+        if link.to == found.id
+    ]
+    return own + to_it
+
+
+def _words(kind: str) -> str:
+    return kind.replace("_", " ")
+
+
+ROUTES = [Route("/s/{store}/findings/{name}", finding)]

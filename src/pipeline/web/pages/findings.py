@@ -1,0 +1,116 @@
+"""The findings of a store: what matters most first, by filters, a hundred at a time; and as a download."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from pipeline.app.findings.exporting import EXPORTS
+from pipeline.app.findings.records import row
+from pipeline.app.findings.story import place_of
+from pipeline.findings.model import Finding, Gate, Severity
+from pipeline.findings.triage import STATUSES
+from pipeline.web.desk import store
+from pipeline.web.rendering import render, url, wants_json
+from pipeline.web.shelf import Shelf, View
+from pipeline.web.wanted import STATES, Wanted, wanted_of
+
+SHOWN = 100
+NAV = (("Findings", "findings"),)
+FILES = {
+    "sarif": ("findings.sarif", "application/sarif+json"),
+    "rdjson": ("findings.rdjson.json", "application/json"),
+    "markdown": ("findings.md", "text/markdown; charset=utf-8"),
+    "json": ("findings.json", "application/json"),
+    "review": ("review.json", "application/json"),
+}
+"""What a download in each format is called, and what it is."""
+_OFFERED = 500  # files that are suggested while somebody writes a path
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A finding in one line."""
+
+    finding: Finding
+    place: str
+    since: float  # when something was last said of it; 0 where that cannot be read
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One page of what is wanted."""
+
+    rows: tuple[Row, ...]
+    total: int  # on all pages
+    pages: int
+
+
+async def findings(request: Request) -> Response:
+    """The page, or the same as JSON."""
+    here, wanted = store(request), wanted_of(request.query_params)
+    position = here.feed.position  # before the ledger is read: what comes after is told
+    view, found = await run_in_threadpool(find, here.shelf, wanted)
+    if wants_json(request):
+        return JSONResponse(_as_object(found, wanted))
+    live = url("s", here.name, "findings", **wanted.query(), page=wanted.page, part="rows")
+    values = {"wanted": wanted, "found": found, "view": view, "live": live, "choices": _choices(view)}
+    told = {"store": here, "here": "findings", "position": position, "statuses": STATUSES, "formats": FILES}
+    return render(request, "findings.html", {**told, **values})
+
+
+def find(shelf: Shelf, wanted: Wanted) -> tuple[View, Found]:
+    """All findings, and those of them that are wanted."""
+    view = shelf.look()
+    matching = wanted.among(view.findings)
+    start = (wanted.page - 1) * SHOWN
+    rows = tuple(Row(one, place_of(one), moment(one.updated_at)) for one in matching[start : start + SHOWN])
+    return view, Found(rows, len(matching), max(1, -(-len(matching) // SHOWN)))
+
+
+def moment(text: str) -> float:
+    """A time of the ledger as pages count it; 0 for one that cannot be read, as in a record from elsewhere."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def _choices(view: View) -> dict[str, Any]:
+    return {
+        "state": STATES,
+        "severity": tuple(Severity),
+        "gate": tuple(Gate),
+        "stage": view.stages,
+        "reviewer": view.reviewers,
+        "file": view.files[:_OFFERED],
+    }
+
+
+def _as_object(found: Found, wanted: Wanted) -> dict[str, object]:
+    rows = [row(one.finding) for one in found.rows]
+    return {"findings": rows, "total": found.total, "page": wanted.page, "pages": found.pages}
+
+
+async def export(request: Request) -> Response:
+    """The findings that the filters of the page take, all of them, in the format of another program."""
+    here, form = store(request), request.path_params["form"]
+    if form not in FILES:
+        raise HTTPException(404, f'Findings are not exported as "{form}"; there is {", ".join(FILES)}.')
+    text = await run_in_threadpool(_exported, here.shelf, wanted_of(request.query_params), form)
+    name, kind = FILES[form]
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": kind}
+    return Response(text.encode(errors="replace"), headers=headers)
+
+
+def _exported(shelf: Shelf, wanted: Wanted, form: str) -> str:
+    view = shelf.look()
+    return EXPORTS[form](wanted.among(view.findings), view.known.ledger)
+
+
+ROUTES = [Route("/s/{store}/findings", findings), Route("/s/{store}/findings/export/{form}", export)]

@@ -1,0 +1,87 @@
+"""The picture of a run: where it has been, how often and with what result, and where it is."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from markupsafe import Markup
+
+from pipeline.app.history import VisitSeen, under_way
+from pipeline.app.summaries import INTERRUPTED
+from pipeline.engine.state import RunStatus
+from pipeline.graph.draw.arranged import Arranged, arranged
+from pipeline.graph.draw.chart import Line
+from pipeline.graph.draw.marks import Mark, Marks, Way
+from pipeline.graph.draw.run import draw_run
+from pipeline.language.edges import Role
+from pipeline.language.model import Workflow
+from pipeline.observe.text import counted
+from pipeline.web.following import Seen
+from pipeline.web.rendering import GLYPHS, url
+
+
+def picture(seen: Seen, store: str) -> Markup:
+    """The picture, with links from its stages to their visits. Every text in it is escaped where it is drawn."""
+    workflow = seen.state.workflow
+    placed = _placed(_Drawn(workflow.model_dump_json(), workflow))
+    lines = [line for line, _ in placed.lines]
+    ways = [way for visit in seen.visits if (way := _way(visit, lines))]
+    marks = Marks(dict(_marks(seen, store)), Counter(ways), ways[-1] if ways else None)
+    return Markup(draw_run(placed, marks))  # noqa: S704 - as above
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """What of a workflow is drawn; two that are drawn the same are the same."""
+
+    text: str
+    workflow: Workflow = field(compare=False)
+
+
+@lru_cache(maxsize=16)
+def _placed(drawn: _Drawn) -> Arranged:
+    """Where everything is: the same for all runs of a workflow, and for all moments of a run."""
+    return arranged(drawn.workflow)
+
+
+def _way(visit: VisitSeen, lines: Iterable[Line]) -> Way | None:
+    """The line that a visit was left by; a gate that sends a run back goes where some other line leads."""
+    chosen = visit.chosen
+    if chosen is None or chosen.target is None:
+        return None
+    roles = [line.role for line in lines if (line.source, line.target) == (visit.stage, chosen.target)]
+    if not roles:
+        return None
+    return (visit.stage, chosen.target, Role(chosen.role) if chosen.role in roles else roles[0])
+
+
+def _marks(seen: Seen, store: str) -> Iterator[tuple[str, Mark]]:
+    state, current = seen.state, dict(_current(seen))
+    branches = state.progress.branches  # of the parallel stage that runs: they count when it is done
+    for stage in state.workflow.stages:
+        begun = current.get(stage.id, RunStatus.PAUSED) != RunStatus.PAUSED  # a limit stops it before it begins
+        visits = state.visits.get(stage.id, 0) + (begun or stage.id in branches)
+        done = branches[stage.id].status if stage.id in branches else state.outcomes.get(stage.id)
+        word = current.get(stage.id) or done
+        if word is None:
+            yield stage.id, Mark("idle", "not visited")
+            continue
+        glyph, kind = GLYPHS[word]
+        css = f"{kind} current" if stage.id in current else kind
+        sign = glyph if visits < 2 else f"{glyph} ×{visits}"
+        words = f"{word.replace('_', ' ')}, {counted(visits, 'visit')}"
+        at = "" if seen.now else seen.position
+        yield stage.id, Mark(css, words, sign, url("s", store, "runs", state.run_id, stage=stage.id, at=at) + "#visits")
+
+
+def _current(seen: Seen) -> Iterator[tuple[str, str]]:
+    """Where the run is, and how it stands there."""
+    state = seen.state
+    if state.status.final:
+        return
+    running = state.status is RunStatus.RUNNING
+    word = INTERRUPTED if running and not seen.driven else str(state.status)
+    yield state.cursor.stage, word
+    for stage, _ in under_way(state):
+        yield stage, word

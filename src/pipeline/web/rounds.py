@@ -1,0 +1,35 @@
+"""The rounds of reviews of a run, made anew when the ledger has grown, and not when something else has happened."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.app.rounds import rounds_of
+from pipeline.app.shelf import local_shelf
+from pipeline.journal.heads import LEDGER, Heads
+
+if TYPE_CHECKING:
+    from pipeline.findings.rounds import Round
+
+_KEPT = 64  # runs
+
+
+class RoundsSeen:
+    """The rounds of the runs of one store."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._known: dict[str, tuple[int, tuple[Round, ...]]] = {}  # with the length of the ledger
+
+    def of(self, run: str) -> "tuple[Round, ...]":
+        """What each round of a run came to."""
+        with closing(Heads(self._store)) as heads:
+            length = heads.read().get(LEDGER, 0)
+        known = self._known.get(run)
+        if known is None or known[0] != length:
+            with local_shelf(self._store) as shelf:
+                known = (length, tuple(rounds_of(shelf.ledger(run), run)))
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            self._known[run] = known
+        return known[1]

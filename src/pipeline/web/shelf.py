@@ -1,0 +1,114 @@
+"""The findings of a store, kept from one look to the next: only new lines of the ledger are read.
+
+What somebody changed in the files about them is seen as the commands see it, and like there, looking writes nothing.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+
+from pipeline.app.findings.books import Known, iso, with_edits
+from pipeline.app.findings.filters import EVERY, Filter, select
+from pipeline.app.findings.repository import repository
+from pipeline.app.findings.standing import Standing, standing_of
+from pipeline.findings.book import event_of
+from pipeline.findings.codecs.reading import uncollected
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Finding
+from pipeline.findings.views import verdict_file, workspace
+from pipeline.journal.sqlite import SqliteJournal
+
+Stamp = tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The findings as they stood at one look; nothing in it changes any more."""
+
+    known: Known
+    findings: tuple[Finding, ...]  # all that stand for themselves, what matters most first
+    standing: Standing
+    stages: tuple[str, ...]
+    reviewers: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+class Shelf:
+    """The findings of one store. Several threads may ask at once."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._lock = Lock()
+        self._root: Path | None = None
+        self._ledger = Ledger()
+        self._last = (0, "")  # the last line that was read, to know another ledger by
+        self._seen: tuple[tuple[int, str], Stamp] | None = None
+        self._view: View | None = None
+        self._untouched: Stamp | None = ()  # the files as they were when nobody had changed anything in them
+
+    @property
+    def root(self) -> Path:
+        """The repository around the store: what its findings are about."""
+        if self._root is None:
+            self._root = repository(None, self._store.parent, os.environ).root
+        return self._root
+
+    def look(self) -> View:
+        """The findings as they stand now, whoever wrote them."""
+        with self._lock, uncollected():
+            self._read_on()
+            seen = (self._last, tuple(_stamps(self.root)))
+            if self._view is None or seen != self._seen:
+                self._view, self._seen = _view(self._known(seen[1])), seen
+            return self._view
+
+    def _known(self, files: Stamp) -> Known:
+        """The ledger with what the files say. Those in which nothing was changed are not read again for a new line."""
+        if files == self._untouched:
+            return Known(self._ledger.copy())
+        known = with_edits(self._ledger.copy(), self.root, iso(datetime.now(UTC)))
+        same = known.ledger.findings == self._ledger.findings and not known.problems
+        self._untouched = files if same else None
+        return known
+
+    def _read_on(self) -> None:
+        """Take new lines in; the last one is read again, because another ledger may have taken the place of this."""
+        with closing(SqliteJournal(self._store)) as journal:
+            lines = journal.ledger(max(self._last[0] - 1, 0))
+            if self._last[0] and next(lines, None) != self._last:
+                self._ledger, self._last, self._untouched = Ledger(), (0, ""), None
+                lines = journal.ledger()
+            for number, line in lines:
+                self._ledger.apply(event_of(number, line))
+                self._last = (number, line)
+
+
+def _view(known: Known) -> View:
+    findings = tuple(select(known.ledger, Filter(states=EVERY)))
+    votes = [vote for finding in findings for vote in finding.votes]
+    return View(
+        known,
+        findings,
+        standing_of(known.ledger),
+        tuple(sorted({vote.stage for vote in votes} - {""})),
+        tuple(sorted({vote.reviewer for vote in votes} - {""})),
+        tuple(sorted({place.path for finding in findings for place in finding.locations})),
+    )
+
+
+def _stamps(root: Path) -> Iterator[tuple[str, int, int]]:
+    """What tells whether somebody wrote the files about findings: reading them all again would take long."""
+    folders = {verdict_file.DIRECTORY: "review-", f"{workspace.DIRECTORY}/findings": "fnd_"}
+    for folder, beginning in folders.items():
+        try:
+            entries = list(os.scandir(root / folder))
+        except OSError:  # there are none, or nobody may read them: either way nothing is taken from them
+            continue
+        for entry in entries:
+            if entry.name.startswith(beginning):
+                status = entry.stat(follow_symlinks=False)
+                yield entry.path, status.st_mtime_ns, status.st_size

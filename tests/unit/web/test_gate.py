@@ -1,0 +1,216 @@
+"""Runs that wait for a person: what the page shows, and what an answer does."""
+
+import os
+import re
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.unit.web.conftest import LONGEST, PAGE, Browser, post
+from tests.unit.web.running import GATE, ran
+
+from pipeline.app.runs import load_state
+from pipeline.journal.letters import SqliteLetters
+from pipeline.journal.sqlite import SqliteJournal
+from pipeline.web.launching import Launched
+
+TRIAGE = """
+workflow "Sort them" {
+  version 2
+  start "lint"
+  stage "lint" kind="tool" findings="rdjson" command="COMMAND"
+  stage "triage" kind="triage" {
+    apply to="exit"
+    done to="exit"
+  }
+  stage "exit" kind="exit"
+  transition from="lint" to="triage" when="outcome(\\"lint\\") != \\"success\\""
+}
+"""
+
+
+def answer(client: TestClient, option: str, **fields: str) -> Any:
+    """Answer the gate."""
+    return post(client, "answer", stage="approve", visit="1", option=option, **fields)
+
+
+def test_the_page_shows_what_is_needed_to_decide(browser: Browser, store: Path) -> None:
+    """The question, its details, its options, and which of them need words."""
+    ran(store, GATE)
+    page = browser(user="ada").get(PAGE).text
+    assert "Release this?" in page
+    assert "build.response" in page
+    assert "built" in page
+    assert re.search(r'<button name="option" value="approve" class="primary">Approve it', page)
+    assert re.search(r'<button name="option" value="revise" data-needs="words">Send back', page)
+    assert "needed for revise" in page
+    assert 'value="ada"' in page
+
+
+def test_the_page_shows_what_changed(browser: Browser, store: Path) -> None:
+    """The lines that the run changed in its checkout stand beside the question, with signs."""
+    project = store.parent
+    project.mkdir(parents=True)
+    (project / "shop.txt").write_text("old <b>\n")
+    (project / ".gitignore").write_text(".awf\n*.kdl\n")
+    git = ("git", "-C", str(project), "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgSign=false")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "begin")):
+        subprocess.run([*git, *words], check=True, env={"PATH": os.environ["PATH"], "HOME": str(project)})
+    ran(store, GATE.replace("echo built", "echo 'new <i>' > shop.txt"))
+    page = browser().get(PAGE).text
+    assert "1 file changed, 1 insertion(+), 1 deletion(-)" in page
+    assert '<span class="removed">-old &lt;b&gt;\n</span>' in page
+    assert '<span class="added">+new &lt;i&gt;\n</span>' in page
+    assert '<span class="file">shop.txt\n</span>' in page
+
+
+def test_without_a_repository_the_page_says_so(browser: Browser, store: Path) -> None:
+    """Where git knows nothing, that is said, and answering is possible all the same."""
+    ran(store, GATE)
+    page = browser().get(PAGE).text
+    assert "Not known: the run works in no git repository" in page
+    assert 'name="option"' in page
+
+
+def test_an_answer_is_kept_and_the_run_goes_on(browser: Browser, store: Path, started: list[Launched]) -> None:
+    """With nobody at the run, its answer starts a process that takes it up and ends it; its output is in the store."""
+    ran(store, GATE)
+    done = answer(browser(user="ada"), "approve", feedback="fine", resume="yes")
+    assert done.status_code == 303
+    assert done.headers["location"] == PAGE
+    kept = SqliteLetters(store).answer("r1", "approve", 1)
+    assert kept
+    assert (kept.option, kept.feedback, kept.by) == ("approve", "fine", "ada")
+    assert started[0].process.wait(LONGEST) == 0
+    page = browser().get(PAGE).text
+    assert "success" in page
+    assert "Chose <strong>approve" in page
+    assert "released" in browser().get(f"{PAGE}/visit?stage=release&visit=1").text
+    assert "run r1: success" in (store / "started" / "r1.log").read_text()
+
+
+def test_an_answer_can_be_left_for_later(browser: Browser, store: Path, started: list[Launched]) -> None:
+    """Without the wish to go on nothing is started; the page says who answered, and offers to resume."""
+    ran(store, GATE)
+    assert answer(browser(), "approve", by="  Grace   H  ").status_code == 303
+    assert started == []
+    page = browser().get(PAGE).text
+    assert "<strong>Grace H</strong> has answered <strong>approve</strong>" in page
+    assert 'name="option"' not in page
+    assert f'action="{PAGE}/resume"' in page
+
+
+def test_a_process_at_the_run_takes_the_answer(browser: Browser, store: Path, started: list[Launched]) -> None:
+    """Where a process waits, it is left to go on, and none is started beside it."""
+    ran(store, GATE)
+    with closing(SqliteJournal(store)) as journal, journal.own("r1"):
+        page = browser().get(PAGE).text
+        assert "A process waits at this question" in page
+        assert answer(browser(), "approve", resume="yes").status_code == 303
+    assert started == []
+
+
+def test_of_two_people_one_wins(browser: Browser, store: Path) -> None:
+    """The second is told who was quicker, with what, and gets their own words back."""
+    ran(store, GATE)
+    assert answer(browser(user="ada"), "revise", feedback="The <b>name</b> is wrong").status_code == 303
+    late = answer(browser(user="grace"), "approve", feedback="<i>Good</i> as it is")
+    assert late.status_code == 409
+    assert "Somebody was quicker" in late.text
+    assert "<strong>ada</strong>" in late.text
+    assert "<strong>revise</strong>" in late.text
+    assert "The &lt;b&gt;name&lt;/b&gt; is wrong" in late.text
+    assert "&lt;i&gt;Good&lt;/i&gt; as it is" in late.text
+    kept = SqliteLetters(store).answer("r1", "approve", 1)
+    assert kept
+    assert kept.by == "ada"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"option": "revise"}, "needs feedback"),
+        ({"option": "revise", "feedback": "  \r\n "}, "needs feedback"),
+        ({"option": "nothing"}, "is none of the options"),
+        ({"option": ""}, "is none of the options"),
+        ({}, "is none of the options"),
+        ({"option": "approve", "stage": "build"}, "does not wait for a person"),
+        ({"option": "approve", "visit": "7"}, "does not wait for a person"),
+    ],
+)
+def test_what_is_no_answer_is_refused(browser: Browser, store: Path, fields: dict[str, str], words: str) -> None:
+    """The page says what is wrong, and nothing is kept."""
+    ran(store, GATE)
+    refused = post(browser(), "answer", **{"stage": "approve", "visit": "1", **fields})
+    assert refused.status_code == 409
+    assert words in refused.text
+    assert "This was not done" in refused.text
+    assert SqliteLetters(store).answer("r1", "approve", 1) is None
+
+
+def test_secrets_in_feedback_are_not_kept(browser: Browser, store: Path) -> None:
+    """What somebody says is redacted before it is kept, as everywhere."""
+    secret = "hunter2-hunter2-hunter2"  # noqa: S105 - what must not be kept
+    ran(store, GATE)
+    client = browser(environ={"API_TOKEN": secret})
+    assert answer(client, "approve", feedback=f"use {secret}").status_code == 303
+    kept = SqliteLetters(store).answer("r1", "approve", 1)
+    assert kept
+    assert kept.feedback == "use [redacted API_TOKEN]"
+
+
+def test_read_only_shows_the_question_alone(browser: Browser, store: Path) -> None:
+    """With --read-only there is no form, and an answer that is sent all the same is refused."""
+    ran(store, GATE)
+    client = browser(read_only=True)
+    page = client.get(PAGE).text
+    assert "Release this?" in page
+    assert "<form" not in page.replace('<form class="replay"', "")
+    assert "awf answer r1 approve OPTION" in page
+    assert answer(client, "approve").status_code == 403
+    assert SqliteLetters(store).answer("r1", "approve", 1) is None
+
+
+def test_another_site_answers_nothing(browser: Browser, store: Path) -> None:
+    """A form of another site is refused, cookie or not."""
+    ran(store, GATE)
+    fields = {"stage": "approve", "visit": "1", "option": "approve"}
+    refused = browser().post(f"{PAGE}/answer", data=fields, headers={"Origin": "http://evil.example"})
+    assert refused.status_code == 403
+    assert SqliteLetters(store).answer("r1", "approve", 1) is None
+
+
+def test_a_form_has_a_limit(browser: Browser, store: Path) -> None:
+    """More than a form may hold is refused before it is read."""
+    ran(store, GATE)
+    assert answer(browser(), "approve", feedback="x" * 300_000).status_code == 413
+
+
+def test_scripts_in_what_people_said_are_inert(browser: Browser, store: Path) -> None:
+    """Names, feedback and details are shown, never run."""
+    evil = "<script>alert(1)</script>"
+    ran(store, GATE.replace("echo built", f"echo '{evil}'"))
+    assert answer(browser(), "approve", feedback=evil, by=evil).status_code == 303
+    page = browser().get(PAGE).text
+    assert "<script>alert" not in page
+    assert page.count("&lt;script&gt;") >= 3
+
+
+def test_a_triage_says_what_to_do(browser: Browser, store: Path) -> None:
+    """A stage at which findings are decided on says where that is done."""
+    told = (
+        '{\\"source\\":{\\"name\\":\\"x\\"},\\"diagnostics\\":[{\\"message\\":\\"wrong\\",\\"severity\\":\\"ERROR\\",'
+    )
+    told += '\\"location\\":{\\"path\\":\\"a.py\\",\\"range\\":{\\"start\\":{\\"line\\":1}}}}]}'
+    store.parent.mkdir(parents=True)
+    (store.parent / "a.py").write_text("x\n")
+    ran(store, TRIAGE.replace("COMMAND", f"printf '%s' '{told}'"))
+    with closing(SqliteJournal(store)) as journal:
+        assert load_state(journal, "r1").status == "waiting"
+    page = browser().get(PAGE).text
+    assert "This is a triage" in page
+    assert "awf resume r1" in page
+    assert 'name="option"' not in page

@@ -1,0 +1,278 @@
+"""The page of a run."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.unit.web.conftest import PAGE, Book, Browser
+from tests.unit.web.running import GATE, LOOP, SIDE_BY_SIDE, TOOL, ran
+
+from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.records import BranchCompleted, Chosen, RunCreated, RunResumed, VisitCompleted
+from pipeline.journal.sqlite import SqliteJournal
+from pipeline.web.following import Following, then
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def journal(store: Path) -> Iterator[SqliteJournal]:
+    """The store's journal."""
+    with closing(SqliteJournal(store)) as opened:
+        yield opened
+
+
+def stage_class(page: str, stage: str) -> list[str]:
+    """The classes of a stage in the picture."""
+    found = re.search(rf'<g class="([^"]*)" data-stage="{stage}">', page)
+    assert found
+    return found[1].split()
+
+
+def edge_class(page: str, source: str, target: str) -> list[str]:
+    """The classes of a line in the picture."""
+    found = re.search(rf'<g class="([^"]*)" data-from="{source}" data-to="{target}">', page)
+    assert found
+    return found[1].split()
+
+
+def test_a_run_is_told(browser: Browser, store: Path) -> None:
+    """The page has the goal, the status, each visit with its outcome and source, and why each way was taken."""
+    ran(store, TOOL.replace("COMMAND", "echo hello"), goal="Say hello")
+    page = browser().get(PAGE).text
+    assert "<h1>Say hello</h1>" in page
+    assert "success" in page
+    assert "build #1</a>" in page
+    assert "exit code" in page
+    assert "it has no condition, and no other way is open" in page
+    assert "the exit is reached" in page
+    assert "Time and cost by stage" in page
+
+
+def test_the_picture_shows_states_visits_and_the_way(browser: Browser, store: Path) -> None:
+    """Stages have a class, a sign and words for their state; what was taken is marked, what was not is not."""
+    ran(store, LOOP.replace("LIMIT", "9").replace("TIMES", "3"))
+    page = browser().get(PAGE).text
+    assert "good" in stage_class(page, "work")
+    assert "✓ ×3" in page
+    assert "success, 3 visits</title>" in page
+    assert "taken" in edge_class(page, "look", "work")
+    assert "(taken 2 times)" in page
+    assert edge_class(page, "look", "exit")[-2:] == ["taken", "latest"]
+    early = browser().get(f"{PAGE}?at=1").text
+    assert "idle" in stage_class(early, "look")
+    assert "taken" not in edge_class(early, "look", "work")
+
+
+def test_a_waiting_stage_is_marked(browser: Browser, store: Path) -> None:
+    """The stage at which a run waits is the current one, and says so with a sign."""
+    ran(store, GATE)
+    page = browser().get(PAGE).text
+    assert stage_class(page, "approve")[-2:] == ["other", "current"]
+    assert "idle" in stage_class(page, "release")
+    assert 'href="#standing">approve #1' in page
+
+
+def test_branches_are_marked_while_their_stage_runs(browser: Browser, journal: SqliteJournal) -> None:
+    """A branch that is done shows its result before the others are; the rest are under way."""
+    source = SIDE_BY_SIDE
+    journal.create("r1", RunCreated(at=1, run_id="r1", file="x.awf.kdl", source=source, cwd="/", version="1"))
+    done = Outcome(status=Status.FAIL, reason="untidy")
+    journal.append("r1", BranchCompleted(at=2, stage="checks", visit=1, branch="style", branch_visit=1, outcome=done))
+    with journal.own("r1"):
+        page = browser().get(PAGE).text
+    assert "bad" in stage_class(page, "style")
+    assert stage_class(page, "unit")[-2:] == ["active", "current"]
+    assert "in checks" in page
+    assert "bad" not in stage_class(browser().get(PAGE).text, "unit")
+    assert stage_class(browser().get(PAGE).text, "unit")[-2:] == ["other", "current"]  # nobody is at it any more
+
+
+def test_every_step_can_be_replayed(browser: Browser, store: Path) -> None:
+    """The page shows the run as it stood after each of its records; no step shows what came later."""
+    ran(store, TOOL.replace("COMMAND", "false"), goal="Fail")
+    client = browser()
+    head = int(re.findall(r'data-head="(\d+)"', client.get(PAGE).text)[0])
+    assert head == 2
+    first = client.get(f"{PAGE}?at=1&part=view").text
+    assert "As it stood after step 1 of 2" in first
+    assert "exit code 1" not in first
+    assert 'data-position="1"' in first
+    assert "exit code 1" in client.get(f"{PAGE}?at=2&part=view").text
+    for odd in ("0", "99", "-1", "x", "²", "9" * 40):
+        assert client.get(f"{PAGE}?at={odd}").status_code == 200
+
+
+def test_a_followed_run_is_the_same_as_one_that_is_read_anew(store: Path, book: Book, journal: SqliteJournal) -> None:
+    """Reading only what is new gives what reading everything gives, whenever somebody looks."""
+    following = Following(store)
+    book.begin("r1")
+    for number in range(1, 6):
+        book.visit("r1", number)
+        if number == 3:
+            book.journal.append("r1", RunResumed(at=3))
+        seen, anew = following.now(journal, "r1"), then(journal, "r1", 99)
+        assert seen.story == anew.story
+        assert (seen.state, seen.position, seen.head) == (anew.state, anew.position, anew.head)
+        assert following.now(journal, "r1") == seen
+
+
+def test_a_replaced_store_is_read_anew(store: Path, book: Book) -> None:
+    """What was kept of a run of the same name in another database is not mixed with the new one."""
+    following = Following(store)
+    book.begin("r1")
+    book.visit("r1")
+    with closing(SqliteJournal(store)) as journal:
+        assert following.now(journal, "r1").position == 2
+    book.journal.close()
+    for file in store.glob("awf.db*"):
+        file.unlink()
+    book.begin("r1")
+    with closing(SqliteJournal(store)) as journal:
+        assert following.now(journal, "r1").position == 1
+
+
+def test_answers_are_not_kept_in_memory(store: Path, book: Book, journal: SqliteJournal) -> None:
+    """What stages answered is read when somebody asks for it, and is no part of a followed run."""
+    book.begin("r1")
+    outcome = Outcome(status=Status.SUCCESS, response="much " * 1000)
+    record = VisitCompleted(
+        at=2,
+        stage="build",
+        visit=1,
+        attempt=1,
+        outcome=outcome,
+        operations=(),
+        chosen=Chosen(target="build", reason=""),
+    )
+    book.journal.append("r1", record)
+    seen = Following(store).now(journal, "r1")
+    assert seen.visits[0].outcome
+    assert seen.visits[0].outcome.response == ""
+
+
+def test_a_long_run_is_paged(browser: Browser, store: Path) -> None:
+    """Of many visits the newest hundred are shown; all others can be reached, each once."""
+    ran(store, LOOP.replace("LIMIT", "200").replace("TIMES", "151"))
+    client, address, seen = browser(), PAGE, list[str]()
+    while address:
+        page = client.get(address).text
+        rows = re.findall(r'id="v-([a-z]+-\d+)"', page)
+        assert len(rows) <= 100
+        seen += rows
+        older = re.search(r'id="v-older" rel="next" href="([^"#]+)', page)
+        address = older[1].replace("&amp;", "&") if older else ""
+    assert len(seen) == len(set(seen)) == 303
+    assert seen[0] == "exit-1"
+    assert seen[-1] == "work-1"
+    newer = re.search(r'id="v-newer" rel="prev" href="([^"#]+)', client.get(f"{PAGE}?before=103").text)
+    assert newer
+    one_stage = client.get(f"{PAGE}?stage=look").text
+    assert "Visits of look" in one_stage
+    assert 'id="v-work' not in one_stage
+
+
+def test_rounds_are_counted(browser: Browser, store: Path) -> None:
+    """What each round of reviews resolved, carried and found is told."""
+    result = {
+        "ruleId": "R1",
+        "message": {"text": "The handle is never closed"},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": "a.py"}, "region": {"startLine": 1}}}],
+    }
+    driver = {"tool": {"driver": {"name": "lint", "rules": [{"id": "R1"}]}}}
+    sarif = json.dumps({"version": "2.1.0", "runs": [{**driver, "results": [result]}]})
+    command = f"printf %s {shlex.quote(sarif)}".replace("\\", "\\\\").replace('"', '\\"')
+    store.parent.mkdir(parents=True)
+    (store.parent / "a.py").write_text("open('x')\n")
+    source = TOOL.replace('command="COMMAND"', f'command="{command}" findings="sarif"')
+    ran(store, source)
+    page = browser().get(PAGE).text
+    assert "Rounds of reviews" in page
+    assert re.search(r'data-word="new">1<', page)
+    assert re.search(r'data-word="resolved">0<', page)
+    assert "Round 1" in browser().get(f"{PAGE}?part=rounds").text
+
+
+def test_a_part_is_fetched_alone(browser: Browser, store: Path) -> None:
+    """Each live part is found where its element says, without the page around it."""
+    ran(store, GATE)
+    client = browser()
+    page = client.get(PAGE).text
+    lives = re.findall(r'data-live="([^"]+)" data-topic="([^"]*)"', page)
+    assert [topic for _, topic in lives] == ["run:r1", "run:r1", "findings"]
+    for address, _ in lives:
+        part = client.get(address.replace("&amp;", "&"))
+        assert part.status_code == 200
+        assert "<html" not in part.text
+
+
+def test_a_run_that_is_not_there_is_said_to_be(browser: Browser, book: Book) -> None:
+    """A name that no run has, whatever it looks like, is a page that says so."""
+    book.begin("r1")
+    for name in ("nothing", "..%2f..%2fetc", "r1%00", "%2e%2e", EVIL):
+        answer = browser().get(f"/s/shop/runs/{name}")
+        assert answer.status_code == 404
+        assert "<script>alert" not in answer.text
+
+
+def test_programs_get_json(browser: Browser, store: Path) -> None:
+    """How a run stands, for a program."""
+    ran(store, GATE)
+    told = browser().get(f"{PAGE}?format=json").json()
+    assert told == {
+        "run_id": "r1",
+        "status": "waiting",
+        "reason": 'stage "approve" waits for a person',
+        "stage": "approve",
+        "visit": 1,
+        "position": 3,
+        "head": 3,
+        "driven": False,
+    }
+
+
+def test_an_empty_run_says_what_comes(browser: Browser, book: Book) -> None:
+    """A run of which nothing is done yet has a page all the same."""
+    book.begin("r1", goal="")
+    with book.journal.own("r1"):
+        page = browser().get(PAGE).text
+    assert "running" in page
+    assert "build #1" in page
+
+
+def test_scripts_are_inert(browser: Browser, book: Book) -> None:
+    """A goal, a workflow's name, a stage's name, a reason, a choice and a condition are shown, never run."""
+    source = TOOL.replace("One tool", EVIL.replace('"', "")).replace('"build"', f'"{EVIL}"').replace("COMMAND", "true")
+    book.journal.create(
+        "r1", RunCreated(at=1, run_id="r1", file="x", source=source, goal=f'"{EVIL}', cwd=f"/{EVIL}", version="1")
+    )
+    record = VisitCompleted(
+        at=2,
+        stage=EVIL,
+        visit=1,
+        attempt=1,
+        outcome=Outcome(status=Status.FAIL, reason=EVIL, notes=(EVIL,), backend=EVIL),
+        operations=(("set", "review.findings", [{"stageId": EVIL, "failureReason": EVIL, "iteration": 1}]),),
+        chosen=Chosen(target=EVIL, role=EVIL, when=EVIL, reason=EVIL),
+        option=EVIL,
+    )
+    book.journal.append("r1", record)
+    client = browser()
+    pages = [
+        PAGE,
+        f"{PAGE}?at=1",
+        f"{PAGE}?stage={EVIL}",
+        f"{PAGE}/visit?stage={EVIL}&visit=1",
+        f"{PAGE}/visit?stage={EVIL}",
+    ]
+    for address in pages:
+        text = client.get(address).text
+        assert "<script>alert" not in text
+        assert "<img" not in text
+        assert "style=" not in text
+        assert "<style" not in text
+        assert "&lt;script&gt;" in text or "names no visit" in text
