@@ -15,13 +15,14 @@ from typing import Any
 from tests.cluster.conftest import Loop, Server
 
 from pipeline.app.answering import Desk, answer
-from pipeline.app.runs import RunResult, load_state, result_of
+from pipeline.app.runs import RunResult, result_of
 from pipeline.app.wiring import Surroundings
 from pipeline.cluster.artefacts import open_artefacts
 from pipeline.cluster.orders import Terms
 from pipeline.cluster.runs import Cluster
 from pipeline.cluster.server import Address, connected
 from pipeline.cluster.worker import Duties, work
+from pipeline.engine.fold import apply, begin
 from pipeline.engine.records import AnyRecord, RunCreated, RunResumed
 from pipeline.engine.redaction import PATTERNS_ONLY
 from pipeline.engine.state import RunStatus, State
@@ -43,6 +44,7 @@ class Lab:
         self.terms = QUICK
         self._workers: dict[str, tuple[asyncio.Event, Any]] = {}
         self._wait = threading.Event()
+        self._seen: dict[str, tuple[State, int]] = {}
         self._mark = f"-{secrets.token_hex(4)}"  # the tests of a session share one namespace
 
     def connect(self) -> None:
@@ -121,7 +123,17 @@ class Lab:
         )
 
     def state(self, run_id: str) -> State:
-        return load_state(self.cluster.journal, self.id(run_id))
+        """Where a run stands; only what is new since the last look is read."""
+        state, seq = self._seen.get(run_id, (None, 0))
+        for page in self.cluster.journal.pages(self.id(run_id), seq):
+            seq = page.seq
+            if isinstance(page.record, RunCreated):
+                state = begin(page.record)
+            elif page.record is not None and state is not None:
+                state = apply(state, page.record)
+        assert state is not None
+        self._seen[run_id] = (state, seq)
+        return state
 
     def records(self, run_id: str) -> list[AnyRecord]:
         return [entry.record for entry in self.cluster.journal.entries(self.id(run_id))]

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from pipeline.app.shelf import Shelf, local_shelf
 from pipeline.cli.options import store_option
-from pipeline.cli.settings import settings_here
+from pipeline.cli.settings import settings_if_sound
 from pipeline.errors import AwfError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Where:
     def end(self) -> str:
         """What a suggested command needs to find it again."""
         if self.on:
-            given = "AWF_ON" in os.environ or settings_here().on
+            given = "AWF_ON" in os.environ or settings_if_sound().on
             return "" if given else f" --on {self.on} --artefacts {self.artefacts}"
         return "" if self.store == _USUAL else f" --store {self.store}"
 
@@ -88,7 +88,7 @@ def _where(store: Path, on: str | None, artefacts: str | None, queue: str | None
     source = click.get_current_context().get_parameter_source
     if source("store") is ParameterSource.COMMANDLINE and source("on") is not ParameterSource.COMMANDLINE:
         return Where(store)
-    settings = settings_here()
+    settings = settings_if_sound()
     cluster = on or settings.on
     if not cluster:
         return Where(store)
