@@ -22,6 +22,7 @@ from pipeline.engine.records import (
     RunWaiting,
     VisitCompleted,
     VisitStarted,
+    WorkflowAdopted,
 )
 from pipeline.engine.state import RunStatus
 
@@ -118,6 +119,18 @@ def test_a_worker_without_what_a_run_needs_pauses_it(lab: Lab) -> None:
     assert last.reason.startswith("the worker awf@")
     lab.resume("r", options={"backend": "scripted"})
     assert lab.over("r").path == ("a", "end")
+
+
+def test_a_paused_run_goes_on_with_a_changed_workflow(lab: Lab) -> None:
+    """The new text is taken with the resumption, by the workers and by the run's workflow."""
+    loop = 'stage "a" kind="tool" command="false" retry_target="a"\ntransition from="a" to="end"'
+    lab.start("r", workflow(loop, settings="settings { max_visits 2; }"))
+    assert lab.stopped("r").status is RunStatus.PAUSED
+    body = 'stage "a" kind="tool" command="true"\nstage "b" kind="tool" command="true"\n'
+    ways = 'transition from="a" to="b"\ntransition from="b" to="end"'
+    adopted = WorkflowAdopted(at=0.0, file="w.awf.kdl", source=workflow(body + ways))
+    lab.loop.call(lab.cluster.resume(lab.id("r"), [adopted, RunResumed(at=0.0)]))
+    assert lab.over("r").path == ("a", "a", "a", "b", "end")
 
 
 def test_the_history_begins_anew_and_nothing_is_lost(lab: Lab) -> None:
