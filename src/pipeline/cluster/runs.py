@@ -1,5 +1,6 @@
 """The runs of a cluster from outside: start one, wake one, take one up again, stop one."""
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 
@@ -22,6 +23,12 @@ from pipeline.engine.ports import RunIsOwned
 from pipeline.engine.records import AnyRecord, RunCancelled, RunCreated
 from pipeline.engine.redaction import Redactor
 from pipeline.engine.state import RunStatus, State
+
+_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # seconds, until a run that has stopped knows that it has
+
+
+def _owned(run_id: str) -> RunIsOwned:
+    return RunIsOwned(f"run {run_id} is being run by the workers; wait for it or cancel it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +71,20 @@ class Cluster:
     async def resume(self, run_id: str, records: list[AnyRecord]) -> None:
         """Have a stopped run go on, by these records; one that is running is refused."""
         key = leave(self.store, run_id, records)
-        try:
-            await self._handle(run_id).execute_update(RunWorkflow.resume, key)
-        except WorkflowUpdateFailedError:
-            raise RunIsOwned(f"run {run_id} is being run by the workers; wait for it or cancel it") from None
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise Unreachable(f"run {run_id} was not told to go on: {error.message}") from None
-            await self._begin(run_id, key)
+        for pause in (*_PAUSES, None):
+            try:
+                await self._handle(run_id).execute_update(RunWorkflow.resume, key)
+            except WorkflowUpdateFailedError:
+                if pause is None or load_state(self.journal, run_id).status is RunStatus.RUNNING:
+                    raise _owned(run_id) from None
+                await asyncio.sleep(pause)  # it has stopped by its records, and will hear of that in a moment
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise Unreachable(f"run {run_id} was not told to go on: {error.message}") from None
+                return await self._begin(run_id, key)
+            else:
+                return None
+        return None
 
     async def cancel(self, run_id: str, reason: str) -> State:
         """Stop a run, and wait until nothing of it runs any more; how it stands then."""
@@ -124,7 +137,7 @@ class Cluster:
                 id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             )
         except WorkflowAlreadyStartedError:
-            raise RunIsOwned(f"run {run_id} is being run by the workers; wait for it or cancel it") from None
+            raise _owned(run_id) from None
 
     def _handle(self, run_id: str) -> WorkflowHandle[RunWorkflow, Ended]:
         return self.client.get_workflow_handle_for(RunWorkflow.run, workflow_id(run_id))
