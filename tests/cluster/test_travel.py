@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.lab import Lab
 
+from pipeline.backends.sweep import marker, processes
 from pipeline.cluster.travel import send_start
 from pipeline.engine.context import Key
 from pipeline.engine.records import VisitCompleted
@@ -140,7 +141,12 @@ def test_what_a_dead_worker_left_half_done_is_not_seen(lab: Lab, project: Path, 
     build = next(one for one in lab.records("r") if isinstance(one, VisitCompleted) and one.stage == "build")
     assert (build.attempt, build.outcome.reason) == (2, "")
     with lab.process("one"):
-        pass
+        until(lambda: not _left(lab.id("r")))
+
+
+def _left(run_id: str) -> bool:
+    """Whether what the dead worker started is still there; a worker that comes back to its directory ends it."""
+    return any((marker(process.pid) or "").startswith(f"{run_id}@") for process in processes())
 
 
 def test_a_commit_that_is_gone_is_told(lab: Lab, project: Path, tmp_path: Path) -> None:
