@@ -10,7 +10,7 @@ MUTANTS := .mutants
 BENCH  := .bench
 PEERS  := burr dbos langgraph pydantic-graph
 
-.PHONY: test lint types layers unit coverage mutants test-agents test-web demo docs bench bench-peers lock format clean
+.PHONY: test lint types layers unit coverage mutants test-agents test-cluster test-web demo docs bench bench-cluster bench-peers lock format clean
 
 test: lint types layers unit  ## all that must hold
 
@@ -69,6 +69,17 @@ $(AGENTS)/.ready: pyproject.toml tests/agents/install.py tests/agents/package.js
 test-agents: $(READY) $(AGENTS)/.ready  ## the real agents against a model on loopback; installs about 1.5 GB
 	PATH="$(CURDIR)/$(AGENTS)/bin:$$PATH" AWF_REQUIRED_AGENTS="claude codex gemini opencode pi" \
 	  $(BIN)/pytest -n 2 tests/agents
+
+$(VENV)/.cluster: $(READY)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"  # the first that knows groups
+	$(BIN)/python -m pip install --quiet --group cluster
+	touch $(VENV)/.cluster
+
+test-cluster: $(VENV)/.cluster  ## the cluster at full size, on a Temporal server of this machine; about fifteen minutes
+	AWF_CLUSTER_WORKFLOWS=200 AWF_CLUSTER_RUNS=200 AWF_CLUSTER_ROUNDS=2000 $(BIN)/pytest tests/cluster
+
+bench-cluster: $(VENV)/.cluster  ## runs a second with 1, 2, 4 and 8 workers
+	$(BIN)/python bench/cluster.py
 
 $(WEB)/.ready: pyproject.toml tests/web/install.sh
 	$(PYTHON) -m venv $(WEB)/venv

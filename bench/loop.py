@@ -186,6 +186,8 @@ def main() -> None:
             times = [row(base, rounds, summary=summary) for rounds in ROUNDS]
             print(f"{'':8} K = {ROUNDS[-1]} against K = {ROUNDS[0]}: {times[-1] / times[0]:.2f} times")
         store = base / f"{ROUNDS[-1]}-False-0" / ".awf"
+        gc.collect()  # what the runs left is no part of it
+        gc.freeze()
         resumed = measured(lambda: load_state(SqliteJournal(store), "bench"))
         print(f"the state of that run from its journal: {resumed.cpu:.2f} s CPU")
     finally:

@@ -26,8 +26,8 @@ from pipeline.backends.process import LocalProcesses
 from pipeline.engine.events import Event, EventKind
 from pipeline.engine.ports import Journal
 from pipeline.engine.records import RunCreated, VisitCompleted
-from pipeline.engine.run import Services
 from pipeline.engine.state import State
+from pipeline.engine.steps import Services
 from pipeline.errors import AwfError
 from pipeline.handlers.llm import LlmHandler
 from pipeline.journal.sqlite import SqliteJournal

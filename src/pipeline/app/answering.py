@@ -63,6 +63,11 @@ class Desk:
     letters: Letters
     now: Callable[[], float]
     redactor: Redactor = PATTERNS_ONLY
+    elsewhere: Callable[[str], bool] | None = None  # whether others are at a run, where it is not this machine
+
+    def driven(self, run_id: str) -> bool:
+        """Whether somebody is at a run, and takes an answer up without being told to."""
+        return self.elsewhere(run_id) if self.elsewhere else is_driven(self.store, run_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +125,13 @@ def answer(
     kept = desk.letters.put(given)
     if (kept.by, kept.at) != (given.by, given.at):
         raise AlreadyAnswered(kept)
-    return Answered(kept, is_driven(desk.store, run_id))
+    return Answered(kept, desk.driven(run_id))
 
 
 def cancel(desk: Desk, run_id: str, *, by: str, reason: str = "") -> Cancelled:
     """Stop a run: its process is told to, and where there is none the run is recorded as cancelled."""
     wish = Cancellation(run_id, desk.redactor.text(reason), by, desk.now())
-    if not is_driven(desk.store, run_id):
+    if not desk.driven(run_id):
         try:
             return _record_cancelled(desk, wish)
         except RunIsOwned:  # by somebody who has just come
@@ -148,7 +153,7 @@ def _waiting(desk: Desk, records: Sequence[AnyRecord], state: State) -> Waiting 
         question=question_of(state, gate, visit),
         earlier=tuple(_earlier(records, gate.id)),
         answered=desk.letters.answer(state.run_id, gate.id, visit),
-        driven=is_driven(desk.store, state.run_id),
+        driven=desk.driven(state.run_id),
     )
 
 

@@ -1,5 +1,6 @@
 """Where workflows are found: a path, or a bare name looked up in a fixed order of directories."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,7 @@ class Catalog:
     def find(self, reference: str) -> Entry:
         """The workflow a person means by a path or a name."""
         path = self.cwd / reference
-        if _is_path(reference) or path.is_file():
+        if _is_path(reference) or os.path.isfile(path):  # noqa: PTH113 - as below
             return self._entry(path)
         names = []
         for _, entry in self.entries():
@@ -69,7 +70,7 @@ class Catalog:
     def expand(self, reference: str) -> list[Entry]:
         """The workflows meant by a path, a name, or a directory that holds them."""
         directory = self.cwd / reference
-        if not directory.is_dir():
+        if not os.path.isdir(directory):  # noqa: PTH112 - one that may not be looked at is none, and no error
             return [self.find(reference)]
         entries = [self._entry(path) for path in workflow_files(directory)]
         if not entries:
@@ -89,4 +90,5 @@ def _is_path(reference: str) -> bool:
 
 def repository_root(directory: Path) -> Path | None:
     """The nearest directory at or above this one that holds a `.git`."""
-    return next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), None)
+    folders = (directory, *directory.parents)
+    return next((one for one in folders if os.path.exists(one / ".git")), None)  # noqa: PTH110 - as above

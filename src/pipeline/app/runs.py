@@ -17,8 +17,10 @@ from pipeline.engine.events import EventKind
 from pipeline.engine.fold import apply, begin, replay
 from pipeline.engine.ports import Journal
 from pipeline.engine.records import RunCreated, RunResumed, VisitCompleted, WorkflowAdopted
-from pipeline.engine.run import Driver, Services
+from pipeline.engine.redaction import Redactor
+from pipeline.engine.run import Driver
 from pipeline.engine.state import RunStatus, State
+from pipeline.engine.steps import Plugins, Services
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.repository import head
 from pipeline.language.durations import parse_duration
@@ -121,7 +123,7 @@ def _read_prompt(entry: Entry, path: str) -> str:
 
 async def start(record: RunCreated, journal: Journal, around: Surroundings) -> RunResult:
     """Begin a run and drive it until it stops."""
-    record = without_secrets(around.redactor, _placed(record, around))
+    record = without_secrets(around.redactor, placed(record, around.environ))
     heard = around.letters.cancellations(record.run_id)
     with journal.own(record.run_id):
         state = begin(record)
@@ -130,9 +132,9 @@ async def start(record: RunCreated, journal: Journal, around: Surroundings) -> R
         return await _drive(Driver(state, made), EventKind.RUN_STARTED, around, heard)
 
 
-def _placed(record: RunCreated, around: Surroundings) -> RunCreated:
+def placed(record: RunCreated, environ: Mapping[str, str]) -> RunCreated:
     """The record with the commit that is checked out where the run begins."""
-    return record.model_copy(update={"head": head(Path(record.cwd), around.environ)})
+    return record.model_copy(update={"head": head(Path(record.cwd), environ)})
 
 
 async def resume(run_id: str, how: Resume, journal: Journal, around: Surroundings) -> RunResult:
@@ -140,9 +142,7 @@ async def resume(run_id: str, how: Resume, journal: Journal, around: Surrounding
     heard = around.letters.cancellations(run_id)
     with journal.own(run_id):
         state = load_state(journal, run_id)
-        if state.status.final:
-            help = f"look at it with: awf why {run_id}; begin another with: awf run"
-            raise AwfError(f"run {run_id} is over ({state.status}): {state.reason}", help=help)
+        refuse_ended(state)
         options = options_without_secrets(around.redactor, dict(how.options))
         kill_labelled(
             process_label(around.store, run_id)
@@ -160,6 +160,13 @@ async def resume(run_id: str, how: Resume, journal: Journal, around: Surrounding
         return await _drive(Driver(apply(state, record), made), EventKind.RUN_RESUMED, around, heard)
 
 
+def refuse_ended(state: State) -> None:
+    """A run that is over is not taken up again."""
+    if state.status.final:
+        help = f"look at it with: awf why {state.run_id}; begin another with: awf run"
+        raise AwfError(f"run {state.run_id} is over ({state.status}): {state.reason}", help=help)
+
+
 async def _restored(state: State, made: Services) -> str:
     """Put the workspace back to its last checkpoint; the ref that keeps what was torn, if anything was."""
     if state.workspace is None:
@@ -171,19 +178,20 @@ async def _restored(state: State, made: Services) -> str:
 def _adopted(state: State, how: Resume, made: Services) -> State:
     if how.adopt is None:
         return state
-    entry, report = how.adopt
-    if report.workflow is None:
-        raise AwfError(f'"{report.source.name}" has errors and cannot be adopted', help=MEND)
-    found = WorkflowAdopted(
-        at=made.clock.now(),
-        file=report.source.name,
-        source=report.source.text,
-        prompts=prompt_texts(entry, report.workflow),
-    )
-    record = without_secrets(made.redactor, found)
+    record = adoption(*how.adopt, made.redactor, made.clock.now())
     after = apply(state, record)  # refuses a workflow in which the run's place is gone, before it is recorded
     made.journal.append(state.run_id, record)
     return after
+
+
+def adoption(entry: Entry, report: Report, redactor: Redactor, at: float) -> WorkflowAdopted:
+    """The record of a changed workflow."""
+    if report.workflow is None:
+        raise AwfError(f'"{report.source.name}" has errors and cannot be adopted', help=MEND)
+    found = WorkflowAdopted(
+        at=at, file=report.source.name, source=report.source.text, prompts=prompt_texts(entry, report.workflow)
+    )
+    return without_secrets(redactor, found)
 
 
 async def _drive(driver: Driver, beginning: EventKind, around: Surroundings, heard: int) -> RunResult:
@@ -193,12 +201,14 @@ async def _drive(driver: Driver, beginning: EventKind, around: Surroundings, hea
     with stopped_on_request(driver, around.letters, heard):
         state = await driver.drive()
     result = result_of(state, made.journal)
-    made.plugins.tell(_ENDINGS[state.status], state, state.cursor.stage, state.cursor.visit, **_told(result))
+    tell_end(made.plugins, state, result)
     return result
 
 
-def _told(result: RunResult) -> dict[str, Any]:
-    return {"status": result.status, "reason": result.reason, "outstanding": result.outstanding}
+def tell_end(plugins: Plugins, state: State, result: RunResult) -> None:
+    """Let everybody know how a run ended, or where it stopped."""
+    told = {"status": result.status, "reason": result.reason, "outstanding": result.outstanding}
+    plugins.tell(_ENDINGS[state.status], state, state.cursor.stage, state.cursor.visit, **told)
 
 
 def load_state(journal: Journal, run_id: str) -> State:

@@ -23,8 +23,9 @@ from pipeline.engine.events import Listener
 from pipeline.engine.handler import Handler, Job
 from pipeline.engine.ports import Clock, Journal, Letters
 from pipeline.engine.redaction import Redactor, redactor_of
-from pipeline.engine.run import Services
 from pipeline.engine.state import State
+from pipeline.engine.steps import Services
+from pipeline.engine.workspace import Workspaces
 from pipeline.findings.file import FindingsFile
 from pipeline.findings.plugin import ReviewFindings
 from pipeline.handlers.human import HumanHandler, People
@@ -64,6 +65,7 @@ class Surroundings:
     letters: Letters = field(default_factory=MemoryLetters)
     deciders: "tuple[Decider, ...]" = ()  # who may be asked about findings, one by one
     stay: bool = False  # whether a run that nobody here can answer waits for somebody elsewhere
+    workspaces: Workspaces | None = None  # who makes worktrees, where they do not stay on this machine
 
     @cached_property
     def redactor(self) -> Redactor:
@@ -71,9 +73,14 @@ class Surroundings:
         return redactor_of(self.environ)
 
 
+def store_label(store: Path) -> str:
+    """What all processes of a store's runs have in their labels."""
+    return sha256(str(store.resolve()).encode()).hexdigest()[:16]
+
+
 def process_label(store: Path, run_id: str) -> str:
     """What a run's processes are known by: runs of the same name in other stores are others."""
-    return f"{run_id}@{sha256(str(store.resolve()).encode()).hexdigest()[:16]}"
+    return f"{run_id}@{store_label(store)}"
 
 
 def services(state: State, journal: Journal, around: Surroundings) -> Services:
@@ -87,7 +94,7 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
     plugins.load_installed()
     label = process_label(around.store, state.run_id)
     processes = LocalProcesses(label=label, redactor=around.redactor)
-    worktrees = GitWorktrees(around.store / "worktrees", dict(around.environ))
+    worktrees = around.workspaces or GitWorktrees(around.store / "worktrees", dict(around.environ))
     backends = Backends(state.options, processes, plugins.backends(), around.settings, around.environ, label)
     if not state.stages_run:
         backends.check(state.workflow)  # a missing agent is told before the first stage, not when it is reached

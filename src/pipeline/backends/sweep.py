@@ -69,6 +69,11 @@ def kill_labelled(label: str) -> int:
     return _Hunt(lambda process: _label(marker(process.pid)) == label).kill()
 
 
+def kill_store(store: str) -> int:
+    """Kill what the programs of all runs of a store left running; their labels end with `@` and the store."""
+    return _Hunt(lambda process: (_label(marker(process.pid)) or "").endswith(f"@{store}")).kill()
+
+
 def _label(value: str | None) -> str | None:
     return value.rpartition(":")[0] if value is not None else None
 

@@ -44,6 +44,13 @@ class GitWorktrees:
                 await _make(git, workspace)
         return workspace
 
+    async def adopt(self, repository: Path, workspace: Workspace) -> None:
+        """Take on a worktree that was made elsewhere, with its branch and base; `restore` makes it here."""
+        path = workspace.path
+        async with self._alone(path, await self._open(repository)) as git:
+            place.claim(path, git.directory)
+            await git.run("update-ref", _refs(path.name)[0], workspace.base)
+
     async def commit(self, workspace: Workspace, subject: str, trailers: Mapping[str, str]) -> Workspace:
         """Commit whatever changed; what the agent committed itself counts too."""
         async with self._taken_up(workspace) as git:

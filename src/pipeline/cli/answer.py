@@ -4,27 +4,26 @@ import os
 import sys
 import time
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pipeline.app.answering import Answered, Desk, NotWaiting, Waiting, answer, waiting
+from pipeline.app.answering import AlreadyAnswered, Answered, Desk, NotWaiting, Waiting, answer, waiting
 from pipeline.app.lookup import find_run
 from pipeline.app.runs import Resume, RunResult, resume
+from pipeline.app.shelf import Shelf
 from pipeline.app.wiring import Surroundings
 from pipeline.cli.asking import show
 from pipeline.cli.driving import drive
 from pipeline.cli.here import user_name
-from pipeline.cli.looking import named_store, say_json
-from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.looking import say_json
+from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import Style, inert
-from pipeline.engine.ports import Journal
+from pipeline.cli.where import Where, where_option
+from pipeline.engine.ports import Answer, Journal
 from pipeline.engine.redaction import redactor_of
-from pipeline.journal.letters import SqliteLetters
-from pipeline.journal.sqlite import SqliteJournal
 
 
 @click.command("answer")
@@ -32,9 +31,9 @@ from pipeline.journal.sqlite import SqliteJournal
 @click.argument("words", nargs=-1, metavar="[STAGE] [OPTION]")
 @click.option("--feedback", default="", help="What you have to say; some options need it.")
 @click.option("--resume", "go_on", is_flag=True, help="Go on with the run right here, when no process is at it.")
-@store_option
+@where_option
 @as_json_option
-def command(run: str, words: tuple[str, ...], feedback: str, store: Path, *, go_on: bool, as_json: bool) -> int:
+def command(run: str, words: tuple[str, ...], feedback: str, where: Where, *, go_on: bool, as_json: bool) -> int:
     """Answer a run that waits for a person.
 
     A process that waits at the question takes the answer up by itself; otherwise `awf resume` does. Without an
@@ -42,29 +41,42 @@ def command(run: str, words: tuple[str, ...], feedback: str, store: Path, *, go_
     """
     if len(words) > 2:
         raise click.UsageError('give a stage and an option; feedback goes in quotes: --feedback "..."')
-    with desk_at(store) as desk:
+    with where.shelf() as shelf:
+        desk = desk_of(shelf)
         run_id = find_run(run, desk.journal.runs())
         if not words:
-            return _show(desk, run_id, as_json=as_json)
+            return _show(desk, run_id, where.end, as_json=as_json)
         stage, option = words if len(words) == 2 else ("", words[0])
-        given = answer(desk, run_id, option, by=user_name(), stage=stage, feedback=feedback)
+        given = _given(where, desk, run_id, option, stage, feedback)
     if go_on and not given.driven:
-        return _resume(run_id, store, as_json=as_json)
-    _tell(given, store, as_json=as_json)
+        return _resume(run_id, where.store, as_json=as_json)
+    _tell(given, where.end, as_json=as_json)
     return 0
 
 
-@contextmanager
-def desk_at(store: Path) -> Iterator[Desk]:
-    """The desk of a store, for a person at this machine."""
-    journal = SqliteJournal(store)
+def desk_of(shelf: Shelf) -> Desk:
+    """The desk of a place of runs, for a person at this machine."""
+    return Desk(shelf.store, shelf.journal, shelf.letters, time.time, redactor_of(os.environ), shelf.driven)
+
+
+def _given(where: Where, desk: Desk, run_id: str, option: str, stage: str, feedback: str) -> Answered:
+    """Answer; a cluster is told that there is one, also where somebody else was quicker and may not have."""
     try:
-        yield Desk(store, journal, SqliteLetters(store), time.time, redactor_of(os.environ))
-    finally:
-        journal.close()
+        given = answer(desk, run_id, option, by=user_name(), stage=stage, feedback=feedback)
+    except AlreadyAnswered as error:
+        _wake(where, error.kept)
+        raise
+    _wake(where, given.answer)
+    return given
 
 
-def _show(desk: Desk, run_id: str, *, as_json: bool) -> int:
+def _wake(where: Where, kept: Answer) -> None:
+    if where.on:
+        with where.remote() as remote:
+            remote.call(remote.cluster.wake(kept.run_id, kept.stage, kept.visit))
+
+
+def _show(desk: Desk, run_id: str, end: str, *, as_json: bool) -> int:
     found = waiting(desk, run_id)
     if found is None:
         raise NotWaiting(f"run {run_id} does not wait for a person", help=f"look with: awf status {run_id}")
@@ -72,7 +84,7 @@ def _show(desk: Desk, run_id: str, *, as_json: bool) -> int:
         say_json(_as_object(found))
         return 0
     show(found.question, sys.stdout)
-    for line in _more(found, Style.of(sys.stdout), named_store(desk.store)):
+    for line in _more(found, Style.of(sys.stdout), end):
         click.echo(line)
     return 0
 
@@ -106,7 +118,7 @@ def _as_object(found: Waiting) -> dict[str, Any]:
     return {**place, "options": options, **said, "answered": answered, "driven": found.driven}
 
 
-def _tell(given: Answered, store: Path, *, as_json: bool) -> None:
+def _tell(given: Answered, end: str, *, as_json: bool) -> None:
     kept = given.answer
     if as_json:
         say_json({**asdict(kept), "driven": given.driven})
@@ -115,7 +127,7 @@ def _tell(given: Answered, store: Path, *, as_json: bool) -> None:
     if given.driven:
         click.echo("the process at the run goes on with it")
     else:
-        click.echo(f"go on with: awf resume {kept.run_id}{named_store(store)}")
+        click.echo(f"go on with: awf resume {kept.run_id}{end}")
 
 
 def _resume(run_id: str, store: Path, *, as_json: bool) -> int:

@@ -7,11 +7,13 @@ import click
 
 from pipeline.app.answering import Cancelled, Desk, cancel
 from pipeline.app.lookup import find_run
-from pipeline.cli.answer import desk_at
+from pipeline.cli.answer import desk_of
 from pipeline.cli.here import user_name
-from pipeline.cli.looking import named_store, say_json
-from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.looking import say_json
+from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import inert
+from pipeline.cli.where import Where, where_option
+from pipeline.engine.ports import Cancellation
 from pipeline.errors import AwfError, ExitCode
 from pipeline.journal.lock import is_driven
 
@@ -28,21 +30,22 @@ class NotStopped(AwfError):
 @click.command("cancel")
 @click.argument("run")
 @click.option("--reason", default="", help="Why; it is recorded.")
-@store_option
+@where_option
 @as_json_option
-def command(run: str, reason: str, store: Path, *, as_json: bool) -> None:
+def command(run: str, reason: str, where: Where, *, as_json: bool) -> None:
     """Stop a run.
 
     A process at the run stops what it is doing, whatever that is; a run without one is recorded as cancelled.
     `awf resume` takes it up again and repeats the interrupted stage.
     """
-    with desk_at(store) as desk:
+    with where.shelf() as shelf:
+        desk = desk_of(shelf)
         run_id = find_run(run, desk.journal.runs())
-        done = _cancelled(desk, run_id, reason)
+        done = _cancelled(desk, run_id, reason) if not where.on else _elsewhere(where, desk, run_id, reason)
     if as_json:
         say_json({"run_id": run_id, "status": "cancelled", "reason": done.reason})
         return
-    click.echo(f"run {run_id}: cancelled ({inert(done.reason)})\ngo on with: awf resume {run_id}{named_store(store)}")
+    click.echo(f"run {run_id}: cancelled ({inert(done.reason)})\ngo on with: awf resume {run_id}{where.end}")
 
 
 def _cancelled(desk: Desk, run_id: str, reason: str) -> Cancelled:
@@ -52,6 +55,14 @@ def _cancelled(desk: Desk, run_id: str, reason: str) -> Cancelled:
         return done
     _wait_for_its_end(desk.store, run_id)
     return cancel(desk, run_id, by=user_name(), reason=reason)
+
+
+def _elsewhere(where: Where, desk: Desk, run_id: str, reason: str) -> Cancelled:
+    """Have a cluster stop a run; nothing of it runs any more then."""
+    wish = Cancellation(run_id, desk.redactor.text(reason), user_name(), desk.now())
+    with where.remote() as remote:
+        state = remote.call(remote.cluster.cancel(run_id, wish.words()))
+    return Cancelled(run_id, recorded=True, reason=state.reason)
 
 
 def _wait_for_its_end(store: Path, run_id: str) -> None:

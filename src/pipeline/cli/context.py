@@ -2,14 +2,14 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
-from pipeline.cli.looking import read_run, say_json, say_whole, width
-from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.looking import run_on, say_json, say_whole, width
+from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import Style, inert
+from pipeline.cli.where import Where, where_option
 from pipeline.engine.fold import replay
 from pipeline.errors import AwfError
 from pipeline.language.names import did_you_mean
@@ -22,14 +22,15 @@ _LEAST = 20
 @click.command("context")
 @click.argument("run")
 @click.argument("key", required=False)
-@store_option
+@where_option
 @as_json_option
-def command(run: str, key: str | None, store: Path, *, as_json: bool) -> None:
+def command(run: str, key: str | None, where: Where, *, as_json: bool) -> None:
     """Print what a run keeps: every key, or the whole value of one.
 
     RUN is a run's id, the beginning of one, or "latest".
     """
-    run_id, records = read_run(run, store)
+    with where.shelf() as shelf:
+        run_id, records = run_on(shelf, run)
     values = replay(records).context.values
     if key is None:
         _all(dict(values), as_json=as_json)

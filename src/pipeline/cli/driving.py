@@ -40,9 +40,9 @@ def drive(run: Run, store: Path, *, as_json: bool, log: Path | None = None, stay
     letters = SqliteLetters(store)
     around = Surroundings(store, dict(os.environ), settings=settings_here(), letters=letters, stay=stay)
     gc.freeze()  # what the program itself is made of is never garbage
-    with contextlib.closing(SqliteJournal(store)) as journal, _logged(log) as listeners:
+    with contextlib.closing(SqliteJournal(store)) as journal, logged(log) as listeners:
         if as_json:
-            around = replace(around, listeners=(_print_event, *listeners))
+            around = replace(around, listeners=(print_event, *listeners))
             result = asyncio.run(_until_stopped(run(journal, around)))
             click.echo(json.dumps(result.as_event()))
         else:
@@ -64,7 +64,8 @@ def _watched(run: Run, journal: Journal, around: Surroundings) -> RunResult:
 
 
 @contextlib.contextmanager
-def _logged(path: Path | None) -> Iterator[tuple[Listener, ...]]:
+def logged(path: Path | None) -> Iterator[tuple[Listener, ...]]:
+    """What adds events to a file, where one is named."""
     if path is None:
         yield ()
         return
@@ -83,7 +84,8 @@ async def _until_stopped(work: Coroutine[Any, Any, RunResult]) -> RunResult:
     return await task
 
 
-def _print_event(event: Event) -> None:
+def print_event(event: Event) -> None:
+    """Print an event as one line of JSON."""
     if event.event is not EventKind.RUN_COMPLETED:  # the result says it
         click.echo(json.dumps(event.flat(), default=str))
 

@@ -4,16 +4,15 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
 
 from pipeline.app.lookup import find_run
+from pipeline.app.shelf import Shelf, local_shelf
 from pipeline.cli.terminal import Style, inert
 from pipeline.engine.records import AnyRecord
-from pipeline.journal.sqlite import SqliteJournal
 from pipeline.observe.text import columns, padded
 
 UNLIMITED = 1000  # columns of a line that no terminal has to fit
@@ -21,20 +20,20 @@ _LONGEST_LINE = 64 * 1024
 
 
 def read_run(name: str, store: Path) -> tuple[str, list[AnyRecord]]:
+    """The id of the run of a store that is meant, and its records."""
+    with local_shelf(store) as shelf:
+        return run_on(shelf, name)
+
+
+def run_on(shelf: Shelf, name: str) -> tuple[str, list[AnyRecord]]:
     """The id of the run that is meant, and its records."""
-    with closing(SqliteJournal(store)) as journal:
-        run_id = find_run(name, journal.runs())
-        return run_id, [entry.record for entry in journal.entries(run_id)]
+    run_id = find_run(name, shelf.journal.runs())
+    return run_id, [entry.record for entry in shelf.journal.entries(run_id)]
 
 
 def width() -> int:
     """The columns there are: those of the terminal, and plenty where nothing wraps."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNLIMITED
-
-
-def named_store(store: Path) -> str:
-    """What a suggested command needs to find the store again."""
-    return "" if store == Path(".awf") else f" --store {store}"
 
 
 def painted(status: str, style: Style) -> str:

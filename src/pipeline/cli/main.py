@@ -34,6 +34,7 @@ COMMANDS = {
     "validate": "Check workflows and say everything that is wrong with them.",
     "verdict": "Tell what the findings come to.",
     "why": "Tell why a run went where it went.",
+    "worker": "Run the stages of a cluster's runs on this machine.",
     "workflows": "List the workflows that are found by name.",
 }
 

@@ -11,11 +11,11 @@ from pipeline.app.report.gather import head_of, report_of
 from pipeline.app.report.html import html
 from pipeline.app.report.markdown import markdown
 from pipeline.app.report.reviews import reviews_of
-from pipeline.cli.looking import read_run, say_json
-from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.looking import run_on, say_json
+from pipeline.cli.options import as_json_option
+from pipeline.cli.where import Where, where_option
 from pipeline.engine.fold import replay
 from pipeline.errors import AwfError
-from pipeline.journal.lock import is_driven
 
 
 @click.command("report")
@@ -27,17 +27,19 @@ from pipeline.journal.lock import is_driven
     metavar="DIR",
     help="Where the files go; the store's reports directory by default.",
 )
-@store_option
+@where_option
 @as_json_option
-def command(run: str, output: Path | None, store: Path, *, as_json: bool) -> None:
+def command(run: str, output: Path | None, where: Where, *, as_json: bool) -> None:
     """Write what a run did as one page, as RUN.md and as RUN.html: its goal, its path, its findings, its cost.
 
     RUN is a run's id, the beginning of one, or "latest". The HTML needs no other file and no network.
     """
-    run_id, records = read_run(run, store)
-    diff = asyncio.run(diff_of(replay(records), os.environ, head_of(records), store))
-    report = report_of(records, reviews_of(store, run_id), diff, driven=is_driven(store, run_id))
-    folder = output or store / "reports"
+    with where.shelf() as shelf:
+        run_id, records = run_on(shelf, run)
+        reviews, driven = reviews_of(shelf.ledger(run_id), run_id), shelf.driven(run_id)
+    diff = asyncio.run(diff_of(replay(records), os.environ, head_of(records), where.store))
+    report = report_of(records, reviews, diff, driven=driven)
+    folder = output or where.store / "reports"
     files = {"markdown": folder / f"{run_id}.md", "html": folder / f"{run_id}.html"}
     _write({files["markdown"]: markdown(report), files["html"]: html(report)})
     if as_json:

@@ -12,8 +12,10 @@ from pipeline.app.runs import Resume, RunResult, resume
 from pipeline.app.wiring import Surroundings
 from pipeline.cli.driving import drive
 from pipeline.cli.here import catalog
-from pipeline.cli.options import as_json_option, log_option, store_option, wait_option
+from pipeline.cli.options import as_json_option, log_option, wait_option
 from pipeline.cli.starting import who_works, working_options
+from pipeline.cli.watching import resume_there
+from pipeline.cli.where import Where, where_option
 from pipeline.engine.ports import Journal
 from pipeline.errors import AwfError
 
@@ -25,7 +27,7 @@ from pipeline.errors import AwfError
 @who_works
 @click.option("--adopt", metavar="FILE|NAME", help="Go on with a changed workflow.")
 @wait_option
-@store_option
+@where_option
 @log_option
 @as_json_option
 def command(
@@ -36,7 +38,7 @@ def command(
     agent_command: str | None,
     answers: Path | None,
     adopt: str | None,
-    store: Path,
+    where: Where,
     log: Path | None,
     *,
     summary_budget: int | None,
@@ -58,10 +60,15 @@ def command(
     )
     how = Resume(raised=dict(map(_limit, raised)), options=options, repeat=repeat, adopt=adopted)
 
+    if where.on:
+        with where.shelf() as shelf:
+            run_id = find_run(run, shelf.journal.runs())
+        return resume_there(where, run_id, how, as_json=as_json, log=log, stay=stay)
+
     def work(journal: Journal, around: Surroundings) -> Coroutine[Any, Any, RunResult]:
         return resume(find_run(run, journal.runs()), how, journal, around)
 
-    return drive(work, store, as_json=as_json, log=log, stay=stay)
+    return drive(work, where.store, as_json=as_json, log=log, stay=stay)
 
 
 def _limit(written: str) -> tuple[str, str]:

@@ -12,10 +12,12 @@ from pipeline.app.runs import creation, start
 from pipeline.cli import formats
 from pipeline.cli.driving import drive
 from pipeline.cli.here import catalog
-from pipeline.cli.options import as_json_option, log_option, store_option, wait_option
+from pipeline.cli.options import as_json_option, log_option, wait_option
 from pipeline.cli.settings import settings_here
 from pipeline.cli.starting import who_works, working_options
 from pipeline.cli.terminal import Style
+from pipeline.cli.watching import start_there
+from pipeline.cli.where import Where, where_option
 from pipeline.journal.ids import check_run_id, new_run_id
 
 
@@ -24,8 +26,9 @@ from pipeline.journal.ids import check_run_id, new_run_id
 @click.option("--goal", default="", help="What the run is to reach.")
 @who_works
 @click.option("--run-id", help="The run's name; made from the time by default.")
+@click.option("--remote", metavar="NAME|URL", help="On a cluster: the git remote by which the run's files travel.")
 @wait_option
-@store_option
+@where_option
 @log_option
 @as_json_option
 def command(
@@ -36,7 +39,8 @@ def command(
     agent_command: str | None,
     answers: Path | None,
     run_id: str | None,
-    store: Path,
+    remote: str | None,
+    where: Where,
     log: Path | None,
     *,
     summary_budget: int | None,
@@ -61,4 +65,10 @@ def command(
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     check_run_id(name)
     record = creation(entry, report, name, goal, options, Path.cwd(), time.time())
-    return drive(lambda journal, around: start(record, journal, around), store, as_json=as_json, log=log, stay=stay)
+    if where.on:
+        return start_there(where, record, remote or settings_here().remote, as_json=as_json, log=log, stay=stay)
+    if remote:
+        raise click.UsageError("--remote is for runs on a cluster; name one with --on")
+    return drive(
+        lambda journal, around: start(record, journal, around), where.store, as_json=as_json, log=log, stay=stay
+    )

@@ -3,20 +3,16 @@
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import asdict
-from functools import partial
-from pathlib import Path
 
 import click
 
+from pipeline.app.shelf import Shelf
 from pipeline.app.summaries import Summary, summarise
 from pipeline.cli.looking import UNLIMITED, aligned, painted, say_json, width
-from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import Style
-from pipeline.engine.ports import Journal
-from pipeline.journal.lock import is_driven
-from pipeline.journal.sqlite import SqliteJournal
+from pipeline.cli.where import Where, where_option
 from pipeline.observe.text import age, calm, cut, label, money
 
 SHOWN = 30
@@ -30,30 +26,30 @@ _STATUS = 2
 @click.command("runs")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help=f"How many; {SHOWN}, or all with --json.")
 @click.option("--all", "everything", is_flag=True, help="All of them.")
-@store_option
+@where_option
 @as_json_option
-def command(limit: int | None, store: Path, *, everything: bool, as_json: bool) -> None:
+def command(limit: int | None, where: Where, *, everything: bool, as_json: bool) -> None:
     """List the runs, the newest first.
 
     A run that was being run by a process that is gone is shown as interrupted: `awf resume` takes it up again.
     """
-    with closing(SqliteJournal(store)) as journal:
-        names = journal.runs()
+    with where.shelf() as shelf:
+        names = shelf.journal.runs()
         count = limit or (len(names) if everything or as_json else SHOWN)
-        summaries = list(_summaries(journal, store, names[::-1][:count]))
+        summaries = list(_summaries(shelf, names[::-1][:count]))
     if as_json:
         say_json([asdict(summary) for summary in summaries])
     elif not summaries:
-        click.echo(f"There are no runs in {store}. Start one with: awf run WORKFLOW", err=True)
+        click.echo(f"There are no runs in {shelf.name}. Start one with: awf run WORKFLOW", err=True)
     else:
         _print(summaries)
         if len(names) > count:
             click.echo(f"{len(names) - count} older runs are not shown; --all lists them.", err=True)
 
 
-def _summaries(journal: Journal, store: Path, names: Sequence[str]) -> Iterator[Summary]:
+def _summaries(shelf: Shelf, names: Sequence[str]) -> Iterator[Summary]:
     for name in names:
-        yield summarise((entry.record for entry in journal.entries(name)), partial(is_driven, store))
+        yield summarise((entry.record for entry in shelf.journal.entries(name)), shelf.driven)
 
 
 def _print(summaries: list[Summary]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.settings import Places, Settings, load_settings
+from pipeline.app.settings import NOTHING_SET, Places, Settings, load_settings
 from pipeline.cli.formats import block
 from pipeline.cli.terminal import Style, inert
 from pipeline.errors import AwfError
@@ -15,6 +15,12 @@ from pipeline.errors import AwfError
 def places() -> Places:
     """Where the settings files are for this directory and this user."""
     return Places.of(Path.cwd(), Path.home(), os.environ)
+
+
+def settings_if_sound() -> Settings:
+    """The settings in force here, for a command that only looks: what has errors says nothing."""
+    loaded = load_settings(places())
+    return loaded.settings if not loaded.wrong else NOTHING_SET
 
 
 def settings_here() -> Settings:

@@ -4,17 +4,16 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
 
 from pipeline.app.history import StageSum
 from pipeline.app.standing import Limit, Standing, standing_of
-from pipeline.cli.looking import aligned, named_store, painted, read_run, say_json, width
-from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.looking import aligned, painted, run_on, say_json, width
+from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import Style
-from pipeline.journal.lock import is_driven
+from pipeline.cli.where import Where, where_option
 from pipeline.observe.text import age, amount, calm, counted, cut, label, money, span
 
 _FINDINGS = 12
@@ -25,23 +24,24 @@ _LAST = 2
 
 @click.command("status")
 @click.argument("run")
-@store_option
+@where_option
 @as_json_option
-def command(run: str, store: Path, *, as_json: bool) -> None:
+def command(run: str, where: Where, *, as_json: bool) -> None:
     """Show how a run stands: its limits, its stages, what is outstanding, and what to do next.
 
     RUN is a run's id, the beginning of one, or "latest".
     """
-    run_id, records = read_run(run, store)
-    standing = standing_of(records, driven=is_driven(store, run_id))
+    with where.shelf() as shelf:
+        run_id, records = run_on(shelf, run)
+        standing = standing_of(records, driven=shelf.driven(run_id))
     if as_json:
-        say_json(as_object(standing, store))
+        say_json(as_object(standing, where.end))
         return
-    for line in _lines(standing, Style.of(sys.stdout), store, time.time()):
+    for line in _lines(standing, Style.of(sys.stdout), where.end, time.time()):
         click.echo(line)
 
 
-def _lines(standing: Standing, style: Style, store: Path, now: float) -> Iterator[str]:
+def _lines(standing: Standing, style: Style, end: str, now: float) -> Iterator[str]:
     reason = f": {calm(standing.reason)}" if standing.reason else ""
     yield _field("run", f"{standing.run_id}, begun {age(now - standing.began)} ago", style)
     yield _field("workflow", calm(standing.workflow), style)
@@ -55,7 +55,7 @@ def _lines(standing: Standing, style: Style, store: Path, now: float) -> Iterato
         yield _field("workspace", calm(standing.workspace), style)
     yield from _table(standing.stages, style)
     yield from _outstanding(standing.findings, style)
-    yield from _next(standing, style, store)
+    yield from _next(standing, style, end)
 
 
 def _field(name: str, value: str, style: Style) -> str:
@@ -110,8 +110,8 @@ def _outstanding(findings: Sequence[dict[str, Any]], style: Style) -> Iterator[s
         yield f"  and {len(findings) - _FINDINGS} before these"
 
 
-def _next(standing: Standing, style: Style, store: Path) -> Iterator[str]:
-    commands = next_commands(standing, store)
+def _next(standing: Standing, style: Style, end: str) -> Iterator[str]:
+    commands = next_commands(standing, end)
     if standing.question:
         yield ""
         yield cut(f"it asks: {calm(standing.question)}", width() - 1)
@@ -121,9 +121,8 @@ def _next(standing: Standing, style: Style, store: Path) -> Iterator[str]:
         yield from (style.quiet("next       " if not number else " " * 11) + one for number, one in enumerate(commands))
 
 
-def next_commands(standing: Standing, store: Path) -> list[str]:
+def next_commands(standing: Standing, end: str) -> list[str]:
     """The commands that help: the one that goes on, or those that tell what went wrong."""
-    end = named_store(store)
     answer = [f"awf answer {standing.run_id} {standing.stage} OPTION{end}"] if standing.question else []
     if standing.resume is not None:
         return [" ".join(["awf resume", standing.run_id, *standing.resume]) + end, *answer]
@@ -135,11 +134,11 @@ def next_commands(standing: Standing, store: Path) -> list[str]:
     return []
 
 
-def as_object(standing: Standing, store: Path) -> dict[str, Any]:
+def as_object(standing: Standing, end: str) -> dict[str, Any]:
     """How a run stands as JSON has it."""
     fields = asdict(standing)
     fields["stages"] = [_stage_object(one) for one in standing.stages]
-    fields["next"] = next_commands(standing, store)
+    fields["next"] = next_commands(standing, end)
     return fields
 
 

@@ -2,21 +2,23 @@
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipeline.app.history import Attempt, Ended, Note, VisitSeen, story_of
 from pipeline.app.rounds import rounds_of
-from pipeline.cli.looking import painted, read_run, say_json, width
-from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.looking import painted, run_on, say_json, width
+from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import Style, inert
+from pipeline.cli.where import Where, where_option
 from pipeline.engine.fold import replay
 from pipeline.errors import AwfError
-from pipeline.journal.lock import is_driven
 from pipeline.language.names import did_you_mean
 from pipeline.observe.text import calm, columns, cut, label, span
+
+if TYPE_CHECKING:
+    from pipeline.findings.rounds import Round
 
 _INDENT = "    "
 
@@ -24,14 +26,17 @@ _INDENT = "    "
 @click.command("why")
 @click.argument("run")
 @click.argument("stage", required=False)
-@store_option
+@where_option
 @as_json_option
-def command(run: str, stage: str | None, store: Path, *, as_json: bool) -> None:
+def command(run: str, stage: str | None, where: Where, *, as_json: bool) -> None:
     """Tell why a run went where it went: each visit, its outcome and where that came from, and the way taken.
 
     RUN is a run's id, the beginning of one, or "latest". With STAGE only the visits of that stage are told.
     """
-    run_id, records = read_run(run, store)
+    with where.shelf() as shelf:
+        run_id, records = run_on(shelf, run)
+        driven = shelf.driven(run_id)
+        rounds = [] if stage is not None or as_json else rounds_of(shelf.ledger(run_id), run_id)
     story = story_of(records)
     if stage is not None:
         known = {part.stage for part in story if isinstance(part, VisitSeen)}
@@ -41,18 +46,16 @@ def command(run: str, stage: str | None, store: Path, *, as_json: bool) -> None:
     if as_json:
         say_json([as_object(part) for part in story])
         return
-    open_word = "is running" if is_driven(store, run_id) else "was interrupted"
+    open_word = "is running" if driven else "was interrupted"
     for part in story:
         for line in _lines(part, Style.of(sys.stdout), open_word):
             click.echo(line)
-    if stage is None:
-        for line in _rounds(store, run_id):
-            click.echo(line)
+    for line in _rounds(rounds):
+        click.echo(line)
 
 
-def _rounds(store: Path, run_id: str) -> Iterator[str]:
+def _rounds(done: "list[Round]") -> Iterator[str]:
     """The rounds of reviews as a table, where the run had findings that code can read."""
-    done = rounds_of(store, run_id)
     if not done:
         return
     yield ""

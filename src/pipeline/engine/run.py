@@ -1,86 +1,20 @@
-"""The local driver: carries out what the machine decides, and records what came of it. The one effectful loop."""
+"""The local driver: carries out what the machine decides, step by step, in one process. The one effectful loop."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol
 
-from pipeline.engine.bookkeeping import Line, stage_operations
-from pipeline.engine.context import Context, Key, Operation, Set
 from pipeline.engine.events import EventKind
-from pipeline.engine.fold import apply
-from pipeline.engine.handler import Handler, Job, Waiting
-from pipeline.engine.machine import Ask, Concluded, FanOut, Pause, Stop, Visit, complete, crashed, decide, join_branches
+from pipeline.engine.machine import Ask, FanOut, Pause, Stop, Visit, decide
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.policy import decide_retry
-from pipeline.engine.ports import Clock, Journal
-from pipeline.engine.records import (
-    AnyRecord,
-    AttemptFailed,
-    BranchCompleted,
-    BranchResult,
-    RunCancelled,
-    RunPaused,
-    RunWaiting,
-    VisitStarted,
-)
-from pipeline.engine.redaction import PATTERNS_ONLY, Redactor, redact_operation, redact_outcome
 from pipeline.engine.state import State
-from pipeline.engine.workspace import Workspaces
-from pipeline.language.model import (
-    BaseStage,
-    Effects,
-    LlmStage,
-    ParallelStage,
-    StageKind,
-    ToolStage,
-    is_review,
-)
-
-OUTPUT_EVERY = 0.1  # seconds: whoever watches sees what a stage prints, and a stage that prints much is not slowed
+from pipeline.engine.steps import Services, Steps
+from pipeline.language.model import ParallelStage
 
 
-class Plugins(Protocol):
-    """What plugins add to a run. None of these ever raises."""
-
-    def operations(
-        self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
-    ) -> tuple[Operation | Line, ...]:
-        """Context operations and ledger lines for a stage that is done. `context` holds what the stage itself left."""
-
-    def tell(self, kind: EventKind, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
-        """Let everybody who listens know."""
-
-
-@dataclass(frozen=True, slots=True)
-class Services:
-    """All that the driver needs from outside."""
-
-    journal: Journal
-    handlers: Mapping[StageKind, Handler]
-    plugins: Plugins
-    clock: Clock
-    chance: Callable[[], float]  # a random number in [0, 1)
-    workspaces: Workspaces
-    store: Path
-    redactor: Redactor = PATTERNS_ONLY
-
-
-def leaves_files(stage: BaseStage) -> bool:
-    """Whether a stage of this kind may change files, or write logs."""
-    return isinstance(stage, LlmStage | ToolStage)
-
-
-class Driver:
-    """Drives one run from where it stands until it stops. No secret that a stage or a plugin hands in is recorded."""
+class Driver(Steps):
+    """Drives one run from where it stands until it stops."""
 
     def __init__(self, state: State, services: Services) -> None:
-        self.state = state
-        self.services = services
-        self._kept: dict[str, str] = {}  # texts to be recorded with the attempt of a stage
-        self._lines: list[str] = []  # for the ledger, to be committed with the stage
-        self._committing = asyncio.Lock()  # git allows one commit at a time
+        super().__init__(state, services)
         self.cancelled_because = ""  # set by whoever cancels the task, where there is more to say than that
 
     async def drive(self) -> State:
@@ -89,51 +23,36 @@ class Driver:
             while not isinstance(command := decide(self.state), Stop):
                 await self._carry_out(command)
         except asyncio.CancelledError:
-            cursor = self.state.cursor
-            why = self.cancelled_because
-            self._record(RunCancelled(at=self._now(), stage=cursor.stage, visit=cursor.visit, reason=why))
+            self.cancel(self.cancelled_because)
         return self.state
 
     async def _carry_out(self, command: Visit | Ask | FanOut | Pause) -> None:
         match command:
             case Visit():
-                await self._visit(command)
+                await self.conclude(command, await self._attempts(command))
             case Ask():
-                await self._ask(command)
+                await self.ask(command)
             case FanOut():
                 await self._fan_out(command)
             case Pause():
-                self._pause(command)
+                self.pause(command)
 
-    async def _visit(self, command: Visit) -> None:
-        stage = self.state.stage
-        outcome = await self._attempts(stage, command)
-        operations = [*self._operations(stage, command.visit, outcome, self.state)]
-        operations += await self._saved(stage, command)
-        self._finish(complete(self.state, outcome, operations, self._now()))
-
-    async def _ask(self, command: Ask) -> None:
-        stage = self.state.stage
-        self._tell(EventKind.HUMAN_ASKED, command.stage, command.visit)
-        outcome = await self._handle(self._job(stage, command.visit, 1))
-        if isinstance(outcome, Waiting):
-            self._record(RunWaiting(at=self._now(), stage=command.stage, visit=command.visit))
-            return
-        option = str(outcome.updates.get(Key.HUMAN_SELECTED, outcome.preferred_label))
-        by = str(outcome.updates.get(Key.HUMAN_BY, ""))
-        self._tell(EventKind.HUMAN_ANSWERED, command.stage, command.visit, option=option, by=by)
-        operations = self._operations(stage, command.visit, outcome, self.state)
-        self._finish(complete(self.state, outcome, operations, self._now(), option=option))
+    async def _attempts(self, visit: Visit, before: State | None = None) -> Outcome:
+        """Run a stage until an attempt is final."""
+        while True:
+            if visit.not_before is not None:
+                await self.services.clock.sleep_until(visit.not_before)
+            outcome = await self.attempt(visit, before)
+            if isinstance(outcome, Outcome):
+                return outcome
+            visit = outcome
 
     async def _fan_out(self, command: FanOut) -> None:
         began = self._now()
         stage = command.parallel
         self._tell(EventKind.STAGE_STARTED, stage.id, command.visit, branches=[b.stage for b in command.branches])
         await self._branches(stage, command)
-        results = [self._result(branch.stage) for branch in stage.branches]
-        outcome = join_branches(stage, results, self._now() - began)
-        operations = await self._joined(stage, command, results, outcome)
-        self._finish(complete(self.state, outcome, operations, self._now(), branches=results))
+        self.join(command, began)
 
     async def _branches(self, stage: ParallelStage, command: FanOut) -> None:
         """Run what is not done, so many at a time. One branch's trouble is its own."""
@@ -142,9 +61,7 @@ class Driver:
 
         async def run(visit: Visit) -> None:
             async with places:
-                branch = self.state.workflow.stage(visit.stage)
-                outcome = await self._attempts(branch, visit, before)
-                await self._branch_done(command, visit, outcome)
+                await self.conclude_branch(command, visit, await self._attempts(visit, before))
 
         tasks = [asyncio.create_task(run(visit)) for visit in command.branches]
         try:
@@ -154,154 +71,3 @@ class Driver:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
-
-    async def _branch_done(self, command: FanOut, visit: Visit, outcome: Outcome) -> None:
-        saved = await self._saved(self.state.workflow.stage(visit.stage), visit)
-        commit = next((str(op.value) for op in saved if isinstance(op, Set)), "")
-        self._record(
-            BranchCompleted(
-                at=self._now(),
-                stage=command.parallel.id,
-                visit=command.visit,
-                branch=visit.stage,
-                branch_visit=visit.visit,
-                outcome=outcome,
-                commit=commit,
-            ),
-            kept_of=visit.stage,
-        )
-        self._tell_done(visit.stage, visit.visit, outcome)
-
-    def _result(self, branch: str) -> BranchResult:
-        visit = self.state.visits.get(branch, 0) + 1
-        return BranchResult(stage=branch, visit=visit, outcome=self.state.progress.branches[branch])
-
-    async def _joined(
-        self, stage: ParallelStage, command: FanOut, results: Sequence[BranchResult], outcome: Outcome
-    ) -> list[Operation]:
-        """What the branches left, in the order of the file, then what the stage itself leaves."""
-        operations: list[Operation] = []
-        seen = self.state
-        for result in results:
-            branch = self.state.workflow.stage(result.stage)
-            added = self._operations(branch, result.visit, result.outcome, seen)
-            seen = replace(seen, context=seen.context.apply(added))
-            operations += added
-        operations += self._operations(stage, command.visit, outcome, seen)
-        if self.state.progress.commit:
-            operations.append(Set(Key.WORKSPACE_COMMIT, self.state.progress.commit))
-        return operations
-
-    async def _attempts(self, stage: BaseStage, visit: Visit, before: State | None = None) -> Outcome:
-        """Run a stage until an attempt is final. A branch sees the state as it was `before` the fan-out."""
-        attempt, failures, due = visit.attempt, self.state.progress.failed.get(stage.id, 0), visit.not_before
-        while True:
-            if due is not None:
-                await self.services.clock.sleep_until(due)
-            self._started(stage, visit.visit, attempt)
-            outcome = await self._handle(self._job(stage, visit.visit, attempt, before))
-            if isinstance(outcome, Waiting):
-                outcome = crashed(TypeError(f"only a stage that asks a person may wait, and {stage.id} is none"))
-            decision = decide_retry(stage.retry, failures, outcome, self.services.chance(), review=is_review(stage))
-            if not decision.again:
-                return outcome
-            due = self._failed_once(stage, visit.visit, attempt, outcome, decision.delay)
-            attempt, failures = attempt + 1, failures + 1
-
-    def _started(self, stage: BaseStage, visit: int, attempt: int) -> None:
-        if isinstance(stage, ToolStage) and stage.effects is Effects.EXTERNAL:
-            self._record(VisitStarted(at=self._now(), stage=stage.id, visit=visit, attempt=attempt))
-        self._tell(EventKind.STAGE_STARTED, stage.id, visit, attempt=attempt)
-
-    def _failed_once(self, stage: BaseStage, visit: int, attempt: int, outcome: Outcome, delay: float) -> float:
-        at = self._now()
-        self._record(AttemptFailed(at=at, stage=stage.id, visit=visit, attempt=attempt, outcome=outcome, delay=delay))
-        self._tell(EventKind.STAGE_RETRYING, stage.id, visit, attempt=attempt, reason=outcome.reason, delay=delay)
-        return at + delay
-
-    async def _handle(self, job: Job) -> Outcome | Waiting:
-        """Run the handler; one that raises has failed its stage."""
-        began = self._now()
-        kind: StageKind = job.stage.kind  # type: ignore[attr-defined]  # every stage has one, what they share has not
-        try:
-            result = await self.services.handlers[kind].run(job)
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises, it is the stage that failed
-            result = crashed(error)
-        if isinstance(result, Waiting):
-            return result
-        result = redact_outcome(self.services.redactor, result)
-        return result if result.duration else result.model_copy(update={"duration": round(self._now() - began, 6)})
-
-    def _job(self, stage: BaseStage, visit: int, attempt: int, before: State | None = None) -> Job:
-        state = before or self.state
-
-        told_at = 0.0
-
-        def tell(data: dict[str, Any]) -> None:
-            nonlocal told_at
-            if data.get("usage") or self._now() - told_at >= OUTPUT_EVERY:
-                told_at = self._now()
-                self._tell(EventKind.STAGE_OUTPUT, stage.id, visit, **data)
-
-        def keep(text: str) -> None:
-            self._kept[stage.id] = self.services.redactor.text(text)
-
-        return Job(stage, visit, attempt, state, self.services.store, tell, keep)
-
-    def _operations(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
-        own = stage_operations(stage, outcome)
-        after = state.context.apply(own)
-        added = self.services.plugins.operations(stage, visit, outcome, after, state, self._now())
-        redactor = self.services.redactor
-        self._lines += [redactor.text(line.text) for line in added if isinstance(line, Line)]
-        return (*own, *(redact_operation(redactor, one) for one in added if not isinstance(one, Line)))
-
-    async def _saved(self, stage: BaseStage, visit: Visit) -> Iterable[Operation]:
-        """Commit what a stage changed in the workspace; the commit becomes part of the checkpoint."""
-        workspace = self.state.workspace
-        if workspace is None or not leaves_files(stage):
-            return ()
-        trailers = {"Awf-Run": self.state.run_id, "Awf-Stage": stage.id, "Awf-Visit": str(visit.visit)}
-        async with self._committing:
-            saved = await self.services.workspaces.commit(workspace, f"awf: {stage.id} #{visit.visit}", trailers)
-        return () if saved.commit == workspace.commit else (Set(Key.WORKSPACE_COMMIT, saved.commit),)
-
-    def _pause(self, command: Pause) -> None:
-        self._record(
-            RunPaused(
-                at=self._now(),
-                limit=command.limit,
-                stage=command.stage,
-                count=command.count,
-                allowed=command.allowed,
-                reason=command.reason,
-            )
-        )
-
-    def _finish(self, concluded: Concluded) -> None:
-        record, before = concluded.record, self.state.context.list_at(Key.FINDINGS)
-        self._record(record, kept_of=record.stage, makes=concluded.state)
-        self._tell(EventKind.CHECKPOINT_SAVED, record.stage, record.visit)
-        self._tell_done(record.stage, record.visit, record.outcome, to=record.chosen.target, why=record.chosen.reason)
-        after = self.state.context.list_at(Key.FINDINGS)
-        if before is not after and before != after:
-            self._tell(EventKind.FINDINGS_CHANGED, record.stage, record.visit, outstanding=len(after))
-
-    def _tell_done(self, stage: str, visit: int, outcome: Outcome, **data: Any) -> None:
-        kind = EventKind.STAGE_COMPLETED if outcome.status.passes else EventKind.STAGE_FAILED
-        usage = outcome.usage.model_dump(exclude_none=True) if outcome.usage else {}
-        told = {"status": outcome.status, "source": outcome.source, "reason": outcome.reason, "usage": usage}
-        self._tell(kind, stage, visit, duration=outcome.duration, **told, **data)
-
-    def _record(self, record: AnyRecord, kept_of: str = "", makes: State | None = None) -> None:
-        """Make it durable, then true. `kept_of` is the stage whose text is recorded with it."""
-        lines, self._lines = self._lines, []
-        attached = self._kept.pop(kept_of, "")
-        self.services.journal.append(self.state.run_id, record, attached=attached, lines=lines)
-        self.state = makes or apply(self.state, record)
-
-    def _tell(self, kind: EventKind, stage: str = "", visit: int = 0, **data: Any) -> None:
-        self.services.plugins.tell(kind, self.state, stage, visit, **data)
-
-    def _now(self) -> float:
-        return self.services.clock.now()

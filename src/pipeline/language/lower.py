@@ -98,7 +98,7 @@ class Lowering:
         """One stage; a kind that does not exist is replaced by the one that was probably meant."""
         name = node.args[0].value if node.args else None
         stage = name if isinstance(name, str) else ""
-        if stage:
+        if stage and not structure.NAME.fullmatch(stage):
             self.seen += structure.bad_name(node.args[0].span, stage)
         written = node.props.get("kind") or next(
             (c.args[0] for c in node.children if c.name == "kind" and c.args), None

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.app.rounds import rounds_of
+from pipeline.app.shelf import local_shelf
 from pipeline.journal.heads import LEDGER, Heads
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class RoundsSeen:
             length = heads.read().get(LEDGER, 0)
         known = self._known.get(run)
         if known is None or known[0] != length:
-            known = (length, tuple(rounds_of(self._store, run)))
+            with local_shelf(self._store) as shelf:
+                known = (length, tuple(rounds_of(shelf.ledger(run), run)))
             if len(self._known) >= _KEPT:
                 self._known.clear()
             self._known[run] = known

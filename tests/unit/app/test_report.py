@@ -38,6 +38,7 @@ from pipeline.findings.model import (
     Strength,
 )
 from pipeline.findings.passes import Pass
+from pipeline.journal.memory import MemoryJournal
 
 AT = "2026-01-02T03:04:05Z"
 BEGAN = 1_767_323_045.0
@@ -247,9 +248,9 @@ def test_rounds_in_numbers() -> None:
     assert (second.outstanding, second.new, second.resolved) == (1, 0, 1)
 
 
-def test_a_store_without_a_ledger(tmp_path: Path) -> None:
+def test_a_store_without_a_ledger() -> None:
     """Most runs have no findings that code can read."""
-    assert reviews_of(tmp_path, "r1") == Reviewed()
+    assert reviews_of(MemoryJournal(), "r1") == Reviewed()
 
 
 def test_many_findings_are_not_all_told() -> None:

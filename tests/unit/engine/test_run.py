@@ -14,8 +14,9 @@ from pipeline.engine.handler import Job, Waiting
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.ports import JournalError
 from pipeline.engine.records import AnyRecord, BranchCompleted, RunCreated, VisitCompleted
-from pipeline.engine.run import Driver, Services
+from pipeline.engine.run import Driver
 from pipeline.engine.state import RunStatus
+from pipeline.engine.steps import Services
 from pipeline.journal.memory import MemoryJournal
 from pipeline.language.model import StageKind
 

@@ -1,11 +1,13 @@
 """What every journal does, whatever it keeps its records in."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
+from pipeline.cluster.artefacts import Directory
+from pipeline.cluster.journal import SharedJournal
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.ports import Entry, Journal, JournalError, RunIsOwned, UnknownRun
 from pipeline.engine.records import AnyRecord, Chosen, RunCreated, VisitCompleted, VisitStarted
@@ -15,10 +17,23 @@ from pipeline.journal.sqlite import SqliteJournal
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+def local(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+    """A journal of one machine: its runs have owners, and its ledger belongs to no run."""
     made: Journal = MemoryJournal() if request.param == "memory" else SqliteJournal(tmp_path / ".awf")
     yield made
     made.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "shared"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+    made: dict[str, Callable[[], Journal]] = {
+        "memory": MemoryJournal,
+        "sqlite": lambda: SqliteJournal(tmp_path / ".awf"),
+        "shared": lambda: SharedJournal(Directory(tmp_path / "shared"), "a"),
+    }
+    opened = made[request.param]()
+    yield opened
+    opened.close()
 
 
 def created(run_id: str) -> AnyRecord:
@@ -141,32 +156,32 @@ def test_reading_and_appending_may_alternate(journal: Journal) -> None:
     assert (begun + rest)[:300] == list(range(1, 301))
 
 
-def test_a_run_has_one_owner(journal: Journal) -> None:
+def test_a_run_has_one_owner(local: Journal) -> None:
     """A second owner is refused, even in the same process, until the first is done; other runs are free."""
-    with journal.own("a"):
-        with journal.own("b"), pytest.raises(RunIsOwned, match="run a is being run by"), journal.own("a"):
+    with local.own("a"):
+        with local.own("b"), pytest.raises(RunIsOwned, match="run a is being run by"), local.own("a"):
             pass
-        with pytest.raises(RunIsOwned, match="wait for it or stop it"), journal.own("a"):
+        with pytest.raises(RunIsOwned, match="wait for it or stop it"), local.own("a"):
             pass
-    with journal.own("a"):
+    with local.own("a"):
         pass
 
 
-def test_ownership_ends_with_an_error(journal: Journal) -> None:
+def test_ownership_ends_with_an_error(local: Journal) -> None:
     """A run whose owner failed can be owned again."""
-    with pytest.raises(ZeroDivisionError), journal.own("a"):
+    with pytest.raises(ZeroDivisionError), local.own("a"):
         raise ZeroDivisionError
-    with journal.own("a"):
+    with local.own("a"):
         pass
 
 
-def test_lines_of_the_ledger_come_back_in_order(journal: Journal) -> None:
+def test_lines_of_the_ledger_come_back_in_order(local: Journal) -> None:
     """They belong to no run, count from one, and are read from where one left off."""
-    assert list(journal.ledger()) == []
-    journal.enter([f"line {number} \udcff" for number in range(1, 251)])
-    assert [number for number, _ in journal.ledger()] == list(range(1, 251))
-    assert list(journal.ledger(after=248)) == [(249, "line 249 \udcff"), (250, "line 250 \udcff")]
-    assert not journal.runs()
+    assert list(local.ledger()) == []
+    local.enter([f"line {number} \udcff" for number in range(1, 251)])
+    assert [number for number, _ in local.ledger()] == list(range(1, 251))
+    assert list(local.ledger(after=248)) == [(249, "line 249 \udcff"), (250, "line 250 \udcff")]
+    assert not local.runs()
 
 
 def test_a_record_and_its_lines_are_one(journal: Journal) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.cluster.artefacts import Directory
+from pipeline.cluster.letters import SharedLetters
 from pipeline.engine.ports import Answer, Cancellation, JournalError, Letters
 from pipeline.engine.records import RunCreated
 from pipeline.journal.letters import MemoryLetters, SqliteLetters
@@ -25,8 +27,10 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / ".awf"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def letters(request: pytest.FixtureRequest, store: Path) -> Letters:
+@pytest.fixture(params=["memory", "sqlite", "shared"])
+def letters(request: pytest.FixtureRequest, store: Path, tmp_path: Path) -> Letters:
+    if request.param == "shared":
+        return SharedLetters(Directory(tmp_path / "shared"))
     return MemoryLetters() if request.param == "memory" else SqliteLetters(store)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pipeline.engine.ports import Journal
 from pipeline.findings.book import Book, held
 from pipeline.findings.codecs.reading import uncollected
 from pipeline.findings.ledger import Ledger
@@ -30,8 +31,14 @@ class Writing:
 
 
 def known(store: Path, root: Path, at: str) -> Known:
-    """The findings, with what somebody changed in the files. Looking writes nothing."""
-    with closing(SqliteJournal(store)) as journal, uncollected():
+    """The findings of a store, with what somebody changed in the files. Looking writes nothing."""
+    with closing(SqliteJournal(store)) as journal:
+        return known_in(journal, root, at)
+
+
+def known_in(journal: Journal, root: Path, at: str) -> Known:
+    """The findings of a journal's ledger, with what somebody changed in the files."""
+    with uncollected():
         ledger = Book(journal).ledger()
     return with_edits(ledger, root, at)
 

@@ -1,11 +1,11 @@
 """What the ledger of a store has about one run. Ledger and rounds are read at once, so that they agree."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.app.report.model import Counts, Reviewed, Told
 from pipeline.app.rounds import ledger_of
+from pipeline.engine.ports import Journal
 
 if TYPE_CHECKING:
     from pipeline.findings.ledger import Ledger
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from pipeline.findings.rounds import Round
 
 
-def reviews_of(store: Path, run_id: str) -> Reviewed:
+def reviews_of(journal: Journal, run_id: str) -> Reviewed:
     """The rounds and findings of a run; nothing for a run without findings that code can read."""
-    ledger = ledger_of(store)
+    ledger = ledger_of(journal)
     return Reviewed() if ledger is None else reviewed_in(ledger, run_id)
 
 

@@ -75,6 +75,10 @@ class SettingsFile(Element):
     provider: Text | None = None
     reasoning_effort: Text | None = None
     environment: Variables = ()
+    on: Text | None = None
+    artefacts: Text | None = None
+    queue: Text | None = None
+    remote: Text | None = None
     agents: tuple[AgentSettings, ...] = ()
     acp: AcpSettings = AcpSettings()
     limits: LimitSettings = LimitSettings()

@@ -79,6 +79,26 @@ class Settings:
         return name
 
     @property
+    def on(self) -> str:
+        """The cluster that runs are on where nothing else is said; none for this machine."""
+        return self._value("on") or ""
+
+    @property
+    def artefacts(self) -> str:
+        """What the machines of that cluster share."""
+        return self._value("artefacts") or ""
+
+    @property
+    def queue(self) -> str:
+        """The queue of that cluster's workers."""
+        return self._value("queue") or ""
+
+    @property
+    def remote(self) -> str:
+        """The git remote by which the files of that cluster's runs travel."""
+        return self._value("remote") or ""
+
+    @property
     def environment(self) -> tuple[str, ...]:
         """The names of variables that every tool and agent gets."""
         return self._words("environment")

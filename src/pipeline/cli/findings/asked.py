@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 
 import click
 
-from pipeline.app.findings.books import Known, iso, known
+from pipeline.app.findings.books import Known, iso, known, known_in
 from pipeline.app.findings.filters import GROUPS, Filter, since_of, states_of
 from pipeline.app.findings.repository import Repository, repository
+from pipeline.app.lookup import NEWEST, find_run
 from pipeline.cli.terminal import inert
+from pipeline.cli.where import Where
 from pipeline.findings.identity.history import GitHistory
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Category, FindingId, Gate, Severity, State
@@ -20,6 +22,9 @@ from pipeline.findings.unused import Unused, unused
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+run_option = click.option(
+    "--run", default="", metavar="RUN", help="Of a cluster: whose findings. [default: the newest's]"
+)
 repo_option = click.option(
     "--repo",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -97,8 +102,20 @@ def now() -> datetime:
 
 
 def look(store: Path, repo: Path | None) -> Known:
-    """The findings as they stand. What was changed in the files and may not be is told beside the output."""
-    found = known(store, here(repo).root, iso(now()))
+    """The findings of a store as they stand. What was changed in the files and may not be is told beside the output."""
+    return _looked(known(store, here(repo).root, iso(now())))
+
+
+def look_at(where: Where, run: str, repo: Path | None) -> Known:
+    """The findings as they stand: of a store, or of one run of a cluster, the newest by default."""
+    if not where.on:
+        return look(where.store, repo)
+    with where.shelf() as shelf:
+        journal = shelf.ledger(find_run(run or NEWEST[0], shelf.journal.runs()))
+        return _looked(known_in(journal, here(repo).root, iso(now())))
+
+
+def _looked(found: Known) -> Known:
     gc.freeze()  # nothing read goes round in a circle, and there may be very much of it to look through
     warn(found.problems)
     return found

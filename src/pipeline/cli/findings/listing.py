@@ -9,11 +9,21 @@ import click
 from pipeline.app.findings.exporting import EXPORTS
 from pipeline.app.findings.filters import DISMISSED, OUTSTANDING, select, states_of
 from pipeline.app.findings.records import row
-from pipeline.cli.findings.asked import filter_of, filter_options, here, look, repo_option, unused_in, unused_option
+from pipeline.cli.findings.asked import (
+    filter_of,
+    filter_options,
+    here,
+    look_at,
+    repo_option,
+    run_option,
+    unused_in,
+    unused_option,
+)
 from pipeline.cli.findings.table import table
 from pipeline.cli.looking import say_json, say_whole
-from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import inert
+from pipeline.cli.where import Where, where_option
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId
 from pipeline.findings.unused import Unused, told
@@ -30,11 +40,20 @@ _Reasons = Mapping[FindingId, Sequence[Unused]]
 @click.option(
     "--format", "form", type=click.Choice(_FORMATS), default="table", show_default=True, help="Who is to read it."
 )
-@store_option
+@where_option
+@run_option
 @repo_option
 @as_json_option
 def command(
-    limit: int | None, form: str, store: Path, repo: Path | None, *, unused: bool, as_json: bool, **given: Any
+    limit: int | None,
+    form: str,
+    where: Where,
+    run: str,
+    repo: Path | None,
+    *,
+    unused: bool,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """List findings: what must be fixed first, then by severity, confidence and place.
 
@@ -42,7 +61,7 @@ def command(
     What was dismissed is told with who did so, why and until when, and whether that is of any use: "--unused" has those
     where it is not.
     """
-    ledger = look(store, repo).ledger
+    ledger = look_at(where, run, repo).ledger
     usual = DISMISSED if unused else OUTSTANDING
     states = states_of(given["states"]) or usual
     reasons = unused_in(ledger, here(repo)) if states & DISMISSED else {}

@@ -9,24 +9,26 @@ import click
 from pipeline.app.findings.lookup import find_finding
 from pipeline.app.findings.records import whole
 from pipeline.app.findings.story import place_of, sighting
-from pipeline.cli.findings.asked import look, repo_option
+from pipeline.cli.findings.asked import look_at, repo_option, run_option
 from pipeline.cli.looking import say_json
-from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import Style, inert
+from pipeline.cli.where import Where, where_option
 from pipeline.findings.model import Evidence, Finding, Location
 
 
 @click.command("show")
 @click.argument("id")
-@store_option
+@where_option
+@run_option
 @repo_option
 @as_json_option
-def command(id: str, store: Path, repo: Path | None, *, as_json: bool) -> None:
+def command(id: str, where: Where, run: str, repo: Path | None, *, as_json: bool) -> None:
     """Print a finding: what it says, on what evidence, and how it stands.
 
     ID is a finding's id, the beginning of one, its number, or another name it was given.
     """
-    finding = find_finding(id, look(store, repo).ledger)
+    finding = find_finding(id, look_at(where, run, repo).ledger)
     if as_json:
         say_json(whole(finding))
     else:

@@ -8,11 +8,11 @@ import click
 
 from pipeline.app.findings.lookup import find_finding
 from pipeline.app.findings.story import became, fates, place_of, story
-from pipeline.cli.findings.asked import look, repo_option
+from pipeline.cli.findings.asked import look_at, repo_option, run_option
 from pipeline.cli.findings.table import COLUMNS
 from pipeline.cli.looking import width
-from pipeline.cli.options import store_option
 from pipeline.cli.terminal import Style, inert
+from pipeline.cli.where import Where, where_option
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding
 from pipeline.observe.text import cut
@@ -22,14 +22,15 @@ _LONGEST = 4000  # characters of a line
 
 @click.command("why")
 @click.argument("id")
-@store_option
+@where_option
+@run_option
 @repo_option
-def command(id: str, store: Path, repo: Path | None) -> None:
+def command(id: str, where: Where, run: str, repo: Path | None) -> None:
     """Tell why a finding is what it is: who said it, how it was recognised, who decided what.
 
     ID is a finding's id, the beginning of one, its number, or an item of a pass such as "ruff#3".
     """
-    ledger, style = look(store, repo).ledger, Style.of(sys.stdout)
+    ledger, style = look_at(where, run, repo).ledger, Style.of(sys.stdout)
     told = _fate(id, ledger, style) if _is_input(id, ledger) else _story(find_finding(id, ledger), ledger, style)
     click.echo("\n".join(told))
 

@@ -10,7 +10,7 @@ from pipeline.language.nodes import Node, Plain, describe, shortened
 from pipeline.language.rules.rule import error
 from pipeline.language.source import Span
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 @error("AWF006")
@@ -236,9 +236,8 @@ def bad_name(span: Span, name: str) -> Iterator[Problem]:
     transition from="build" to="done"
     ```
     """
-    if not _NAME.fullmatch(name):
-        help = 'use 1 to 64 letters, digits, "_" and "-", a letter or "_" first'
-        yield Problem(span, f'the stage id "{shortened(name)}" is not a plain name', help)
+    help = 'use 1 to 64 letters, digits, "_" and "-", a letter or "_" first'
+    yield Problem(span, f'the stage id "{shortened(name)}" is not a plain name', help)
 
 
 @error("AWF038")

@@ -1,0 +1,31 @@
+"""Runs where they are kept, for those who look at them or have something for them: on this machine or on a cluster."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pipeline.engine.ports import Journal, Letters
+from pipeline.journal.letters import SqliteLetters
+from pipeline.journal.lock import is_driven
+from pipeline.journal.sqlite import SqliteJournal
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """What is known of runs, whoever runs them."""
+
+    store: Path  # the directory of this machine
+    name: str  # what the place is called in messages
+    journal: Journal
+    letters: Letters
+    driven: Callable[[str], bool]  # whether somebody is at a run
+    ledger: Callable[[str], Journal]  # whose ledger has what is known about a run's findings
+
+
+@contextmanager
+def local_shelf(store: Path) -> Iterator[Shelf]:
+    """The runs of a store."""
+    with closing(SqliteJournal(store)) as journal:
+        yield Shelf(store, str(store), journal, SqliteLetters(store), partial(is_driven, store), lambda _: journal)

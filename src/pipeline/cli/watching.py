@@ -1,0 +1,107 @@
+"""Starting, resuming and watching runs of a cluster; what is shown, and what the shell is told, is as ever."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline.app.runs import Resume, RunResult, adoption, load_state, placed, raised_settings, refuse_ended
+from pipeline.app.secrecy import options_without_secrets
+from pipeline.cli.driving import closing, logged, print_event
+from pipeline.cli.where import Where
+from pipeline.engine.events import Listener
+from pipeline.engine.fold import apply, begin
+from pipeline.engine.records import AnyRecord, RunCreated, RunResumed
+from pipeline.engine.redaction import redactor_of
+from pipeline.engine.state import State
+from pipeline.errors import AwfError, ExitCode
+from pipeline.language.model import StageKind
+from pipeline.observe.progress import screen
+from pipeline.plugins.manager import PluginManager
+
+if TYPE_CHECKING:
+    from pipeline.cluster.remote import Remote
+
+Begin = Callable[["Remote"], Coroutine[Any, Any, tuple[str, int]]]  # the run, and the record it is followed from
+
+
+def start_there(
+    where: Where, record: RunCreated, remote_name: str, *, as_json: bool, log: Path | None, stay: bool
+) -> int:
+    """Start a run on a cluster and watch it until it stops."""
+
+    async def begun_by(remote: "Remote") -> tuple[str, int]:
+        begun = placed(record, os.environ)
+        if remote_name:
+            begun = await _with_remote(begun, remote_name)
+        await remote.cluster.start(begun, redactor_of(os.environ))
+        return record.run_id, 0
+
+    return _watch(where, begun_by, as_json=as_json, log=log, stay=stay)
+
+
+async def _with_remote(record: RunCreated, name: str) -> RunCreated:
+    """The record with where the run's files are, once they are there."""
+    from pipeline.cluster.travel import send_start  # noqa: PLC0415 - an extra
+
+    if not any(stage.kind == StageKind.WORKSPACE_CREATE for stage in begin(record).workflow.stages):
+        raise AwfError(
+            "the workflow has no workspace.create stage, so that what its stages change would not travel",
+            help="give it one, or leave out --remote and have the directory on every worker",
+        )
+    sent = await send_start(Path(record.cwd), os.environ, name, record.run_id)
+    return record.model_copy(update={"options": {**record.options, "remote": sent.model_dump()}})
+
+
+def resume_there(where: Where, run_id: str, how: Resume, *, as_json: bool, log: Path | None, stay: bool) -> int:
+    """Have a cluster take a run up again, and watch it until it stops."""
+
+    async def begun_by(remote: "Remote") -> tuple[str, int]:
+        journal = remote.cluster.journal
+        last = journal.last(run_id).seq
+        await remote.cluster.resume(run_id, _resumption(load_state(journal, run_id), how))
+        return run_id, last
+
+    return _watch(where, begun_by, as_json=as_json, log=log, stay=stay)
+
+
+def _resumption(state: State, how: Resume) -> list[AnyRecord]:
+    """The records by which a run goes on, with what the command was given."""
+    refuse_ended(state)
+    redactor, records = redactor_of(os.environ), list[AnyRecord]()
+    if how.adopt is not None:
+        adopted = adoption(*how.adopt, redactor, 0.0)
+        state = apply(state, adopted)  # refuses a workflow in which the run's place is gone
+        records.append(adopted)
+    options = options_without_secrets(redactor, dict(how.options))
+    raised = raised_settings(state, how.raised)
+    return [*records, RunResumed(at=0.0, raised=raised, options=options, repeat=how.repeat)]
+
+
+def _watch(where: Where, begin: Begin, *, as_json: bool, log: Path | None, stay: bool) -> int:
+    with where.remote() as remote, logged(log) as listeners:
+        run_id, after = remote.call(begin(remote))
+        try:
+            if as_json:
+                result = _followed(remote, run_id, after, (print_event, *listeners), stay=stay)
+                click.echo(json.dumps(result.as_event()))
+            else:
+                with screen(sys.stderr) as view:
+                    result = _followed(remote, run_id, after, (view.listen, *listeners), stay=stay)
+                click.echo(closing(result))
+        except KeyboardInterrupt:
+            click.echo(f"\nthe run goes on without you; stop it with: awf cancel {run_id}{where.end}", err=True)
+            return ExitCode.CANCELLED
+    return result.exit_code
+
+
+def _followed(remote: "Remote", run_id: str, after: int, listeners: tuple[Listener, ...], *, stay: bool) -> RunResult:
+    from pipeline.cluster.following import Following  # noqa: PLC0415 - an extra
+
+    plugins = PluginManager(time.time, listeners, redactor_of(os.environ))
+    return remote.call(Following(remote.cluster, run_id, plugins).until_it_stops(after, stay=stay))

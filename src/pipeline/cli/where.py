@@ -1,0 +1,101 @@
+"""Where runs are: in a store of this machine, or on a cluster that `--on`, the environment or the settings name."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from pipeline.app.shelf import Shelf, local_shelf
+from pipeline.cli.options import store_option
+from pipeline.cli.settings import settings_if_sound
+from pipeline.errors import AwfError
+
+if TYPE_CHECKING:
+    from pipeline.cluster.remote import Remote
+
+F = TypeVar("F", bound=Callable[..., Any])
+_EXTRA = "install it with: pip install 'awf-pipeline[cluster]'"
+_USUAL = Path(".awf")
+_OPTIONS = (
+    store_option,
+    click.option("--on", envvar="AWF_ON", metavar="URL", help="A cluster: temporal://HOST:PORT/NAMESPACE."),
+    click.option(
+        "--artefacts", envvar="AWF_ARTEFACTS", metavar="URL", help="What it shares: a directory, or s3://BUCKET."
+    ),
+    click.option("--queue", envvar="AWF_QUEUE", metavar="NAME", help="The queue of its workers. [default: awf]"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A place of runs."""
+
+    store: Path
+    on: str = ""  # the cluster; none for this machine
+    artefacts: str = ""
+    queue: str = ""
+
+    @property
+    def end(self) -> str:
+        """What a suggested command needs to find it again."""
+        if self.on:
+            given = "AWF_ON" in os.environ or settings_if_sound().on
+            return "" if given else f" --on {self.on} --artefacts {self.artefacts}"
+        return "" if self.store == _USUAL else f" --store {self.store}"
+
+    @contextmanager
+    def shelf(self) -> Iterator[Shelf]:
+        """The runs there, to be looked at."""
+        if not self.on:
+            with local_shelf(self.store) as shelf:
+                yield shelf
+            return
+        with self.remote() as found:
+            yield found.shelf(self.store)
+
+    @contextmanager
+    def remote(self) -> "Iterator[Remote]":
+        """The cluster."""
+        try:
+            from pipeline.cluster.orders import QUEUE  # noqa: PLC0415 - an extra, and few commands need it
+            from pipeline.cluster.remote import remote  # noqa: PLC0415 - as above
+        except ModuleNotFoundError as error:
+            raise AwfError(f"--on needs a part that is not installed ({error.name})", help=_EXTRA) from None
+        with remote(self.on, self.artefacts, os.environ, self.queue or QUEUE) as found:
+            yield found
+
+
+def where_option(command: F) -> F:
+    """Give a command the options about the place of runs; it gets a `where`."""
+
+    @wraps(command)
+    def placed(*given: Any, store: Path, on: str | None, artefacts: str | None, queue: str | None, **more: Any) -> Any:
+        return command(*given, where=_where(store, on, artefacts, queue), **more)
+
+    for option in reversed(_OPTIONS):
+        placed = option(placed)
+    return placed  # type: ignore[return-value]  # click gives it the arguments, whatever they are
+
+
+def _where(store: Path, on: str | None, artefacts: str | None, queue: str | None) -> Where:
+    """A store that is named goes before a cluster that is only usual."""
+    source = click.get_current_context().get_parameter_source
+    if source("store") is ParameterSource.COMMANDLINE and source("on") is not ParameterSource.COMMANDLINE:
+        return Where(store)
+    settings = settings_if_sound()
+    cluster = on or settings.on
+    if not cluster:
+        return Where(store)
+    shared = artefacts or settings.artefacts
+    if not shared:
+        raise AwfError(
+            f"the cluster {cluster} has no store that its machines share",
+            help="name a directory or a bucket: --artefacts URL, AWF_ARTEFACTS, or artefacts in the settings",
+        )
+    return Where(store, cluster, shared, queue or settings.queue or "")

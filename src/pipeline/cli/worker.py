@@ -1,0 +1,49 @@
+"""`awf worker`: run the stages of a cluster's runs on this machine."""
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+
+import click
+
+from pipeline.app.wiring import Surroundings
+from pipeline.cli.settings import settings_here
+from pipeline.cli.where import Where, where_option
+from pipeline.errors import AwfError
+
+
+@click.command("worker")
+@where_option
+@click.option("--concurrency", type=click.IntRange(min=1), default=4, show_default=True, help="Stages at once.")
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="Seconds that stages have to end when the worker is told to leave.",
+)
+def command(where: Where, concurrency: int, grace: float) -> None:
+    """Run the stages of a cluster's runs on this machine, until told to leave.
+
+    SIGTERM or Ctrl-C: nothing new is begun, what runs has some time to end, and the rest is handed back to others.
+    """
+    if not where.on:
+        raise AwfError("a worker needs a cluster", help="name it: awf worker --on temporal://HOST:PORT/NAMESPACE")
+    with where.remote() as remote:
+        from pipeline.cluster.worker import Duties, own_queue, work  # noqa: PLC0415 - an extra
+
+        around = Surroundings(where.store.absolute(), dict(os.environ), settings=settings_here())
+        cluster = remote.cluster
+        duties = Duties(cluster.queue, concurrency, grace)
+        click.echo(f"working for {where.on}, queue {duties.queue}, as {own_queue(around.store)}", err=True)
+
+        async def until_told() -> None:
+            leave = asyncio.Event()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, leave.set)
+            await work(cluster.client, cluster.store, around, duties, leave)
+
+        with suppress(KeyboardInterrupt):
+            remote.call(until_told())
+    click.echo("left", err=True)

@@ -1,0 +1,330 @@
+"""What workers do for a run: each order is carried out once and leaves records; given again, it leaves no more.
+
+A stage runs here as it does on one machine: the same handlers, plugins and redaction. Only what is written down counts.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from pipeline.cluster.desk import Desk, Run
+from pipeline.cluster.journal import Page
+from pipeline.cluster.lean import Snapshot, compressed, lean
+from pipeline.cluster.orders import Attempt, Done, Failed, Numbered, Opened, Order
+from pipeline.cluster.pen import Pen, Replaced
+from pipeline.cluster.resuming import resumption
+from pipeline.engine.events import Event, EventKind
+from pipeline.engine.machine import Ask, Command, FanOut, Pause, Visit, decide
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.ports import JournalError
+from pipeline.engine.records import (
+    AnyRecord,
+    AttemptFailed,
+    BranchCompleted,
+    RunCancelled,
+    RunPaused,
+    RunResumed,
+    VisitStarted,
+)
+from pipeline.engine.state import RunStatus, State
+from pipeline.engine.steps import Steps
+from pipeline.engine.workspace import WorkspaceError
+from pipeline.errors import AwfError
+from pipeline.language.model import ParallelStage
+
+MOST_LOSSES = 5  # of one visit, with its worker, until somebody has to look
+_BEAT = 1.0  # seconds between two signs of life
+_TAIL = 2000  # characters of what a stage printed, that go with them
+
+C = TypeVar("C", Visit, Ask, FanOut, Pause)
+
+
+class Activities:
+    """What one worker can be asked for. `queue` is its own."""
+
+    def __init__(self, desk: Desk, queue: str, tails: "Tails") -> None:
+        self._desk = desk
+        self._queue = queue
+        self._tails = tails
+
+    def all(self) -> list[Callable[..., Any]]:
+        """Every activity, for whoever registers them."""
+        steps = (self.ask, self.join, self.pause, self.take_up, self.resume, self.cancel)
+        return [self.open, self.visit, self.branch, *steps]
+
+    @activity.defn
+    async def open(self, order: Order) -> Opened:
+        """Where a run stands; one that has begun before is taken up again."""
+        run = self._desk.run(order.run_id)
+        if (order.resume or run.seq > 1) and not run.state.status.final:
+            self._resumed(run, order.resume)
+        return Opened(snapshot=_snapshot(run), seq=run.seq)
+
+    @activity.defn
+    async def visit(self, order: Order) -> Done:
+        """Try the stage at the cursor once."""
+        run, known = self._ready(order)
+        if known:
+            return self._done(run, known)
+        command, pen = decide(run.state), self._pen(order)
+        async with self._working(run, order, pen) as steps:
+            if steps is not None:
+                outcome = await steps.attempt(_expected(command, Visit))
+                if isinstance(outcome, Outcome):
+                    await steps.conclude(_expected(command, Visit), outcome)
+        return self._done(run, pen.written)
+
+    @activity.defn
+    async def branch(self, order: Order) -> Done:
+        """Try one branch of the parallel stage at the cursor once."""
+        wanted = _attempt(order)
+        run, known = self._ready(order)
+        mine = [page for page in known if page.record is not None and _is_about(page.record, wanted)]
+        if mine:
+            return self._done(run, mine)
+        pen = self._pen(order, wanted)
+        async with self._working(run, order, pen) as steps:
+            if steps is not None:
+                await self._branch(run, steps, Visit(wanted.stage, wanted.visit, wanted.attempt))
+        return self._done(run, pen.written)
+
+    async def _branch(self, run: Run, steps: Steps, visit: Visit) -> None:
+        command = _expected(decide(run.state), FanOut)
+        outcome = await steps.attempt(visit)
+        if not isinstance(outcome, Outcome):
+            return
+        async with run.concluding:
+            steps.state = self._desk.placed(self._desk.run(run.state.run_id))  # with what other branches have done
+            await steps.conclude_branch(command, visit, outcome)
+
+    @activity.defn
+    async def join(self, order: Order) -> Done:
+        """Conclude the parallel stage at the cursor."""
+
+        async def act(steps: Steps) -> None:
+            command = _expected(decide(steps.state), FanOut)
+            for outcome in steps.state.progress.branches.values():
+                self._desk.fetched(outcome)
+            steps.join(command, order.began)
+
+        return await self._near(order, act)
+
+    @activity.defn
+    async def ask(self, order: Order) -> Done:
+        """Ask whoever has left an answer, and otherwise note that the run waits."""
+
+        async def act(steps: Steps) -> None:
+            await steps.ask(_expected(decide(steps.state), Ask))
+
+        return await self._near(order, act)
+
+    async def _near(self, order: Order, act: Callable[[Steps], Awaitable[None]]) -> Done:
+        """Do something with the run's files at hand."""
+        run, known = self._ready(order)
+        pen = self._pen(order)
+        if not known and (steps := await self._prepared(run, order, pen)):
+            await act(steps)
+            self._desk.left(self._desk.run(order.run_id))
+        return self._done(run, [*known, *pen.written])
+
+    @activity.defn
+    async def pause(self, order: Order) -> Done:
+        """Note that the run is paused."""
+        run, known = self._ready(order)
+        pen = self._pen(order)
+        if not known:
+            self._desk.steps(run, pen).pause(_expected(decide(run.state), Pause))
+        return self._done(run, [*known, *pen.written])
+
+    @activity.defn
+    async def cancel(self, order: Order) -> Done:
+        """Note that the run is cancelled."""
+        run, known = self._ready(order)
+        pen, state = self._pen(order, after=run.seq), run.state
+        if not state.status.final and state.status is not RunStatus.CANCELLED:
+            place = {"stage": state.cursor.stage, "visit": state.cursor.visit}
+            pen.append(order.run_id, RunCancelled(at=time.time(), **place, reason=order.reason))
+        return self._done(run, [*known, *pen.written])
+
+    @activity.defn
+    async def take_up(self, order: Order) -> Done:
+        """Find what is left of attempts whose worker went away; those that are not on record are torn."""
+        run, known = self._ready(order)
+        unseen = [page for page in known if page.seq not in order.seen]
+        pen = self._pen(order, after=run.seq)
+        if any(_torn(run.state, attempt) for attempt in order.lost):
+            pen.append(order.run_id, RunResumed(at=time.time()))
+            if pause := _too_many(self._desk.run(order.run_id).state, order):
+                pen.append(order.run_id, pause)
+        return self._done(run, [*unseen, *pen.written])
+
+    @activity.defn
+    async def resume(self, order: Order) -> Done:
+        """Take a run up again that was stopped, in the way that somebody asked for."""
+        run, known = self._ready(order)
+        before = run.text
+        written = known or self._resumed(run, order.resume)
+        done = self._done(run, written)
+        return done if run.text == before else done.model_copy(update={"snapshot": _snapshot(run)})
+
+    def _ready(self, order: Order) -> tuple[Run, list[Page]]:
+        """The run as it stands, and the records that whoever ordered this has not seen."""
+        try:
+            run = self._desk.run(order.run_id)
+            ahead = run.seq > order.after
+            known = list(self._desk.journal.pages(order.run_id, order.after)) if ahead else []
+        except JournalError as error:
+            raise ApplicationError(_told(error), type=Failed.NOT_BEGUN) from error
+        return run, [page for page in known if page.record is not None]
+
+    def _pen(self, order: Order, branch: Attempt | None = None, after: int = -1) -> Pen:
+        return self._desk.pen(order.run_id, order.after if after < 0 else after, branch)
+
+    def _resumed(self, run: Run, key: str) -> list[Page]:
+        """Record that the run goes on, and how, where somebody has said so."""
+        run_id, now = run.state.run_id, time.time()
+        wanted = resumption(self._desk.store, key) if key else [RunResumed(at=now)]
+        pen = self._desk.pen(run_id, run.seq)
+        for record in wanted:
+            pen.append(run_id, record.model_copy(update={"at": now}))
+        self._desk.run(run_id)
+        return pen.written
+
+    @asynccontextmanager
+    async def _working(self, run: Run, order: Order, pen: Pen) -> AsyncIterator[Steps | None]:
+        """Give signs of life while a stage runs. A worker that lacks what the run needs pauses it."""
+        beating = asyncio.create_task(self._beat(_attempt(order), order.run_id))
+        run.active += 1
+        try:
+            yield await self._prepared(run, order, pen)
+            self._desk.left(self._desk.run(order.run_id))
+        except asyncio.CancelledError:
+            self._forget(run)
+            details = activity.cancellation_details()
+            if details and details.worker_shutdown and not details.cancel_requested:
+                raise ApplicationError("its worker leaves", type=Failed.HANDED_BACK, non_retryable=True) from None
+            raise
+        except AwfError as error:
+            self._forget(run)
+            kind = Failed.REPLACED if isinstance(error, Replaced) else type(error).__name__
+            raise ApplicationError(_told(error), type=kind, non_retryable=True) from error
+        finally:
+            run.active -= 1
+            beating.cancel()
+            self._tails.forget(order.run_id, _attempt(order).stage)
+
+    def _forget(self, run: Run) -> None:
+        """What is known here of a run is in doubt, unless others are at it here."""
+        if run.active <= 1:
+            self._desk.forget(run.state.run_id)
+
+    async def _prepared(self, run: Run, order: Order, pen: Pen) -> Steps | None:
+        """The steps of a run with its files at hand; None when it had to be paused for the lack of something."""
+        try:
+            await self._desk.stand(run)
+            return self._desk.steps(run, pen)
+        except JournalError as error:
+            raise ApplicationError(_told(error), type=Failed.NOT_BEGUN) from error
+        except AwfError as error:
+            if isinstance(error, WorkspaceError) and activity.info().attempt <= order.tries:
+                raise ApplicationError(_told(error), type=Failed.NOT_BEGUN) from error
+            reason = f"the worker {self._queue} cannot run it: {_told(error)}"
+            stage = run.state.cursor.stage
+            pen.append(
+                order.run_id, RunPaused(at=time.time(), limit="worker", stage=stage, count=1, allowed=0, reason=reason)
+            )
+            return None
+
+    async def _beat(self, attempt: Attempt, run_id: str) -> None:
+        """Signs of life, with the last that the stage printed."""
+        while True:
+            await asyncio.sleep(_BEAT)  # that a stage began is a sign too
+            activity.heartbeat({**attempt.model_dump(), "tail": self._tails.of(run_id, attempt.stage)})
+
+    def _done(self, run: Run, pages: Sequence[Page]) -> Done:
+        run_id = run.state.run_id
+        if self._desk.run(run_id).state.status.final:
+            self._desk.forget(run_id)
+        records = [Numbered(seq=page.seq, record=lean(page.record)) for page in pages if page.record is not None]
+        return Done(records=tuple(records), queue=self._queue)
+
+
+class Tails:
+    """The last that each stage of this worker printed."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def hear(self, event: Event) -> None:
+        """Note what a stage prints."""
+        if event.event is EventKind.STAGE_OUTPUT:
+            self._last[event.run_id, event.stage] = {key: str(value)[-_TAIL:] for key, value in event.data.items()}
+
+    def of(self, run_id: str, stage: str) -> dict[str, Any]:
+        """What a stage printed last."""
+        return self._last.get((run_id, stage), {})
+
+    def forget(self, run_id: str, stage: str) -> None:
+        """A stage is over."""
+        self._last.pop((run_id, stage), None)
+
+
+def _attempt(order: Order) -> Attempt:
+    if order.attempt is None:
+        raise ApplicationError("the order names no attempt", non_retryable=True)
+    return order.attempt
+
+
+def _expected(command: Command, kind: type[C]) -> C:
+    """What the machine says here, which is what it said where the order came from."""
+    if not isinstance(command, kind):
+        wrong = f"the run's workflow is out of step with its records, by which {command} comes next"
+        raise ApplicationError(wrong, non_retryable=True)
+    return command
+
+
+def _snapshot(run: Run) -> Snapshot:
+    file, source = run.text
+    return Snapshot.of(run.state, file, compressed(source))
+
+
+def _is_about(record: AnyRecord, wanted: Attempt) -> bool:
+    """Whether a record tells how an attempt at a branch ended."""
+    match record:
+        case BranchCompleted():
+            return record.branch == wanted.stage
+        case AttemptFailed() | VisitStarted():
+            return record.stage == wanted.stage and record.attempt == wanted.attempt
+        case _:
+            return False
+
+
+def _torn(state: State, lost: Attempt) -> bool:
+    """Whether an attempt whose worker went away has left no record of its end."""
+    if state.status is not RunStatus.RUNNING or state.progress.attempt(lost.stage) != lost.attempt:
+        return False
+    if state.cursor.stage == lost.stage:
+        return state.cursor.visit == lost.visit
+    stage = state.stage
+    branches = {branch.stage for branch in stage.branches} if isinstance(stage, ParallelStage) else set()
+    return lost.stage in branches - state.progress.branches.keys() and state.visits.get(lost.stage, 0) + 1 == lost.visit
+
+
+def _too_many(state: State, order: Order) -> RunPaused | None:
+    """A stage that takes its worker with it again and again is not given to the next one."""
+    for lost in order.lost:
+        count = state.progress.torn.get(lost.stage, 0)
+        if count >= MOST_LOSSES:
+            reason = f'stage "{lost.stage}" was lost with its worker {count} times, at last because: {order.reason}'
+            place = {"stage": lost.stage, "count": count, "allowed": MOST_LOSSES - 1}
+            return RunPaused(at=time.time(), limit="lost", **place, reason=reason)
+    return None
+
+
+def _told(error: AwfError) -> str:
+    return f"{error.message} ({error.help})" if error.help else error.message

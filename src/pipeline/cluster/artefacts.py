@@ -1,0 +1,271 @@
+"""Where the machines of a cluster keep what they share: objects by key, in a directory or in a bucket.
+
+An object that was created is never changed, so that whoever creates it first has decided what it says.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, urlsplit
+
+from pipeline.engine.ports import JournalError
+from pipeline.errors import AwfError
+
+_BUCKETS = ("s3",)
+_EXTRA = "install it with: pip install 'awf-pipeline[cluster]'"
+
+
+class MissingArtefact(JournalError):
+    """Something that a record names is not in the store."""
+
+    def __init__(self, key: str, store: str) -> None:
+        super().__init__(
+            f'"{key}" of run {_run(key)} is not in the store {store}',
+            help="see that every worker and command names the same store, and that nothing is removed from it",
+        )
+
+
+def _run(key: str) -> str:
+    parts = key.removeprefix("files/").split("/")
+    return parts[1] if parts[0] == "runs" and len(parts) > 1 else "(none)"
+
+
+class Artefacts(Protocol):
+    """A store of objects. Keys are parts with slashes between them. Trouble with the store is a JournalError."""
+
+    @property
+    def name(self) -> str:
+        """What the store is called in messages."""
+
+    def create(self, key: str, body: bytes) -> bool:
+        """Keep an object if there is none under this key; whether this one was first. It is durable on return."""
+
+    def put(self, key: str, body: bytes) -> None:
+        """Keep an object, in the place of any that is there."""
+
+    def get(self, key: str) -> bytes:
+        """An object; raises MissingArtefact when there is none."""
+
+    def find(self, key: str) -> bytes | None:
+        """An object, or None when there is none."""
+
+    def many(self, keys: Sequence[str]) -> list[bytes]:
+        """Several objects at once; raises MissingArtefact when one is not there."""
+
+    def keys(self, prefix: str) -> list[str]:
+        """The keys below a prefix that ends with a slash, in order."""
+
+    def names(self, prefix: str) -> list[str]:
+        """The next parts of the keys below a prefix that ends with a slash, in order."""
+
+
+def open_artefacts(url: str) -> Artefacts:
+    """The store at a URL: a directory, or a bucket as `s3://bucket/prefix?endpoint_url=http://host:port`."""
+    if "://" not in url or url.startswith("file://"):
+        return Directory(Path(url.removeprefix("file://")).absolute())
+    parts = urlsplit(url)
+    if parts.scheme not in _BUCKETS or not parts.netloc:
+        raise AwfError(f'"{url}" is no store for a cluster', help="name a directory, or a bucket as s3://BUCKET/PREFIX")
+    return Bucket(f"{parts.netloc}{parts.path}".rstrip("/"), dict(parse_qsl(parts.query)))
+
+
+class Directory:
+    """A directory that every machine has mounted. Creating is a hard link, of which only one can get a name."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._made: set[Path] = set()  # directories that are known to be there
+
+    @property
+    def name(self) -> str:
+        return str(self._root)
+
+    def create(self, key: str, body: bytes) -> bool:
+        path = self._placed(key)
+        try:
+            draft = self._draft(path, body)
+            try:
+                os.link(draft, path)
+            except FileExistsError:
+                return False
+            finally:
+                draft.unlink()
+            _sync(path.parent)
+        except OSError as error:
+            raise self._trouble(error) from error
+        return True
+
+    def put(self, key: str, body: bytes) -> None:
+        path = self._placed(key)
+        try:
+            self._draft(path, body).replace(path)
+            _sync(path.parent)
+        except OSError as error:
+            raise self._trouble(error) from error
+
+    def get(self, key: str) -> bytes:
+        found = self.find(key)
+        if found is None:
+            raise MissingArtefact(key, self.name)
+        return found
+
+    def find(self, key: str) -> bytes | None:
+        try:
+            return self._path(key).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise self._trouble(error) from error
+
+    def many(self, keys: Sequence[str]) -> list[bytes]:
+        return [self.get(key) for key in keys]
+
+    def keys(self, prefix: str) -> list[str]:
+        below = self._path(prefix)
+        try:
+            found = [path for path in below.rglob("*") if path.is_file() and not path.name.startswith(".")]
+        except OSError as error:
+            raise self._trouble(error) from error
+        return sorted(str(path.relative_to(self._root)) for path in found)
+
+    def names(self, prefix: str) -> list[str]:
+        try:
+            return sorted(name for name in os.listdir(self._path(prefix)) if not name.startswith("."))  # noqa: PTH208 - names, not paths
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise self._trouble(error) from error
+
+    def _path(self, key: str) -> Path:
+        if ".." in key.split("/") or key.startswith("/"):
+            raise AwfError(f'"{key}" is no key: it leads out of the store')
+        return self._root / key
+
+    def _placed(self, key: str) -> Path:
+        path = self._path(key)
+        if path.parent not in self._made:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise self._trouble(error) from error
+            self._made.add(path.parent)
+        return path
+
+    def _draft(self, path: Path, body: bytes) -> Path:
+        with NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        return Path(file.name)
+
+    def _trouble(self, error: OSError) -> JournalError:
+        return JournalError(
+            f"the store {self._root} cannot be used: {error.strerror or error}",
+            help="see that the directory is mounted, writable and has room; runs go on when it is",
+        )
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Bucket:
+    """A bucket that speaks the protocol of S3, with a prefix. Creating is a put that must find nothing there."""
+
+    def __init__(self, root: str, options: Mapping[str, str]) -> None:
+        try:
+            import s3fs  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra without types, which a directory does not need
+        except ModuleNotFoundError as error:
+            raise AwfError(f"a bucket needs a part that is not installed ({error.name})", help=_EXTRA) from None
+        self._root = root
+        client = {name: options[name] for name in ("endpoint_url", "region_name") if name in options}
+        self._files: Any = s3fs.S3FileSystem(use_listings_cache=False, client_kwargs=client)
+
+    @property
+    def name(self) -> str:
+        return f"s3://{self._root}"
+
+    def create(self, key: str, body: bytes) -> bool:
+        try:
+            self._files.pipe_file(self._path(key), body, mode="create")
+        except FileExistsError:
+            return False
+        except Exception as error:
+            if _refused(error):
+                return False
+            raise self._trouble(error) from error
+        return True
+
+    def put(self, key: str, body: bytes) -> None:
+        try:
+            self._files.pipe_file(self._path(key), body)
+        except Exception as error:
+            raise self._trouble(error) from error
+
+    def get(self, key: str) -> bytes:
+        found = self.find(key)
+        if found is None:
+            raise MissingArtefact(key, self.name)
+        return found
+
+    def find(self, key: str) -> bytes | None:
+        try:
+            found: bytes = self._files.cat_file(self._path(key))
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            raise self._trouble(error) from error
+        return found
+
+    def many(self, keys: Sequence[str]) -> list[bytes]:
+        paths = [self._path(key) for key in keys]
+        try:
+            found = self._files.cat(paths, on_error="return") if paths else {}
+        except Exception as error:
+            raise self._trouble(error) from error
+        return [self._sound(key, found[path]) for key, path in zip(keys, paths, strict=True)]
+
+    def keys(self, prefix: str) -> list[str]:
+        return self._listed(self._files.find, prefix)
+
+    def names(self, prefix: str) -> list[str]:
+        found = self._listed(self._files.ls, prefix)
+        return [key.removeprefix(prefix).rstrip("/") for key in found]
+
+    def _listed(self, how: Any, prefix: str) -> list[str]:
+        try:
+            found: Iterable[str] = how(self._path(prefix), detail=False)
+        except FileNotFoundError:
+            return []
+        except Exception as error:
+            raise self._trouble(error) from error
+        below = [path.removeprefix(f"{self._root}/") for path in found]
+        return sorted(key for key in below if key.startswith(prefix) and key != prefix)
+
+    def _sound(self, key: str, found: bytes | Exception) -> bytes:
+        if isinstance(found, FileNotFoundError):
+            raise MissingArtefact(key, self.name) from found
+        if isinstance(found, Exception):
+            raise self._trouble(found) from found
+        return found
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{key}"
+
+    def _trouble(self, error: Exception) -> JournalError:
+        return JournalError(
+            f"the store {self.name} cannot be used: {error}",
+            help="see that the bucket can be reached, and that its keys are in the environment; runs go on when it is",
+        )
+
+
+def _refused(error: Exception) -> bool:
+    """Whether a bucket said that there is such an object: botocore and s3fs have several words for it."""
+    told = str(error)
+    return "PreconditionFailed" in told or "ConditionalRequestConflict" in told or "At least one of the pre-" in told

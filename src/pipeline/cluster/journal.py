@@ -1,0 +1,169 @@
+"""The journal of a cluster: record n of a run is an object that is created once, whoever creates it.
+
+Two who believe to be at the same run cannot both write its next record: the second one finds that he was replaced.
+"""
+
+import json
+import time
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from pipeline.cluster.artefacts import Artefacts
+from pipeline.engine.ports import Entry, JournalError, UnknownRun
+from pipeline.engine.records import AnyRecord
+from pipeline.journal.attachments import ATTACHMENT_ERRORS, packed, unpacked
+from pipeline.journal.ids import check_run_id
+from pipeline.journal.records import damaged, decode, encode
+
+_BATCH = 100  # objects asked for at once
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One object of a run: a record, or lines for the ledger, or both."""
+
+    seq: int
+    record: AnyRecord | None
+    lines: tuple[str, ...] = ()
+    attached: str = ""
+
+
+class SharedJournal:
+    """The runs of a cluster. Its ledger is that of one run, `run_id`: the lines of its records, in their order."""
+
+    def __init__(self, store: Artefacts, run_id: str = "", *, now: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._now = now
+        self._run = run_id
+        self._lines: list[str] = []  # of that run, as far as they were read
+        self._read = 0  # pages of it
+
+    def of(self, run_id: str) -> "SharedJournal":
+        """The same journal with the ledger of another run."""
+        return SharedJournal(self._store, run_id, now=self._now)
+
+    def create(self, run_id: str, record: AnyRecord) -> None:
+        check_run_id(run_id)
+        body = _written(encode(record), "", ())
+        if self._store.find(_key(run_id, 1)) is None:
+            self._store.create(f"index/{int(self._now() * 1e9):020d}-{run_id}", b"")
+        if not self._store.create(_key(run_id, 1), body):
+            raise JournalError(f"there is already a run {run_id}")
+
+    def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
+        return self._add(run_id, _written(encode(record), attached, lines))
+
+    def write(self, run_id: str, seq: int, record: AnyRecord, attached: str = "", lines: Sequence[str] = ()) -> bool:
+        """Write exactly this record; False when there is one of that number."""
+        return self._store.create(_key(run_id, seq), _written(encode(record), attached, lines))
+
+    def attached(self, run_id: str, seq: int) -> str:
+        body = self._store.find(_key(run_id, seq))
+        if body is None:
+            self._check(run_id)
+            return ""
+        return _page(body, run_id, seq).attached
+
+    def entries(self, run_id: str, after: int = 0) -> Iterator[Entry]:
+        self._check(run_id)
+        return (Entry(page.seq, page.record) for page in self.pages(run_id, after) if page.record is not None)
+
+    def last(self, run_id: str) -> Entry:
+        self._check(run_id)
+        for seq in reversed(self._numbers(run_id)):
+            page = self._at(run_id, seq)
+            if page is not None and page.record is not None:
+                return Entry(seq, page.record)
+        raise damaged(f"run {run_id}", 1, "it is missing")
+
+    def pages(self, run_id: str, after: int = 0) -> Iterator[Page]:
+        """The objects of a run from the one after `after`: the next ones one by one, many in batches."""
+        while (page := self._at(run_id, after + 1)) is not None:
+            yield page
+            after = page.seq
+            if after % _BATCH == 0 or after == 1:  # somebody who reads from the beginning, or has fallen far behind
+                for behind in self._batches(run_id, after):
+                    yield behind
+                    after = behind.seq
+
+    def enter(self, lines: Iterable[str]) -> int:
+        kept = tuple(lines)
+        if kept:
+            self._check(self._run)
+            self._add(self._run, _written(b"null", "", kept))
+        return sum(1 for _ in self.ledger())
+
+    def ledger(self, after: int = 0) -> Iterator[tuple[int, str]]:
+        if self._run:
+            for page in self.pages(self._run, self._read):
+                self._lines += page.lines
+                self._read = page.seq
+        return iter(tuple(enumerate(self._lines, start=1))[after:])
+
+    def runs(self) -> Sequence[str]:
+        there = set(self._store.names("runs/"))
+        named = dict.fromkeys(name.partition("-")[2] for name in self._store.names("index/"))
+        return tuple(run for run in named if run in there)
+
+    def own(self, run_id: str) -> AbstractContextManager[None]:
+        """Nobody owns a run of a cluster: who writes its next record is at it."""
+        check_run_id(run_id)
+        return nullcontext()
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _add(self, run_id: str, body: bytes) -> int:
+        self._check(run_id)
+        seq = (self._numbers(run_id) or [1])[-1] + 1
+        while not self._store.create(_key(run_id, seq), body):
+            seq += 1
+        return seq
+
+    def _at(self, run_id: str, seq: int) -> Page | None:
+        body = self._store.find(_key(run_id, seq))
+        return None if body is None else _page(body, run_id, seq)
+
+    def _batches(self, run_id: str, after: int) -> Iterator[Page]:
+        numbers = [seq for seq in self._numbers(run_id) if seq > after]
+        for start in range(0, len(numbers), _BATCH):
+            batch = numbers[start : start + _BATCH]
+            for seq, body in zip(batch, self._store.many([_key(run_id, seq) for seq in batch]), strict=True):
+                if seq != after + 1:
+                    raise damaged(f"run {run_id}", after + 1, "it is missing")
+                after = seq
+                yield _page(body, run_id, seq)
+
+    def _numbers(self, run_id: str) -> list[int]:
+        return [int(name) for name in self._store.names(f"runs/{run_id}/records/") if name.isdecimal()]
+
+    def _check(self, run_id: str) -> None:
+        if not run_id or self._store.find(_key(run_id, 1)) is None:
+            raise UnknownRun(f"there is no run {run_id} in {self._store.name}")
+
+
+def _key(run_id: str, seq: int) -> str:
+    return f"runs/{run_id}/records/{seq:08d}"
+
+
+def _written(record: bytes, attached: str, lines: Sequence[str]) -> bytes:
+    """An object: a line about the record, with what goes with it, and the record below."""
+    more = {"attached": b64encode(packed(attached)).decode()} if attached else {}
+    head = {"crc": zlib.crc32(record), **({"lines": list(lines)} if lines else {}), **more}
+    return json.dumps(head, separators=(",", ":")).encode() + b"\n" + record
+
+
+def _page(body: bytes, run_id: str, seq: int) -> Page:
+    head, _, record = body.partition(b"\n")
+    try:
+        said = json.loads(head)
+        if zlib.crc32(record) != said["crc"]:
+            raise damaged(f"run {run_id}", seq, "its checksum does not match")
+        attached = unpacked(b64decode(said["attached"])) if "attached" in said else ""
+    except (ValueError, LookupError, TypeError, *ATTACHMENT_ERRORS) as error:
+        raise damaged(f"run {run_id}", seq, "its first line cannot be read") from error
+    kept = None if record == b"null" else decode(record, run_id, seq)
+    return Page(seq, kept, tuple(said.get("lines", ())), attached)

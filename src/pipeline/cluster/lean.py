@@ -1,0 +1,203 @@
+"""A run as its Temporal workflow holds it: what the machine decides by, and nothing that grows with what was found.
+
+The whole of a record is in the shared journal. What goes through Temporal are the same records without their texts.
+"""
+
+import zlib
+from base64 import b85decode, b85encode
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipeline.engine.context import Context, Key
+from pipeline.engine.fold import apply, begin
+from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.records import (
+    AnyRecord,
+    AttemptFailed,
+    BranchCompleted,
+    RunCreated,
+    RunResumed,
+    VisitCompleted,
+)
+from pipeline.engine.state import Cursor, Progress, RunStatus, State
+
+KEYS = frozenset({Key.HOLD, Key.WORKSPACE_PATH})  # what is kept of the context
+LONGEST = 300  # characters of a reason
+_LIMITS = ("max_visits", "max_stages", "max_duration", "max_cost_usd")
+
+
+def lean(record: AnyRecord) -> AnyRecord:
+    """A record without its texts; a state that holds as little comes to the same decisions by it."""
+    match record:
+        case AttemptFailed() | BranchCompleted():
+            return record.model_copy(update={"outcome": _short(record.outcome)})
+        case VisitCompleted():
+            return _completed(record)
+        case RunResumed():
+            return record.model_copy(update={"options": {}})
+        case _:
+            return record
+
+
+def _completed(record: VisitCompleted) -> VisitCompleted:
+    branches = tuple(one.model_copy(update={"outcome": _short(one.outcome)}) for one in record.branches)
+    return record.model_copy(
+        update={
+            "outcome": _short(record.outcome),
+            "operations": tuple(one for one in record.operations if one[1] in KEYS),
+            "chosen": record.chosen.model_copy(update={"reason": record.chosen.reason[:LONGEST]}),
+            "branches": branches,
+        }
+    )
+
+
+def _short(outcome: Outcome) -> Outcome:
+    kept = {"status": outcome.status, "duration": outcome.duration, "usage": outcome.usage}
+    return Outcome(**kept, reason=outcome.reason[:LONGEST])
+
+
+def lean_state(state: State) -> State:
+    """A state with as little as `lean` leaves of its records."""
+    values = {key: state.context.get(key) for key in state.context if key in KEYS}
+    done = {name: _short(outcome) for name, outcome in state.progress.branches.items()}
+    return replace(
+        state,
+        prompts={},
+        goal="",
+        options={},
+        recent=(),
+        context=Context(values),
+        reason=state.reason[:LONGEST],
+        progress=replace(state.progress, branches=done),
+    )
+
+
+def taken(state: State, records: Iterable[AnyRecord]) -> State:
+    """The lean state after some more records."""
+    for record in records:
+        state = replace(apply(state, record), recent=())
+    return state
+
+
+class Snapshot(BaseModel):
+    """A lean state in few bytes, for when the history begins anew."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    file: str
+    source: str  # of the workflow, compressed
+    cursor: tuple[str, int]
+    limits: dict[str, float | None]
+    status: RunStatus
+    reason: str = ""
+    context: dict[str, Any] = Field(default_factory=dict)
+    outcomes: dict[str, Status] = Field(default_factory=dict)
+    visits: dict[str, int] = Field(default_factory=dict)
+    stages_run: int = 0
+    seconds: float = 0.0
+    cost_usd: float = 0.0
+    tokens: int = 0
+    owed: list[str] = Field(default_factory=list)
+    repeat: bool = False
+    failed: dict[str, int] = Field(default_factory=dict)
+    torn: dict[str, int] = Field(default_factory=dict)
+    begun: list[str] = Field(default_factory=list)
+    branches: dict[str, Outcome] = Field(default_factory=dict)
+    retry_at: float | None = None
+    asked_at: float | None = None
+    commit: str = ""
+
+    @classmethod
+    def of(cls, state: State, file: str, source: str) -> "Snapshot":
+        """A state, and the text of its workflow, compressed."""
+        kept, progress = lean_state(state), state.progress
+        return cls(
+            run_id=kept.run_id,
+            file=file,
+            source=source,
+            cursor=(kept.cursor.stage, kept.cursor.visit),
+            limits={name: _number(getattr(kept.settings, name)) for name in _LIMITS},
+            status=kept.status,
+            reason=kept.reason,
+            context=dict(kept.context.values),
+            outcomes=dict(kept.outcomes),
+            visits=dict(kept.visits),
+            stages_run=kept.stages_run,
+            seconds=kept.seconds,
+            cost_usd=kept.cost_usd,
+            tokens=kept.tokens,
+            owed=sorted(kept.owed),
+            repeat=kept.repeat,
+            failed=dict(progress.failed),
+            torn=dict(progress.torn),
+            begun=sorted(progress.begun),
+            branches=dict(kept.progress.branches),
+            retry_at=progress.retry_at,
+            asked_at=progress.asked_at,
+            commit=progress.commit,
+        )
+
+    def state(self) -> State:
+        """The state that it was taken of."""
+        first = _first(self.run_id, self.file, self.source)
+        limits: dict[str, Any] = dict(self.limits)
+        if (seconds := self.limits["max_duration"]) is not None:
+            limits["max_duration"] = timedelta(seconds=seconds)
+        for name in ("max_visits", "max_stages"):
+            limits[name] = int(limits[name])
+        return replace(
+            first,
+            cursor=Cursor(*self.cursor),
+            settings=first.settings.model_copy(update=limits),
+            status=self.status,
+            reason=self.reason,
+            context=Context(self.context),
+            outcomes=self.outcomes,
+            visits=self.visits,
+            stages_run=self.stages_run,
+            seconds=self.seconds,
+            cost_usd=self.cost_usd,
+            tokens=self.tokens,
+            owed=frozenset(self.owed),
+            repeat=self.repeat,
+            progress=self._progress(),
+        )
+
+    def _progress(self) -> Progress:
+        return Progress(
+            failed=self.failed,
+            torn=self.torn,
+            begun=frozenset(self.begun),
+            branches=self.branches,
+            retry_at=self.retry_at,
+            asked_at=self.asked_at,
+            commit=self.commit,
+        )
+
+
+def _number(value: Any) -> float | None:
+    return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+@lru_cache(maxsize=256)
+def _first(run_id: str, file: str, source: str) -> State:
+    """The beginning of a run with this workflow. Only values go in and come out, so that it may be remembered."""
+    record = RunCreated(at=0.0, run_id=run_id, file=file, source=expanded(source), cwd="/", version="")
+    return replace(begin(record), goal="", cwd=Path("/"), context=Context({}))
+
+
+def compressed(text: str) -> str:
+    """A text in few characters."""
+    return b85encode(zlib.compress(text.encode(errors="surrogatepass"), 9)).decode()
+
+
+def expanded(text: str) -> str:
+    """The text of a compressed one."""
+    return zlib.decompress(b85decode(text)).decode(errors="surrogatepass")

@@ -1,0 +1,49 @@
+"""The letter-box of a cluster: answers and wishes as objects beside the records. The first answer to a visit stays."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from pipeline.cluster.artefacts import Artefacts
+from pipeline.engine.ports import Answer, Cancellation
+
+
+class SharedLetters:
+    """The letters of one cluster."""
+
+    def __init__(self, store: Artefacts) -> None:
+        self._store = store
+
+    def put(self, answer: Answer) -> Answer:
+        key = _place(answer.run_id, answer.stage, answer.visit)
+        if self._store.create(key, _body(asdict(answer))):
+            return answer
+        return Answer(**json.loads(self._store.get(key)))
+
+    def answer(self, run_id: str, stage: str, visit: int) -> Answer | None:
+        body = self._store.find(_place(run_id, stage, visit))
+        return Answer(**json.loads(body)) if body else None
+
+    def cancel(self, wish: Cancellation) -> None:
+        number = self.cancellations(wish.run_id) + 1
+        while not self._store.create(_wish(wish.run_id, number), _body(asdict(wish))):
+            number += 1
+
+    def cancellation(self, run_id: str, after: int) -> Cancellation | None:
+        body = self._store.find(_wish(run_id, after + 1))
+        return Cancellation(**json.loads(body)) if body else None
+
+    def cancellations(self, run_id: str) -> int:
+        return len(self._store.names(f"runs/{run_id}/cancellations/"))
+
+
+def _place(run_id: str, stage: str, visit: int) -> str:
+    return f"runs/{run_id}/answers/{stage}/{visit}"
+
+
+def _wish(run_id: str, number: int) -> str:
+    return f"runs/{run_id}/cancellations/{number:04d}"
+
+
+def _body(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields).encode()

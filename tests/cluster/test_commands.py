@@ -1,0 +1,138 @@
+"""The commands with `--on`: the same output as for runs of this machine, and clear words where there is no cluster."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.cluster.conftest import Server, free_port
+from tests.cluster.lab import COMMAND, Lab
+
+from pipeline.engine.state import RunStatus
+
+WORKFLOW = """workflow "Commands" {
+version 2
+start "build"
+settings { max_visits 4; }
+stage "build" kind="tool" command="echo built"
+stage "review" kind="llm" auto_status=true prompt="Review $goal"
+stage "gate" kind="decision" { route when="findings() > 0" to="fix"; route when="true" to="ok"; }
+stage "fix" kind="llm" prompt="Fix it"
+stage "ok" kind="human" prompt="Good?" {
+  option "yes" label="Yes" to="end" approves=true; option "no" label="No" to="fix"; }
+stage "end" kind="exit"
+transition from="build" to="review"
+transition from="review" to="gate"
+transition from="fix" to="review"
+}
+"""
+SCRIPT = {"review": ["Bad.\n[STATUS: fail]\n[FAILURE_REASON: no tests]", "Fine.\n[STATUS: success]"]}
+
+
+class Shell:
+    """A project in which commands are given."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.folder = lab.folder / "shell"
+        self.folder.mkdir()
+        (self.folder / "w.awf.kdl").write_text(WORKFLOW)
+        (self.folder / "s.json").write_text(json.dumps(SCRIPT))
+        self.run_id = lab.id("c")
+        place = dict(zip(("AWF_ON", "AWF_ARTEFACTS", "AWF_QUEUE"), lab.place[1::2], strict=True))
+        self.there = {**lab.environ, **place}
+
+    def awf(self, *words: str, there: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
+        env = (self.there if there else self.lab.environ) | more
+        return subprocess.run(
+            [COMMAND, *words], cwd=self.folder, env=env, capture_output=True, text=True, check=False, timeout=120
+        )
+
+    def start(self, *, there: bool) -> subprocess.CompletedProcess[str]:
+        given = ("--script", "s.json", "--goal", "speed", "--run-id", self.run_id)
+        return self.awf("run", "w.awf.kdl", *given, there=there)
+
+
+@pytest.fixture
+def shell(lab: Lab) -> Shell:
+    """A project of its own."""
+    return Shell(lab)
+
+
+def calm(text: str) -> str:
+    """What a command says, without what a clock said."""
+    return re.sub(r"\d+(\.\d+)?(ms|s)\b|\d\d:\d\d:\d\d", "TIME", text)
+
+
+def test_a_run_is_shown_as_on_one_machine(shell: Shell) -> None:
+    """Started, looked at and answered: each command says of the cluster's run what it says of the local one."""
+    here, there = shell.start(there=False), shell.start(there=True)
+    assert (there.returncode, there.stdout) == (here.returncode, here.stdout) == (3, here.stdout)
+    told = [[line for line in one.stderr.splitlines() if "started" not in line] for one in (here, there)]
+    assert calm("\n".join(told[1])) == calm("\n".join(told[0]))
+    run = shell.run_id
+    for words in (("why", run), ("context", run, "review.findings"), ("prompt", run, "fix"), ("answer", run)):
+        local, remote = shell.awf(*words, there=False), shell.awf(*words)
+        assert (remote.returncode, calm(remote.stdout)) == (0, calm(local.stdout)), words
+    assert json.loads(shell.awf("status", run, "--json").stdout)["status"] == "waiting"
+    assert run in shell.awf("runs").stdout
+    assert shell.awf("answer", run, "yes").returncode == 0
+    assert shell.lab.over("c").status is RunStatus.SUCCESS
+    second = shell.awf("answer", run, "no")
+    assert (second.returncode, "has answered" in second.stderr) == (1, True)
+    page = json.loads(shell.awf("report", run, "--json").stdout)["markdown"]
+    assert "no tests" in (shell.folder / page).read_text()
+
+
+def test_the_last_line_of_json_is_the_result(shell: Shell) -> None:
+    """A program that reads the events of a run reads those of a cluster's run."""
+    given = ("--script", "s.json", "--auto-approve", "--run-id", shell.run_id, "--json")
+    lines = [json.loads(line) for line in shell.awf("run", "w.awf.kdl", *given).stdout.splitlines()]
+    assert lines[0]["event"] == "run_started"
+    assert {"stage_started", "stage_completed", "stage_failed", "findings_changed"} <= {one["event"] for one in lines}
+    assert lines[-1]["status"] == "success"
+    assert lines[-1]["path"] == ["build", "review", "gate", "fix", "review", "gate", "ok", "end"]
+
+
+def test_a_run_is_cancelled_and_resumed(shell: Shell) -> None:
+    """Cancel says who did it and why; resume goes on to the end, and a run that is over is refused."""
+    shell.start(there=True)
+    done = shell.awf("cancel", shell.run_id, "--reason", "not now")
+    assert "cancelled (by " in done.stdout
+    assert "not now" in done.stdout
+    assert shell.awf("resume", shell.run_id, "--auto-approve").returncode == 0
+    again = shell.awf("resume", shell.run_id)
+    assert (again.returncode, "is over (success)" in again.stderr) == (2, True)
+
+
+def test_the_settings_name_the_cluster(shell: Shell) -> None:
+    """A project says it once; a store on the command line means this machine all the same."""
+    names = ("on", "artefacts", "queue")
+    (shell.folder / ".awf").mkdir()
+    said = "".join(f'{name} "{value}"\n' for name, value in zip(names, shell.lab.place[1::2], strict=True))
+    (shell.folder / ".awf" / "config.kdl").write_text(said)
+    assert shell.start(there=False).returncode == 3
+    assert shell.run_id in shell.awf("runs", there=False).stdout
+    assert shell.run_id not in shell.awf("runs", "--store", "elsewhere", there=False).stdout
+
+
+def test_what_is_missing_is_said(shell: Shell, server: Server, tmp_path: Path) -> None:
+    """No store, no server, no namespace, no address, no extra: each has its own words and something to do about it."""
+    nobody = f"temporal://127.0.0.1:{free_port()}/default"
+    for words, told in (
+        (("runs", "--on", server.url, "--artefacts", ""), "has no store that its machines share"),
+        (("runs", "--on", nobody), "cannot be reached"),
+        (("runs", "--on", server.url.replace("default", "nowhere")), 'has no namespace "nowhere"'),
+        (("runs", "--on", "https://example.invalid"), "is no address of a cluster"),
+    ):
+        done = shell.awf(*words)
+        assert done.returncode in (1, 2), words
+        assert told in done.stderr
+        assert "help:" in done.stderr
+    shadow = tmp_path / "shadow"
+    shadow.mkdir()
+    (shadow / "temporalio.py").write_text('raise ModuleNotFoundError("gone", name="temporalio")\n')
+    without = shell.awf("runs", PYTHONPATH=str(shadow))
+    assert (without.returncode, "pip install 'awf-pipeline[cluster]'" in without.stderr) == (2, True)
+    assert "needs a cluster" in shell.awf("worker", there=False).stderr

@@ -1,0 +1,81 @@
+"""The same machine, the same result: a run on the cluster leaves the records that it leaves on one machine."""
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cluster.generated import generated
+from tests.cluster.lab import Lab
+
+from pipeline.app.runs import start
+from pipeline.app.wiring import Surroundings
+from pipeline.engine.fold import replay
+from pipeline.engine.ports import Journal
+from pipeline.engine.records import AnyRecord, BranchCompleted, RunCreated
+from pipeline.journal.sqlite import SqliteJournal
+
+SEEDS = int(os.environ.get("AWF_CLUSTER_WORKFLOWS", "20"))
+BATCH = 10
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
+_VOLATILE = frozenset(
+    {"at", "duration", "timestamp", "seconds", "delay", "head", "started_at", "completed_at", "id", "pass_id"}
+)
+
+
+def plain(value: Any, folders: Iterable[str]) -> Any:
+    """A value without what a clock or a directory said."""
+    if isinstance(value, dict):
+        return {key: plain(one, folders) for key, one in value.items() if key not in _VOLATILE}
+    if isinstance(value, list | tuple):
+        return [plain(one, folders) for one in value]
+    if isinstance(value, str):
+        for folder in folders:
+            value = value.replace(folder, "")
+        return _TIME.sub("TIME", value)
+    return value
+
+
+def told(records: list[AnyRecord], folders: Iterable[str]) -> list[Any]:
+    """What records say; branches that ran at once in the order of their names."""
+    branches = sorted(
+        (one for one in records if isinstance(one, BranchCompleted)), key=lambda one: (one.visit, one.stage, one.branch)
+    )
+    rest = [one for one in records if not isinstance(one, BranchCompleted | RunCreated)]
+    return [plain(one.model_dump(mode="json"), folders) for one in (*rest, *branches)]
+
+
+def lines(journal: Journal, folders: Iterable[str]) -> list[Any]:
+    return [plain(json.loads(line), folders) for _, line in journal.ledger()]
+
+
+def project(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "app.py").write_text("".join(f"line {number}\n" for number in range(1, 9)))
+    return folder
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+def test_generated_workflows_come_to_the_same(lab: Lab, tmp_path: Path, first: int) -> None:
+    """Path, outcomes, operations, findings and context are the same as with the local driver, and so is the ledger."""
+    made = {seed: generated(seed) for seed in range(first, first + BATCH)}
+    for seed, one in made.items():
+        lab.start(f"r{seed}", one.text, one.script, cwd=project(tmp_path / f"c{seed}"), answers=one.answers)
+    for seed, one in made.items():
+        store = tmp_path / f"l{seed}-store"
+        record = lab.created(f"r{seed}", one.text, one.script, cwd=project(tmp_path / f"l{seed}"), answers=one.answers)
+        journal = SqliteJournal(store)
+        here = asyncio.run(start(record, journal, Surroundings(store, lab.environ)))
+        there = lab.stopped(f"r{seed}")
+        assert there == here, one.text
+        folders = [str(tmp_path / f"c{seed}"), str(tmp_path / f"l{seed}"), str(store), str(tmp_path / "w1")]
+        local, shared = [entry.record for entry in journal.entries(here.run_id)], lab.records(f"r{seed}")
+        assert told(shared, folders) == told(local, folders), one.text
+        contexts = [plain(dict(replay(records).context.values), folders) for records in (shared, local)]
+        assert contexts[0] == contexts[1], one.text
+        assert lines(lab.cluster.journal.of(here.run_id), folders) == lines(journal, folders), one.text
+        journal.close()
