@@ -102,7 +102,7 @@ def test_names_are_read_as_git_writes_them(written: str, name: str) -> None:
     assert list(parse(f"diff --git x y\n--- /dev/null\n+++ {written}\n@@ -0,0 +1 @@\n+x\n").origins) == [name]
 
 
-@pytest.mark.parametrize("name", ["a  name with spaces", '"', '""', '"quoted', "tab\tinside"])
+@pytest.mark.parametrize("name", ["a  name with spaces", " leading", '"', '""', '"quoted', "tab\tinside"])
 def test_a_renamed_file_may_be_called_anything(name: str) -> None:
     """Spaces, and quotes that git did not write, belong to the name."""
     lines = parse(f"diff --git x y\nrename from {name}\nrename to b c\n")

@@ -66,6 +66,12 @@ def test_an_open_finding_that_is_seen_stays_open(state: State) -> None:
     assert (passed.event("seen").changes, passed.event("seen").note) == ({}, "")
 
 
+def test_everybody_who_is_reported_again_is_seen() -> None:
+    """Not only the first."""
+    three = [draft(), draft(5, "Returned twice"), draft(8, "Delete is slow")]
+    assert second(three, three).kinds == ["seen"] * 3
+
+
 def test_a_finding_that_moved_says_so() -> None:
     """000-23: another line is not another finding; the new place is kept, and so is the old name."""
     passed = second([draft(**QUOTED)], [draft(4, **QUOTED)], new=SHIFTED)
