@@ -38,6 +38,7 @@ $(MEASURED)/.ready: $(READY) .ci/measuring.py
 	for packages in $(MEASURED)/lib/python3*/site-packages; do \
 	  cp .ci/measuring.py $$packages && echo "import measuring" >$$packages/measuring.pth; done
 	sed "1s|/$(VENV)/|/$(MEASURED)/|" $(BIN)/awf >$(MEASURED)/bin/awf && chmod +x $(MEASURED)/bin/awf
+	ln -s $(CURDIR)/$(BIN)/* $(MEASURED)/bin 2>/dev/null || true  # the other programs; what is there stays
 	touch $(MEASURED)/.ready
 
 coverage: $(MEASURED)/.ready  ## which branches of src/pipeline the tests take, in all processes that they start
