@@ -16,8 +16,8 @@ _AUTHORIZATION = (
     r"""[A-Za-z0-9._~+/=-]{8,4096}+"""
 )
 # What stands between the lines of a private key: in a file, a quotation, a difference, a JSON string.
-# Groups are not repeated possessively, which Python before 3.11.5 gets wrong; no two parts of these begin alike, so that
-# going back finds nothing and costs little.
+# Groups are not repeated possessively, which Python before 3.11.5 gets wrong. No two parts of these begin alike, so
+# that going back finds nothing and costs little.
 _BETWEEN = r"""(?:[\s"',>|#*]++|-(?!-)|\\[nr])*"""
 _BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _LINE = _BETWEEN + r"(?:(?:Proc-Type|DEK-Info|Version|Comment): [^\n\\]{0,200}+|[A-Za-z0-9+/=]{16,}+)"

@@ -117,7 +117,7 @@ def test_a_secret_split_at_any_place_is_found(at: int) -> None:
 def test_chunks_make_no_difference(parts: list[bytes], data: st.DataObject) -> None:
     """However the bytes arrive, no line of a secret is left, and all else is, but for the breaks around a mark.
 
-    A private key begins a line: of what stands before one in its line, a letter may be taken for the end of another key.
+    A private key begins a line: of what stands before one in its line, a letter may be taken for the end of another.
     """
     whole = b"".join(parts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
