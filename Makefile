@@ -55,6 +55,7 @@ $(MUTANTS)/.ready: $(READY)
 	touch $(MUTANTS)/.ready
 
 mutants: $(MUTANTS)/.ready  ## small mistakes in the decisions that must not be wrong: which of them no test sees
+	rm -rf mutants
 	$(MUTANTS)/bin/mutmut run --max-children 2
 	$(MUTANTS)/bin/mutmut results
 

@@ -240,7 +240,17 @@ def test_of_two_that_fit_equally_by_name_the_same_one_is_taken_in_any_order() ->
     reports = fingerprinted([draft(3, impact=impact, **named) for impact in ("less", "more", "most")], BEFORE)
     for drafts in (reports, reports[::-1], reports[1:] + reports[:1]):
         (one,) = match(before, drafts).matches
-        assert drafts[one.draft].impact == "less"
+        assert (drafts[one.draft].impact, one.tier) == ("less", "name")
+
+
+def test_of_two_loose_claims_that_fit_equally_the_same_one_is_taken_in_any_order() -> None:
+    """Last of all: one of them is the known one, and a second of the same words is no reason to lose it."""
+    other = Files({PATH: [f"other({number})" for number in range(20)]})
+    before = known([draft(3)], BEFORE)
+    reports = fingerprinted([draft(line) for line in (12, 17)], other)
+    for drafts in (reports, reports[::-1]):
+        (one,) = match(before, drafts).matches
+        assert (drafts[one.draft].place, one.tier) == (reports[0].place, "loose")
 
 
 def test_a_finding_without_a_place_is_known_by_its_claim() -> None:

@@ -54,6 +54,23 @@ def test_lines_are_followed_into_the_working_tree(root: Path) -> None:
     assert (found.path("src/a.py"), found.line("src/a.py", 7)) == ("src/b.py", 8)
 
 
+def test_a_rename_is_followed_whatever_a_person_configured_and_whatever_it_is_called(root: Path) -> None:
+    """Neither a setting nor a letter beyond ASCII hides where a file went."""
+    head = git(root, "rev-parse", "HEAD")
+    git(root, "config", "diff.renames", "false")
+    git(root, "config", "core.quotePath", "true")
+    git(root, "mv", "src/a.py", "src/naïve.py")
+    found = GitHistory(root, ENVIRONMENT).changes(head)
+    assert found is not None
+    assert found.path("src/a.py") == "src/naïve.py"
+
+
+def test_a_commit_is_named_by_seven_digits_at_least(root: Path) -> None:
+    """Fewer may be another's tomorrow."""
+    head, history = git(root, "rev-parse", "HEAD"), GitHistory(root, ENVIRONMENT)
+    assert (history.changes(head[:7]), history.changes(head[:6])) == (LineMap(), None)
+
+
 def test_a_folder_of_a_repository_has_names_of_its_own(root: Path) -> None:
     """Paths are relative to where the findings are, also below the top."""
     head = git(root, "rev-parse", "HEAD")

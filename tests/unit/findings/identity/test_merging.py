@@ -89,3 +89,11 @@ def test_links_in_a_circle_end(ledger: Ledger) -> None:
     for id, to in ((one, two), (two, one)):
         ledger.apply(Linked(at=SECOND, id=id, link=Link(kind="duplicate_of", to=to)))
     assert root(ledger, FindingId(one)) == two
+
+
+def test_links_into_a_circle_end(ledger: Ledger) -> None:
+    """Also where the finding that is asked about is not in it."""
+    one, two, three = ledger.findings
+    for id, to in ((one, two), (two, three), (three, two)):
+        ledger.apply(Linked(at=SECOND, id=id, link=Link(kind="duplicate_of", to=to)))
+    assert root(ledger, FindingId(one)) == three

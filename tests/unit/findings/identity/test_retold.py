@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from tests.unit.findings.identity.made import CODE, Files, draft, known
 
-from pipeline.findings.identity.retold import changes, placed, where_only
+from pipeline.findings.identity.retold import changes, observed, placed, where_only
 from pipeline.findings.identity.texts import TEXT, VERDICT, Page, fingerprinted, fingerprints
-from pipeline.findings.model import Finding, Gate, GateDecision, Location, Severity, Strength
+from pipeline.findings.model import Finding, Gate, GateDecision, Location, Observed, Severity, Strength
 
 PATH = "src/session.py"
 HERE = Files({PATH: CODE})
@@ -121,3 +121,19 @@ def test_a_report_without_a_place_adds_no_name() -> None:
     assert changes(first(), bare, Strength.FUZZY).get("aliases") is None
     assert VERDICT not in bare.fingerprints
     assert TEXT not in bare.fingerprints
+
+
+@pytest.mark.parametrize(
+    ("changed", "line", "how"),
+    [
+        ((), 3, Observed.UNCHANGED),
+        (("fingerprints", "aliases", "sources", "locations"), 3, Observed.UNCHANGED),
+        (("sources", "title"), 3, Observed.UPDATED),
+        (("evidence",), 3, Observed.UPDATED),
+        (("title",), 4, Observed.MOVED),
+    ],
+)
+def test_how_a_finding_stands_that_was_reported_again(changed: tuple[str, ...], line: int, how: Observed) -> None:
+    """Moved if its line is another, updated if anything else is told than where it is and who said so."""
+    assert observed(first(), changed, report(line)) is how
+    assert observed(first(), (), report(None, locations=())) is Observed.UNCHANGED

@@ -1,5 +1,6 @@
 """A finding keeps what it takes to find it again."""
 
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -103,6 +104,11 @@ def test_a_span_is_the_hash_of_its_lines() -> None:
     long = Page.of([f"line {number}" for number in range(1000)])
     assert long.span(1, 900) == long.span(1, 950)
     assert long.span(1, 300) != long.span(1, 350)
+
+
+def test_the_hash_of_a_line_stays_what_it_is() -> None:
+    """Ledgers hold such hashes: another length or another function would make strangers of all findings."""
+    assert line_hash("store.save(token)") == sha256(b"store.save(token)").hexdigest()[:12]
 
 
 def test_letters_are_compared_as_they_look() -> None:

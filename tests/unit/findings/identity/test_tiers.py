@@ -19,9 +19,8 @@ AROUND = tuple("abcd")
 
 
 def paired(tier: str, known: Iterable[Anchor], drafts: Iterable[Anchor]) -> list[tuple[int, int]]:
-    """Known and draft of every pair that a tier proposes, the best first."""
-    pairs = BY_NAME[tier].pairs(tuple(known), tuple(drafts))
-    return [(pair.known, pair.draft) for pair in sorted(pairs, reverse=True)]
+    """Known and draft of every pair that a tier proposes."""
+    return [(pair.known, pair.draft) for pair in BY_NAME[tier].pairs(tuple(known), tuple(drafts))]
 
 
 def may(tier: str, known: dict[str, Any], draft: dict[str, Any]) -> bool:
@@ -30,8 +29,12 @@ def may(tier: str, known: dict[str, Any], draft: dict[str, Any]) -> bool:
 
 
 def best(tier: str, known: dict[str, Any], *drafts: dict[str, Any]) -> int:
-    """Which of some drafts a tier likes best."""
-    return paired(tier, [anchor(0, **known)], [anchor(at, **one) for at, one in enumerate(drafts)])[0][1]
+    """Which one of some drafts a tier likes better than all others."""
+    given = tuple(anchor(at, **one) for at, one in enumerate(drafts))
+    pairs = set(BY_NAME[tier].pairs((anchor(0, **known),), given))
+    top = max(pair.score for pair in pairs)
+    (chosen,) = [pair.draft for pair in pairs if pair.score == top]
+    return chosen
 
 
 # --- by name -----------------------------------------------------------------------------------------------------
@@ -149,6 +152,7 @@ def test_of_several_equal_texts_the_one_with_the_most_around_it_then_the_same_on
     [
         ("close", {}, {"window": ("a", "b", "x", "y")}, True),  # half of the surroundings
         ("close", {}, {"window": ("a", "x", "y", "z")}, False),
+        ("close", {}, {"window": ("a", "b", "x", "y", "z")}, False),
         ("close", {"kept": True}, {"window": ("a", "x", "y", "z")}, True),  # a quarter, where git says it is the line
         ("close", {"kept": True}, {"window": ("a", "w", "x", "y", "z")}, False),
         ("close, told anew", {"kept": True}, {"window": ("a", "x", "y", "z"), "words": "xyz"}, False),
