@@ -16,14 +16,16 @@ _AUTHORIZATION = (
     r"""[A-Za-z0-9._~+/=-]{8,4096}+"""
 )
 # What stands between the lines of a private key: in a file, a quotation, a difference, a JSON string.
-_BETWEEN = r"""(?:[\s"',>|#*]|-(?!-)|\\[nr])*+"""
+# Groups are not repeated possessively, which Python before 3.11.5 gets wrong. No two parts of these begin alike, so
+# that going back finds nothing and costs little.
+_BETWEEN = r"""(?:[\s"',>|#*]++|-(?!-)|\\[nr])*"""
 _BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _LINE = _BETWEEN + r"(?:(?:Proc-Type|DEK-Info|Version|Comment): [^\n\\]{0,200}+|[A-Za-z0-9+/=]{16,}+)"
 _LAST = rf"(?:{_BETWEEN}[A-Za-z0-9+/=]{{1,15}}+)?{_BETWEEN}"
 _END = r"\+?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 
 # A private key that the text breaks off in; its first line alone is one too, since the others may follow.
-OPEN_KEY = re.compile(rf"({_BEGIN})(?:{_LINE})*+{_LAST}\Z", re.ASCII)
+OPEN_KEY = re.compile(rf"({_BEGIN})(?:{_LINE})*{_LAST}\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ WORDS = (
 # Known by what stands around them.
 FRAMED = (
     KeyPattern("uthorization", re.compile(_AUTHORIZATION, re.ASCII), rf"\1{MARK}"),
-    KeyPattern("-----BEGIN ", re.compile(rf"{_BEGIN}(?:{_LINE})++(?:{_LAST}(?:{_END}|\Z))?+", re.ASCII)),
+    KeyPattern("-----BEGIN ", re.compile(rf"{_BEGIN}(?:{_LINE})+(?:{_LAST}(?:{_END}|\Z))?", re.ASCII)),
 )
 
 _MASK = bytes(120 if chr(code).isalnum() or chr(code) in "_+/=-" else 32 for code in range(128)) + b" " * 128

@@ -113,7 +113,7 @@ class Redactor:
         return text
 
     def _cut(self, text: str, end: int) -> int:
-        while found := OPEN_KEY.search(text, 0, end):  # one that another follows has not ended either
+        if found := OPEN_KEY.search(text, 0, end):
             end = found.start()
         while (start := self._across(text, end)) < end:
             end = start
