@@ -1,7 +1,10 @@
 """Runs from outside: start one, take one up again, look at one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +79,8 @@ class RunResult:
 class Resume:
     """How a run is to be taken up again."""
 
-    raised: Mapping[str, str]  # settings, as `12`, `+10` or a duration
-    options: Mapping[str, Any]  # those of its start that are different from now on
+    raised: Mapping[str, str] = field(default_factory=dict)  # settings, as `12`, `+10` or a duration
+    options: Mapping[str, Any] = field(default_factory=dict)  # those of its start that are different from now on
     repeat: bool = False
     adopt: tuple[Entry, Report] | None = None
 
@@ -242,13 +245,14 @@ def _raised(state: State, name: str, value: str) -> float:
     if name not in limits:
         raise AwfError(f'"{name}" is no limit', help=f"the limits are {', '.join(limits)}")
     digits = value.removeprefix("+")
-    try:
+    with suppress(ValueError):
         number = parse_duration(digits).total_seconds() if name == "max_duration" else float(digits)
-    except ValueError:
-        example = "+30m" if name == "max_duration" else "+10"
-        raise AwfError(f'"{value}" is no value for {name}', help=f"write --raise {name}={example}") from None
-    if not value.startswith("+"):
-        return number
-    present = getattr(state.settings, name)
-    base = present.total_seconds() if hasattr(present, "total_seconds") else present
-    return number + (base or 0)
+        if 0 < number < inf:
+            return number + (_present(state, name) if digits != value else 0)
+    example = "+30m" if name == "max_duration" else "+10"
+    raise AwfError(f'"{value}" is no value for {name}', help=f"write --raise {name}={example}")
+
+
+def _present(state: State, name: str) -> float:
+    present = getattr(state.settings, name) or 0
+    return present.total_seconds() if isinstance(present, timedelta) else float(present)

@@ -4,6 +4,7 @@ import secrets
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -34,19 +35,14 @@ from pipeline.journal.ids import check_run_id, new_run_id
 def command(
     workflow: str,
     goal: str,
-    backend: str | None,
-    script: Path | None,
-    agent_command: str | None,
-    answers: Path | None,
     run_id: str | None,
     remote: str | None,
     where: Where,
     log: Path | None,
     *,
-    summary_budget: int | None,
-    auto_approve: bool,
     stay: bool,
     as_json: bool,
+    **who: Any,
 ) -> int:
     """Run a workflow.
 
@@ -57,9 +53,7 @@ def command(
     report = check(entry)
     if report.diagnostics and (report.workflow is None or not as_json):
         click.echo(formats.text([report], Style.of(sys.stderr)), err=True, nl=False)
-    options = working_options(
-        backend, script, agent_command, answers, summary_budget=summary_budget, auto_approve=auto_approve
-    )
+    options = working_options(**who)
     if (most := settings_here().limits.max_cost_usd) is not None:
         options["max_cost_usd"] = most
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
@@ -69,6 +63,4 @@ def command(
         return start_there(where, record, remote or settings_here().remote, as_json=as_json, log=log, stay=stay)
     if remote:
         raise click.UsageError("--remote is for runs on a cluster; name one with --on")
-    return drive(
-        lambda journal, around: start(record, journal, around), where.store, as_json=as_json, log=log, stay=stay
-    )
+    return drive(lambda journal, around: start(record, journal, around), where, as_json=as_json, log=log, stay=stay)

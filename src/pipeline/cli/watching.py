@@ -93,7 +93,7 @@ def _watch(where: Where, begin: Begin, *, as_json: bool, log: Path | None, stay:
             else:
                 with screen(sys.stderr) as view:
                     result = _followed(remote, run_id, after, (view.listen, *listeners), stay=stay)
-                click.echo(closing(result))
+                click.echo(closing(result, where.end))
         except KeyboardInterrupt:
             click.echo(f"\nthe run goes on without you; stop it with: awf cancel {run_id}{where.end}", err=True)
             return ExitCode.CANCELLED

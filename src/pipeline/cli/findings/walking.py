@@ -5,7 +5,6 @@ What was decided is recorded when all is: whoever stops before has decided nothi
 
 import json
 import os
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from pipeline.cli.findings.asked import here, look, now, repo_option, warn
 from pipeline.cli.findings.screen import Screen
 from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.starting import words_of
 from pipeline.cli.terminal import inert
 from pipeline.errors import AwfError
 from pipeline.findings.answers import Answer, claims
@@ -132,7 +132,7 @@ def command(
     known = read_artifacts(artifacts, ledger) if artifacts else {}
     way = None if route == _ASK else Route(route)
     walk = opened(ledger, chain, known, route=way, advisory=advisory, confirms=given is None)
-    program = Program(_words(fixer or ""), repository.root, repository.environment)
+    program = Program(words_of(fixer or "", "--fixer"), repository.root, repository.environment)
     session = Session(walk, person.tell, chain, program)
     report = _decided(session, person.choose)
     warn(_record(session.walk, program.said, store, repository.root))
@@ -173,15 +173,6 @@ def _record(walk: Walk, said: Sequence[Answer], store: Path, root: Path) -> tupl
         claimed = claims([*said], open_book.book.ledger(), run="", round=1, by="fixer", at=at)
         open_book.book.enter([*decisions(walk, at, str(Actor.USER)), *claimed])
         return open_book.problems + reshow(root, open_book.book.ledger(), at)
-
-
-def _words(command: str) -> tuple[str, ...]:
-    """A program and its arguments."""
-    try:
-        return tuple(shlex.split(command))
-    except ValueError as error:
-        words = f'"{inert(command)}" cannot be run as a fixer: {error}'
-        raise AwfError(words, help="write it as in a shell, with its quotes closed") from None
 
 
 def _read(path: Path) -> list[str]:
