@@ -47,16 +47,16 @@ def _walk(directory: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in names if name.endswith(SUFFIX))
 
 
-def _why(name: str, error: OSError) -> tuple[Span, str, str | None]:
+def _why(name: str, error: OSError) -> tuple[Span, str, str]:
     match error:
         case FileNotFoundError():
             return START, f'there is no file "{name}"', 'see "awf workflows" for the workflows that are found by name'
         case IsADirectoryError():
-            return START, f'"{name}" is a directory', None
+            return START, f'"{name}" is a directory', f'name a file in it that ends in "{SUFFIX}"'
         case PermissionError():
             return START, f'"{name}" may not be read', "give yourself permission to read it: chmod u+r"
         case _:
-            return START, f'"{name}" cannot be read: {error.strerror or error}', None
+            return START, f'"{name}" cannot be read: {error.strerror or error}', "name a file that you may read"
 
 
 def _not_utf8(name: str, data: bytes, error: UnicodeDecodeError) -> tuple[Source, list[Seen]]:
