@@ -31,7 +31,7 @@ class Changes:
 def changes_of(state: State, head: str, environ: Mapping[str, str], store: Path) -> Changes:
     """What a run committed in its workspace; without one, how its checkout differs from the commit it began with."""
     try:
-        old, new = _ends(state, head, environ, store)
+        old, new = ends_of(state, head, environ, store)
         if not (is_tree(old) and is_tree(new)):
             return Changes(trouble="the run works in no git repository, or began without a commit")
         return _between(state.cwd, environ, str(old), str(new))
@@ -39,7 +39,11 @@ def changes_of(state: State, head: str, environ: Mapping[str, str], store: Path)
         return Changes(trouble=error.message)
 
 
-def _ends(state: State, head: str, environ: Mapping[str, str], store: Path) -> tuple[object, object]:
+def ends_of(state: State, head: str, environ: Mapping[str, str], store: Path) -> tuple[object, object]:
+    """The trees between which a run's change lies: those of its workspace, also when that is merged and removed.
+
+    Without one it is the commit that it began with, `head`, and the files as they are now.
+    """
     if Key.WORKSPACE_BASE in state.context:
         tip = state.progress.commit or state.context.get(Key.WORKSPACE_COMMIT)
         return state.context.get(Key.WORKSPACE_BASE), tip

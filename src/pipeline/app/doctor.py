@@ -26,6 +26,7 @@ from pipeline.errors import AwfError
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.language.choice import UNCHOSEN, ModelChoice
 from pipeline.language.model import Access
+from pipeline.observe.text import counted
 
 PROMPT = "Answer with the word OK and nothing else.\n"
 CALL_TIMEOUT = 120.0  # seconds for a tiny request
@@ -222,7 +223,7 @@ def _store(store: Path) -> Part:
         return Part("store", f"{store} cannot be written: {error.strerror or error}", ok=False)
     except AwfError as error:
         return Part("store", error.message, ok=False)
-    return Part("store", f"{store}, {runs} run{'' if runs == 1 else 's'}")
+    return Part("store", f"{store}, {counted(runs, 'run')}")
 
 
 def _python() -> tuple[Part, Part]:
