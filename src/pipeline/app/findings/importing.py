@@ -108,7 +108,7 @@ def import_returns(
         changes = changes_of(events)
         del events
         ledger = open_book.book.ledger()
-        shown = show(repository.root, ledger, passed, at)
+        shown = show(repository.root, ledger, passed, at, repository.environment)
     return Imported(
         passed,
         changes,
