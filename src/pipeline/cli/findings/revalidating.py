@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.revalidation import Revalidated, Revalidation
+from pipeline.app.findings.revalidating import Revalidated, Revalidation
 from pipeline.app.wiring import Surroundings
 from pipeline.cli.findings.asked import here, now, repo_option, warn
 from pipeline.cli.looking import say_json
