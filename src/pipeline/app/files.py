@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline.errors import AwfError
 from pipeline.language.load import MAX_BYTES, Draft, load
 from pipeline.language.rules import reading
 from pipeline.language.rules.rule import Seen
@@ -34,6 +35,17 @@ def read_source(path: Path, name: str) -> tuple[Source, list[Seen]]:
         return decode(name, data), []
     except UnicodeDecodeError as error:
         return _not_utf8(name, data, error)
+
+
+def read_text(path: Path, help: str) -> str:
+    """The text of a file that somebody named, or an error that says why it cannot be had."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        why = error.strerror
+    except UnicodeDecodeError as error:
+        why = f"it is not UTF-8: {error.reason} at byte {error.start}"
+    raise AwfError(f'"{path}" cannot be read: {why}', help=help)
 
 
 def workflow_files(directory: Path) -> list[Path]:

@@ -12,6 +12,7 @@ from pipeline import __version__
 from pipeline.app.catalog import Entry
 from pipeline.app.check import Report
 from pipeline.app.elsewhere import stopped_on_request
+from pipeline.app.files import read_text
 from pipeline.app.secrecy import options_without_secrets, without_secrets
 from pipeline.app.wiring import Surroundings, process_label, services
 from pipeline.backends.sweep import kill_labelled
@@ -117,11 +118,7 @@ def prompt_texts(entry: Entry, workflow: Workflow) -> dict[str, str]:
 
 def _read_prompt(entry: Entry, path: str) -> str:
     found = next(root / path for root in entry.prompt_roots if (root / path).is_file())
-    try:
-        return found.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        words = f'the prompt file "{found}" cannot be read: {error}'
-        raise AwfError(words, help="it has to be text in UTF-8 that you may read") from None
+    return read_text(found, "a prompt file has to be text in UTF-8 that you may read")
 
 
 async def start(record: RunCreated, journal: Journal, around: Surroundings) -> RunResult:

@@ -7,12 +7,14 @@ from typing import Any, TypeVar
 
 import click
 
+from pipeline.app.files import read_text
 from pipeline.app.people import read_answers
 from pipeline.backends.agents.script import load_script
 from pipeline.errors import AwfError
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_JSON = "name a file of JSON in UTF-8 that you may read"
 script_option = click.option("--script", type=_FILE, help="Replies for the scripted backend.")
 agent_command_option = click.option("--agent-command", help="The program of the command or acp backend.")
 _OPTIONS = (
@@ -46,7 +48,7 @@ def working_options(
         "backend": backend or ("scripted" if script else None),
         "script": _script(script) if script else None,
         "agent_command": list(words_of(agent_command, "--agent-command")) if agent_command else None,
-        "answers": read_answers(_text(answers)) if answers else None,
+        "answers": read_answers(read_text(answers, _JSON)) if answers else None,
         "summary_budget": summary_budget,
         "auto_approve": auto_approve or None,
     }
@@ -63,15 +65,6 @@ def words_of(command: str, option: str) -> tuple[str, ...]:
 
 
 def _script(path: Path) -> str:
-    text = _text(path)
+    text = read_text(path, _JSON)
     load_script(text)
     return text
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise AwfError(
-            f'"{path}" cannot be read: {error}', help="name a file of JSON in UTF-8 that you may read"
-        ) from None

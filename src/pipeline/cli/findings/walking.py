@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from pipeline.app.files import read_text
 from pipeline.app.findings.books import iso, writing
 from pipeline.cli.findings.asked import here, look, now, repo_option, warn
 from pipeline.cli.findings.screen import Screen
@@ -178,9 +179,9 @@ def _record(walk: Walk, said: Sequence[Answer], store: Path, root: Path) -> tupl
 def _read(path: Path) -> list[str]:
     """The answers in a file."""
     try:
-        written = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise AwfError(f'"{path}" cannot be read as answers: {error}', help=_HELP) from None
+        written = json.loads(read_text(path, _HELP))
+    except (ValueError, RecursionError) as error:
+        raise AwfError(f'"{path}" is no JSON: {error}', help=_HELP) from None
     if not isinstance(written, list) or not all(isinstance(one, str) for one in written):
         raise AwfError(f'"{path}" is no list of answers', help=_HELP)
     return written
