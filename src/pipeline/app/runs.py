@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline import __version__
 from pipeline.app.catalog import Entry
-from pipeline.app.check import Report
+from pipeline.app.check import Checked
 from pipeline.app.elsewhere import stopped_on_request
 from pipeline.app.files import read_text
 from pipeline.app.secrecy import options_without_secrets, without_secrets
@@ -83,15 +83,15 @@ class Resume:
     raised: Mapping[str, str] = field(default_factory=dict)  # settings, as `12`, `+10` or a duration
     options: Mapping[str, Any] = field(default_factory=dict)  # those of its start that are different from now on
     repeat: bool = False
-    adopt: tuple[Entry, Report] | None = None
+    adopt: tuple[Entry, Checked] | None = None
 
 
 def creation(
-    entry: Entry, report: Report, run_id: str, goal: str, options: Mapping[str, Any], cwd: Path, at: float
+    entry: Entry, checked: Checked, run_id: str, goal: str, options: Mapping[str, Any], cwd: Path, at: float
 ) -> RunCreated:
     """The first record of a run, with the text of everything it will need."""
-    if report.workflow is None:
-        raise AwfError(f'"{report.source.name}" has errors and cannot be run', help=MEND)
+    if checked.workflow is None:
+        raise AwfError(f'"{checked.source.name}" has errors and cannot be run', help=MEND)
     if (size := len(goal.encode(errors="replace"))) > LONGEST_GOAL:
         words = f"the goal is too long: {size:,} bytes, and at most {LONGEST_GOAL:,} are taken"
         raise AwfError(words, help="put it into a file and name the file in the goal")
@@ -100,9 +100,9 @@ def creation(
     return RunCreated(
         at=at,
         run_id=run_id,
-        file=report.source.name,
-        source=report.source.text,
-        prompts=prompt_texts(entry, report.workflow),
+        file=checked.source.name,
+        source=checked.source.text,
+        prompts=prompt_texts(entry, checked.workflow),
         goal=goal,
         options=dict(options),
         cwd=str(cwd),
@@ -184,12 +184,12 @@ def _adopted(state: State, how: Resume, made: Services) -> State:
     return after
 
 
-def adoption(entry: Entry, report: Report, redactor: Redactor, at: float) -> WorkflowAdopted:
+def adoption(entry: Entry, checked: Checked, redactor: Redactor, at: float) -> WorkflowAdopted:
     """The record of a changed workflow."""
-    if report.workflow is None:
-        raise AwfError(f'"{report.source.name}" has errors and cannot be adopted', help=MEND)
+    if checked.workflow is None:
+        raise AwfError(f'"{checked.source.name}" has errors and cannot be adopted', help=MEND)
     found = WorkflowAdopted(
-        at=at, file=report.source.name, source=report.source.text, prompts=prompt_texts(entry, report.workflow)
+        at=at, file=checked.source.name, source=checked.source.text, prompts=prompt_texts(entry, checked.workflow)
     )
     return without_secrets(redactor, found)
 

@@ -50,15 +50,15 @@ def command(
     cancelled.
     """
     entry = catalog().find(workflow)
-    report = check(entry)
-    if report.diagnostics and (report.workflow is None or not as_json):
-        click.echo(formats.text([report], Style.of(sys.stderr)), err=True, nl=False)
+    checked = check(entry)
+    if checked.diagnostics and (checked.workflow is None or not as_json):
+        click.echo(formats.text([checked], Style.of(sys.stderr)), err=True, nl=False)
     options = working_options(**who)
     if (most := settings_here().limits.max_cost_usd) is not None:
         options["max_cost_usd"] = most
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     check_run_id(name)
-    record = creation(entry, report, name, goal, options, Path.cwd(), time.time())
+    record = creation(entry, checked, name, goal, options, Path.cwd(), time.time())
     if where.on:
         return start_there(where, record, remote or settings_here().remote, as_json=as_json, log=log, stay=stay)
     if remote:
