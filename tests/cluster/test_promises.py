@@ -171,6 +171,19 @@ def test_runs_outlive_the_server_s_database(alone: tuple[Lab, Path], tmp_path: P
     assert [_lines(path) for path in ran.values()] == [["a", "b"], ["a", "b"]]
 
 
+def test_what_outlasts_the_absence_of_the_server_runs_again(alone: tuple[Lab, Path], tmp_path: Path) -> None:
+    """Its worker stops it when it has heard nothing for too long, and takes it up again when the server is back."""
+    lab, ran = alone[0], tmp_path / "ran"
+    never = until_there(tmp_path / "never")
+    lab.start("r", workflow(("a", f"echo x >> {ran}; test $(wc -l < {ran}) -ge 2 || {never}"), ("b", "true")))
+    _await(lambda: len(_lines(ran)) == 1)
+    lab.server.stop()
+    _await(lambda: not _processes(lab))
+    lab.server.start()
+    assert lab.over("r").path == ("a", "b", "end")
+    assert [record.attempt for record in _completed(lab)] == [2, 1, 1]
+
+
 def test_a_stage_that_loses_its_worker_again_and_again_pauses_the_run(lab: Lab, tmp_path: Path) -> None:
     """After the fifth time nobody else is given it, until somebody has looked."""
     ran, go = tmp_path / "ran", tmp_path / "go"
