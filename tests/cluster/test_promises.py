@@ -14,8 +14,11 @@ from tests.cluster.lab import Lab
 from tests.cluster.relay import Relay
 
 from pipeline.backends.sweep import marker, processes
+from pipeline.cluster.artefacts import open_artefacts
+from pipeline.cluster.journal import SharedJournal
 from pipeline.cluster.orders import Terms
-from pipeline.engine.records import RunCreated, RunPaused, RunResumed, RunWaiting, VisitCompleted
+from pipeline.cluster.pen import Pen, Replaced
+from pipeline.engine.records import RunCreated, RunPaused, RunResumed, RunWaiting, VisitCompleted, VisitStarted
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
 
@@ -103,6 +106,17 @@ def test_who_slept_too_long_is_not_believed(lab: Lab, tmp_path: Path) -> None:
             worker.send_signal(signal.SIGCONT)
     assert _kinds(lab) == [RunCreated, RunResumed, VisitCompleted, VisitCompleted]
     assert _completed(lab)[0].attempt == 2
+
+
+def test_of_two_who_were_given_a_stage_one_is_recorded(tmp_path: Path) -> None:
+    """Whoever writes the next record first has decided; the other is told, and nothing of his is kept."""
+    store = open_artefacts(str(tmp_path))
+    SharedJournal(store).create("r", RunCreated(at=0, run_id="r", file="w", source="", cwd="/", version="0"))
+    first, second = Pen(store, "r", after=1), Pen(store, "r", after=1)
+    first.append("r", VisitStarted(at=1, stage="a", visit=1, attempt=2))
+    with pytest.raises(Replaced, match="record 2 of run r was written by somebody else"):
+        second.append("r", VisitStarted(at=2, stage="a", visit=1, attempt=1))
+    assert [entry.record.at for entry in SharedJournal(store).entries("r")] == [0, 1]
 
 
 def test_without_the_store_nothing_is_begun_and_what_ends_is_torn(lab: Lab, tmp_path: Path) -> None:
