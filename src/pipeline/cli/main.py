@@ -3,7 +3,8 @@
 import os
 import sys
 from collections.abc import Callable
-from typing import ClassVar
+from contextlib import suppress
+from typing import ClassVar, NoReturn
 
 import click
 
@@ -53,7 +54,22 @@ def awf() -> None:
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    sys.exit(exit_code(lambda: awf.main(prog_name="awf", standalone_mode=False)))
+    code = exit_code(lambda: awf.main(prog_name="awf", standalone_mode=False))
+    if "temporalio" in sys.modules:
+        _leave_at_once(code)
+    sys.exit(code)
+
+
+def _leave_at_once(code: int) -> NoReturn:
+    """Leave without taking the interpreter apart.
+
+    A thread of Temporal's library that is still inside it then would abort the process, and its exit code be lost
+    (github.com/temporalio/sdk-python/issues/300).
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BrokenPipeError):
+            stream.flush()
+    os._exit(code)
 
 
 def exit_code(run: Callable[[], object]) -> int:
