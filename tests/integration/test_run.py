@@ -322,7 +322,9 @@ def test_a_limit_pauses_and_is_raised(awf: Awf, tmp_path: Path) -> None:
     script = {"rev1": [*["No.\n[STATUS: fail]"] * 7, "Yes.\n[STATUS: success]"]}
     ended = run(awf, "--goal", GOAL, script=script, folder=str(tmp_path))
     assert (ended["status"], ended["reason"]) == ("paused", "max_visits is reached: 6 of 6")
-    done = awf("resume", "r", "--json", "--raise", "max_visits=+10")
+    advice = awf("resume", "r").stdout.splitlines()[-1]
+    assert advice == "go on with: awf resume r --raise max_visits=+10"
+    done = awf("resume", "r", "--json", *advice.split()[-2:])
     assert (done.returncode, result(done)["status"]) == (0, "success")
     assert result(done)["path"].count("rev1") == 8
     assert context(awf, "graph.goal") == GOAL

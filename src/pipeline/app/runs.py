@@ -13,6 +13,7 @@ from pipeline.app.catalog import Entry
 from pipeline.app.check import Checked
 from pipeline.app.elsewhere import stopped_on_request
 from pipeline.app.files import read_text
+from pipeline.app.next_step import resume_options
 from pipeline.app.secrecy import options_without_secrets, without_secrets
 from pipeline.app.wiring import Surroundings, process_label, services
 from pipeline.backends.sweep import kill_labelled
@@ -58,6 +59,7 @@ class RunResult:
     path: tuple[str, ...]  # the stages in the order they completed
     outstanding: int
     reason: str
+    resume: tuple[str, ...] = ()  # what `awf resume` needs so that it goes on
 
     @property
     def exit_code(self) -> ExitCode:
@@ -219,7 +221,8 @@ def load_state(journal: Journal, run_id: str) -> State:
 def result_of(state: State, journal: Journal) -> RunResult:
     """A run's result, with the path it took."""
     outstanding = len(state.context.list_at(Key.FINDINGS))
-    return RunResult(state.run_id, state.status, path_of(journal, state.run_id), outstanding, state.reason)
+    needed = () if state.status.final else tuple(resume_options(state))
+    return RunResult(state.run_id, state.status, path_of(journal, state.run_id), outstanding, state.reason, needed)
 
 
 def path_of(journal: Journal, run_id: str) -> tuple[str, ...]:

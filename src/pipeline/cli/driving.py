@@ -102,5 +102,5 @@ def closing(result: RunResult, end: str) -> str:
     if result.status is RunStatus.WAITING:
         words += f"\nanswer with: awf answer {result.run_id}{end}"
     if not result.status.final:
-        words += f"\ngo on with: awf resume {result.run_id}{end}"
+        words += f"\ngo on with: {' '.join(['awf resume', result.run_id, *result.resume])}{end}"
     return words
