@@ -72,7 +72,13 @@ def test_a_run_is_shown_as_on_one_machine(shell: Shell) -> None:
     told = [[line for line in one.stderr.splitlines() if "started" not in line] for one in (here, there)]
     assert calm("\n".join(told[1])) == calm("\n".join(told[0]))
     run = shell.run_id
-    for words in (("why", run), ("context", run, "review.findings"), ("prompt", run, "fix"), ("answer", run)):
+    for words in (
+        ("logs", run, "build"),
+        ("why", run),
+        ("context", run, "review.findings"),
+        ("prompt", run, "fix"),
+        ("answer", run),
+    ):
         local, remote = shell.awf(*words, there=False), shell.awf(*words)
         assert (remote.returncode, calm(remote.stdout)) == (0, calm(local.stdout)), words
     assert json.loads(shell.awf("status", run, "--json").stdout)["status"] == "waiting"
@@ -83,6 +89,51 @@ def test_a_run_is_shown_as_on_one_machine(shell: Shell) -> None:
     assert (second.returncode, "has answered" in second.stderr) == (1, True)
     page = json.loads(shell.awf("report", run, "--json").stdout)["markdown"]
     assert "no tests" in (shell.folder / page).read_text()
+
+
+def test_the_logs_of_an_attempt_come_from_the_store(shell: Shell) -> None:
+    """Streams, the answer of an agent and JSON are as on one machine; a path is the place in the shared store."""
+    shell.start(there=False)
+    shell.start(there=True)
+    run = shell.run_id
+    for words in (("build", "--stdout"), ("build", "--stderr"), ("review", "--visit", "1"), ("gate",), ("nothing",)):
+        local, remote = shell.awf("logs", run, *words, there=False), shell.awf("logs", run, *words)
+        assert (remote.returncode, remote.stdout) == (local.returncode, local.stdout), words
+        assert remote.stderr == local.stderr
+    told = json.loads(shell.awf("logs", run, "build", "--json").stdout)
+    assert [part["text"] for part in told["files"]] == ["built\n", ""]
+    assert Path(told["files"][0]["path"]).read_text() == "built\n"
+    assert told["files"][0]["path"].startswith(shell.lab.shared)
+
+
+FOLLOWED = """workflow "Long" {
+version 2
+start "work"
+stage "work" kind="tool" command="echo one; for i in $(seq 600); do [ -e go ] && break; sleep 0.1; done; echo two"
+stage "end" kind="exit"
+transition from="work" to="end"
+}
+"""
+
+
+def test_a_log_is_followed_while_it_grows(shell: Shell) -> None:
+    """What a worker's stage prints is seen while it runs, and to its end: no line twice, and none is missing."""
+    shell.lab.start("f", FOLLOWED, cwd=shell.folder)
+    run = shell.lab.id("f")
+    with subprocess.Popen(
+        [COMMAND, "logs", run, "work", "--follow"],
+        cwd=shell.folder,
+        env=shell.there,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as following:
+        assert following.stdout
+        assert following.stdout.readline() == "one\n"
+        assert shell.awf("logs", run, "work").stdout == "one\n"
+        (shell.folder / "go").touch()
+        assert following.stdout.read() == "two\n"
+    assert following.returncode == 0
+    assert shell.lab.over("f").status is RunStatus.SUCCESS
 
 
 def test_the_last_line_of_json_is_the_result(shell: Shell) -> None:

@@ -14,6 +14,8 @@ from pipeline.errors import AwfError
 from pipeline.language.model import Stage
 from pipeline.language.names import did_you_mean
 
+STREAMS = ("stdout", "stderr")  # what a program writes to, each kept in a file of its own
+
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:

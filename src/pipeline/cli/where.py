@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -56,8 +57,8 @@ class Where:
             with local_shelf(self.store) as shelf:
                 yield shelf
             return
-        with self.remote() as found:
-            yield found.shelf(self.store)
+        with self.remote() as found, TemporaryDirectory(prefix="awf-") as files:
+            yield found.shelf(self.store, Path(files))
 
     @contextmanager
     def remote(self) -> "Iterator[Remote]":

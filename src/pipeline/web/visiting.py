@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.app.artifacts import Artifacts, artifacts_of
+from pipeline.app.artifacts import STREAMS, Artifacts, artifacts_of
 from pipeline.backends.spool import Redacted
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal
@@ -16,7 +16,6 @@ from pipeline.engine.redaction import Redactor
 from pipeline.errors import AwfError
 from pipeline.web.following import Seen
 
-STREAMS = ("stdout", "stderr")
 TAIL = 64 * 1024  # bytes of a log that a page shows
 LONGEST = 100_000  # characters of a prompt or an answer that a page shows
 _CHUNK = 256 * 1024
