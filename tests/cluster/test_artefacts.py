@@ -149,3 +149,13 @@ def test_no_key_leads_out_of_a_directory(tmp_path: Path) -> None:
     """A stage that is called like a way up is refused."""
     with pytest.raises(AwfError, match="leads out"):
         open_artefacts(str(tmp_path / "store")).put("../x", b"")
+
+
+def test_names_are_listed_from_one_on(store: Artefacts) -> None:
+    """Those after a name are listed, in order, also when there is no such name."""
+    for name in ("a", "c", "d"):
+        store.create(f"index/{name}", b"")
+    store.create("other/e", b"")
+    assert store.names("index/") == ["a", "c", "d"]
+    assert store.names("index/", "a") == store.names("index/", "b") == ["c", "d"]
+    assert store.names("index/", "d") == []
