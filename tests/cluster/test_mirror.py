@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.cluster.artefacts import Directory, StoreAway
 from pipeline.cluster.journal import SharedJournal
-from pipeline.cluster.mirror import SELDOM, Mirror
+from pipeline.cluster.mirror import LONGEST, SELDOM, Mirror
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import (
     AnyRecord,
@@ -94,7 +94,7 @@ def test_what_is_new_is_copied_once(team: Team) -> None:
         team.mirror.look()
     assert len(team.copied("a")) == 1
     seq = team.journal.append("a", done(1), attached="the prompt")
-    team.mirror.look()
+    team.looked(later=SELDOM)
     assert team.same("a")
     with closing(SqliteJournal(team.mirror.directory)) as journal:
         assert journal.attached("a", seq) == "the prompt"
@@ -115,7 +115,7 @@ def test_runs_are_in_the_order_in_which_they_began(team: Team, monkeypatch: pyte
 
 
 def test_a_run_that_is_over_is_not_read_again(team: Team) -> None:
-    """A finished run costs nothing, a waiting one little, and a running one a question at each look."""
+    """A finished run costs nothing; one that has been quiet for long little, and least when it waits for somebody."""
     for run, record in (
         ("over", done(1, Status.SUCCESS)),
         ("waits", RunWaiting(at=2, stage="end", visit=1)),
@@ -124,10 +124,14 @@ def test_a_run_that_is_over_is_not_read_again(team: Team) -> None:
     ):
         team.create(run)
         team.journal.append(run, record)
-    team.mirror.look()
-    assert team.looked() == ["runs"]
+    team.looked(later=10_000)
+    assert team.looked() == []
+    assert team.looked(later=LONGEST[RunStatus.RUNNING]) == ["runs"]
     assert team.looked(later=SELDOM) == ["cancelled", "runs", "waits"]
-    assert team.looked() == ["runs"]
+    assert team.looked() == []
+    team.mirror.expect("waits")
+    for _ in range(3):
+        assert team.looked(later=1.0)[-1] == "waits"
     team.journal.append("cancelled", RunResumed(at=3))
     assert team.mirror.status("cancelled") is RunStatus.CANCELLED
     team.mirror.look(["cancelled"])
@@ -164,10 +168,10 @@ def test_the_ledger_of_each_run_is_its_own(team: Team) -> None:
     for number in range(1, 4):
         for run in ("a", "b"):
             team.journal.append(run, done(number), lines=[f"{run}{number}x", f"{run}{number}y"])
-        team.mirror.look()
+        team.looked(later=SELDOM)
     team.journal.of("a").enter(["a4"])
     team.journal.append("a", done(4))
-    team.mirror.look()
+    team.looked(later=SELDOM)
     for run in ("a", "b"):
         whole = list(team.journal.of(run).ledger())
         assert list(team.mirror.ledger(run).ledger()) == whole
@@ -202,7 +206,7 @@ def test_a_store_that_is_gone_is_not_an_empty_one(team: Team, tmp_path: Path) ->
     assert team.runs() == ["a"]
     (tmp_path / "away").rename(tmp_path / "shared")
     team.journal.append("a", done(1))
-    team.mirror.look()
+    team.looked(later=SELDOM)
     assert team.same("a")
 
 

@@ -12,9 +12,9 @@ from pipeline.app.runs import Resume, RunResult, resume
 from pipeline.app.wiring import Surroundings
 from pipeline.cli.driving import drive
 from pipeline.cli.here import catalog
-from pipeline.cli.options import as_json_option, log_option, wait_option
+from pipeline.cli.options import as_json_option, detach_option, log_option, wait_option
 from pipeline.cli.starting import who_works, working_options
-from pipeline.cli.watching import resume_there
+from pipeline.cli.watching import Watching, resume_there
 from pipeline.cli.where import Where, where_option
 from pipeline.engine.ports import Journal
 from pipeline.errors import AwfError
@@ -27,6 +27,7 @@ from pipeline.errors import AwfError
 @who_works
 @click.option("--adopt", metavar="FILE|NAME", help="Go on with a changed workflow.")
 @wait_option
+@detach_option
 @where_option
 @log_option
 @as_json_option
@@ -45,6 +46,7 @@ def command(
     repeat: bool,
     auto_approve: bool,
     stay: bool,
+    detach: bool,
     as_json: bool,
 ) -> int:
     """Take a run up again where its journal ends.
@@ -63,7 +65,9 @@ def command(
     if where.on:
         with where.shelf() as shelf:
             run_id = find_run(run, shelf.journal.runs())
-        return resume_there(where, run_id, how, as_json=as_json, log=log, stay=stay)
+        return resume_there(where, run_id, how, Watching(as_json=as_json, log=log, stay=stay, detach=detach))
+    if detach:
+        raise click.UsageError("--detach is for runs on a cluster; name one with --on")
 
     def work(journal: Journal, around: Surroundings) -> Coroutine[Any, Any, RunResult]:
         return resume(find_run(run, journal.runs()), how, journal, around)

@@ -1,7 +1,7 @@
 """The runs of a cluster copied into a store of this machine, so that whoever reads such a store can look at them.
 
-Only what is new is read. A run that is over is copied once; one that runs is asked for its next record at every look,
-one that waits for somebody more seldom, and new runs are found by what was entered into the index since the last look.
+Only what is new is read. A run that is over is copied once; another is asked for its next record, the more seldom the
+longer it has been quiet; and new runs are found by what was entered into the index since the last look.
 """
 
 import time
@@ -21,9 +21,10 @@ from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
 from pipeline.journal.mirrored import LedgerOfRun, MirroredJournal
 
-SELDOM = 10.0  # seconds between two looks at a run that waits for somebody, or whose records cannot be read
+QUIET = 20.0  # seconds without a record that make it one second longer until the next look
+LONGEST = {RunStatus.RUNNING: 5.0}  # seconds between two looks at a run, by how it stands
+SELDOM = 60.0  # the same, for one that waits for somebody, or whose records cannot be read
 _APART = 600.0  # seconds by which the clocks of machines that start runs may differ
-_FRESH = 60.0  # seconds in which the first record of a run comes, if it comes
 _FIRST = 64  # runs of which nothing is known yet, at one look
 _PAGES = 1000  # of one run, at one look
 _READERS = 16
@@ -32,7 +33,7 @@ _READERS = 16
 @dataclass(slots=True)
 class _Run:
     number: int
-    entered: float  # when somebody began to create it
+    moved: float  # when something happened to it
     read: int = 0  # pages
     status: RunStatus | None = None  # by its last record
     due: float = 0.0  # when it is looked at again
@@ -94,6 +95,11 @@ class Mirror:
         known = self._runs.get(run_id)
         return LedgerOfRun(self.directory, known.lines if known else ())
 
+    def expect(self, run_id: str) -> None:
+        """Something will happen to a run: look at it more often for a while."""
+        if known := self._runs.get(run_id):
+            known.moved = known.due = self._now()
+
     def look(self, run_ids: Iterable[str] | None = None) -> None:
         """Copy what is new, of all runs or of some."""
         with self._lock:
@@ -147,21 +153,22 @@ class Mirror:
 
     def _copy(self, journal: MirroredJournal, news: News) -> None:
         run = self._runs[news.run_id]
-        if news.pages:
-            rows = [(page.record, page.attached, page.lines) for page in news.pages]
+        rows = [(page.record, page.attached, page.lines) for page in news.pages if page.seq > run.read]
+        if rows:
             lines = journal.copy(news.run_id, run.number, rows)
             run.lines += [lines] if lines else []
             run.read, run.status = news.pages[-1].seq, news.status or run.status
+            run.moved = max([run.moved, *(page.record.at for page in news.pages if page.record)])
         run.trouble = news.trouble
         run.due = self._now() if len(news.pages) == _PAGES else self._again(run)
 
     def _again(self, run: _Run) -> float:
-        now = self._now()
-        if run.status is None and not run.trouble:
-            return now if now - run.entered < _FRESH else now + SELDOM
+        """When to look at a run again: never at one that is over."""
         if run.status and run.status.final:
             return inf
-        return now + SELDOM if run.trouble or run.status is not RunStatus.RUNNING else now
+        now = self._now()
+        longest = LONGEST.get(run.status, SELDOM) if run.status and not run.trouble else SELDOM
+        return now + min(max(now - run.moved, 0) / QUIET, longest)
 
 
 def _is_active(status: RunStatus | None) -> bool:
