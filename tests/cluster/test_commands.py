@@ -91,6 +91,34 @@ def test_a_run_is_shown_as_on_one_machine(shell: Shell) -> None:
     assert "no tests" in (shell.folder / page).read_text()
 
 
+def test_the_status_of_a_live_run_says_who_has_it(shell: Shell) -> None:
+    """The workflow itself is asked: which worker had its last stage, and how long its history is; or nobody answers."""
+    shell.start(there=True)
+    run = shell.run_id
+    told = json.loads(shell.awf("status", run, "--json").stdout)["cluster"]
+    assert told["worker"].startswith("awf@")
+    assert told["events"] > 10
+    assert f"cluster    at {told['worker']}, " in shell.awf("status", run).stdout
+    shell.lab.leave("w1")
+    assert json.loads(shell.awf("status", run, "--json").stdout)["cluster"] == {"worker": None, "events": None}
+    assert "no worker answers" in shell.awf("status", run).stdout
+    shell.lab.worker("w1")
+    assert shell.awf("answer", run, "yes").returncode == 0
+    shell.lab.over("c")
+    assert json.loads(shell.awf("status", run, "--json").stdout)["cluster"] is None
+
+
+def test_a_run_is_handed_over(shell: Shell) -> None:
+    """With --detach nobody watches: the command says how to look, and the run goes on."""
+    done = shell.awf("run", "w.awf.kdl", "--script", "s.json", "--run-id", shell.run_id, "--detach")
+    assert (done.returncode, done.stdout.splitlines()) == (
+        0,
+        [f"run {shell.run_id} is with the workers", f"look with: awf status {shell.run_id}"],
+    )
+    assert shell.lab.stopped("c").status is RunStatus.WAITING
+    assert "is for runs on a cluster" in shell.awf("run", "w.awf.kdl", "--detach", there=False).stderr
+
+
 def test_the_logs_of_an_attempt_come_from_the_store(shell: Shell) -> None:
     """Streams, the answer of an agent and JSON are as on one machine; a path is the place in the shared store."""
     shell.start(there=False)

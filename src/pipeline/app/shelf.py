@@ -28,6 +28,14 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
+class Attended:
+    """Who has a run that is under way elsewhere; nothing is known of it while no worker answers."""
+
+    worker: str | None = None  # the queue of the one that has its files; empty when none had a stage of it yet
+    events: int | None = None  # of its workflow's history, which begins anew when it is long
+
+
+@dataclass(frozen=True, slots=True)
 class Shelf:
     """What is known of runs, whoever runs them."""
 
@@ -38,6 +46,7 @@ class Shelf:
     driven: Callable[[str], bool]  # whether somebody is at a run
     ledger: Callable[[str], Journal]  # whose ledger has what is known about a run's findings
     files: Files
+    attended: Callable[[str], Attended | None] = lambda _: None  # of a run that somebody is at; None on this machine
 
 
 @contextmanager

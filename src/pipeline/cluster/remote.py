@@ -45,6 +45,7 @@ class Remote:
             letters=cluster.letters,
             driven=lambda run_id: self.call(cluster.is_driven(run_id)),
             ledger=journal.of,
+            attended=lambda run_id: self.call(cluster.attended(run_id)),
             files=Files(files, f"{cluster.store.name}/{FILES}", partial(bring, cluster.store, files)),
         )
 

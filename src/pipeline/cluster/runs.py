@@ -4,8 +4,15 @@ import asyncio
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
 
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.client import (
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+)
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -13,6 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from pipeline.app.answering import RunIsOver
 from pipeline.app.runs import load_state
 from pipeline.app.secrecy import without_secrets
+from pipeline.app.shelf import Attended
 from pipeline.cluster.artefacts import Artefacts
 from pipeline.cluster.journal import SharedJournal
 from pipeline.cluster.letters import SharedLetters
@@ -25,6 +33,7 @@ from pipeline.engine.records import AnyRecord, RunCancelled, RunCreated
 from pipeline.engine.redaction import Redactor
 from pipeline.engine.state import RunStatus, State
 
+_PATIENCE = timedelta(seconds=3)  # for a worker to answer
 _AT_ONCE = 20  # questions to the server
 _PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # seconds, until a run that has stopped knows that it has
 
@@ -121,6 +130,14 @@ class Cluster:
         if not await self._is_open(run_id):
             return False
         return load_state(self.journal, run_id).status in (RunStatus.RUNNING, RunStatus.WAITING)
+
+    async def attended(self, run_id: str) -> Attended:
+        """Who has a run that is under way, by its workflow itself: any worker can answer for it."""
+        try:
+            standing = await self._handle(run_id).query(RunWorkflow.standing, rpc_timeout=_PATIENCE)
+        except (RPCError, WorkflowQueryFailedError):  # there is no worker, or none has opened the run yet
+            return Attended()
+        return Attended(standing.home, standing.events)
 
     async def are_open(self, run_ids: Iterable[str]) -> dict[str, bool]:
         """Which of some runs have a workflow that goes on, whatever their records say."""
