@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.conftest import Server, free_port
 from tests.cluster.lab import COMMAND, Lab
+from tests.unit.web.findings import item, project
 
 from pipeline.engine.state import RunStatus
 
@@ -106,6 +107,19 @@ def test_the_status_of_a_live_run_says_who_has_it(shell: Shell) -> None:
     assert shell.awf("answer", run, "yes").returncode == 0
     shell.lab.over("c")
     assert json.loads(shell.awf("status", run, "--json").stdout)["cluster"] is None
+
+
+def test_findings_are_told_as_on_one_machine(shell: Shell) -> None:
+    """The list, the verdict and an export of a cluster's run are those of the same run here."""
+    project(shell.folder)
+    told = {"reviewer": "rev", "findings": [item(1), item(2)], "residual_risks": [], "testing_gaps": []}
+    (shell.folder / "s.json").write_text(json.dumps({"review": [json.dumps(told), "Fine.\n[STATUS: success]"]}))
+    for there in (False, True):
+        shell.start(there=there)
+    for words in (("findings", "list"), ("verdict",), ("findings", "export", "--format", "rdjson")):
+        local, remote = shell.awf(*words, there=False), shell.awf(*words)
+        assert "Line 1 is wrong" in remote.stdout or words == ("verdict",)
+        assert (remote.returncode, remote.stdout) == (local.returncode, local.stdout), words
 
 
 def test_a_run_is_handed_over(shell: Shell) -> None:

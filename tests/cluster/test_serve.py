@@ -13,6 +13,7 @@ import pytest
 from tests.cluster.conftest import Server, served
 from tests.cluster.lab import Lab
 from tests.integration.serving import serving_at
+from tests.unit.web.findings import item, project
 
 from pipeline.engine.state import RunStatus
 from pipeline.journal.sqlite import SqliteJournal
@@ -120,6 +121,43 @@ def test_runs_of_a_cluster_are_started_cancelled_and_resumed(lab: Lab) -> None:
         assert "cannot be cancelled" not in browser.post(f"runs/{run}/cancel").text
         assert browser.get("runs/nothing").status_code == 404
         assert browser.post("findings/triage", id="1", **{"as": "fixed"}).status_code == 409
+
+
+REVIEW = """workflow "Review" {
+version 2
+start "rev"
+stage "rev" kind="llm" auto_status=true prompt="Review it"
+stage "end" kind="exit"
+transition from="rev" to="end"
+}
+"""
+
+
+def reviewed(lab: Lab, run: str, *lines: int) -> None:
+    """A run that found something on some lines."""
+    items = [item(line) for line in lines]
+    told = json.dumps({"reviewer": "rev", "findings": items, "residual_risks": [], "testing_gaps": []})
+    lab.start(run, REVIEW, {"rev": [told]}, cwd=lab.folder / "shop")
+    lab.over(run)
+
+
+def test_findings_are_those_of_one_run(lab: Lab) -> None:
+    """Each run has its own, numbered from 1; the newest's are shown unless another is chosen, and none is decided."""
+    project(lab.folder / "shop")
+    reviewed(lab, "a", 1, 2)
+    reviewed(lab, "b", 3)
+    with dashboard(lab) as browser:
+        page = browser.until("findings", lambda text: "Line 3 is wrong" in text)
+        assert "Line 1 is wrong" not in page
+        assert "Preview" not in page
+        run = lab.id("a")
+        assert "Line 2 is wrong" in browser.get("findings", run=run).text
+        rows = json.loads(browser.get("findings", run=run, format="json").text)["findings"]
+        there = json.loads(browser.get(f"findings/{rows[0]['number']}", run=run, format="json").text)
+        assert (len(rows), there["title"]) == (2, rows[0]["title"])
+        assert "Round 1" in browser.get(f"runs/{run}").text
+        sarif = browser.get("findings/export/sarif", run=run).json()
+        assert len(sarif["runs"][0]["results"]) == 2
 
 
 @pytest.fixture
