@@ -210,6 +210,19 @@ def test_the_settings_name_the_cluster(shell: Shell) -> None:
     assert shell.run_id not in shell.awf("runs", "--store", "elsewhere", there=False).stdout
 
 
+def test_a_worker_has_a_directory_and_the_usual_cluster(shell: Shell) -> None:
+    """Its --store is where it works, and names no place of runs instead of the cluster."""
+    with subprocess.Popen(
+        [COMMAND, "worker", "--store", "mine"], cwd=shell.folder, env=shell.there, stderr=subprocess.PIPE, text=True
+    ) as worker:
+        assert worker.stderr
+        assert worker.stderr.readline().startswith(
+            f"working for {shell.lab.server.url}, queue {shell.lab.queue}, as awf@"
+        )
+        worker.terminate()
+        worker.communicate()
+
+
 def test_what_is_missing_is_said(shell: Shell, server: Server, tmp_path: Path) -> None:
     """No store, no server, no namespace, no address, no extra: each has its own words and something to do about it."""
     nobody = f"temporal://127.0.0.1:{free_port()}/default"

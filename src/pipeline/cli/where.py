@@ -105,8 +105,10 @@ def where_option(command: F) -> F:
     return store_option(cluster_options(placed))  # type: ignore[return-value]  # click gives it the arguments
 
 
-def cluster_of(store: Path, on: str | None, artefacts: str | None, queue: str | None, *, named: str) -> Where | None:
-    """The cluster that is meant; none when a store is named by its option, and the cluster is only usual."""
+def cluster_of(
+    store: Path, on: str | None, artefacts: str | None, queue: str | None, *, named: str = ""
+) -> Where | None:
+    """The cluster that is meant; none when a store is named by an option, and the cluster is only usual."""
     source = click.get_current_context().get_parameter_source
     if source(named) is ParameterSource.COMMANDLINE and source("on") is not ParameterSource.COMMANDLINE:
         return None

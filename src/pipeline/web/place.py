@@ -98,7 +98,7 @@ class Here:
         """The directory that an `.awf` is in."""
         return self.directory.parent if self.directory.name == ".awf" else Path.cwd()
 
-    def driven(self, run_id: str) -> bool:
+    def driven(self, run_id: str) -> bool | None:
         """Whether a process is at a run."""
         return is_driven(self.directory, run_id)
 
