@@ -23,9 +23,10 @@ def stage_operations(stage: BaseStage, outcome: Outcome) -> tuple[Operation, ...
 
 
 def _operations(stage: BaseStage, outcome: Outcome) -> Iterator[Operation]:
-    yield Set(Key.OUTCOME, outcome.status)
+    status = outcome.status.value  # as it is read again from a journal
+    yield Set(Key.OUTCOME, status)
     yield Set(Key.LAST_STAGE, stage.id)
-    yield Set(status_key(stage.id), outcome.status)
+    yield Set(status_key(stage.id), status)
     if isinstance(stage, LlmStage | ToolStage):
         base = response_base(stage)
         yield Set(response_key(base), shown(outcome.response))

@@ -35,7 +35,7 @@ def top(root: Path, environ: Mapping[str, str]) -> Path:
 
 def asked(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
     """What git answers to a short question, without the white space around it; nothing where it cannot tell."""
-    if not _in_repository(root):  # a look that costs no process: every review of a run asks
+    if not _in_repository(root):
         return ""
     try:
         return answer(root, environ, *arguments).strip()
@@ -47,9 +47,14 @@ def _in_repository(root: Path) -> bool:
     place, above = "", str(root)
     while place != above:
         place, above = above, os.path.dirname(above)  # noqa: PTH120 - asked with every review, and a path costs more
-        if os.path.exists(f"{place}/.git"):  # noqa: PTH110 - as above
+        if is_top(place):
             return True
     return False
+
+
+def is_top(place: str | Path) -> bool:
+    """Whether a repository or a worktree begins at a place. It costs no process: every review of a run asks."""
+    return os.access(f"{place}/.git", os.F_OK)
 
 
 def answer(

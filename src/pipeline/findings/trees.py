@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pipeline.findings.plugin import VIEWS
-from pipeline.findings.repository import GitRefusedError, answer, asked
+from pipeline.findings.repository import GitRefusedError, answer, asked, is_top
 
 _DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative", "-M", "--submodule=short")
 _SHOWN = 50  # files that are named
@@ -26,6 +26,7 @@ class Trees:
         self._environ = environ
         self._store = store  # no part of the work
         self._trouble = ""
+        self._outside: Path | None = None  # a directory with no repository around it; one may still be made in it
 
     def now(self, root: Path, ref: str = "") -> str:
         """The tree of all files that git would take, named by a ref if so wished; nothing outside of a repository."""
@@ -41,10 +42,13 @@ class Trees:
         return tree
 
     def _made(self, root: Path) -> str:
+        if root == self._outside and not is_top(root):
+            return ""
         found = asked(
             root, self._environ, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-path", "index"
         )
         if not found:
+            self._outside = root
             return ""
         top, _, index = found.partition("\n")
         with TemporaryDirectory(prefix="awf-index-") as folder:

@@ -10,6 +10,8 @@ _CLAIMABLE = {status.value: status for status in (Status.SUCCESS, Status.FAIL, S
 _FENCE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})")
 _INLINE_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 _STATUS = re.compile(r"\[\s*STATUS\s*:\s*(?P<status>[A-Za-z_ -]+?)\s*\]", re.IGNORECASE)
+_GAP = re.compile(r"[ -]+")
+_BRACKET = re.compile(r"[\[\]]")
 _OPENING = re.compile(r"\[\s*(?P<name>FAILURE_REASON|PREFERRED_LABEL|NEXT)\s*:", re.IGNORECASE)
 
 
@@ -41,7 +43,7 @@ def read_claims(answer: str) -> Claims:
 
 
 def _word(status: str) -> str:
-    return re.sub(r"[ -]+", "_", status.strip().lower())
+    return _GAP.sub("_", status.strip().lower())
 
 
 def _spoken(answer: str) -> Iterator[str]:
@@ -73,13 +75,14 @@ def _bracketed(text: str) -> Iterator[tuple[str, str]]:
 def _until_closed(text: str, start: int) -> str | None:
     """The text up to the bracket that closes the marker; up to the end of the line when nothing closes it."""
     depth = 1
-    for at in range(start, len(text)):
-        if text[at] == "[":
-            if _OPENING.match(text, at) or _STATUS.match(text, at):
-                break  # the next marker begins, so this one was never closed
-            depth += 1
-        elif text[at] == "]":
+    for bracket in _BRACKET.finditer(text, start):
+        at = bracket.start()
+        if bracket[0] == "]":
             depth -= 1
             if depth == 0:
                 return text[start:at]
+        elif _OPENING.match(text, at) or _STATUS.match(text, at):
+            break  # the next marker begins, so this one was never closed
+        else:
+            depth += 1
     return text[start:].partition("\n")[0].strip() or None

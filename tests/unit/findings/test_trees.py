@@ -82,6 +82,15 @@ def test_outside_of_a_repository_there_is_none(tmp_path: Path) -> None:
     assert Trees({"PATH": str(tmp_path)}).now(tmp_path) == ""
 
 
+def test_a_repository_that_is_made_later_is_found(tmp_path: Path) -> None:
+    """Whoever was outside of a repository once is not for ever."""
+    (tmp_path / "a.txt").write_text("one\n")
+    trees = Trees(ENVIRON)
+    assert trees.now(tmp_path) == ""
+    git(tmp_path, "init", "-q", "-b", "main")
+    assert names(tmp_path, trees.now(tmp_path)) == ["a.txt"]
+
+
 def test_trouble_is_told_and_not_met_twice(root: Path) -> None:
     """A git that cannot write says why; the next question is answered without asking it."""
     index = root / ".git/index"

@@ -1,11 +1,14 @@
 """An agent whose answers stand in a file: for tests, demos and dry runs of a new workflow."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.backends.agents.script import Reply, Script, parse_script
 from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, Emit, ErrorKind, Limits, Request, Result
+
+_NOTICED = 0.01  # seconds that somebody else may wait for a turn
 
 
 class ScriptedBackend:
@@ -15,6 +18,7 @@ class ScriptedBackend:
 
     def __init__(self, script: Script | Mapping[str, object]) -> None:
         self._script = script if isinstance(script, Script) else parse_script(script)
+        self._gave_way = 0.0
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
         """None: it starts no program."""
@@ -25,7 +29,9 @@ class ScriptedBackend:
         """Wait, write and answer as the script says."""
         emit(AgentEvent("started"))
         reply = self._script.reply(request.stage, request.visit)
-        if ended := await _wait(reply.delay, request.limits):
+        if reply.delay <= 0:
+            await self._give_way()
+        elif ended := await _wait(reply.delay, request.limits):
             return Result(ended)
         if reply.files and (refused := _write(reply.files, request.cwd)):
             return Result(AgentStatus.ERROR, error=refused)
@@ -34,12 +40,16 @@ class ScriptedBackend:
             emit(AgentEvent("text", result.text))
         return result
 
+    async def _give_way(self) -> None:
+        """Let others go on, but not with each answer: to look for others takes longer than to read an answer."""
+        now = time.monotonic()
+        if now - self._gave_way >= _NOTICED:
+            self._gave_way = now
+            await asyncio.sleep(0)
+
 
 async def _wait(delay: float, limits: Limits) -> AgentStatus | None:
-    """Wait as a slow and silent agent would: its limits hold. One that is quick lets others go on, too."""
-    if delay <= 0:
-        await asyncio.sleep(0)
-        return None
+    """Wait as a slow and silent agent would: its limits hold."""
     ends = [(limits.timeout, AgentStatus.TIMEOUT), (limits.idle, AgentStatus.IDLE)]
     reached = [(limit, status) for limit, status in ends if limit is not None and limit <= delay]
     seconds, status = min(reached, default=(delay, None))
