@@ -153,6 +153,7 @@ def test_new_runs_are_found_whosever_clock_was_behind(team: Team) -> None:
 def test_a_run_without_records_is_none_yet(team: Team) -> None:
     """Somebody who died between the index and the first record leaves nothing, and is seldom asked for."""
     team.store.create("index/00000000000000000001-half", b"")
+    team.store.create("index/README", b"by hand")
     team.mirror.look()
     assert team.runs() == []
     assert team.looked() == []

@@ -80,8 +80,9 @@ def _named(record: AnyRecord) -> list[str]:
 
 
 def _below(outcome: Outcome) -> list[str]:
-    """The names of those files of an outcome that are in the store's directory."""
-    return [name for name in outcome.logs.values() if not Path(name).is_absolute()]
+    """The names of those files of an outcome that are below the store's directory."""
+    paths = map(Path, outcome.logs.values())
+    return [str(path) for path in paths if not path.is_absolute() and ".." not in path.parts]
 
 
 def _printed(directory: Path, found: Artifacts) -> list[str]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
 from pathlib import Path
-from threading import RLock
 
 from pipeline.app.summaries import status_after
 from pipeline.cluster.artefacts import Artefacts, StoreAway
@@ -56,7 +55,7 @@ class News:
 
 
 class Mirror:
-    """A store with copies of a cluster's runs. Looking and copying are for one thread at a time."""
+    """A store with copies of a cluster's runs. One thread at a time looks and copies; any may ask what is known."""
 
     def __init__(self, store: Artefacts, directory: Path, *, now: Callable[[], float] = time.time) -> None:
         self.directory = directory
@@ -65,7 +64,6 @@ class Mirror:
         self._now = now
         self._runs: dict[str, _Run] = {}
         self._newest = ""  # the last name in the index
-        self._lock = RLock()
 
     @property
     def behind(self) -> bool:
@@ -102,20 +100,18 @@ class Mirror:
 
     def look(self, run_ids: Iterable[str] | None = None) -> None:
         """Copy what is new, of all runs or of some."""
-        with self._lock:
-            self.keep(self.news(run_ids))
+        self.keep(self.news(run_ids))
 
     def news(self, run_ids: Iterable[str] | None = None) -> list[News]:
         """What is new, of the runs whose turn it is or of some; nothing is copied yet."""
-        with self._lock:
-            self._find()
-            wanted = self._due() if run_ids is None else [name for name in run_ids if name in self._runs]
-            with ThreadPoolExecutor(_READERS) as readers:
-                return list(readers.map(self._read, wanted))
+        self._find()
+        wanted = self._due() if run_ids is None else [name for name in run_ids if name in self._runs]
+        with ThreadPoolExecutor(_READERS) as readers:
+            return list(readers.map(self._read, wanted))
 
     def keep(self, news: Sequence[News]) -> None:
         """Copy what was found, and say when to look again."""
-        with self._lock, closing(MirroredJournal(self.directory)) as journal:
+        with closing(MirroredJournal(self.directory)) as journal:
             for one in news:
                 self._copy(journal, one)
 
@@ -130,8 +126,9 @@ class Mirror:
             )
         for name in names:
             at, run_id = entered(name)
-            self._runs.setdefault(run_id, _Run(len(self._runs) + 1, at))
-            self._newest = max(self._newest, name)
+            if at:  # nobody but us writes there, and what somebody put there by hand is no run
+                self._runs.setdefault(run_id, _Run(len(self._runs) + 1, at))
+                self._newest = max(self._newest, name)
 
     def _due(self) -> list[str]:
         """Those that are known and may have moved, and then the newest of those that are not."""

@@ -165,10 +165,11 @@ class Window:
     def _noting(self, what: str) -> Iterator[None]:
         try:
             yield
-        except AwfError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the pages say that they are not up to date
             if what not in self._away:
+                told = error.message if isinstance(error, AwfError) else f"{type(error).__name__}: {error}"
                 since = f"{datetime.now().astimezone():%H:%M:%S}"
-                self._away = {**self._away, what: f"{error.message} (since {since})"}
+                self._away = {**self._away, what: f"{told} (since {since})"}
         else:
             self._away = {key: told for key, told in self._away.items() if key != what}
 
