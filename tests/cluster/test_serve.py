@@ -81,7 +81,7 @@ def test_a_run_of_a_cluster_is_followed_and_answered(lab: Lab) -> None:
         assert "No runs yet" in browser.get("runs").text
         lab.start("s", WORKFLOW)
         run = lab.id("s")
-        assert "running" in browser.until("runs", lambda text: run in text)
+        browser.until("runs", lambda text: run in text and "running" in text)
         page = browser.until(f"runs/{run}", lambda text: "work" in text and "running" in text)
         assert ">build<" in page
         where = {"stage": "work", "visit": "1"}
@@ -110,12 +110,13 @@ def test_runs_of_a_cluster_are_started_cancelled_and_resumed(lab: Lab) -> None:
         assert "Out with it" in started.text
         lab._mark = ""  # it has a name of its own
         lab.until(run, lambda state: state.cursor.stage == "work")
-        assert browser.status(run) == "running"
+        browser.until(f"runs/{run}", lambda text: json.loads(text)["status"] == "running", format="json")
         assert "is under way" in browser.post(f"runs/{run}/resume").text
         browser.post(f"runs/{run}/cancel", reason="not now", by="ada")
         assert (browser.status(run), lab.state(run).reason) == ("cancelled", "by ada: not now")
         (lab.folder / "go").touch()
-        assert browser.post(f"runs/{run}/resume", **{"raise-max_visits": "+3"}).status_code == 200
+        resumed = browser.post(f"runs/{run}/resume", **{"raise-max_visits": "+3"})
+        assert resumed.status_code == 200, resumed.text
         assert lab.until(run, lambda state: state.status is RunStatus.WAITING).settings.max_visits > 3
         browser.until(f"runs/{run}", lambda text: "Good?" in text)
         assert "cannot be cancelled" not in browser.post(f"runs/{run}/cancel").text

@@ -1,9 +1,11 @@
 """`awf`: the group of commands, and the one place where an error becomes an exit code."""
 
+import atexit
 import os
 import sys
 from collections.abc import Callable
-from typing import ClassVar
+from contextlib import suppress
+from typing import ClassVar, NoReturn
 
 import click
 
@@ -53,7 +55,22 @@ def awf() -> None:
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    sys.exit(exit_code(lambda: awf.main(prog_name="awf", standalone_mode=False)))
+    code = exit_code(lambda: awf.main(prog_name="awf", standalone_mode=False))
+    if "temporalio" in sys.modules:
+        _leave(code)
+    sys.exit(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """Leave without taking the interpreter apart: threads of Temporal's client may abort a process that does.
+
+    See https://github.com/temporalio/sdk-python/issues/300.
+    """
+    atexit._run_exitfuncs()  # noqa: SLF001 - there is no other name for what an exit would have done
+    with suppress(BrokenPipeError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def exit_code(run: Callable[[], object]) -> int:

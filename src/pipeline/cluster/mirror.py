@@ -75,6 +75,10 @@ class Mirror:
         known = self._runs.get(run_id)
         return known.status if known and not known.trouble else None
 
+    def quiet(self, run_id: str) -> float:
+        """The seconds since something happened to a run."""
+        return max(self._now() - self._runs[run_id].moved, 0)
+
     def active(self) -> list[str]:
         """The runs that somebody is at, by their records, or that wait for a person."""
         return [name for name, run in list(self._runs.items()) if _is_active(run.status)]

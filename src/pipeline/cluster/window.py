@@ -37,6 +37,7 @@ _ASK = 5.0  # seconds between two questions about all runs
 _PATIENCE = 5.0  # seconds for the server to answer a question
 _LONGEST_DEED = 90.0  # seconds for a run to stop
 _LONGEST_END = 5.0  # seconds for the last look to end
+_HANDED_OVER = 30.0  # seconds from the first record of a run until the server knows it
 _TOLD = 3  # damaged runs
 _ACTIVE = (RunStatus.RUNNING, RunStatus.WAITING)
 
@@ -67,7 +68,9 @@ class Window:
         status = self._mirror.status(run_id)
         if self._away or status is None:
             return None
-        return status in _ACTIVE and self._driven.get(run_id, False)
+        if status not in _ACTIVE or self._driven.get(run_id):
+            return status in _ACTIVE
+        return None if self._mirror.quiet(run_id) < _HANDED_OVER else False
 
     def away(self) -> str:
         """What of the cluster does not answer; nothing when all of it does."""
@@ -146,10 +149,12 @@ class Window:
 
     def _copy(self, news: list[News]) -> None:
         """Copy news; who is at these runs is asked before, so that nobody reads of a run and takes it for left."""
-        begun = [one.run_id for one in news if one.status in _ACTIVE and not self._driven.get(one.run_id)]
-        if begun:
+        begun = {one.run_id for one in news if one.status in _ACTIVE}
+        begun |= {run for run in self._mirror.active() if self._mirror.quiet(run) < _HANDED_OVER}
+        unknown = [run for run in begun if not self._driven.get(run)]
+        if unknown:
             with self._noting("server"):
-                self._driven |= self._call(self._cluster.are_open(begun))
+                self._driven |= self._call(self._cluster.are_open(unknown))
         self._mirror.keep(news)
 
     def _ask_about_all(self) -> None:

@@ -39,6 +39,7 @@ class Watch:
         self._heads = Heads(directory)
         self._seen: dict[str, int] | None = None
         self._driven: set[str] = set()
+        self._doubtful: set[str] = set()  # runs of which nobody knew whether somebody is at them
         self._trouble = ""
 
     def look(self) -> list[Told]:
@@ -63,11 +64,17 @@ class Watch:
         for run in [run for run in self._driven if self._is_driven(run) is False]:
             self._driven.discard(run)
             yield _told(run, what="left")  # a killed process writes no record
+        for run in [run for run in self._doubtful if self._is_driven(run) is not None]:
+            self._doubtful.discard(run)
+            self._driven |= {run} if self._is_driven(run) else set()
+            yield _told(run, what="known")
 
     def _moved(self, heads: dict[str, int]) -> Iterator[Told]:
         before, self._seen = self._seen, heads
         new = {run: head for run, head in heads.items() if before is None or before.get(run, 0) != head}
-        self._driven |= {run for run in new if run != LEDGER and self._is_driven(run)}
+        asked = {run: self._is_driven(run) for run in new if run != LEDGER}
+        self._driven |= {run for run, driven in asked.items() if driven}
+        self._doubtful |= {run for run, driven in asked.items() if driven is None}
         if before is None:
             return
         if _too_much(before, new) or not before.keys() <= heads.keys():

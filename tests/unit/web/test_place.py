@@ -89,3 +89,17 @@ def test_findings_with_ledgers_apart_are_only_shown(store: Path) -> None:
     for what in ("preview", "triage"):
         done = browser.post(f"/s/shop/findings/{what}", data={"id": "1", "as": "fixed"}, headers={"Origin": BASE})
         assert (done.status_code, "only shown here" in done.text) == (409, True)
+
+
+def test_open_pages_are_told_when_it_is_known_who_is_at_a_run(store: Path, book: Book) -> None:
+    """A run that has just begun may be known before it is known that somebody has it."""
+    driven: bool | None = None
+    watch = Watch(store, lambda _: driven)
+    watch.look()
+    book.begin("r1")
+    assert [one["what"] for one in (*watch.look(), *watch.look())] == ["run_created"]
+    driven = True
+    assert [one["what"] for one in (*watch.look(), *watch.look())] == ["known"]
+    driven = False
+    assert [one["what"] for one in (*watch.look(), *watch.look())] == ["left"]
+    watch.close()
