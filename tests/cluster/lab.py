@@ -34,8 +34,9 @@ QUICK = Terms(heartbeat=4.0, sticky=2.0, tries=1)
 class Lab:
     """One cluster."""
 
-    def __init__(self, server: Server, loop: Loop, folder: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, server: Server, loop: Loop, folder: Path, environ: Mapping[str, str], url: str = "") -> None:
         self.server = server
+        self.url = url or server.url  # what workers and commands are told, where something stands in between
         self.loop = loop
         self.folder = folder
         self.environ = dict(environ)
@@ -48,7 +49,7 @@ class Lab:
         self._mark = f"-{secrets.token_hex(4)}"  # the tests of a session share one namespace
 
     def connect(self) -> None:
-        self.client = self.loop.call(connected(Address.read(self.server.url), self.environ))
+        self.client = self.loop.call(connected(Address.read(self.url), self.environ))
 
     def begin(self) -> None:
         self.connect()
@@ -60,7 +61,7 @@ class Lab:
 
     def worker(self, name: str, **duties: Any) -> None:
         """Start another worker, with a store of its own."""
-        client = self.loop.call(connected(Address.read(self.server.url), self.environ))  # each has one of its own
+        client = self.loop.call(connected(Address.read(self.url), self.environ))  # each has one of its own
         leave = asyncio.Event()
         around = Surroundings(self.folder / name, self.environ)
         whole = Duties(**{"queue": self.queue, "concurrency": 20, "grace": 5.0, **duties})
@@ -96,7 +97,7 @@ class Lab:
 
     @property
     def place(self) -> tuple[str, ...]:
-        return ("--on", self.server.url, "--artefacts", self.shared, "--queue", self.queue)
+        return ("--on", self.url, "--artefacts", self.shared, "--queue", self.queue)
 
     def id(self, run: str) -> str:
         """What a run is really called."""

@@ -1,6 +1,5 @@
 """`awf`: the group of commands, and the one place where an error becomes an exit code."""
 
-import atexit
 import os
 import sys
 from collections.abc import Callable
@@ -57,19 +56,19 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     code = exit_code(lambda: awf.main(prog_name="awf", standalone_mode=False))
     if "temporalio" in sys.modules:
-        _leave(code)
+        _leave_at_once(code)
     sys.exit(code)
 
 
-def _leave(code: int) -> NoReturn:
-    """Leave without taking the interpreter apart: threads of Temporal's client may abort a process that does.
+def _leave_at_once(code: int) -> NoReturn:
+    """Leave without taking the interpreter apart.
 
-    See https://github.com/temporalio/sdk-python/issues/300.
+    A thread of Temporal's library that is still inside it then would abort the process, and its exit code be lost
+    (github.com/temporalio/sdk-python/issues/300).
     """
-    atexit._run_exitfuncs()  # noqa: SLF001 - there is no other name for what an exit would have done
-    with suppress(BrokenPipeError):
-        sys.stdout.flush()
-        sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BrokenPipeError):
+            stream.flush()
     os._exit(code)
 
 

@@ -1,0 +1,249 @@
+"""TLS and keys, as Temporal's own variables and profiles say them, in front of a real server."""
+
+import asyncio
+import json
+import os
+import ssl
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.cluster.certificates import SERVER_NAME, Authority, Pair
+from tests.cluster.conftest import Loop, Server
+from tests.cluster.lab import COMMAND, Lab
+from tests.cluster.relay import Relay, mutual_tls
+
+from pipeline.cluster.server import Address, Unreachable, connected
+from pipeline.engine.state import RunStatus
+
+TLS = "TEMPORAL_TLS"
+WORKFLOW = """workflow "Secure" {
+version 2
+start "build"
+stage "build" kind="tool" command="echo built"
+stage "ok" kind="human" prompt="Good?" {
+  option "yes" label="Yes" to="end" approves=true; option "no" label="No" to="build"; }
+stage "end" kind="exit"
+transition from="build" to="ok"
+}
+"""
+
+
+@dataclass(frozen=True)
+class Papers:
+    """All certificates of a test."""
+
+    ours: Authority
+    server: Pair
+    client: Pair
+    stranger: Pair  # somebody else's
+    elsewhere: Path  # the authority that signed it
+
+    @property
+    def said(self) -> dict[str, str]:
+        """Everything about them, in variables."""
+        return {
+            TLS: "true",
+            f"{TLS}_CLIENT_CERT_PATH": str(self.client.certificate),
+            f"{TLS}_CLIENT_KEY_PATH": str(self.client.key),
+            f"{TLS}_SERVER_CA_CERT_PATH": str(self.ours.own.certificate),
+            f"{TLS}_SERVER_NAME": SERVER_NAME,
+        }
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
+    folder = tmp_path_factory.mktemp("certificates")
+    ours, other = Authority(folder / "ours"), Authority(folder / "other")
+    return Papers(ours, ours.server(), ours.client(), other.client(), other.own.certificate)
+
+
+@pytest.fixture(scope="module")
+def relay(server: Server, loop: Loop, papers: Papers) -> Iterator[Relay]:
+    """The server behind TLS that wants certificates of its callers."""
+    with Relay(loop, server.port, mutual_tls(papers.server, papers.ours.own.certificate)) as made:
+        yield made
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """An environment that says nothing of Temporal."""
+    return {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+
+
+@pytest.fixture
+def secure(
+    server: Server, relay: Relay, loop: Loop, papers: Papers, bare: dict[str, str], tmp_path: Path
+) -> Iterator[Lab]:
+    """A cluster that is reached over TLS only."""
+    made = Lab(server, loop, tmp_path, {**bare, **papers.said}, relay.url)
+    made.connect()
+    yield made
+    made.close()
+
+
+def awf(lab: Lab, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [COMMAND, *words, *lab.place],
+        cwd=lab.folder,
+        env=lab.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_a_whole_run_goes_over_tls(secure: Lab, relay: Relay) -> None:
+    """Worker and commands call with the certificate that the variables name; the run is started, answered and ends."""
+    (secure.folder / "w.awf.kdl").write_text(WORKFLOW)
+    before = len(relay.callers)
+    with secure.process("one"):
+        started = awf(secure, "run", "w.awf.kdl", "--run-id", secure.id("r"))
+        assert (started.returncode, "waiting" in started.stdout + started.stderr) == (3, True), started.stderr
+        assert json.loads(awf(secure, "status", secure.id("r"), "--json").stdout)["status"] == "waiting"
+        assert awf(secure, "answer", secure.id("r"), "yes").returncode == 0
+        assert secure.over("r").status is RunStatus.SUCCESS
+    assert {*relay.callers} == {"client"}
+    assert len(relay.callers) >= before + 4  # the worker and three commands
+
+
+def test_certificates_may_be_in_the_variables_themselves(
+    relay: Relay, loop: Loop, papers: Papers, bare: Mapping[str, str]
+) -> None:
+    """Where there are no files, as in a container, the text of each is as good as its path."""
+    given = {
+        key.replace("_PATH", "_DATA"): Path(value).read_text() for key, value in papers.said.items() if "/" in value
+    }
+    loop.call(connected(Address.read(relay.url), {**bare, **given, f"{TLS}_SERVER_NAME": SERVER_NAME}))
+
+
+def test_a_profile_says_it_all(relay: Relay, loop: Loop, papers: Papers, bare: Mapping[str, str]) -> None:
+    """It is found by its name; the address and the namespace remain those that were asked for."""
+    file = Path(bare["HOME"], "temporal.toml")
+    file.write_text(
+        f"""[profile.team]
+address = "nowhere.invalid:1"
+namespace = "another"
+[profile.team.tls]
+server_name = "{SERVER_NAME}"
+server_ca_cert_path = "{papers.ours.own.certificate}"
+client_cert_path = "{papers.client.certificate}"
+client_key_path = "{papers.client.key}"
+"""
+    )
+    named = {"TEMPORAL_CONFIG_FILE": str(file), "TEMPORAL_PROFILE": "team"}
+    client = loop.call(connected(Address.read(relay.url), {**bare, **named}))
+    assert client.namespace == "default"
+
+
+def without(*names: str) -> dict[str, str | None]:
+    return dict.fromkeys((TLS + name for name in names), None)
+
+
+NOTHING = without("", "_CLIENT_CERT_PATH", "_CLIENT_KEY_PATH", "_SERVER_CA_CERT_PATH", "_SERVER_NAME")
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "told"),
+    [
+        (without("_CLIENT_CERT_PATH", "_CLIENT_KEY_PATH"), 1, ("hung up on a call over TLS", "CLIENT_CERT_PATH")),
+        ({f"{TLS}_CLIENT_CERT_PATH": "STRANGER", f"{TLS}_CLIENT_KEY_PATH": "KEY"}, 1, ("hung up", "one that it knows")),
+        (NOTHING, 1, ("without TLS", "TEMPORAL_TLS=true")),
+        ({f"{TLS}_SERVER_CA_CERT_PATH": "ELSEWHERE"}, 1, ("nobody who is trusted", "SERVER_CA_CERT_PATH")),
+        (without("_SERVER_CA_CERT_PATH"), 1, ("nobody who is trusted", "SERVER_CA_CERT_PATH")),
+        (without("_SERVER_NAME"), 1, ("for another name", "SERVER_NAME")),
+        ({f"{TLS}_CLIENT_KEY_PATH": "KEY"}, 1, ("not its key", "CLIENT_KEY_PATH")),
+        ({**NOTHING, "TEMPORAL_API_KEY": "k"}, 1, ("nobody who is trusted", "SERVER_CA_CERT_PATH")),
+        (without("_CLIENT_KEY_PATH"), 2, ("both client cert and private key", "TEMPORAL_TLS_...")),
+        ({f"{TLS}_CLIENT_CERT_PATH": "/nowhere.pem"}, 2, ("/nowhere.pem", "TEMPORAL_TLS_...")),
+        ({"TEMPORAL_PROFILE": "nobody"}, 2, ("Profile 'nobody' not found", "TEMPORAL_PROFILE")),
+    ],
+    ids=[
+        "no certificate",
+        "a stranger's certificate",
+        "no TLS",
+        "another authority",
+        "no authority",
+        "no name",
+        "another key",
+        "only a key, which wants TLS",
+        "no key",
+        "no file",
+        "no profile",
+    ],
+)
+def test_what_is_wrong_is_told(
+    relay: Relay,
+    papers: Papers,
+    bare: dict[str, str],
+    change: dict[str, str | None],
+    code: int,
+    told: tuple[str, str],
+) -> None:
+    """The command ends with what has happened and the variable that has to do with it, and gets nothing done."""
+    files = {"STRANGER": papers.stranger.certificate, "KEY": papers.stranger.key, "ELSEWHERE": papers.elsewhere}
+    changed = {key: None if value is None else str(files.get(value, value)) for key, value in change.items()}
+    environ = {key: value for key, value in (bare | papers.said | changed).items() if value is not None}
+    done = refused(relay.url, environ)
+    assert done.returncode == code, done.stderr
+    happened, _, help = done.stderr.partition("help:")
+    assert told[0] in happened
+    assert told[1] in help
+    assert "Traceback" not in done.stderr
+
+
+def test_a_server_without_tls_is_told(server: Server, papers: Papers, bare: dict[str, str]) -> None:
+    """TLS that the server knows nothing of is not left out in silence."""
+    done = refused(server.url, bare | papers.said)
+    assert (done.returncode, "does not speak TLS" in done.stderr) == (1, True)
+
+
+def refused(url: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    place = ("--on", url, "--artefacts", environ["HOME"])
+    return subprocess.run(
+        [COMMAND, "runs", *place], env=environ, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def one_sided(papers: Papers) -> ssl.SSLContext:
+    """TLS without certificates of callers, as where a key says who they are."""
+    context = mutual_tls(papers.server, papers.ours.own.certificate)
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def test_a_key_arrives_with_every_call(papers: Papers, bare: dict[str, str]) -> None:
+    """It is in the metadata, beside the namespace, and encrypted on its way."""
+    pytest.importorskip("h2", reason="make test-cluster installs it")
+    from tests.cluster.frontend import Frontend  # noqa: PLC0415 - it needs what may be missing
+
+    frontend = Frontend()
+    said = {key: papers.said[key] for key in (f"{TLS}_SERVER_CA_CERT_PATH", f"{TLS}_SERVER_NAME")}
+
+    async def call() -> None:
+        async with frontend.listening(one_sided(papers)) as address:
+            await connected(address, {**bare, **said, "TEMPORAL_API_KEY": "sesame"})
+
+    asyncio.run(call())
+    assert {*frontend.heard} == {"GetSystemInfo", "DescribeNamespace"}
+    for metadata in frontend.heard.values():
+        assert (metadata[":scheme"], metadata["authorization"]) == ("https", "Bearer sesame")
+    assert frontend.heard["DescribeNamespace"]["temporal-namespace"] == "team"
+
+
+def test_a_key_that_is_refused_is_told(papers: Papers, bare: dict[str, str]) -> None:
+    """The variable is named, and the key is not."""
+    pytest.importorskip("h2", reason="make test-cluster installs it")
+    from tests.cluster.frontend import Frontend  # noqa: PLC0415 - it needs what may be missing
+
+    async def call() -> None:
+        async with Frontend(status=16).listening(one_sided(papers)) as address:
+            await connected(address, {**bare, **papers.said, "TEMPORAL_API_KEY": "sesame"})
+
+    with pytest.raises(Unreachable, match="it refuses our key") as raised:
+        asyncio.run(call())
+    assert "TEMPORAL_API_KEY" in (raised.value.help or "")
+    assert "sesame" not in raised.value.message
