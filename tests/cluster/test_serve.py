@@ -172,7 +172,7 @@ def own_server(tmp_path: Path) -> Iterator[Server]:
 def test_what_is_away_is_said(lab: Lab, own_server: Server) -> None:
     """Without the server nothing is shown as running, without the store neither; both are told of, and come back."""
     lab.close()
-    lab.server = own_server
+    lab.url = own_server.url
     lab.begin()
     with dashboard(lab) as browser:
         lab.start("s", WORKFLOW)
