@@ -199,6 +199,15 @@ def test_a_run_is_cancelled_and_resumed(shell: Shell) -> None:
     assert (again.returncode, "is over (success)" in again.stderr) == (2, True)
 
 
+def test_a_cancelled_run_is_answered_and_goes_on_there(shell: Shell) -> None:
+    """The cluster takes it up again by itself, and says so; `--resume` does not look for the run on this machine."""
+    shell.start(there=True)
+    shell.awf("cancel", shell.run_id)
+    done = shell.awf("answer", shell.run_id, "yes", "--resume")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("the process at the run goes on with it\n")
+
+
 def test_the_settings_name_the_cluster(shell: Shell) -> None:
     """A project says it once; a store on the command line means this machine all the same."""
     names = ("on", "artefacts", "queue")

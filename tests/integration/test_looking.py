@@ -268,3 +268,11 @@ def test_a_killed_run(project: Path, awf: Awf) -> None:
     assert "awf resume r1 --repeat" in awf("status", "r1").stdout
     assert awf("why", "r1").stdout == "wait #1  was interrupted\n"
     awf("resume", "r1")  # pauses again, since the stage may have acted outside; what the killed one left is ended
+
+
+def test_an_error_is_data_on_the_terminal(awf: Awf) -> None:
+    """A name that nobody has is told as it is, and can ring no bell, move no cursor and begin no line of its own."""
+    done = awf("explain", "\a\x1b[2JAWF\nhelp: rm -rf /")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0].endswith('AWF help: rm -rf /"')
+    assert not {"\a", "\x1b"} & {*done.stderr}

@@ -14,7 +14,7 @@ import click
 import pytest
 from tests.unit.findings.identity.made import Files, draft, known
 
-from pipeline.app.revalidation import STAGE, Reviewer, look_for
+from pipeline.app.findings.revalidating import STAGE, Reviewer, look_for
 from pipeline.app.wiring import Surroundings
 from pipeline.cli.findings import importing, listing, showing, triaging
 from pipeline.cli.findings.revalidating import HINT, command

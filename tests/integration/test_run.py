@@ -219,6 +219,23 @@ def test_without_a_person_the_run_waits(awf: Awf, tmp_path: Path) -> None:
     assert (ended["status"], ended["code"], ended["path"]) == ("waiting", 3, ["a"])
 
 
+def test_what_to_do_next_names_the_store(awf: Awf, tmp_path: Path) -> None:
+    """The commands that a stopped run suggests find it, wherever it is kept."""
+    write(tmp_path, ASKING)
+    done = awf("run", "w.awf.kdl", "--run-id", "r", "--backend", "scripted", "--store", "kept")
+    *_, answered, gone_on = done.stdout.splitlines()
+    assert (answered, gone_on) == ("answer with: awf answer r --store kept", "go on with: awf resume r --store kept")
+
+
+def test_the_reason_of_an_end_is_data_on_the_terminal(awf: Awf, tmp_path: Path) -> None:
+    """What an agent says of its failure can ring no bell and move no cursor."""
+    write(tmp_path, 'stage "a" kind="llm" prompt="x"\ntransition from="a" to="end"\n')
+    (tmp_path / "s.json").write_text(json.dumps({"a": [{"error": "auth", "message": "\a\x1b[2Jall gone"}]}))
+    done = awf("run", "w.awf.kdl", "--run-id", "r", "--script", "s.json")
+    assert "all gone" in done.stdout
+    assert not {"\a", "\x1b"} & {*done.stdout, *done.stderr}
+
+
 def test_answers_from_a_file(awf: Awf, tmp_path: Path) -> None:
     """By stage and visit, as a key or an object; feedback reaches the context."""
     write(tmp_path, ASKING)
@@ -317,15 +334,19 @@ def test_a_limit_pauses_and_is_raised(awf: Awf, tmp_path: Path) -> None:
         (["--raise", "max_visits"], "does not say which limit becomes what"),
         (["--raise", "max_fun=3"], '"max_fun" is no limit'),
         (["--raise", "max_visits=lots"], "is no value for max_visits"),
+        (["--raise", "max_visits=nan"], "is no value for max_visits"),
+        (["--raise", "max_stages=+inf"], "is no value for max_stages"),
+        (["--raise", "max_cost_usd=-1"], "is no value for max_cost_usd"),
         (["--raise", "max_duration=10"], "write --raise max_duration=+30m"),
     ],
 )
 def test_a_wrong_raise_is_refused(awf: Awf, tmp_path: Path, arguments: list[str], message: str) -> None:
-    """With the words to use instead, and nothing recorded."""
+    """With the words to use instead, and nothing recorded: the run can still be read."""
     write(tmp_path, REVIEW_LOOP)
     run(awf, script={"rev1": ["[STATUS: fail]"]}, folder=str(tmp_path))
     done = awf("resume", "r", *arguments)
     assert (done.returncode, message in done.stderr) == (2, True)
+    assert awf("status", "r").returncode == 0
 
 
 def test_ctrl_c_cancels_and_resume_repeats_the_interrupted_stage(tmp_path: Path, awf: Awf) -> None:
@@ -460,6 +481,14 @@ def test_a_command_can_be_the_agent(awf: Awf, tmp_path: Path) -> None:
     awf("run", "w.awf.kdl", "--run-id", "r", "--goal", "hello", "--backend", "command", "--agent-command", "tr a-z A-Z")
     assert context(awf, "a.response").endswith("\n\nSAY HELLO\n")
     assert awf("prompt", "r", "a").stdout.endswith("\n\nSay hello\n")
+
+
+def test_an_agents_command_with_an_open_quote_is_refused(awf: Awf, tmp_path: Path) -> None:
+    """It is told before anything runs, with what to write."""
+    write(tmp_path, 'stage "a" kind="llm" prompt="x"\ntransition from="a" to="end"\n')
+    done = awf("run", "w.awf.kdl", "--backend", "command", "--agent-command", "tr 'a-z")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "for --agent-command cannot be taken apart: No closing quotation" in done.stderr
 
 
 def test_a_huge_goal_is_refused_at_the_start(awf: Awf, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class AlreadyAnswered(AwfError):
         super().__init__(
             f'{kept.by or "somebody"} has answered "{kept.stage}" #{kept.visit} of run {kept.run_id} already: '
             f'"{kept.option}", at {when:%Y-%m-%d %H:%M:%S}',
-            help=f"they said: {kept.feedback}" if kept.feedback else None,
+            help=f"they said: {kept.feedback}" if kept.feedback else f"look with: awf status {kept.run_id}",
         )
         self.kept = kept
 
@@ -172,7 +172,8 @@ def _checked(question: Question, option: str, feedback: str) -> str:
     if key is None:
         listed = ", ".join(keys.values())
         hint = did_you_mean(option, keys.values())
-        raise WrongAnswer(f'"{option}" is none of the options of "{question.stage}": {listed}', help=hint)
+        words = f'"{option}" is none of the options of "{question.stage}": {listed}'
+        raise WrongAnswer(words, help=hint or f"see what each does with: awf answer {question.run_id}")
     if not question.fits(key, feedback):
         raise WrongAnswer(f'the option "{key}" needs feedback, and none was given', help="add --feedback TEXT")
     return key
@@ -214,7 +215,8 @@ def _record_cancelled(desk: Desk, wish: Cancellation) -> Cancelled:
     with desk.journal.own(run_id):
         state = load_state(desk.journal, run_id)
         if state.status.final:
-            raise RunIsOver(f"run {run_id} is over ({state.status}) and cannot be cancelled")
+            help = f"there is nothing to stop; look at it with: awf why {run_id}"
+            raise RunIsOver(f"run {run_id} is over ({state.status}) and cannot be cancelled", help=help)
         if state.status is RunStatus.CANCELLED:
             return Cancelled(run_id, recorded=True, reason=state.reason)
         kill_labelled(process_label(desk.store, run_id))  # what a killed process left running

@@ -1,18 +1,16 @@
 """Where to find what a visit left: the record with its answer and prompt, and the files of its programs."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.app.history import VisitSeen, visits_of
+from pipeline.app.history import VisitSeen, never_visited, visits_of
 from pipeline.engine.fold import replay
 from pipeline.engine.handler import attempt_directory
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.records import AnyRecord
 from pipeline.engine.state import State
 from pipeline.errors import AwfError
-from pipeline.language.model import Stage
-from pipeline.language.names import did_you_mean
 
 STREAMS = ("stdout", "stderr")  # what a program writes to, each kept in a file of its own
 
@@ -55,35 +53,26 @@ def artifacts_of(
     run_id, declared = state.run_id, state.workflow.by_id
     visits = [seen for seen in every if seen.stage == stage]
     if not visits:
-        raise _never(run_id, stage, declared.keys())
+        raise never_visited(run_id, stage, declared, {seen.stage for seen in every})
     seen = max(visits, key=lambda one: one.visit) if visit is None else _numbered(visits, visit, run_id)
     number = seen.attempt if attempt is None else attempt
     numbers = sorted({one.number for one in seen.attempts} or {1})
     if number not in numbers:
-        tried = ", ".join(map(str, numbers))
-        raise AwfError(f'visit {seen.visit} of stage "{stage}" had no attempt {number}', help=f"it had {tried}")
+        help = f"it had {', '.join(f'attempt {one}' for one in numbers)}"
+        raise AwfError(f'visit {seen.visit} of stage "{stage}" had no attempt {number}', help=help)
     outcome = _outcome(seen, number)
     directory = _directory(store, run_id, seen, number, outcome)
     seq = next((one.seq for one in seen.attempts if one.number == number), None)
-    return Artifacts(run_id, stage, _kind(declared.get(stage)), seen.visit, number, directory, outcome, seq)
-
-
-def _kind(stage: Stage | None) -> str:
-    return str(stage.kind) if stage else ""
+    kind = str(declared[stage].kind) if stage in declared else ""
+    return Artifacts(run_id, stage, kind, seen.visit, number, directory, outcome, seq)
 
 
 def _numbered(visits: Sequence[VisitSeen], number: int, run_id: str) -> VisitSeen:
     for seen in visits:
         if seen.visit == number:
             return seen
-    last = max(seen.visit for seen in visits)
-    raise AwfError(f'run {run_id} has no visit {number} of stage "{visits[0].stage}"', help=f"the last is {last}")
-
-
-def _never(run_id: str, stage: str, known: Collection[str]) -> AwfError:
-    if stage in known:
-        return AwfError(f'run {run_id} has not visited stage "{stage}" yet')
-    return AwfError(f'run {run_id} has no stage "{stage}"', help=did_you_mean(stage, known))
+    help = f"its last visit is {max(seen.visit for seen in visits)}"
+    raise AwfError(f'run {run_id} has no visit {number} of stage "{visits[0].stage}"', help=help)
 
 
 def _outcome(seen: VisitSeen, attempt: int) -> Outcome | None:

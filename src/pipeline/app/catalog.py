@@ -21,7 +21,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class Folder:
     """A directory that is searched for workflows, and what it is called."""
 
     directory: Path
@@ -37,21 +37,21 @@ class Catalog:
     home: Path
     shipped: Path
 
-    def shelves(self) -> tuple[Shelf, ...]:
+    def folders(self) -> tuple[Folder, ...]:
         """The directories searched, the first to have a name winning."""
-        root = repository_root(self.cwd)
-        folders = [self.cwd, *([root] if root and root != self.cwd else [])]
-        local = [Shelf(folder / below, "project") for folder in folders for below in ("workflows", ".awf/workflows")]
-        personal = Shelf(self.home / ".config/awf/workflows", "personal")
-        return (*local, personal, Shelf(self.shipped, "shipped", shipped=True))
+        root = _repository_root(self.cwd)
+        bases = [self.cwd, *([root] if root and root != self.cwd else [])]
+        local = [Folder(base / below, "project") for base in bases for below in ("workflows", ".awf/workflows")]
+        personal = Folder(self.home / ".config/awf/workflows", "personal")
+        return (*local, personal, Folder(self.shipped, "shipped", shipped=True))
 
-    def entries(self) -> Iterator[tuple[Shelf, Entry]]:
-        """Every workflow on every shelf, winners before those they shadow."""
+    def entries(self) -> Iterator[tuple[Folder, Entry]]:
+        """Every workflow in every folder, winners before those they shadow."""
         seen: set[Path] = set()
-        for shelf in self.shelves():
-            for path in sorted(shelf.directory.glob(f"*{SUFFIX}")):
+        for folder in self.folders():
+            for path in sorted(folder.directory.glob(f"*{SUFFIX}")):
                 if path.resolve() not in seen:
-                    yield shelf, self._entry(path, shipped=shelf.shipped)
+                    yield folder, self._entry(path, shipped=folder.shipped)
                 seen.add(path.resolve())
 
     def find(self, reference: str) -> Entry:
@@ -78,7 +78,7 @@ class Catalog:
         return entries
 
     def _entry(self, path: Path, *, shipped: bool = False) -> Entry:
-        root = None if shipped else repository_root(path.parent)
+        root = None if shipped else _repository_root(path.parent)
         roots = (*([root] if root else []), path.parent)
         shown = path.relative_to(self.cwd) if path.is_relative_to(self.cwd) else path
         return Entry(path.name.removesuffix(SUFFIX), path, str(shown), roots)
@@ -88,7 +88,7 @@ def _is_path(reference: str) -> bool:
     return "/" in reference or reference.endswith(".kdl")
 
 
-def repository_root(directory: Path) -> Path | None:
+def _repository_root(directory: Path) -> Path | None:
     """The nearest directory at or above this one that holds a `.git`."""
     folders = (directory, *directory.parents)
     return next((one for one in folders if os.path.exists(one / ".git")), None)  # noqa: PTH110 - as above

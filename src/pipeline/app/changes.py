@@ -33,7 +33,7 @@ def changes_of(state: State, head: str, environ: Mapping[str, str], store: Path)
     if not state.cwd.is_dir():
         return Changes(trouble=f"the directory that the run began in, {state.cwd}, is not on this machine")
     try:
-        old, new = _ends(state, head, environ, store)
+        old, new = ends_of(state, head, environ, store)
         if not (is_tree(old) and is_tree(new)):
             return Changes(trouble="the run works in no git repository, or began without a commit")
         return _between(state.cwd, environ, str(old), str(new))
@@ -41,7 +41,11 @@ def changes_of(state: State, head: str, environ: Mapping[str, str], store: Path)
         return Changes(trouble=error.message)
 
 
-def _ends(state: State, head: str, environ: Mapping[str, str], store: Path) -> tuple[object, object]:
+def ends_of(state: State, head: str, environ: Mapping[str, str], store: Path) -> tuple[object, object]:
+    """The trees between which a run's change lies: those of its workspace, also when that is merged and removed.
+
+    Without one it is the commit that it began with, `head`, and the files as they are now.
+    """
     if Key.WORKSPACE_BASE in state.context:
         tip = state.progress.commit or state.context.get(Key.WORKSPACE_COMMIT)
         return state.context.get(Key.WORKSPACE_BASE), tip

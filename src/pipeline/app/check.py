@@ -67,7 +67,7 @@ def missing_prompt_file(workflow: Workflow, exists: Callable[[str], bool]) -> It
 
 
 @dataclass(frozen=True)
-class Report:
+class Checked:
     """A checked file: what is wrong with it, and the workflow when nothing stops a run."""
 
     source: Source
@@ -75,21 +75,21 @@ class Report:
     workflow: Workflow | None
 
 
-def check_all(catalog: Catalog, references: Iterable[str]) -> list[Report]:
+def check_all(catalog: Catalog, references: Iterable[str]) -> list[Checked]:
     """Check every workflow that the references name; one that is not found is reported like any other problem."""
     entries: dict[Path, Entry] = {}
-    reports = []
+    lost = []
     for reference in references:
         try:
             entries.update((entry.path, entry) for entry in catalog.expand(reference))
         except AwfError as error:
             source = Source(reference, "")
             seen = reading.unreadable_file(START, error.message, error.help)
-            reports.append(Report(source, settle(source, seen), None))
-    return [check(entry) for entry in entries.values()] + reports
+            lost.append(Checked(source, settle(source, seen), None))
+    return [check(entry) for entry in entries.values()] + lost
 
 
-def check(entry: Entry) -> Report:
+def check(entry: Entry) -> Checked:
     """Read a workflow file and apply every rule to it."""
     with _nothing_to_collect():
         draft = load_file(entry.path, entry.shown)
@@ -108,7 +108,7 @@ def _nothing_to_collect() -> Iterator[None]:
             gc.enable()
 
 
-def check_draft(draft: Draft, prompt_exists: Callable[[str], bool]) -> Report:
+def check_draft(draft: Draft, prompt_exists: Callable[[str], bool]) -> Checked:
     """Apply to a draft the rules that need the graph or the files around it."""
     seen = list(draft.seen)
     workflow = draft.workflow
@@ -118,7 +118,7 @@ def check_draft(draft: Draft, prompt_exists: Callable[[str], bool]) -> Report:
         seen += missing_prompt_file(workflow, prompt_exists)
         seen += chain.from_iterable(_of_plugin(rule, workflow) for rule in installed_rules())
     diagnostics = settle(draft.source, seen)
-    return Report(draft.source, diagnostics, None if has_errors(diagnostics) else workflow)
+    return Checked(draft.source, diagnostics, None if has_errors(diagnostics) else workflow)
 
 
 @cache

@@ -26,10 +26,16 @@ from pipeline.errors import AwfError
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.language.choice import UNCHOSEN, ModelChoice
 from pipeline.language.model import Access
+from pipeline.observe.text import counted
 
 PROMPT = "Answer with the word OK and nothing else.\n"
 CALL_TIMEOUT = 120.0  # seconds for a tiny request
-EXTRAS = {"api": "pydantic_ai"}  # what can be installed besides, and the module that comes with it
+# What can be installed besides, and the modules that come with it.
+EXTRAS = {
+    "api": ("pydantic_ai",),
+    "cluster": ("s3fs", "temporalio"),
+    "web": ("jinja2", "sse_starlette", "starlette", "uvicorn"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +228,7 @@ def _store(store: Path) -> Part:
         return Part("store", f"{store} cannot be written: {error.strerror or error}", ok=False)
     except AwfError as error:
         return Part("store", error.message, ok=False)
-    return Part("store", f"{store}, {runs} run{'' if runs == 1 else 's'}")
+    return Part("store", f"{store}, {counted(runs, 'run')}")
 
 
 def _python() -> tuple[Part, Part]:
@@ -230,6 +236,6 @@ def _python() -> tuple[Part, Part]:
 
 
 def _extra(name: str) -> Part:
-    there = find_spec(EXTRAS[name]) is not None
-    state = "installed" if there else f'not installed: pip install "awf-pipeline[{name}]"'
+    there = all(find_spec(module) for module in EXTRAS[name])
+    state = "installed" if there else f'not installed (optional): pip install "awf-pipeline[{name}]"'
     return Part(f"extra {name}", state, ok=there, needed=False)

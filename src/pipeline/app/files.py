@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline.errors import AwfError
 from pipeline.language.load import MAX_BYTES, Draft, load
 from pipeline.language.rules import reading
 from pipeline.language.rules.rule import Seen
@@ -36,6 +37,17 @@ def read_source(path: Path, name: str) -> tuple[Source, list[Seen]]:
         return _not_utf8(name, data, error)
 
 
+def read_text(path: Path, help: str) -> str:
+    """The text of a file that somebody named, or an error that says why it cannot be had."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        why = error.strerror
+    except UnicodeDecodeError as error:
+        why = f"it is not UTF-8: {error.reason} at byte {error.start}"
+    raise AwfError(f'"{path}" cannot be read: {why}', help=help)
+
+
 def workflow_files(directory: Path) -> list[Path]:
     """Every workflow file in a directory and below it, in order."""
     return sorted(_walk(directory))
@@ -47,16 +59,16 @@ def _walk(directory: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in names if name.endswith(SUFFIX))
 
 
-def _why(name: str, error: OSError) -> tuple[Span, str, str | None]:
+def _why(name: str, error: OSError) -> tuple[Span, str, str]:
     match error:
         case FileNotFoundError():
             return START, f'there is no file "{name}"', 'see "awf workflows" for the workflows that are found by name'
         case IsADirectoryError():
-            return START, f'"{name}" is a directory', None
+            return START, f'"{name}" is a directory', f'name a file in it that ends in "{SUFFIX}"'
         case PermissionError():
             return START, f'"{name}" may not be read', "give yourself permission to read it: chmod u+r"
         case _:
-            return START, f'"{name}" cannot be read: {error.strerror or error}', None
+            return START, f'"{name}" cannot be read: {error.strerror or error}', "name a file that you may read"
 
 
 def _not_utf8(name: str, data: bytes, error: UnicodeDecodeError) -> tuple[Source, list[Seen]]:

@@ -1,6 +1,6 @@
 """What a run's records say to somebody who looks at it: its visits, their attempts, and why it went where it went."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -19,7 +19,9 @@ from pipeline.engine.records import (
     WorkflowAdopted,
 )
 from pipeline.engine.state import RunStatus, State
+from pipeline.errors import AwfError
 from pipeline.language.model import ParallelStage, asks_a_person
+from pipeline.language.names import did_you_mean
 
 
 class Ended(StrEnum):
@@ -195,6 +197,15 @@ def story_of(records: Iterable[AnyRecord]) -> list[VisitSeen | Note]:
 def visits_of(records: Iterable[AnyRecord]) -> list[VisitSeen]:
     """The visits of a run, in the order they ended."""
     return [part for part in story_of(records) if isinstance(part, VisitSeen)]
+
+
+def never_visited(run_id: str, stage: str, declared: Collection[str], visited: Collection[str]) -> AwfError:
+    """The error about a stage of which there is nothing to tell: not visited, or not there at all."""
+    if stage in declared:
+        stages = ", ".join(sorted(visited)) or "no stage yet"
+        return AwfError(f'run {run_id} has not visited stage "{stage}"', help=f"it visited {stages}")
+    help = did_you_mean(stage, {*declared, *visited}) or f"its stages are {', '.join(declared)}"
+    return AwfError(f'run {run_id} has no stage "{stage}"', help=help)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pipeline.engine.ports import UnknownRun
 from pipeline.errors import AwfError
 
 NEWEST = ("latest", "-")
-_LISTED = 5
+LISTED = 5  # names that an error tells
 
 
 def find_run(name: str, runs: Sequence[str]) -> str:
@@ -22,18 +22,22 @@ def find_run(name: str, runs: Sequence[str]) -> str:
     if len(meant) == 1:
         return meant[0]
     if meant:
-        raise AwfError(f'{len(meant)} runs begin with "{name}"', help=f"they are {_listed(meant)}")
+        raise AwfError(f'{len(meant)} runs begin with "{name}"', help=f"write more of the id: {_newest(meant)}")
     raise UnknownRun(f'there is no run "{name}"', help=_nearest(name, runs))
 
 
 def _nearest(name: str, runs: Sequence[str]) -> str:
     if not runs:
         return "there are no runs yet; start one with: awf run WORKFLOW"
-    near = get_close_matches(name, runs, n=_LISTED, cutoff=0.6)
-    return f"did you mean {_listed(near)}?" if near else f"the newest are {_listed(runs[-3:])}"
+    near = get_close_matches(name, runs, n=LISTED, cutoff=0.6)
+    return f"did you mean {_newest(near)}?" if near else f"the newest are {_newest(runs[-3:])}"
 
 
-def _listed(runs: Sequence[str]) -> str:
+def _newest(runs: Sequence[str]) -> str:
     """Some runs, the newest first."""
-    shown = ", ".join(sorted(runs, reverse=True)[:_LISTED])
-    return shown if len(runs) <= _LISTED else f"{shown}, ..."
+    return listed(sorted(runs, reverse=True))
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of some names, as an error tells them."""
+    return ", ".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")

@@ -6,13 +6,12 @@ from datetime import timedelta
 from math import ceil
 
 from pipeline.engine.fold import apply
-from pipeline.engine.machine import Ask, Pause, decide
+from pipeline.engine.machine import EFFECTS, HOLD, Ask, Pause, decide
 from pipeline.engine.records import RunResumed
 from pipeline.engine.state import State
 from pipeline.language.durations import format_duration
 from pipeline.language.model import HumanStage, Settings
 
-EFFECTS = "effects"  # what the machine calls the pause before an interrupted stage is repeated
 _MORE = {"max_visits": "+10", "max_stages": "+100"}
 
 
@@ -24,6 +23,8 @@ def resume_options(state: State) -> list[str]:
 def _options(state: State) -> Iterator[str]:
     """Ask the machine again and again, each time with what stopped it out of the way."""
     while isinstance(command := decide(state), Pause):
+        if command.limit == HOLD:
+            return  # nobody has been told of it yet: resumed, it stops there at once and says why
         if command.limit == EFFECTS:
             yield "--repeat"
             state = replace(state, repeat=True)

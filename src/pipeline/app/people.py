@@ -52,7 +52,7 @@ def read_answers(text: str) -> dict[str, list[Any]]:
     """The answers of a file, or an error that says what is wrong with them."""
     try:
         data = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise AwfError(f"the answers are not JSON: {error}", help=_EXAMPLE) from None
     if not isinstance(data, dict):
         raise AwfError("the answers are no object with the names of stages", help=_EXAMPLE)

@@ -1,14 +1,18 @@
 """Runs from outside: start one, take one up again, look at one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from pipeline import __version__
 from pipeline.app.catalog import Entry
-from pipeline.app.check import Report
+from pipeline.app.check import Checked
 from pipeline.app.elsewhere import stopped_on_request
+from pipeline.app.files import read_text
 from pipeline.app.secrecy import options_without_secrets, without_secrets
 from pipeline.app.wiring import Surroundings, process_label, services
 from pipeline.backends.sweep import kill_labelled
@@ -76,18 +80,18 @@ class RunResult:
 class Resume:
     """How a run is to be taken up again."""
 
-    raised: Mapping[str, str]  # settings, as `12`, `+10` or a duration
-    options: Mapping[str, Any]  # those of its start that are different from now on
+    raised: Mapping[str, str] = field(default_factory=dict)  # settings, as `12`, `+10` or a duration
+    options: Mapping[str, Any] = field(default_factory=dict)  # those of its start that are different from now on
     repeat: bool = False
-    adopt: tuple[Entry, Report] | None = None
+    adopt: tuple[Entry, Checked] | None = None
 
 
 def creation(
-    entry: Entry, report: Report, run_id: str, goal: str, options: Mapping[str, Any], cwd: Path, at: float
+    entry: Entry, checked: Checked, run_id: str, goal: str, options: Mapping[str, Any], cwd: Path, at: float
 ) -> RunCreated:
     """The first record of a run, with the text of everything it will need."""
-    if report.workflow is None:
-        raise AwfError(f'"{report.source.name}" has errors and cannot be run', help=MEND)
+    if checked.workflow is None:
+        raise AwfError(f'"{checked.source.name}" has errors and cannot be run', help=MEND)
     if (size := len(goal.encode(errors="replace"))) > LONGEST_GOAL:
         words = f"the goal is too long: {size:,} bytes, and at most {LONGEST_GOAL:,} are taken"
         raise AwfError(words, help="put it into a file and name the file in the goal")
@@ -96,9 +100,9 @@ def creation(
     return RunCreated(
         at=at,
         run_id=run_id,
-        file=report.source.name,
-        source=report.source.text,
-        prompts=prompt_texts(entry, report.workflow),
+        file=checked.source.name,
+        source=checked.source.text,
+        prompts=prompt_texts(entry, checked.workflow),
         goal=goal,
         options=dict(options),
         cwd=str(cwd),
@@ -114,11 +118,7 @@ def prompt_texts(entry: Entry, workflow: Workflow) -> dict[str, str]:
 
 def _read_prompt(entry: Entry, path: str) -> str:
     found = next(root / path for root in entry.prompt_roots if (root / path).is_file())
-    try:
-        return found.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        words = f'the prompt file "{found}" cannot be read: {error}'
-        raise AwfError(words, help="it has to be text in UTF-8 that you may read") from None
+    return read_text(found, "a prompt file has to be text in UTF-8 that you may read")
 
 
 async def start(record: RunCreated, journal: Journal, around: Surroundings) -> RunResult:
@@ -184,12 +184,12 @@ def _adopted(state: State, how: Resume, made: Services) -> State:
     return after
 
 
-def adoption(entry: Entry, report: Report, redactor: Redactor, at: float) -> WorkflowAdopted:
+def adoption(entry: Entry, checked: Checked, redactor: Redactor, at: float) -> WorkflowAdopted:
     """The record of a changed workflow."""
-    if report.workflow is None:
-        raise AwfError(f'"{report.source.name}" has errors and cannot be adopted', help=MEND)
+    if checked.workflow is None:
+        raise AwfError(f'"{checked.source.name}" has errors and cannot be adopted', help=MEND)
     found = WorkflowAdopted(
-        at=at, file=report.source.name, source=report.source.text, prompts=prompt_texts(entry, report.workflow)
+        at=at, file=checked.source.name, source=checked.source.text, prompts=prompt_texts(entry, checked.workflow)
     )
     return without_secrets(redactor, found)
 
@@ -242,13 +242,14 @@ def _raised(state: State, name: str, value: str) -> float:
     if name not in limits:
         raise AwfError(f'"{name}" is no limit', help=f"the limits are {', '.join(limits)}")
     digits = value.removeprefix("+")
-    try:
+    with suppress(ValueError):
         number = parse_duration(digits).total_seconds() if name == "max_duration" else float(digits)
-    except ValueError:
-        example = "+30m" if name == "max_duration" else "+10"
-        raise AwfError(f'"{value}" is no value for {name}', help=f"write --raise {name}={example}") from None
-    if not value.startswith("+"):
-        return number
-    present = getattr(state.settings, name)
-    base = present.total_seconds() if hasattr(present, "total_seconds") else present
-    return number + (base or 0)
+        if 0 < number < inf:
+            return number + (_present(state, name) if digits != value else 0)
+    example = "+30m" if name == "max_duration" else "+10"
+    raise AwfError(f'"{value}" is no value for {name}', help=f"write --raise {name}={example}")
+
+
+def _present(state: State, name: str) -> float:
+    present = getattr(state.settings, name) or 0
+    return present.total_seconds() if isinstance(present, timedelta) else float(present)

@@ -3,26 +3,25 @@
 import os
 import sys
 import time
-from collections.abc import Coroutine, Iterator
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
 
 from pipeline.app.answering import AlreadyAnswered, Answered, Desk, NotWaiting, Waiting, answer, waiting
 from pipeline.app.lookup import find_run
-from pipeline.app.runs import Resume, RunResult, resume
+from pipeline.app.runs import Resume
 from pipeline.app.shelf import Shelf
-from pipeline.app.wiring import Surroundings
 from pipeline.cli.asking import show
-from pipeline.cli.driving import drive
 from pipeline.cli.here import user_name
 from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option
+from pipeline.cli.resume import take_up
 from pipeline.cli.terminal import Style, inert
+from pipeline.cli.watching import Watching
 from pipeline.cli.where import Where, where_option
-from pipeline.engine.ports import Answer, Journal
+from pipeline.engine.ports import Answer
 from pipeline.engine.redaction import redactor_of
 
 
@@ -49,7 +48,7 @@ def command(run: str, words: tuple[str, ...], feedback: str, where: Where, *, go
         stage, option = words if len(words) == 2 else ("", words[0])
         given = _given(where, desk, run_id, option, stage, feedback)
     if go_on and not given.driven:
-        return _resume(run_id, where.store, as_json=as_json)
+        return take_up(run_id, Resume(), where, Watching(as_json=as_json))
     _tell(given, where.end, as_json=as_json)
     return 0
 
@@ -60,14 +59,17 @@ def desk_of(shelf: Shelf) -> Desk:
 
 
 def _given(where: Where, desk: Desk, run_id: str, option: str, stage: str, feedback: str) -> Answered:
-    """Answer; a cluster is told that there is one, also where somebody else was quicker and may not have."""
+    """Answer; a cluster is told that there is one, also where somebody else was quicker and may not have.
+
+    It takes up even a run that had stopped.
+    """
     try:
         given = answer(desk, run_id, option, by=user_name(), stage=stage, feedback=feedback)
     except AlreadyAnswered as error:
         _wake(where, error.kept)
         raise
     _wake(where, given.answer)
-    return given
+    return replace(given, driven=True) if where.on else given
 
 
 def _wake(where: Where, kept: Answer) -> None:
@@ -128,10 +130,3 @@ def _tell(given: Answered, end: str, *, as_json: bool) -> None:
         click.echo("the process at the run goes on with it")
     else:
         click.echo(f"go on with: awf resume {kept.run_id}{end}")
-
-
-def _resume(run_id: str, store: Path, *, as_json: bool) -> int:
-    def work(journal: Journal, around: Surroundings) -> Coroutine[Any, Any, RunResult]:
-        return resume(run_id, Resume(raised={}, options={}), journal, around)
-
-    return drive(work, store, as_json=as_json)

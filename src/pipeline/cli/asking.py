@@ -17,7 +17,7 @@ DETAIL_LINES = 40
 class TerminalPerson:
     """Asks on standard error and reads standard input. An end of input is no answer."""
 
-    def __init__(self, before: Callable[[], None], after: Callable[[], None], name: str = "") -> None:
+    def __init__(self, before: Callable[[], None], after: Callable[[], None], name: str) -> None:
         self._before = before  # what else writes to the terminal steps aside while a person is asked
         self._after = after
         self._name = name

@@ -8,7 +8,7 @@ import click
 
 from pipeline.cli.looking import run_on, say_json, say_whole, width
 from pipeline.cli.options import as_json_option
-from pipeline.cli.terminal import Style, inert
+from pipeline.cli.terminal import Style
 from pipeline.cli.where import Where, where_option
 from pipeline.engine.fold import replay
 from pipeline.errors import AwfError
@@ -36,7 +36,7 @@ def command(run: str, key: str | None, where: Where, *, as_json: bool) -> None:
         _all(dict(values), as_json=as_json)
     elif key not in values:
         help = did_you_mean(key, values) or f'"awf context {run_id}" lists the keys'
-        raise AwfError(f'run {run_id} keeps no "{inert(key)}"', help=help)
+        raise AwfError(f'run {run_id} keeps no "{key}"', help=help)
     else:
         _one(values[key], as_json=as_json)
 

@@ -23,7 +23,7 @@ from pipeline.errors import ExitCode
 from pipeline.observe.text import calm, cut, money, span
 from pipeline.plugins.manager import PluginManager
 
-_NAME, _STATE = 11, 12  # columns
+_NAME, _STATE, _PART = 11, 12, 15  # columns
 
 
 @click.command("doctor")
@@ -111,7 +111,7 @@ def _called(call: Call) -> str:
 
 def _part(part: Part, style: Style) -> str:
     paint = style.good if part.ok else style.error if part.needed else style.quiet
-    return f"  {part.name:<{_NAME}}" + paint(_cut(part.state, _NAME + 3))
+    return f"  {part.name:<{_PART}}" + paint(_cut(part.state, _PART + 3))
 
 
 def _row(name: str, state: str, rest: str) -> str:

@@ -20,6 +20,8 @@ from pipeline.cli.asking import TerminalPerson
 from pipeline.cli.deciding import TerminalDecider
 from pipeline.cli.here import user_name
 from pipeline.cli.settings import settings_here
+from pipeline.cli.terminal import inert
+from pipeline.cli.where import Where
 from pipeline.engine.events import Event, EventKind, Listener
 from pipeline.engine.ports import Journal
 from pipeline.engine.state import RunStatus
@@ -32,12 +34,12 @@ from pipeline.observe.text import counted
 Run = Callable[[Journal, Surroundings], Coroutine[Any, Any, RunResult]]
 
 
-def drive(run: Run, store: Path, *, as_json: bool, log: Path | None = None, stay: bool = False) -> int:
+def drive(run: Run, where: Where, *, as_json: bool, log: Path | None = None, stay: bool = False) -> int:
     """Drive a run to where it stops and tell how it ended; `log` takes its events as well.
 
     With `stay` it does not stop where nobody here can answer, but waits for somebody elsewhere.
     """
-    letters = SqliteLetters(store)
+    store, letters = where.store, SqliteLetters(where.store)
     around = Surroundings(store, dict(os.environ), settings=settings_here(), letters=letters, stay=stay)
     gc.freeze()  # what the program itself is made of is never garbage
     with contextlib.closing(SqliteJournal(store)) as journal, logged(log) as listeners:
@@ -47,6 +49,7 @@ def drive(run: Run, store: Path, *, as_json: bool, log: Path | None = None, stay
             click.echo(json.dumps(result.as_event()))
         else:
             result = _watched(run, journal, replace(around, listeners=listeners))
+            click.echo(closing(result, where.end))
     return result.exit_code
 
 
@@ -58,9 +61,7 @@ def _watched(run: Run, journal: Journal, around: Surroundings) -> RunResult:
             people = (TerminalPerson(view.step_aside, view.come_back, user_name()),)
             around = replace(around, deciders=(TerminalDecider(view.step_aside, view.come_back),))
         around = replace(around, listeners=(view.listen, *around.listeners), people=people)
-        result = asyncio.run(_until_stopped(run(journal, around)))
-    click.echo(closing(result))
-    return result
+        return asyncio.run(_until_stopped(run(journal, around)))
 
 
 @contextlib.contextmanager
@@ -90,16 +91,16 @@ def print_event(event: Event) -> None:
         click.echo(json.dumps(event.flat(), default=str))
 
 
-def closing(result: RunResult) -> str:
-    """The last lines a person reads: how it ended, and what to do next."""
+def closing(result: RunResult, end: str) -> str:
+    """The last lines a person reads: how it ended, and what to do next; `end` says where the run is."""
     words = f"run {result.run_id}: {result.status}"
     if result.reason:
-        words += f" ({result.reason})"
+        words += f" ({inert(result.reason)})"
     if result.outstanding:
         left = counted(result.outstanding, "finding")
-        words += f"\n{left} outstanding: awf context {result.run_id} review.findings"
+        words += f"\n{left} outstanding: awf context {result.run_id} review.findings{end}"
     if result.status is RunStatus.WAITING:
-        words += f"\nanswer with: awf answer {result.run_id}"
+        words += f"\nanswer with: awf answer {result.run_id}{end}"
     if not result.status.final:
-        words += f"\ngo on with: awf resume {result.run_id}"
+        words += f"\ngo on with: awf resume {result.run_id}{end}"
     return words

@@ -1,4 +1,4 @@
-"""How reports are written down: for a person, as JSON, for GitHub's annotations, as SARIF."""
+"""How what was checked is written down: for a person, as JSON, for GitHub's annotations, as SARIF."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,7 @@ from pathlib import PurePath
 from urllib.parse import quote
 
 from pipeline import __version__
-from pipeline.app.check import Report, every_rule
+from pipeline.app.check import Checked, every_rule
 from pipeline.cli.terminal import Style, inert
 from pipeline.language.diagnostics import Diagnostic, Severity
 from pipeline.language.source import Source
@@ -15,10 +15,10 @@ from pipeline.observe.text import columns, counted
 LINE_WIDTH = 100
 
 
-def text(reports: Sequence[Report], style: Style) -> str:
+def text(checked: Sequence[Checked], style: Style) -> str:
     """Each problem with its line and a caret, then the sum."""
-    blocks = [block(d, report.source, style) for report in reports for d in report.diagnostics]
-    return "\n".join([*blocks, summary(reports, style)]) + "\n"
+    blocks = [block(d, one.source, style) for one in checked for d in one.diagnostics]
+    return "\n".join([*blocks, summary(checked, style)]) + "\n"
 
 
 def block(diagnostic: Diagnostic, source: Source, style: Style) -> str:
@@ -52,10 +52,10 @@ def _window(line: str, column: int) -> tuple[str, int]:
     return before + shown + after, column - start + len(before)
 
 
-def summary(reports: Sequence[Report], style: Style) -> str:
+def summary(checked: Sequence[Checked], style: Style) -> str:
     """How many files are fine, or how many problems there are."""
-    found = [diagnostic.severity for report in reports for diagnostic in report.diagnostics]
-    files = counted(len(reports), "workflow")
+    found = [diagnostic.severity for one in checked for diagnostic in one.diagnostics]
+    files = counted(len(checked), "workflow")
     if not found:
         return style.good(f"{files} checked, nothing to say.")
     errors, warnings = found.count(Severity.ERROR), found.count(Severity.WARNING)
@@ -65,7 +65,7 @@ def summary(reports: Sequence[Report], style: Style) -> str:
     return paint(f"{files} checked, {' and '.join(parts)} found.") + ending
 
 
-def as_json(reports: Sequence[Report], style: Style) -> str:
+def as_json(checked: Sequence[Checked], style: Style) -> str:
     """One array of objects."""
     del style
     rows = [
@@ -79,16 +79,16 @@ def as_json(reports: Sequence[Report], style: Style) -> str:
             "help": d.help,
             "stage": d.stage,
         }
-        for report in reports
-        for d in report.diagnostics
+        for one in checked
+        for d in one.diagnostics
     ]
     return json.dumps(rows, indent=2) + "\n"
 
 
-def github(reports: Sequence[Report], style: Style) -> str:
+def github(checked: Sequence[Checked], style: Style) -> str:
     """Workflow commands that GitHub Actions turns into annotations."""
     del style
-    return "".join(_annotation(diagnostic) for report in reports for diagnostic in report.diagnostics)
+    return "".join(_annotation(diagnostic) for one in checked for diagnostic in one.diagnostics)
 
 
 def _annotation(d: Diagnostic) -> str:
@@ -112,10 +112,10 @@ def _property(value: object) -> str:
     return _data(value).replace(":", "%3A").replace(",", "%2C")
 
 
-def sarif(reports: Sequence[Report], style: Style) -> str:
+def sarif(checked: Sequence[Checked], style: Style) -> str:
     """SARIF 2.1.0, with the rules that were broken."""
     del style
-    found = [diagnostic for report in reports for diagnostic in report.diagnostics]
+    found = [diagnostic for one in checked for diagnostic in one.diagnostics]
     broken = {diagnostic.code for diagnostic in found}
     rules = [
         {

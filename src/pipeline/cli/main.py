@@ -10,7 +10,7 @@ import click
 
 from pipeline import __version__
 from pipeline.cli.lazy import Commands, LazyGroup
-from pipeline.cli.terminal import Style
+from pipeline.cli.terminal import Style, inert
 from pipeline.errors import AwfError, ExitCode
 
 # What each command is for; its module in this package has its name and holds a click command called `command`.
@@ -92,10 +92,10 @@ def exit_code(run: Callable[[], object]) -> int:
 
 
 def report(error: AwfError) -> None:
-    """Print an error and what to do about it, but no secret."""
+    """Print an error and what to do about it, but no secret, and nothing that acts on a terminal."""
     from pipeline.engine.redaction import redactor_of  # noqa: PLC0415 - only an error needs it
 
     style, redactor = Style.of(sys.stderr), redactor_of(os.environ)
-    click.echo(f"{style.error('error')}: {redactor.text(error.message)}", err=True)
+    click.echo(f"{style.error('error')}: {inert(redactor.text(error.message))}", err=True)
     if error.help:
-        click.echo(f"{style.quiet('help')}: {redactor.text(error.help)}", err=True)
+        click.echo(f"{style.quiet('help')}: {inert(redactor.text(error.help))}", err=True)

@@ -35,7 +35,8 @@ def command(run: str, stage: str, visit: int | None, attempt: int | None, where:
 
 def _prompt(found: Artifacts, journal: Journal) -> str:
     if found.kind not in (StageKind.LLM, ""):
-        help = f"awf logs {found.run_id} {found.stage}" if found.kind == StageKind.TOOL else None
+        command = "logs" if found.kind == StageKind.TOOL else "why"
+        help = f"see what it did with: awf {command} {found.run_id} {found.stage}"
         raise AwfError(f'stage "{found.stage}" is a {found.kind} stage, and only an agent is given a prompt', help=help)
     text = journal.attached(found.run_id, found.seq) if found.seq is not None else ""
     if not text:

@@ -34,20 +34,15 @@ from pipeline.errors import AwfError
 def command(
     run: str,
     raised: tuple[str, ...],
-    backend: str | None,
-    script: Path | None,
-    agent_command: str | None,
-    answers: Path | None,
     adopt: str | None,
     where: Where,
     log: Path | None,
     *,
-    summary_budget: int | None,
     repeat: bool,
-    auto_approve: bool,
     stay: bool,
     detach: bool,
     as_json: bool,
+    **who: Any,
 ) -> int:
     """Take a run up again where its journal ends.
 
@@ -57,22 +52,23 @@ def command(
     if adopt is not None:
         entry = catalog().find(adopt)
         adopted = (entry, check(entry))
-    options = working_options(
-        backend, script, agent_command, answers, summary_budget=summary_budget, auto_approve=auto_approve
-    )
-    how = Resume(raised=dict(map(_limit, raised)), options=options, repeat=repeat, adopt=adopted)
+    how = Resume(dict(map(_limit, raised)), working_options(**who), repeat=repeat, adopt=adopted)
+    return take_up(run, how, where, Watching(as_json=as_json, log=log, stay=stay, detach=detach))
 
+
+def take_up(run: str, how: Resume, where: Where, watching: Watching) -> int:
+    """Have a run go on where it is kept, and watch it until it stops."""
     if where.on:
         with where.shelf() as shelf:
             run_id = find_run(run, shelf.journal.runs())
-        return resume_there(where, run_id, how, Watching(as_json=as_json, log=log, stay=stay, detach=detach))
-    if detach:
+        return resume_there(where, run_id, how, watching)
+    if watching.detach:
         raise click.UsageError("--detach is for runs on a cluster; name one with --on")
 
     def work(journal: Journal, around: Surroundings) -> Coroutine[Any, Any, RunResult]:
         return resume(find_run(run, journal.runs()), how, journal, around)
 
-    return drive(work, where.store, as_json=as_json, log=log, stay=stay)
+    return drive(work, where, as_json=watching.as_json, log=watching.log, stay=watching.stay)
 
 
 def _limit(written: str) -> tuple[str, str]:

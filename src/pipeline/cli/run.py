@@ -4,6 +4,7 @@ import secrets
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -35,20 +36,15 @@ from pipeline.journal.ids import check_run_id, new_run_id
 def command(
     workflow: str,
     goal: str,
-    backend: str | None,
-    script: Path | None,
-    agent_command: str | None,
-    answers: Path | None,
     run_id: str | None,
     remote: str | None,
     where: Where,
     log: Path | None,
     *,
-    summary_budget: int | None,
-    auto_approve: bool,
     stay: bool,
     detach: bool,
     as_json: bool,
+    **who: Any,
 ) -> int:
     """Run a workflow.
 
@@ -56,23 +52,19 @@ def command(
     cancelled.
     """
     entry = catalog().find(workflow)
-    report = check(entry)
-    if report.diagnostics and (report.workflow is None or not as_json):
-        click.echo(formats.text([report], Style.of(sys.stderr)), err=True, nl=False)
-    options = working_options(
-        backend, script, agent_command, answers, summary_budget=summary_budget, auto_approve=auto_approve
-    )
+    checked = check(entry)
+    if checked.diagnostics and (checked.workflow is None or not as_json):
+        click.echo(formats.text([checked], Style.of(sys.stderr)), err=True, nl=False)
+    options = working_options(**who)
     if (most := settings_here().limits.max_cost_usd) is not None:
         options["max_cost_usd"] = most
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     check_run_id(name)
-    record = creation(entry, report, name, goal, options, Path.cwd(), time.time())
+    record = creation(entry, checked, name, goal, options, Path.cwd(), time.time())
     if where.on:
         how = Watching(as_json=as_json, log=log, stay=stay, detach=detach)
         return start_there(where, record, remote or settings_here().remote, how)
     if remote or detach:
         given = "--remote" if remote else "--detach"
         raise click.UsageError(f"{given} is for runs on a cluster; name one with --on")
-    return drive(
-        lambda journal, around: start(record, journal, around), where.store, as_json=as_json, log=log, stay=stay
-    )
+    return drive(lambda journal, around: start(record, journal, around), where, as_json=as_json, log=log, stay=stay)

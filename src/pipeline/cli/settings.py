@@ -8,7 +8,7 @@ import click
 
 from pipeline.app.settings import NOTHING_SET, Places, Settings, load_settings
 from pipeline.cli.formats import block
-from pipeline.cli.terminal import Style, inert
+from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
 
 
@@ -31,5 +31,5 @@ def settings_here() -> Settings:
     style = Style.of(sys.stderr)
     for source, diagnostics in loaded.wrong:
         click.echo("\n".join(block(one, source, style) for one in diagnostics), err=True)
-    names = " and ".join(f'"{inert(source.name)}"' for source, _ in loaded.wrong)
+    names = " and ".join(f'"{source.name}"' for source, _ in loaded.wrong)
     raise AwfError(f"the settings in {names} have errors", help="mend them, or move the file away")

@@ -48,11 +48,11 @@ def _recorded(run: str, store: Path) -> Workflow | None:
 
 
 def _checked(workflow: str) -> Workflow:
-    report = check(catalog().find(workflow))
-    if report.workflow is None:
-        click.echo(formats.text([report], Style.of(sys.stderr)), err=True, nl=False)
-        raise AwfError(f'"{report.source.name}" has errors and cannot be drawn', help=MEND)
-    return report.workflow
+    checked = check(catalog().find(workflow))
+    if checked.workflow is None:
+        click.echo(formats.text([checked], Style.of(sys.stderr)), err=True, nl=False)
+        raise AwfError(f'"{checked.source.name}" has errors and cannot be drawn', help=MEND)
+    return checked.workflow
 
 
 def drawer(form: str) -> Callable[[Workflow], str]:

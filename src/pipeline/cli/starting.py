@@ -7,16 +7,20 @@ from typing import Any, TypeVar
 
 import click
 
+from pipeline.app.files import read_text
 from pipeline.app.people import read_answers
 from pipeline.backends.agents.script import load_script
 from pipeline.errors import AwfError
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_JSON = "name a file of JSON in UTF-8 that you may read"
+script_option = click.option("--script", type=_FILE, help="Replies for the scripted backend.")
+agent_command_option = click.option("--agent-command", help="The program of the command or acp backend.")
 _OPTIONS = (
     click.option("--backend", help="The agent for stages that name none, such as claude or command."),
-    click.option("--script", type=_FILE, help="Replies for the scripted backend."),
-    click.option("--agent-command", help="The program of the command or acp backend."),
+    script_option,
+    agent_command_option,
     click.option("--answers", type=_FILE, help="Answers to human stages."),
     click.option("--summary-budget", type=click.IntRange(1000), help="Characters about the run that agents are given."),
     click.option("--auto-approve", is_flag=True, help="Take the approving option wherever a person would be asked."),
@@ -24,7 +28,7 @@ _OPTIONS = (
 
 
 def who_works(command: F) -> F:
-    """Give a command the options about who works."""
+    """Give a command the options about who works: what `working_options` takes."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -34,33 +38,33 @@ def working_options(
     backend: str | None,
     script: Path | None,
     agent_command: str | None,
-    answers: Path | None,
+    answers: Path | None = None,
     *,
-    summary_budget: int | None,
-    auto_approve: bool,
+    summary_budget: int | None = None,
+    auto_approve: bool = False,
 ) -> dict[str, Any]:
     """What was given, with the files' contents: a run is taken up again without them. Wrong files are told at once."""
     given = {
         "backend": backend or ("scripted" if script else None),
         "script": _script(script) if script else None,
-        "agent_command": shlex.split(agent_command) if agent_command else None,
-        "answers": read_answers(_text(answers)) if answers else None,
+        "agent_command": list(words_of(agent_command, "--agent-command")) if agent_command else None,
+        "answers": read_answers(read_text(answers, _JSON)) if answers else None,
         "summary_budget": summary_budget,
         "auto_approve": auto_approve or None,
     }
     return {name: value for name, value in given.items() if value is not None}
 
 
+def words_of(command: str, option: str) -> tuple[str, ...]:
+    """A program and its arguments, as an option gives them."""
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        said = f'"{command}" for {option} cannot be taken apart: {error}'
+        raise AwfError(said, help="write it as in a shell, with its quotes closed") from None
+
+
 def _script(path: Path) -> str:
-    text = _text(path)
+    text = read_text(path, _JSON)
     load_script(text)
     return text
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise AwfError(
-            f'"{path}" cannot be read: {error}', help="name a file of JSON in UTF-8 that you may read"
-        ) from None

@@ -23,7 +23,7 @@ def command(workflows: tuple[str, ...], form: str) -> int:
 
     Exits with 2 when there is an error; a warning alone is no error. A directory means every workflow in it.
     """
-    reports = check_all(catalog(), workflows)
-    click.echo(FORMATS[form](reports, Style.of(sys.stdout)), nl=False)
-    wrong = any(has_errors(report.diagnostics) for report in reports)
+    checked = check_all(catalog(), workflows)
+    click.echo(FORMATS[form](checked, Style.of(sys.stdout)), nl=False)
+    wrong = any(has_errors(one.diagnostics) for one in checked)
     return ExitCode.USAGE if wrong else ExitCode.SUCCESS

@@ -36,9 +36,9 @@ class Watching:
     """How a run is watched."""
 
     as_json: bool
-    log: Path | None
-    stay: bool  # also while it waits for a person
-    detach: bool  # not at all
+    log: Path | None = None
+    stay: bool = False  # also while it waits for a person
+    detach: bool = False  # not at all
 
 
 def start_there(where: Where, record: RunCreated, remote_name: str, how: Watching) -> int:
@@ -104,7 +104,7 @@ def _watch(where: Where, begin: Begin, how: Watching) -> int:
             else:
                 with screen(sys.stderr) as view:
                     result = _followed(remote, run_id, after, (view.listen, *listeners), stay=how.stay)
-                click.echo(closing(result))
+                click.echo(closing(result, where.end))
         except KeyboardInterrupt:
             click.echo(f"\nthe run goes on without you; stop it with: awf cancel {run_id}{where.end}", err=True)
             return ExitCode.CANCELLED

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline.app.history import Attempt, Ended, Note, VisitSeen, story_of
+from pipeline.app.history import Attempt, Ended, Note, VisitSeen, never_visited, story_of
 from pipeline.app.rounds import rounds_of
 from pipeline.cli.looking import painted, run_on, say_json, width
 from pipeline.cli.options import as_json_option
-from pipeline.cli.terminal import Style, inert
+from pipeline.cli.terminal import Style
 from pipeline.cli.where import Where, where_option
 from pipeline.engine.fold import replay
-from pipeline.errors import AwfError
-from pipeline.language.names import did_you_mean
 from pipeline.observe.text import calm, columns, cut, label, span
 
 if TYPE_CHECKING:
@@ -39,10 +37,10 @@ def command(run: str, stage: str | None, where: Where, *, as_json: bool) -> None
         rounds = [] if stage is not None or as_json else rounds_of(shelf.ledger(run_id), run_id)
     story = story_of(records)
     if stage is not None:
-        known = {part.stage for part in story if isinstance(part, VisitSeen)}
+        visited = {part.stage for part in story if isinstance(part, VisitSeen)}
         story = [part for part in story if isinstance(part, VisitSeen) and part.stage == stage]
         if not story:
-            raise _unseen(run_id, stage, known | set(replay(records).workflow.by_id), known)
+            raise never_visited(run_id, stage, replay(records).workflow.by_id, visited)
     if as_json:
         say_json([as_object(part) for part in story])
         return
@@ -64,14 +62,6 @@ def _rounds(done: "list[Round]") -> Iterator[str]:
         counts = (one.resolved, one.carried, one.new, one.regressed, one.late, one.caused_by_fix)
         cells = (f"{len(count):>{wide}}" for count, wide in zip(counts, (8, 7, 3, 9, 4, 15), strict=True))
         yield f"{one.number:>5}  {'  '.join(cells)}"
-
-
-def _unseen(run_id: str, stage: str, known: set[str], visited: set[str]) -> AwfError:
-    if stage in known:
-        return AwfError(
-            f'run {run_id} has not visited stage "{stage}"', help=f"it visited {', '.join(sorted(visited))}"
-        )
-    return AwfError(f'run {run_id} has no stage "{inert(stage)}"', help=did_you_mean(stage, known))
 
 
 def _lines(part: VisitSeen | Note, style: Style, open_word: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from pipeline.app.catalog import Entry, Shelf
+from pipeline.app.catalog import Entry, Folder
 from pipeline.app.files import load_file
 from pipeline.cli.here import catalog
 from pipeline.cli.terminal import Style, inert
@@ -18,11 +18,10 @@ def command(*, as_json: bool) -> None:
 
     Of two with the same name the first is meant; the other is listed as shadowed.
     """
-    known = catalog()
     rows = []
     seen: set[str] = set()
-    for shelf, entry in known.entries():
-        rows.append(_row(shelf, entry, shadowed=entry.name in seen))
+    for folder, entry in catalog().entries():
+        rows.append(_row(folder, entry, shadowed=entry.name in seen))
         seen.add(entry.name)
     if as_json:
         click.echo(json.dumps(rows, indent=2))
@@ -30,12 +29,12 @@ def command(*, as_json: bool) -> None:
         _print(rows)
 
 
-def _row(shelf: Shelf, entry: Entry, *, shadowed: bool) -> dict[str, str | bool]:
+def _row(folder: Folder, entry: Entry, *, shadowed: bool) -> dict[str, str | bool]:
     workflow = load_file(entry.path, entry.shown).workflow
     description = workflow.description if workflow else 'cannot be read: see "awf validate"'
     return {
         "name": entry.name,
-        "from": shelf.title,
+        "from": folder.title,
         "path": str(entry.path),
         "file": entry.shown,
         "description": description,

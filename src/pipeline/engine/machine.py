@@ -18,6 +18,9 @@ from pipeline.engine.select import select
 from pipeline.engine.state import RunStatus, State
 from pipeline.language.model import ExitStage, HumanStage, ParallelStage, TriageStage
 
+# Pauses that are no limit of the settings: until a person has looked, and before an interrupted stage is repeated.
+HOLD, EFFECTS = "hold", "effects"
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:
@@ -81,14 +84,14 @@ def decide(state: State) -> Command:
     if state.status is not RunStatus.RUNNING:
         return Stop(state.status, state.reason)
     if hold := state.context.get(Key.HOLD):  # before any limit: a person who raises one has not been told of this
-        return Pause("hold", state.cursor.stage, 1, 0, str(hold))
+        return Pause(HOLD, state.cursor.stage, 1, 0, str(hold))
     if limit := reached_limit(state):
         return Pause(limit.limit, state.cursor.stage, limit.count, limit.allowed, limit.reason)
     stage = state.stage
     if state.progress.begun and not state.repeat:
         begun = min(state.progress.begun)
         reason = f'stage "{begun}" was interrupted, and what it did outside the workspace cannot be undone'
-        return Pause("effects", begun, 1, 0, reason)
+        return Pause(EFFECTS, begun, 1, 0, reason)
     match stage:
         case HumanStage() | TriageStage():
             return Ask(stage.id, state.cursor.visit)

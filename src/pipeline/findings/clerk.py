@@ -120,7 +120,7 @@ class Clerk:
         ledger = self._book.ledger()
         problems += [text for one in passes for text in record_pass(self._root, ledger, one).problems]
         if last := self._last or ledger.last:
-            problems += show(self._root, ledger, last, last.started_at).problems
+            problems += show(self._root, ledger, last, last.started_at, self._environ).problems
         if problems:
             raise AwfError("; ".join(dict.fromkeys(problems)))
 

@@ -35,7 +35,7 @@ def top(root: Path, environ: Mapping[str, str]) -> Path:
 
 def asked(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
     """What git answers to a short question, without the white space around it; nothing where it cannot tell."""
-    if not _in_repository(root):
+    if not in_repository(root):
         return ""
     try:
         return answer(root, environ, *arguments).strip()
@@ -43,7 +43,8 @@ def asked(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
         return ""
 
 
-def _in_repository(root: Path) -> bool:
+def in_repository(root: Path) -> bool:
+    """Whether a directory lies in a repository or a worktree. It costs no process, as below."""
     place, above = "", str(root)
     while place != above:
         place, above = above, os.path.dirname(above)  # noqa: PTH120 - asked with every review, and a path costs more

@@ -15,6 +15,8 @@ from pipeline.findings.model import Finding
 from pipeline.findings.passes import Pass
 from pipeline.findings.taking import review_id
 from pipeline.findings.verdicts import Verdicts, verdicts
+from pipeline.findings.views import verdict_file
+from pipeline.findings.views.ignoring import ignore
 from pipeline.findings.views.verdict_file import VerdictFile
 from pipeline.findings.views.workspace import DIRECTORY, Workspace
 from pipeline.findings.views.written import Written
@@ -34,9 +36,11 @@ def take_back(root: Path, ledger: Ledger, at: str) -> Edits:
     return records + VerdictFile(root).read_edits(ledger.findings.values(), at=at)
 
 
-def show(root: Path, ledger: Ledger, passed: Pass, at: str) -> Written:
+def show(root: Path, ledger: Ledger, passed: Pass, at: str, environ: Mapping[str, str]) -> Written:
     """Write the files of a pass. They can be written again at any time, and come out the same."""
+    unignored = ignore(root, verdict_file.DIRECTORY, environ)
     done = [
+        Written(problems=(unignored,) if unignored else ()),
         record_pass(root, ledger, passed),
         _verdict_file(root, ledger, passed, standing(ledger, passed), at),
         Workspace(root).write_findings(ledger.findings.values(), at=at),

@@ -106,7 +106,7 @@ def test_whether_a_process_will_take_it_up_is_told(desk: Desk) -> None:
     ("words", "error", "message", "help"),
     [
         ({"option": "yse"}, WrongAnswer, '"yse" is none of the options of "ask": yes, no', 'did you mean "yes"?'),
-        ({"option": "xx"}, WrongAnswer, '"xx" is none of the options', None),
+        ({"option": "xx"}, WrongAnswer, '"xx" is none of the options', "see what each does with: awf answer r"),
         ({"option": "no"}, WrongAnswer, 'the option "no" needs feedback', "add --feedback TEXT"),
         ({"option": "no", "feedback": " \n"}, WrongAnswer, 'the option "no" needs feedback', "add --feedback TEXT"),
         ({"option": "yes", "stage": "aks"}, NotWaiting, 'wait for a person at "aks"', 'did you mean "ask"?'),
@@ -115,7 +115,7 @@ def test_whether_a_process_will_take_it_up_is_told(desk: Desk) -> None:
     ],
 )
 def test_what_is_no_answer_is_refused(
-    desk: Desk, words: dict[str, object], error: type[AwfError], message: str, help: str | None
+    desk: Desk, words: dict[str, object], error: type[AwfError], message: str, help: str
 ) -> None:
     """The error says what is wrong and what was probably meant; nothing is kept."""
     with pytest.raises(error, match=message) as refused:

@@ -4,10 +4,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.unit.app.stubs import ANSWERED, SETTLED, stub
 from tests.unit.app.test_backends import settings
 
-from pipeline.app.doctor import AgentState, Diagnosis, Doctor
+from pipeline.app.doctor import EXTRAS, AgentState, Diagnosis, Doctor, Part
 from pipeline.backends.agents.scripted import ScriptedBackend
 from pipeline.backends.process import LocalProcesses
 
@@ -56,3 +57,12 @@ def test_an_unneeded_part_may_be_missing(tmp_path: Path) -> None:
     parts = {part.name: part for part in examine(tmp_path).parts}
     assert (parts["git"].ok, parts["git"].needed, parts["extra api"].needed) == (False, True, False)
     assert not examine(tmp_path).healthy
+
+
+def test_a_missing_extra_is_told_with_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every extra has its line; one that lacks a single module is not there, and nobody has to have it."""
+    monkeypatch.setitem(EXTRAS, "web", ("json", "no_such_module"))
+    parts = {part.name: part for part in examine(tmp_path).parts}
+    assert {f"extra {name}" for name in ("api", "cluster", "web")} <= parts.keys()
+    words = 'not installed (optional): pip install "awf-pipeline[web]"'
+    assert parts["extra web"] == Part("extra web", words, ok=False, needed=False)

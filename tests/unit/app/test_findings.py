@@ -3,8 +3,9 @@
 import os
 import re
 import subprocess
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from pipeline.app.findings.standing import standing_of
 from pipeline.app.findings.story import sighting, story
 from pipeline.app.findings.triaging import Chosen, Wish, decide
 from pipeline.cli.findings.table import table
-from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
 from pipeline.findings.claims import Claim, Rejected, Return, Returned
 from pipeline.findings.codecs import markdown
@@ -446,11 +446,17 @@ def test_a_verdict_file_that_cannot_be_read_is_told_and_kept(tmp_path: Path) -> 
     assert latest.read_text() == "{ broken"
 
 
+def piped(findings: list[Finding]) -> list[str]:
+    """The table as a pipe gets it: in eighty columns, without colours."""
+    with redirect_stdout(StringIO()):
+        return list(table(findings))
+
+
 def test_a_row_without_a_place() -> None:
     """A finding that is nowhere has no file, and still has its line in the table."""
     nowhere = finding(locations=())
     assert (row(nowhere)["file"], row(nowhere)["line"], row(nowhere)["end_line"]) == (None, None, None)
-    assert list(table([nowhere], Style(colours=False), 80))[1].split()[-3:] == ["-", "Defect", "1"]
+    assert piped([nowhere])[1].split()[-3:] == ["-", "Defect", "1"]
 
 
 @settings(deadline=None)
@@ -458,7 +464,7 @@ def test_a_row_without_a_place() -> None:
 def test_every_line_of_the_table_fits(findings: list[Finding]) -> None:
     """Whatever titles and paths hold, a line is one line of at most eighty columns that cannot act."""
     shown = [one.model_copy(update={"severity": Severity.CRITICAL}) for one in findings]
-    lines = list(table(shown, Style(colours=False), 80))
+    lines = piped(shown)
     assert len(lines) == len(findings) + 1
     for line in lines:
         assert columns(line) <= 80

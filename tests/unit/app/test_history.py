@@ -183,6 +183,7 @@ def paused(limit: str) -> RunPaused:
             [done("build", 1, "build"), done("build", 2, "build"), paused("max_visits")],
             ("--raise max_visits=+10", "--raise max_cost_usd=+2"),
         ),
+        ([done("build", 1, "deploy", operations=(("set", "run.hold", "look"),))], ()),  # killed before it was paused
         ([done("exit", 1, None, ends=Status.SUCCESS)], None),
     ],
 )

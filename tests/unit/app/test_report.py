@@ -376,7 +376,7 @@ def test_what_git_cannot_tell_is_not_told(tmp_path: Path, base: str, tip: str | 
     """Commits that are not there, names that are no commits, and a run without a workspace have no size."""
     operations = (("set", "workspace.base", base), ("set", "workspace.commit", tip))
     state = replay([created(), done("build", 1, "check", operations=operations)])
-    assert asyncio.run(diff_of(replace(state, cwd=tmp_path), {"PATH": "/usr/bin:/bin"})) is None
+    assert asyncio.run(diff_of(replace(state, cwd=tmp_path), {"PATH": "/usr/bin:/bin"}, "", tmp_path)) is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -384,4 +384,4 @@ def test_a_machine_without_git_has_no_size(tmp_path: Path) -> None:
     """The page is written all the same."""
     operations = (("set", "workspace.base", "0" * 40), ("set", "workspace.commit", "1" * 40))
     state = replay([created(), done("build", 1, "check", operations=operations)])
-    assert asyncio.run(diff_of(replace(state, cwd=tmp_path), {"PATH": str(tmp_path)})) is None
+    assert asyncio.run(diff_of(replace(state, cwd=tmp_path), {"PATH": str(tmp_path)}, "", tmp_path)) is None

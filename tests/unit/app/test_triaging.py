@@ -80,7 +80,7 @@ def test_the_same_for_a_program(root: Path) -> None:
     planned = preview(low, LOW, root / ".awf", root, NOW)
     moves = [{"id": id, "from": "open", "state": "wont_fix"} for id, *_ in planned.told]
     assert planned.as_json("planned") == {"planned": moves, "refused": {}, "problems": []}
-    assert decided(root).as_json() == {"applied": moves, "refused": {}, "problems": []}
+    assert decided(root).as_json("applied") == {"applied": moves, "refused": {}, "problems": []}
 
 
 def test_what_changed_since_it_was_shown_is_not_decided(root: Path) -> None:

@@ -1,6 +1,8 @@
 """The files about findings: always what the ledger has, whoever wrote last, and nobody's edit is lost."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -75,19 +77,19 @@ def statuses(root: Path) -> list[str]:
 def test_a_fresh_file_has_what_counts(root: Path) -> None:
     """001-13, C-04: every finding that counts is open; what is dismissed is not in it."""
     known = ledger(turned(2, State.WONT_FIX, pass_id=PASS.id))
-    assert show(root, known, PASS, AT).problems == ()
+    assert show(root, known, PASS, AT, {}).problems == ()
     assert (statuses(root), latest(root)["mode"], latest(root)["verdict"]) == (["open"], "full", "WARN")
 
 
 def test_what_is_said_between_two_passes_stays_in_the_file_until_the_next(root: Path) -> None:
     """001-09: a claim is `fixed` and a dismissal `wont_fix` in the file; the next full review begins afresh."""
-    show(root, ledger(), PASS, AT)
+    show(root, ledger(), PASS, AT, {})
     known = ledger(turned(1, State.FIX_CLAIMED), turned(2, State.WONT_FIX))
-    show(root, known, PASS, AT)
+    show(root, known, PASS, AT, {})
     assert (statuses(root), latest(root)["verdict"], latest(root)["mode"]) == (["fixed", "wont_fix"], "PASS", "full")
     later = PASS.model_copy(update={"id": PassId("REV-1767322900-abc1234"), "finding_ids": ()})
     known.apply(Assessed(at=AT, assessment=later))
-    show(root, known, later, AT)
+    show(root, known, later, AT, {})
     assert statuses(root) == []
     assert len(list((root / ".code-review").glob("review-[0-9a-f]*.json"))) == 1, "the one before is in the archive"
 
@@ -95,9 +97,9 @@ def test_what_is_said_between_two_passes_stays_in_the_file_until_the_next(root: 
 def test_files_written_again_come_out_the_same(root: Path) -> None:
     """Showing is a function of the ledger: a crash between two writes costs nothing."""
     known = ledger(turned(1, State.FIX_CLAIMED))
-    show(root, known, PASS, AT)
+    show(root, known, PASS, AT, {})
     before = {path: path.read_bytes() for path in root.rglob("*.json")}
-    show(root, known, PASS, AT)
+    show(root, known, PASS, AT, {})
     assert {path: path.read_bytes() for path in root.rglob("*.json")} == before
     assert take_back(root, known, AT).events == ()
 
@@ -129,7 +131,7 @@ def test_an_incomplete_pass_never_says_clean_in_any_file(root: Path) -> None:
     gaps = Coverage(reviewers={"qa": Returned.MISSING}, problems={"qa": "it timed out"})
     passed = PASS.model_copy(update={"coverage": gaps, "finding_ids": ()})
     known = Ledger([Assessed(at=AT, assessment=passed)])
-    show(root, known, passed, AT)
+    show(root, known, passed, AT, {})
     (path,) = (root / ".wystack/reviews").glob("*.json")
     assert json.loads(path.read_text())["verdict"] == "block-on-rejection"
     assert latest(root)["verdict"] == "WARN"
@@ -137,16 +139,23 @@ def test_an_incomplete_pass_never_says_clean_in_any_file(root: Path) -> None:
 
 def test_without_a_workspace_no_records_are_written_and_that_is_said_once(tmp_path: Path) -> None:
     """000-07: the verdict file is there, records are not, and one line says how to have them."""
-    shown = show(tmp_path, ledger(), PASS, AT)
+    shown = show(tmp_path, ledger(), PASS, AT, {})
     assert shown.suggestion.startswith("No workspace record store")
     assert not (tmp_path / ".wystack").exists()
     assert (tmp_path / ".code-review/review-latest.json").is_file()
 
 
+def test_git_does_not_see_the_verdict_file(root: Path) -> None:
+    """001-02: the first pass sees to that, in this clone alone."""
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    assert show(root, ledger(), PASS, AT, os.environ).problems == ()
+    assert ".code-review/" in (root / ".git/info/exclude").read_text().splitlines()
+
+
 def test_edits_in_either_place_are_taken_back(root: Path) -> None:
     """3.3: an edit anywhere is an event; what may not be edited is told."""
     known = ledger()
-    show(root, known, PASS, AT)
+    show(root, known, PASS, AT, {})
     file = root / ".code-review/review-latest.json"
     file.write_text(file.read_text().replace('"status": "open"', '"status": "fixed"', 1))
     edits = take_back(root, known, AT)

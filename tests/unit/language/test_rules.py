@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.app.check import Report, check_draft, every_rule
+from pipeline.app.check import Checked, check_draft, every_rule
 from pipeline.language.diagnostics import Severity
 from pipeline.language.load import load
 from pipeline.language.rules.rule import Rule
@@ -18,7 +18,7 @@ _BLOCK = re.compile(r"^## (?P<title>.+)\n(?P<body>(?:.*\n?)*?)(?=^## |\Z)", re.M
 _FENCE = re.compile(r"```(?P<language>\w+)\n(?P<text>.*?)```", re.DOTALL)
 
 
-def examine(text: str, prompt_exists: Callable[[str], bool] = lambda path: path == "prompts/plan.md") -> Report:
+def examine(text: str, prompt_exists: Callable[[str], bool] = lambda path: path == "prompts/plan.md") -> Checked:
     return check_draft(load(decode("example.awf.kdl", text.encode())), prompt_exists)
 
 

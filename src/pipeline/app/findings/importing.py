@@ -82,7 +82,6 @@ def import_returns(
     *,
     task: str = "",
     mode: Mode = "full",
-    policy: Policy | None = None,
 ) -> Imported:
     """Make one pass of what was returned, and write it down and into the files."""
     at = iso(now)
@@ -100,7 +99,7 @@ def import_returns(
     )
     with writing(store, repository.root, at) as open_book:
         ledger = open_book.book.ledger()
-        given = [assessed(returns, ledger, about, policy or Policy())]
+        given = [assessed(returns, ledger, about, Policy())]
         del returns  # a hundred thousand items need not be kept twice
         taken = recognise(given.pop(), ledger, about)
         passed, events = taken.passed, taken.events
@@ -109,7 +108,7 @@ def import_returns(
         changes = changes_of(events)
         del events
         ledger = open_book.book.ledger()
-        shown = show(repository.root, ledger, passed, at)
+        shown = show(repository.root, ledger, passed, at, repository.environment)
     return Imported(
         passed,
         changes,

@@ -1,15 +1,12 @@
 """Which finding or pass a person means."""
 
-from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+from pipeline.app.lookup import LISTED, NEWEST, listed
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, PassId
 from pipeline.findings.passes import Pass
-
-NEWEST = ("latest", "-")
-_LISTED = 5
 
 
 def find_finding(name: str, ledger: Ledger) -> Finding:
@@ -26,9 +23,9 @@ def near(name: str, ledger: Ledger) -> str:
     if not ids:
         return "there are no findings yet; take some in with: awf findings import FILE"
     if begun := [id for id in ids if name and id.startswith((name, f"fnd_{name}"))]:
-        return f"{len(begun)} ids begin so: {_listed(begun)}"
-    close = get_close_matches(name, ids, n=_LISTED, cutoff=0.6)
-    return f"did you mean {_listed(close)}?" if close else '"awf findings list --state all" lists them'
+        return f"{len(begun)} ids begin so: {listed(begun)}"
+    close = get_close_matches(name, ids, n=LISTED, cutoff=0.6)
+    return f"did you mean {listed(close)}?" if close else '"awf findings list --state all" lists them'
 
 
 def find_pass(name: str, ledger: Ledger) -> Pass:
@@ -44,10 +41,6 @@ def find_pass(name: str, ledger: Ledger) -> Pass:
     if len(meant) == 1:
         return meant[0]
     if meant:
-        raise AwfError(f'{len(meant)} passes begin with "{name}"', help=f"they are {_listed(one.id for one in meant)}")
-    raise AwfError(f'there is no pass "{name}"', help=f"the newest are {_listed(list(passes)[:-6:-1])}")
-
-
-def _listed(names: Iterable[str] | Sequence[str]) -> str:
-    some = list(names)
-    return ", ".join(some[:_LISTED]) + (", ..." if len(some) > _LISTED else "")
+        help = f"write more of the id: {listed([one.id for one in meant])}"
+        raise AwfError(f'{len(meant)} passes begin with "{name}"', help=help)
+    raise AwfError(f'there is no pass "{name}"', help=f"the newest are {listed([*reversed(passes)])}")

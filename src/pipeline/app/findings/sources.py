@@ -35,9 +35,9 @@ def read(names: Sequence[str], stdin: BinaryIO, *, largest: int = LARGEST) -> li
     """The files of some names. Where any is missing nothing is read."""
     paths = [Path(name) for name in names if name != STDIN]
     if lost := [str(path) for path in paths if not path.exists()]:
-        raise AwfError(f"there is no file {', '.join(lost)}", help="nothing was recorded; check the names")
-    if folders := [str(path) for path in paths if path.is_dir()]:
-        raise AwfError(f"{', '.join(folders)} is a directory", help="name the files in it; nothing was recorded")
+        raise AwfError(f"there is no file {' or '.join(lost)}", help="nothing was recorded; check the names")
+    if folder := next((path for path in paths if path.is_dir()), None):
+        raise AwfError(f"{folder} is a directory", help="name the files in it; nothing was recorded")
     if list(names).count(STDIN) > 1:
         raise AwfError("standard input can be read only once", help='give "-" once; nothing was recorded')
     return [_stdin(stdin, largest) if name == STDIN else _file(Path(name), largest) for name in names]

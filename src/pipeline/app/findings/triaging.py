@@ -56,7 +56,7 @@ class Decided:
     refused: dict[str, str]
     problems: tuple[str, ...] = ()
 
-    def as_json(self, word: str = "applied") -> dict[str, Any]:
+    def as_json(self, word: str) -> dict[str, Any]:
         """The decisions for a program; `word` says whether they were applied or are only planned."""
         told = [{"id": id, "from": str(before), "state": str(after)} for id, before, after in self.told]
         return {word: told, "refused": self.refused, "problems": list(self.problems)}

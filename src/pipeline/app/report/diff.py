@@ -5,43 +5,29 @@ from dataclasses import replace
 from pathlib import Path
 from shutil import which
 
+from pipeline.app.changes import ends_of
 from pipeline.app.report.model import Diff
 from pipeline.backends.git import git_in
 from pipeline.engine.context import Key
 from pipeline.engine.state import State
 from pipeline.findings.repository import GitRefusedError
-from pipeline.findings.trees import Trees, is_tree
+from pipeline.findings.trees import is_tree
 
 
-async def diff_of(
-    state: State, environment: Mapping[str, str], head: str = "", store: Path | None = None
-) -> Diff | None:
-    """The size of what a run committed in its workspace, also when that is merged and removed.
-
-    Without one it is the size of what is different in the checkout from the commit that the run began with, `head`.
-    """
-    if not which("git", path=environment.get("PATH")):
+async def diff_of(state: State, environ: Mapping[str, str], head: str, store: Path) -> Diff | None:
+    """The size of what a run committed in its workspace; without one, of how its checkout differs from `head`."""
+    if not which("git", path=environ.get("PATH")):
         return None
-    if Key.WORKSPACE_BASE not in state.context:
-        found = await _between(state, environment, head, _files_now(state, environment, store) if head else "")
-        return replace(found, so_far=True) if found else None
-    tip = state.progress.commit or state.context.get(Key.WORKSPACE_COMMIT)
-    return await _between(state, environment, state.context.get(Key.WORKSPACE_BASE), tip)
-
-
-def _files_now(state: State, environment: Mapping[str, str], store: Path | None) -> str:
     try:
-        return Trees(environment, store).now(state.cwd)
+        base, tip = ends_of(state, head, environ, store)
     except GitRefusedError:
-        return ""
-
-
-async def _between(state: State, environment: Mapping[str, str], base: object, tip: object) -> Diff | None:
+        return None
     if not (is_tree(base) and is_tree(tip)):
         return None
     options = ("--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
-    reply = await git_in(state.cwd, environment).ask("diff", *options, str(base), str(tip), "--")
-    return None if reply.code else counted_in(reply.out)
+    reply = await git_in(state.cwd, environ).ask("diff", *options, str(base), str(tip), "--")
+    found = counted_in(reply.out)
+    return None if reply.code else replace(found, so_far=Key.WORKSPACE_BASE not in state.context)
 
 
 def counted_in(numstat: str) -> Diff:

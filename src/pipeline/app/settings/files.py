@@ -66,4 +66,4 @@ def _read(path: Path, name: str) -> tuple[Source, list[Seen]]:
         return Source(name, ""), []
     except OSError as error:
         why = f'"{name}" cannot be read: {error.strerror or error}'
-        return Source(name, ""), reading.unreadable_file(START, why)
+        return Source(name, ""), reading.unreadable_file(START, why, "make it readable, or move it away")

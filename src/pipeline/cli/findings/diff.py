@@ -41,6 +41,6 @@ def _print(found: Difference) -> None:
     click.echo(", ".join(f"{len(findings)} {word}" for word, findings in lists.items()))
     for word, findings in lists.items():
         if findings:
-            click.echo("\n".join((f"\n{style.name(word.capitalize())}", *table(findings, style))))
+            click.echo("\n".join((f"\n{style.name(word.capitalize())}", *table(findings))))
     if found.claimed:
         click.echo(f"\n{len(found.claimed)} of the resolved are only claimed; nobody has verified them.")

@@ -6,19 +6,18 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.revalidation import Revalidated, Revalidation
+from pipeline.app.findings.revalidating import Revalidated, Revalidation
 from pipeline.app.wiring import Surroundings
 from pipeline.cli.findings.asked import here, now, repo_option, warn
 from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option, store_option
 from pipeline.cli.settings import settings_here
-from pipeline.cli.starting import working_options
+from pipeline.cli.starting import agent_command_option, script_option, working_options
 from pipeline.cli.terminal import inert
 from pipeline.errors import ExitCode
 from pipeline.findings.model import State
 from pipeline.findings.revalidate import Ruling
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
 HINT = (
     "nothing was verified: have a reviewer look with --backend NAME, or confirm a fix yourself with "
     '"awf findings triage ID --as fixed --by user"'
@@ -28,8 +27,8 @@ HINT = (
 @click.command("revalidate")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--backend", help="The agent that looks afresh, only reading; without it nothing is verified.")
-@click.option("--script", type=_FILE, help="Replies for the scripted backend.")
-@click.option("--agent-command", help="The program of the command or acp backend.")
+@script_option
+@agent_command_option
 @click.option("--command", "bound", default="", metavar="CMD", help="What has to pass before anything is fixed.")
 @store_option
 @repo_option
@@ -51,7 +50,7 @@ def command(
     is claimed or changed, or was named. A fix counts as verified only by its word or yours, and not while the command
     fails.
     """
-    options = working_options(backend, script, agent_command, None, summary_budget=None, auto_approve=False)
+    options = working_options(backend, script, agent_command)
     around = Surroundings(store=store, environ=dict(os.environ), settings=settings_here())
     done = asyncio.run(Revalidation(here(repo), around, now(), options).look(ids, bound))
     if as_json:

@@ -15,15 +15,13 @@ _PLACE = 0.45  # of what is left beside the other columns, at most
 _TITLE_LENGTH = 1000  # characters of a title that are looked at
 
 
-def table(
-    findings: Sequence[Finding], style: Style | None = None, room: int = 0, *, states: bool = False
-) -> Iterator[str]:
+def table(findings: Sequence[Finding], *, states: bool = False) -> Iterator[str]:
     """A line for each finding, below a line of headings. The state is told where asked, or any is not simply open."""
-    style, room = style or Style.of(sys.stdout), room or _room()
+    style = Style.of(sys.stdout)
     told = states or any(finding.state is not State.OPEN for finding in findings)
     head = ("#", "ID", "GATE", "SEVERITY", *(("STATE",) if told else ()))
     rows = aligned([head, *(_row(finding, told=told) for finding in findings)], frozenset({0}))
-    left = room - sum(columns(cell) + 2 for cell in rows[0])
+    left = _room() - sum(columns(cell) + 2 for cell in rows[0])
     places = [_tail(calm(place_of(finding)[-_TITLE_LENGTH:]), int(left * _PLACE)) for finding in findings]
     wide = max(map(columns, ["PLACE", *places]))
     yield style.quiet("  ".join([*rows[0], "PLACE".ljust(wide), "TITLE"]))

@@ -5,7 +5,6 @@ What was decided is recorded when all is: whoever stops before has decided nothi
 
 import json
 import os
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -14,11 +13,13 @@ from pathlib import Path
 
 import click
 
+from pipeline.app.files import read_text
 from pipeline.app.findings.books import iso, writing
 from pipeline.cli.findings.asked import here, look, now, repo_option, warn
 from pipeline.cli.findings.screen import Screen
 from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.starting import words_of
 from pipeline.cli.terminal import inert
 from pipeline.errors import AwfError
 from pipeline.findings.answers import Answer, claims
@@ -132,7 +133,7 @@ def command(
     known = read_artifacts(artifacts, ledger) if artifacts else {}
     way = None if route == _ASK else Route(route)
     walk = opened(ledger, chain, known, route=way, advisory=advisory, confirms=given is None)
-    program = Program(_words(fixer or ""), repository.root, repository.environment)
+    program = Program(words_of(fixer or "", "--fixer"), repository.root, repository.environment)
     session = Session(walk, person.tell, chain, program)
     report = _decided(session, person.choose)
     warn(_record(session.walk, program.said, store, repository.root))
@@ -175,21 +176,12 @@ def _record(walk: Walk, said: Sequence[Answer], store: Path, root: Path) -> tupl
         return open_book.problems + reshow(root, open_book.book.ledger(), at)
 
 
-def _words(command: str) -> tuple[str, ...]:
-    """A program and its arguments."""
-    try:
-        return tuple(shlex.split(command))
-    except ValueError as error:
-        words = f'"{inert(command)}" cannot be run as a fixer: {error}'
-        raise AwfError(words, help="write it as in a shell, with its quotes closed") from None
-
-
 def _read(path: Path) -> list[str]:
     """The answers in a file."""
     try:
-        written = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise AwfError(f'"{path}" cannot be read as answers: {error}', help=_HELP) from None
+        written = json.loads(read_text(path, _HELP))
+    except (ValueError, RecursionError) as error:
+        raise AwfError(f'"{path}" is no JSON: {error}', help=_HELP) from None
     if not isinstance(written, list) or not all(isinstance(one, str) for one in written):
         raise AwfError(f'"{path}" is no list of answers', help=_HELP)
     return written

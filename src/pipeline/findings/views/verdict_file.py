@@ -16,7 +16,6 @@ from pipeline.findings.codecs.verdict_view import COUNTING
 from pipeline.findings.model import Actor, Finding
 from pipeline.findings.verdicts import Verdict
 from pipeline.findings.views import atomic
-from pipeline.findings.views.ignoring import ignore
 from pipeline.findings.views.written import Written
 
 DIRECTORY = ".code-review"
@@ -41,13 +40,12 @@ class VerdictFile:
         if problem := self._closed():
             return Written(problems=(problem,))
         self._folder.mkdir(exist_ok=True)
-        problems = [problem] if (problem := ignore(self._root, DIRECTORY)) else []
         with atomic.locked(self._folder):
             if document["mode"] == "verify" and (refusal := self._refusal(document)):
-                return Written(problems=(*problems, refusal))
-            problems += self._set_aside(document)
+                return Written(problems=(refusal,))
+            problems = tuple(self._set_aside(document))
             self._put(document)
-        return Written((self.path,), tuple(problems))
+        return Written((self.path,), problems)
 
     def sound(self) -> dict[str, Any] | str:
         """The latest verdict, or why there is none to go on from."""

@@ -1,7 +1,6 @@
 """`.code-review/` lives by the rules of its modes: archived, replaced, gone on from, or refused."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -204,72 +203,6 @@ def test_what_a_team_says_comes_back(tmp_path: Path) -> None:
     edits = file.read_edits(found, at=AT)
     assert (edits.events, len(edits.problems)) == ((), 1)
     assert file.path.read_text() == "{"
-
-
-def git(root: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=t", "-c", "user.email=t@localhost")
-    command = ["git", "-C", str(root), *identity, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    root = tmp_path / "repo"
-    root.mkdir()
-    git(root, "init", "-q")
-    git(root, "commit", "-q", "--allow-empty", "-m", "one")
-    return root
-
-
-def test_git_does_not_see_it(repository: Path) -> None:
-    """001-02, C-30: the rule is in this clone's own list, once, after what was there."""
-    exclude = repository / ".git" / "info" / "exclude"
-    exclude.parent.mkdir(exist_ok=True)
-    exclude.write_text("*.swp")
-    for id in ("aaaaaaaa", "bbbbbbbb"):
-        VerdictFile(repository).write(document(id))
-    assert git(repository, "status", "--porcelain") == ""
-    assert exclude.read_text() == "*.swp\n.code-review/\n"
-
-
-def test_a_project_that_ignores_it_is_left_alone(repository: Path) -> None:
-    """001-02: where a rule is there already no other is added."""
-    (repository / ".gitignore").write_text(".code-review\n")
-    before = (repository / ".git" / "info" / "exclude").read_text()
-    VerdictFile(repository).write(document())
-    assert (repository / ".git" / "info" / "exclude").read_text() == before
-
-
-def test_git_does_not_see_it_in_a_worktree(repository: Path, tmp_path: Path) -> None:
-    """001-02: in a worktree `.git` is a file; the rule goes where git looks for it."""
-    tree = tmp_path / "tree"
-    git(repository, "worktree", "add", "-q", str(tree))
-    VerdictFile(tree).write(document())
-    assert git(tree, "status", "--porcelain") == ""
-    assert (tree / ".git").is_file()
-
-
-def test_git_does_not_see_it_below_the_top(repository: Path) -> None:
-    """001-02: the directory of a project within a repository is ignored where it is."""
-    (repository / "app").mkdir()
-    VerdictFile(repository / "app").write(document())
-    assert git(repository, "status", "--porcelain") == ""
-
-
-def test_a_hook_s_repository_is_not_asked(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """001-02: started from a hook of another repository, the rule still goes into this one."""
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
-    VerdictFile(repository).write(document())
-    monkeypatch.delenv("GIT_DIR")
-    assert git(repository, "status", "--porcelain") == ""
-
-
-def test_without_git_that_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """001-02: the verdict is written all the same."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    written = VerdictFile(tmp_path).write(document())
-    assert ".gitignore" in written.problems[0]
-    assert written.paths
 
 
 @pytest.mark.parametrize("name", [".code-review", ".code-review/review-latest.json"])

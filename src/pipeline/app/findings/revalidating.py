@@ -62,7 +62,6 @@ class Revalidated:
     """What became of each finding that was looked at, in the order in which they were."""
 
     rulings: tuple[Ruling, ...] = ()
-    ran: Ran | None = None
     problems: tuple[str, ...] = ()
 
     @property
@@ -198,7 +197,7 @@ class Revalidation:
         done = self._recorded([_unasked(*one) for one in seen if one[0].id not in asked])
         if reviewer:
             done += await self._judged([one for one in seen if one[0].id in asked], reviewer)
-        return Revalidated(done.in_order(picked), ran, tuple(dict.fromkeys(problems + done.problems)))
+        return Revalidated(done.in_order(picked), tuple(dict.fromkeys(problems + done.problems)))
 
     def _seen(self, picked: Sequence[Finding], ledger: Ledger, ran: Ran | None) -> list[tuple[Finding, Mechanical]]:
         root, environment = self.repository.root, self.repository.environment
