@@ -7,15 +7,18 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from pipeline.cluster.artefacts import Artefacts, MissingArtefact, open_artefacts
 from pipeline.cluster.journal import SharedJournal
+from pipeline.cluster.mirror import Mirror
 from pipeline.engine.ports import JournalError
 from pipeline.engine.records import RunCreated, VisitStarted
 from pipeline.errors import AwfError
+from pipeline.journal.sqlite import SqliteJournal
 
 
 @pytest.fixture(scope="session")
@@ -149,3 +152,28 @@ def test_no_key_leads_out_of_a_directory(tmp_path: Path) -> None:
     """A stage that is called like a way up is refused."""
     with pytest.raises(AwfError, match="leads out"):
         open_artefacts(str(tmp_path / "store")).put("../x", b"")
+
+
+def test_names_are_listed_from_one_on(store: Artefacts) -> None:
+    """Those after a name are listed, in order, also when there is no such name."""
+    for name in ("a", "c", "d"):
+        store.create(f"index/{name}", b"")
+    store.create("other/e", b"")
+    assert store.names("index/") == ["a", "c", "d"]
+    assert store.names("index/", "a") == store.names("index/", "b") == ["c", "d"]
+    assert store.names("index/", "d") == []
+
+
+def test_runs_are_mirrored_from_any_store(store: Artefacts, tmp_path: Path) -> None:
+    """What a journal in the store has is in the copy after a look, and what came since after the next."""
+    journal, mirror = SharedJournal(store), Mirror(store, tmp_path / "mirror")
+    for run in ("a", "b"):
+        journal.create(run, RunCreated(at=time.time(), run_id=run, file="w", source="", goal="", cwd="/", version="0"))
+    for number in range(3):
+        mirror.look()
+        with closing(SqliteJournal(tmp_path / "mirror")) as copy:
+            assert list(copy.runs()) == ["a", "b"]
+            assert list(copy.entries("a")) == list(journal.entries("a"))
+        record = VisitStarted(at=time.time(), stage="s", visit=1, attempt=1 + number)
+        journal.append("a", record)
+        mirror.expect("a")

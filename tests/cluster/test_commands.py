@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.conftest import Server, free_port
 from tests.cluster.lab import COMMAND, Lab
+from tests.unit.web.findings import item, project
 
 from pipeline.engine.state import RunStatus
 
@@ -72,7 +73,13 @@ def test_a_run_is_shown_as_on_one_machine(shell: Shell) -> None:
     told = [[line for line in one.stderr.splitlines() if "started" not in line] for one in (here, there)]
     assert calm("\n".join(told[1])) == calm("\n".join(told[0]))
     run = shell.run_id
-    for words in (("why", run), ("context", run, "review.findings"), ("prompt", run, "fix"), ("answer", run)):
+    for words in (
+        ("logs", run, "build"),
+        ("why", run),
+        ("context", run, "review.findings"),
+        ("prompt", run, "fix"),
+        ("answer", run),
+    ):
         local, remote = shell.awf(*words, there=False), shell.awf(*words)
         assert (remote.returncode, calm(remote.stdout)) == (0, calm(local.stdout)), words
     assert json.loads(shell.awf("status", run, "--json").stdout)["status"] == "waiting"
@@ -83,6 +90,92 @@ def test_a_run_is_shown_as_on_one_machine(shell: Shell) -> None:
     assert (second.returncode, "has answered" in second.stderr) == (1, True)
     page = json.loads(shell.awf("report", run, "--json").stdout)["markdown"]
     assert "no tests" in (shell.folder / page).read_text()
+
+
+def test_the_status_of_a_live_run_says_who_has_it(shell: Shell) -> None:
+    """The workflow itself is asked: which worker had its last stage, and how long its history is; or nobody answers."""
+    shell.start(there=True)
+    run = shell.run_id
+    told = json.loads(shell.awf("status", run, "--json").stdout)["cluster"]
+    assert told["worker"].startswith("awf@")
+    assert told["events"] > 10
+    assert f"cluster    at {told['worker']}, " in shell.awf("status", run).stdout
+    shell.lab.leave("w1")
+    assert json.loads(shell.awf("status", run, "--json").stdout)["cluster"] == {"worker": None, "events": None}
+    assert "no worker answers" in shell.awf("status", run).stdout
+    shell.lab.worker("w1")
+    assert shell.awf("answer", run, "yes").returncode == 0
+    shell.lab.over("c")
+    assert json.loads(shell.awf("status", run, "--json").stdout)["cluster"] is None
+
+
+def test_findings_are_told_as_on_one_machine(shell: Shell) -> None:
+    """The list, the verdict and an export of a cluster's run are those of the same run here."""
+    project(shell.folder)
+    told = {"reviewer": "rev", "findings": [item(1), item(2)], "residual_risks": [], "testing_gaps": []}
+    (shell.folder / "s.json").write_text(json.dumps({"review": [json.dumps(told), "Fine.\n[STATUS: success]"]}))
+    for there in (False, True):
+        shell.start(there=there)
+    for words in (("findings", "list"), ("verdict",), ("findings", "export", "--format", "rdjson")):
+        local, remote = shell.awf(*words, there=False), shell.awf(*words)
+        assert "Line 1 is wrong" in remote.stdout or words == ("verdict",)
+        assert (remote.returncode, remote.stdout) == (local.returncode, local.stdout), words
+
+
+def test_a_run_is_handed_over(shell: Shell) -> None:
+    """With --detach nobody watches: the command says how to look, and the run goes on."""
+    done = shell.awf("run", "w.awf.kdl", "--script", "s.json", "--run-id", shell.run_id, "--detach")
+    assert (done.returncode, done.stdout.splitlines()) == (
+        0,
+        [f"run {shell.run_id} is with the workers", f"look with: awf status {shell.run_id}"],
+    )
+    assert shell.lab.stopped("c").status is RunStatus.WAITING
+    assert "is for runs on a cluster" in shell.awf("run", "w.awf.kdl", "--detach", there=False).stderr
+
+
+def test_the_logs_of_an_attempt_come_from_the_store(shell: Shell) -> None:
+    """Streams, the answer of an agent and JSON are as on one machine; a path is the place in the shared store."""
+    shell.start(there=False)
+    shell.start(there=True)
+    run = shell.run_id
+    for words in (("build", "--stdout"), ("build", "--stderr"), ("review", "--visit", "1"), ("gate",), ("nothing",)):
+        local, remote = shell.awf("logs", run, *words, there=False), shell.awf("logs", run, *words)
+        assert (remote.returncode, remote.stdout) == (local.returncode, local.stdout), words
+        assert remote.stderr == local.stderr
+    told = json.loads(shell.awf("logs", run, "build", "--json").stdout)
+    assert [part["text"] for part in told["files"]] == ["built\n", ""]
+    assert Path(told["files"][0]["path"]).read_text() == "built\n"
+    assert told["files"][0]["path"].startswith(shell.lab.shared)
+
+
+FOLLOWED = """workflow "Long" {
+version 2
+start "work"
+stage "work" kind="tool" command="echo one; for i in $(seq 600); do [ -e go ] && break; sleep 0.1; done; echo two"
+stage "end" kind="exit"
+transition from="work" to="end"
+}
+"""
+
+
+def test_a_log_is_followed_while_it_grows(shell: Shell) -> None:
+    """What a worker's stage prints is seen while it runs, and to its end: no line twice, and none is missing."""
+    shell.lab.start("f", FOLLOWED, cwd=shell.folder)
+    run = shell.lab.id("f")
+    with subprocess.Popen(
+        [COMMAND, "logs", run, "work", "--follow"],
+        cwd=shell.folder,
+        env=shell.there,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as following:
+        assert following.stdout
+        assert following.stdout.readline() == "one\n"
+        assert shell.awf("logs", run, "work").stdout == "one\n"
+        (shell.folder / "go").touch()
+        assert following.stdout.read() == "two\n"
+    assert following.returncode == 0
+    assert shell.lab.over("f").status is RunStatus.SUCCESS
 
 
 def test_the_last_line_of_json_is_the_result(shell: Shell) -> None:
@@ -124,6 +217,19 @@ def test_the_settings_name_the_cluster(shell: Shell) -> None:
     assert shell.start(there=False).returncode == 3
     assert shell.run_id in shell.awf("runs", there=False).stdout
     assert shell.run_id not in shell.awf("runs", "--store", "elsewhere", there=False).stdout
+
+
+def test_a_worker_has_a_directory_and_the_usual_cluster(shell: Shell) -> None:
+    """Its --store is where it works, and names no place of runs instead of the cluster."""
+    with subprocess.Popen(
+        [COMMAND, "worker", "--store", "mine"], cwd=shell.folder, env=shell.there, stderr=subprocess.PIPE, text=True
+    ) as worker:
+        assert worker.stderr
+        assert worker.stderr.readline().startswith(
+            f"working for {shell.lab.server.url}, queue {shell.lab.queue}, as awf@"
+        )
+        worker.terminate()
+        worker.communicate()
 
 
 def test_what_is_missing_is_said(shell: Shell, server: Server, tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from tests.integration.conftest import COMMAND
 
 
 @contextmanager
-def serving_at(directory: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving_at(directory: Path, *options: str, **environ: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The command in a process of its own, and the address that it printed."""
     process = subprocess.Popen(
         [COMMAND, "serve", *options],
         cwd=directory,
-        env={"PATH": os.environ["PATH"], "HOME": str(directory)},
+        env={"PATH": os.environ["PATH"], "HOME": str(directory), **environ},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -12,6 +12,8 @@ from pipeline.engine.records import AnyRecord
 from pipeline.engine.state import State
 from pipeline.errors import AwfError
 
+STREAMS = ("stdout", "stderr")  # what a program writes to, each kept in a file of its own
+
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:

@@ -30,6 +30,8 @@ class Changes:
 
 def changes_of(state: State, head: str, environ: Mapping[str, str], store: Path) -> Changes:
     """What a run committed in its workspace; without one, how its checkout differs from the commit it began with."""
+    if not state.cwd.is_dir():
+        return Changes(trouble=f"the directory that the run began in, {state.cwd}, is not on this machine")
     try:
         old, new = ends_of(state, head, environ, store)
         if not (is_tree(old) and is_tree(new)):

@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.app.history import StageSum, VisitSeen, stage_sums, visits_of
 from pipeline.app.next_step import asked, resume_options
-from pipeline.app.summaries import INTERRUPTED
+from pipeline.app.summaries import running
 from pipeline.engine.context import Key
 from pipeline.engine.fold import replay
 from pipeline.engine.records import AnyRecord
@@ -47,21 +47,21 @@ class Standing:
     failed: str  # the stage whose logs tell more, of a failed run
 
 
-def standing_of(records: Sequence[AnyRecord], *, driven: bool) -> Standing:
+def standing_of(records: Sequence[AnyRecord], *, driven: bool | None) -> Standing:
     """How a run stands; one that is on record as running, and that nobody drives, was interrupted."""
     return standing(replay(records), visits_of(records), records[0].at, driven=driven)
 
 
-def standing(state: State, visits: Sequence[VisitSeen], began: float, *, driven: bool) -> Standing:
+def standing(state: State, visits: Sequence[VisitSeen], began: float, *, driven: bool | None) -> Standing:
     """The same, of a run whose records have been read already."""
-    stopped = not state.status.final and not driven
+    stopped = not state.status.final and driven is False
     gate = None if state.status.final else asked(state)
     return Standing(
         run_id=state.run_id,
         workflow=state.workflow.name,
         goal=state.goal,
         began=began,
-        status=INTERRUPTED if stopped and state.status is RunStatus.RUNNING else state.status,
+        status=running(driven=driven) if state.status is RunStatus.RUNNING else state.status,
         reason=state.reason,
         stage=state.cursor.stage,
         visit=state.cursor.visit,

@@ -21,6 +21,14 @@ from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
 
 INTERRUPTED = "interrupted"  # on record as running, and nobody is at it
+UNKNOWN = "unknown"  # on record as running, and whether somebody is at it cannot be found out now
+_STATUS = {
+    "run_waiting": RunStatus.WAITING,
+    "run_paused": RunStatus.PAUSED,
+    "run_cancelled": RunStatus.CANCELLED,
+}
+
+Driven = Callable[[str], bool | None]  # whether somebody is at a run; None where nobody knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,18 @@ def _cost(outcome: Outcome) -> float:
     return (outcome.usage.cost_usd or 0.0) if outcome.usage else 0.0
 
 
-def summarise(records: Iterable[AnyRecord], is_driven: Callable[[str], bool]) -> Summary:
+def status_after(record: AnyRecord) -> RunStatus:
+    """How a run stands by one of its records, when that is the last."""
+    ends = record.ends if isinstance(record, VisitCompleted) else None
+    return RunStatus(ends) if ends else _STATUS.get(record.kind, RunStatus.RUNNING)
+
+
+def running(*, driven: bool | None) -> str:
+    """What a run is called that is on record as running."""
+    return UNKNOWN if driven is None else str(RunStatus.RUNNING) if driven else INTERRUPTED
+
+
+def summarise(records: Iterable[AnyRecord], is_driven: Driven) -> Summary:
     """A run in one line; one that is on record as running, and that nobody drives, was interrupted."""
     remaining = iter(records)
     gathering = Gathering(next(remaining, None))
@@ -113,10 +132,11 @@ def summarise(records: Iterable[AnyRecord], is_driven: Callable[[str], bool]) ->
     return as_driven(gathering.summary(), is_driven)
 
 
-def as_driven(summary: Summary, is_driven: Callable[[str], bool]) -> Summary:
+def as_driven(summary: Summary, is_driven: Driven) -> Summary:
     """The line with what no record says: a run that is running, and that nobody drives, was interrupted."""
-    interrupted = summary.status == RunStatus.RUNNING and not is_driven(summary.run_id)
-    return replace(summary, status=INTERRUPTED) if interrupted else summary
+    if summary.status != RunStatus.RUNNING:
+        return summary
+    return replace(summary, status=running(driven=is_driven(summary.run_id)))
 
 
 @lru_cache(maxsize=64)

@@ -19,6 +19,7 @@ from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option
 from pipeline.cli.resume import take_up
 from pipeline.cli.terminal import Style, inert
+from pipeline.cli.watching import Watching
 from pipeline.cli.where import Where, where_option
 from pipeline.engine.ports import Answer
 from pipeline.engine.redaction import redactor_of
@@ -47,7 +48,7 @@ def command(run: str, words: tuple[str, ...], feedback: str, where: Where, *, go
         stage, option = words if len(words) == 2 else ("", words[0])
         given = _given(where, desk, run_id, option, stage, feedback)
     if go_on and not given.driven:
-        return take_up(run_id, Resume(), where, as_json=as_json)
+        return take_up(run_id, Resume(), where, Watching(as_json=as_json))
     _tell(given, where.end, as_json=as_json)
     return 0
 

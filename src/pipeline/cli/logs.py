@@ -10,17 +10,18 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.artifacts import Artifacts, find_artifacts
-from pipeline.cli.looking import pour, read_run, say_json, say_whole
-from pipeline.cli.options import as_json_option, attempt_option, store_option, visit_option
+from pipeline.app.artifacts import STREAMS, Artifacts, find_artifacts
+from pipeline.app.shelf import Files, Shelf
+from pipeline.cli.looking import pour, run_on, say_json, say_whole
+from pipeline.cli.options import as_json_option, attempt_option, visit_option
 from pipeline.cli.terminal import Style
+from pipeline.cli.where import Where, where_option
 from pipeline.errors import AwfError
-from pipeline.journal.lock import is_driven
 from pipeline.language.model import StageKind
 
 PAUSE = 0.2  # seconds between two looks at a file that grows
+ELSEWHERE = 2.0  # the same, where it grows on another machine
 
-STREAMS = ("stdout", "stderr")
 RESPONSE = "response"
 _ANSWERING = (StageKind.LLM, StageKind.TRIAGE)
 
@@ -42,7 +43,7 @@ class Part:
 @click.option("--stdout", "stream", flag_value="stdout", help="Only what it wrote to standard output.")
 @click.option("--stderr", "stream", flag_value="stderr", help="Only what it wrote to standard error.")
 @click.option("-f", "--follow", is_flag=True, help="Go on printing until the visit ends.")
-@store_option
+@where_option
 @as_json_option
 def command(
     run: str,
@@ -50,7 +51,7 @@ def command(
     visit: int | None,
     attempt: int | None,
     stream: str | None,
-    store: Path,
+    where: Where,
     *,
     follow: bool,
     as_json: bool,
@@ -61,17 +62,20 @@ def command(
 
     RUN is a run's id, the beginning of one, or "latest". The last visit and attempt are meant unless others are given.
     """
-    run_id, records = read_run(run, store)
-    found = find_artifacts(store, records, stage, visit, attempt)
-    if follow:
-        _follow(found, _names(found, stream), partial(_goes_on, store, found))
-        return
-    parts = _parts(found, _names(found, stream))
-    if as_json:
-        where = {"run_id": run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt}
-        say_json({**where, "files": [_object(part) for part in parts]})
-    else:
-        _print(parts)
+    with where.shelf() as shelf:
+        run_id, records = run_on(shelf, run)
+        found = find_artifacts(shelf.files.directory, records, stage, visit, attempt)
+        names = _names(found, stream)
+        if follow:
+            _follow(found, names, partial(_goes_on, shelf, found), ELSEWHERE if where.on else PAUSE)
+            return
+        shelf.files.bring(found)
+        parts = _parts(found, names, shelf.files)
+        if as_json:
+            place = {"run_id": run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt}
+            say_json({**place, "files": [_object(part, shelf.files) for part in parts]})
+        else:
+            _print(parts)
 
 
 def _names(found: Artifacts, stream: str | None) -> tuple[str, ...]:
@@ -84,11 +88,11 @@ def _names(found: Artifacts, stream: str | None) -> tuple[str, ...]:
     return (RESPONSE,) if found.kind in _ANSWERING and found.done else STREAMS
 
 
-def _parts(found: Artifacts, names: Sequence[str]) -> list[Part]:
+def _parts(found: Artifacts, names: Sequence[str], files: Files) -> list[Part]:
     parts = [part for name in names if (part := _part(found, name))]
     if not parts:
         where = f'stage "{found.stage}", visit {found.visit}, attempt {found.attempt}'
-        help = f"its files would be in {found.directory}"
+        help = f"its files would be in {files.shown(found.directory)}"
         raise AwfError(f"there is no {' or '.join(names)} of {where}", help=help)
     return parts
 
@@ -101,9 +105,9 @@ def _part(found: Artifacts, name: str) -> Part | None:
     return Part(name, None, found.outcome.response) if answered and found.outcome else None
 
 
-def _object(part: Part) -> dict[str, str | None]:
+def _object(part: Part, files: Files) -> dict[str, str | None]:
     text = part.path.read_bytes().decode(errors="replace") if part.path else part.text
-    return {"name": part.name, "path": str(part.path) if part.path else None, "text": text}
+    return {"name": part.name, "path": files.shown(part.path) if part.path else None, "text": text}
 
 
 def _print(parts: Sequence[Part]) -> None:
@@ -119,16 +123,19 @@ def _print(parts: Sequence[Part]) -> None:
             pour(file)
 
 
-def _goes_on(store: Path, found: Artifacts) -> bool:
-    """Whether more may be written: the attempt has not ended, and somebody is at the run."""
-    if not is_driven(store, found.run_id):
-        return False
-    _, records = read_run(found.run_id, store)
-    now = find_artifacts(store, records, found.stage, found.visit, None)
-    return not now.done and now.attempt == found.attempt
+def _goes_on(shelf: Shelf, found: Artifacts) -> bool:
+    """Whether more may be written: the attempt has not ended, and somebody is at the run. What there is, is brought."""
+    driven = shelf.driven(found.run_id)  # asked before the records: whoever has left since has written them
+    records = [entry.record for entry in shelf.journal.entries(found.run_id)]
+    last, this = (
+        find_artifacts(shelf.files.directory, records, found.stage, found.visit, attempt)
+        for attempt in (None, found.attempt)
+    )
+    shelf.files.bring(this)
+    return driven and not this.done and last.attempt == found.attempt
 
 
-def _follow(found: Artifacts, names: Sequence[str], goes_on: Callable[[], bool]) -> None:
+def _follow(found: Artifacts, names: Sequence[str], goes_on: Callable[[], bool], pause: float) -> None:
     """Print what the files have and get, until the attempt has ended and all of it is printed."""
     with ExitStack() as stack:
         opened = {}
@@ -141,4 +148,4 @@ def _follow(found: Artifacts, names: Sequence[str], goes_on: Callable[[], bool])
             for file in opened.values():
                 pour(file)
             if more:
-                time.sleep(PAUSE)
+                time.sleep(pause)

@@ -4,25 +4,18 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
 
 from pipeline.app.lookup import find_run
-from pipeline.app.shelf import Shelf, local_shelf
+from pipeline.app.shelf import Shelf
 from pipeline.cli.terminal import Style, inert
 from pipeline.engine.records import AnyRecord
 from pipeline.observe.text import columns, padded
 
 UNLIMITED = 1000  # columns of a line that no terminal has to fit
 _LONGEST_LINE = 64 * 1024
-
-
-def read_run(name: str, store: Path) -> tuple[str, list[AnyRecord]]:
-    """The id of the run of a store that is meant, and its records."""
-    with local_shelf(store) as shelf:
-        return run_on(shelf, name)
 
 
 def run_on(shelf: Shelf, name: str) -> tuple[str, list[AnyRecord]]:

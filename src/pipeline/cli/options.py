@@ -20,6 +20,7 @@ log_option = click.option(
 wait_option = click.option(
     "--wait", "stay", is_flag=True, help="Where nobody here can answer, wait for `awf answer` instead of stopping."
 )
+detach_option = click.option("--detach", is_flag=True, help="On a cluster: hand the run over, and do not watch it.")
 visit_option = click.option(
     "--visit", type=click.IntRange(min=1), metavar="N", help="Which visit; the last by default."
 )

@@ -12,9 +12,9 @@ from pipeline.app.runs import Resume, RunResult, resume
 from pipeline.app.wiring import Surroundings
 from pipeline.cli.driving import drive
 from pipeline.cli.here import catalog
-from pipeline.cli.options import as_json_option, log_option, wait_option
+from pipeline.cli.options import as_json_option, detach_option, log_option, wait_option
 from pipeline.cli.starting import who_works, working_options
-from pipeline.cli.watching import resume_there
+from pipeline.cli.watching import Watching, resume_there
 from pipeline.cli.where import Where, where_option
 from pipeline.engine.ports import Journal
 from pipeline.errors import AwfError
@@ -27,6 +27,7 @@ from pipeline.errors import AwfError
 @who_works
 @click.option("--adopt", metavar="FILE|NAME", help="Go on with a changed workflow.")
 @wait_option
+@detach_option
 @where_option
 @log_option
 @as_json_option
@@ -39,6 +40,7 @@ def command(
     *,
     repeat: bool,
     stay: bool,
+    detach: bool,
     as_json: bool,
     **who: Any,
 ) -> int:
@@ -51,20 +53,22 @@ def command(
         entry = catalog().find(adopt)
         adopted = (entry, check(entry))
     how = Resume(dict(map(_limit, raised)), working_options(**who), repeat=repeat, adopt=adopted)
-    return take_up(run, how, where, as_json=as_json, log=log, stay=stay)
+    return take_up(run, how, where, Watching(as_json=as_json, log=log, stay=stay, detach=detach))
 
 
-def take_up(run: str, how: Resume, where: Where, *, as_json: bool, log: Path | None = None, stay: bool = False) -> int:
+def take_up(run: str, how: Resume, where: Where, watching: Watching) -> int:
     """Have a run go on where it is kept, and watch it until it stops."""
     if where.on:
         with where.shelf() as shelf:
             run_id = find_run(run, shelf.journal.runs())
-        return resume_there(where, run_id, how, as_json=as_json, log=log, stay=stay)
+        return resume_there(where, run_id, how, watching)
+    if watching.detach:
+        raise click.UsageError("--detach is for runs on a cluster; name one with --on")
 
     def work(journal: Journal, around: Surroundings) -> Coroutine[Any, Any, RunResult]:
         return resume(find_run(run, journal.runs()), how, journal, around)
 
-    return drive(work, where, as_json=as_json, log=log, stay=stay)
+    return drive(work, where, as_json=watching.as_json, log=watching.log, stay=watching.stay)
 
 
 def _limit(written: str) -> tuple[str, str]:

@@ -13,11 +13,11 @@ from pipeline.app.runs import creation, start
 from pipeline.cli import formats
 from pipeline.cli.driving import drive
 from pipeline.cli.here import catalog
-from pipeline.cli.options import as_json_option, log_option, wait_option
+from pipeline.cli.options import as_json_option, detach_option, log_option, wait_option
 from pipeline.cli.settings import settings_here
 from pipeline.cli.starting import who_works, working_options
 from pipeline.cli.terminal import Style
-from pipeline.cli.watching import start_there
+from pipeline.cli.watching import Watching, start_there
 from pipeline.cli.where import Where, where_option
 from pipeline.journal.ids import check_run_id, new_run_id
 
@@ -29,6 +29,7 @@ from pipeline.journal.ids import check_run_id, new_run_id
 @click.option("--run-id", help="The run's name; made from the time by default.")
 @click.option("--remote", metavar="NAME|URL", help="On a cluster: the git remote by which the run's files travel.")
 @wait_option
+@detach_option
 @where_option
 @log_option
 @as_json_option
@@ -41,6 +42,7 @@ def command(
     log: Path | None,
     *,
     stay: bool,
+    detach: bool,
     as_json: bool,
     **who: Any,
 ) -> int:
@@ -60,7 +62,9 @@ def command(
     check_run_id(name)
     record = creation(entry, checked, name, goal, options, Path.cwd(), time.time())
     if where.on:
-        return start_there(where, record, remote or settings_here().remote, as_json=as_json, log=log, stay=stay)
-    if remote:
-        raise click.UsageError("--remote is for runs on a cluster; name one with --on")
+        how = Watching(as_json=as_json, log=log, stay=stay, detach=detach)
+        return start_there(where, record, remote or settings_here().remote, how)
+    if remote or detach:
+        given = "--remote" if remote else "--detach"
+        raise click.UsageError(f"{given} is for runs on a cluster; name one with --on")
     return drive(lambda journal, around: start(record, journal, around), where, as_json=as_json, log=log, stay=stay)

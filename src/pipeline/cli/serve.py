@@ -1,14 +1,22 @@
 """`awf serve`: the dashboard."""
 
+import signal
 import webbrowser
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pipeline.cli.here import user_name
+from pipeline.cli.where import cluster_of, cluster_options
 from pipeline.errors import AwfError
 
+if TYPE_CHECKING:
+    from pipeline.web.place import Place
+
+_USUAL = Path(".awf")
 _EXTRA = "install it with: pip install 'awf-pipeline[web]'"
 
 
@@ -27,29 +35,49 @@ _EXTRA = "install it with: pip install 'awf-pipeline[web]'"
     type=click.Path(file_okay=False, path_type=Path),
     multiple=True,
     metavar="DIR",
-    help="Where runs live; several may be given. [default: .awf]",
+    help="Where runs live; several may be given. [default: .awf, or the cluster]",
 )
-def command(port: int | None, host: str, stores: tuple[Path, ...], *, opens: bool, read_only: bool) -> None:
+@cluster_options
+def command(
+    port: int | None,
+    host: str,
+    stores: tuple[Path, ...],
+    on: str | None,
+    artefacts: str | None,
+    queue: str | None,
+    *,
+    opens: bool,
+    read_only: bool,
+) -> None:
     """Show runs and findings in a browser, as they happen.
 
     Prints one address with a token in it: who has it sees the runs. Ctrl-C ends it; no run is touched by that.
+    With --on it shows the runs of a cluster, beside those of the stores that are named.
     """
     for missing in (store for store in stores if not store.is_dir()):
         raise AwfError(f'there is no store at "{missing}"', help="name a directory that awf run has made, such as .awf")
+    cluster = cluster_of(_USUAL, on, artefacts, queue, named="stores")
+    with cluster.window() if cluster else nullcontext() as window:
+        places = (*(stores or (() if window else (_USUAL,))), *((window,) if window else ()))
+        _serve(places, host, port, opens=opens, read_only=read_only)
+    click.echo("\nEnded.", err=True)
+
+
+def _serve(places: "Sequence[Path | Place]", host: str, port: int | None, *, opens: bool, read_only: bool) -> None:
     try:
         from pipeline.web import security, serving  # noqa: PLC0415 - an extra, and only this command needs it
     except ModuleNotFoundError as error:
         raise AwfError(f"awf serve needs a part that is not installed ({error.name})", help=_EXTRA) from None
-    site = serving.opened(stores or (Path(".awf"),), host, port, read_only=read_only, user=user_name())
+    site = serving.opened(places, host, port, read_only=read_only, user=user_name())
     if not security.is_loopback(host):
         _warn(host)
     click.echo(site.address)
     click.echo("Open this address. Ctrl-C ends it; runs go on without it.", err=True)
     if opens:
         webbrowser.open(site.address)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind then either
     with suppress(KeyboardInterrupt):
         serving.serve(site)
-    click.echo("\nEnded.", err=True)
 
 
 def _warn(host: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from pipeline.app.history import StageSum
+from pipeline.app.shelf import Attended
 from pipeline.app.standing import Limit, Standing, standing_of
 from pipeline.cli.looking import aligned, painted, run_on, say_json, width
 from pipeline.cli.options import as_json_option
@@ -33,15 +34,17 @@ def command(run: str, where: Where, *, as_json: bool) -> None:
     """
     with where.shelf() as shelf:
         run_id, records = run_on(shelf, run)
-        standing = standing_of(records, driven=shelf.driven(run_id))
+        driven = shelf.driven(run_id)
+        standing, attended = standing_of(records, driven=driven), shelf.attended(run_id) if driven else None
     if as_json:
-        say_json(as_object(standing, where.end))
+        cluster = {"cluster": asdict(attended) if attended else None} if where.on else {}
+        say_json(as_object(standing, where.end) | cluster)
         return
-    for line in _lines(standing, Style.of(sys.stdout), where.end, time.time()):
+    for line in _lines(standing, attended, Style.of(sys.stdout), where.end, time.time()):
         click.echo(line)
 
 
-def _lines(standing: Standing, style: Style, end: str, now: float) -> Iterator[str]:
+def _lines(standing: Standing, attended: Attended | None, style: Style, end: str, now: float) -> Iterator[str]:
     reason = f": {calm(standing.reason)}" if standing.reason else ""
     yield _field("run", f"{standing.run_id}, begun {age(now - standing.began)} ago", style)
     yield _field("workflow", calm(standing.workflow), style)
@@ -53,6 +56,8 @@ def _lines(standing: Standing, style: Style, end: str, now: float) -> Iterator[s
         yield _field("" if number else "limits", _limit(limit), style)
     if standing.workspace:
         yield _field("workspace", calm(standing.workspace), style)
+    if attended:
+        yield _field("cluster", _attended(attended), style)
     yield from _table(standing.stages, style)
     yield from _outstanding(standing.findings, style)
     yield from _next(standing, style, end)
@@ -60,6 +65,13 @@ def _lines(standing: Standing, style: Style, end: str, now: float) -> Iterator[s
 
 def _field(name: str, value: str, style: Style) -> str:
     return style.quiet(f"{name:<11}") + cut(value, width() - 12)
+
+
+def _attended(attended: Attended) -> str:
+    if attended.worker is None or attended.events is None:
+        return "no worker answers: nothing goes on until one is there"
+    held = f"at {calm(attended.worker)}" if attended.worker else "no worker had a stage of it yet"
+    return f"{held}, {counted(attended.events, 'event')} of history"
 
 
 def _limit(limit: Limit) -> str:

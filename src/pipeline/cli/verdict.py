@@ -6,10 +6,11 @@ from pathlib import Path
 import click
 
 from pipeline.app.findings.standing import Standing, standing_of
-from pipeline.cli.findings.asked import here, look, of_no_use, repo_option, unused_in
+from pipeline.cli.findings.asked import here, look_at, of_no_use, repo_option, run_option, unused_in
 from pipeline.cli.looking import say_json
-from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import Style, inert
+from pipeline.cli.where import Where, where_option
 from pipeline.errors import ExitCode
 from pipeline.findings.verdicts import Verdict
 
@@ -22,16 +23,17 @@ from pipeline.findings.verdicts import Verdict
     show_default=True,
     help="The mildest verdict that makes the exit code 1.",
 )
-@store_option
+@where_option
+@run_option
 @repo_option
 @as_json_option
-def command(fail_on: str, store: Path, repo: Path | None, *, as_json: bool) -> int:
+def command(fail_on: str, where: Where, run: str, repo: Path | None, *, as_json: bool) -> int:
     """Tell what the findings come to: PASS, WARN, FAIL or ABORT.
 
     The exit code is 1 for FAIL, ABORT and a last pass in which somebody did not answer, and 0 otherwise. A fix that is
     only claimed is no fix for it until somebody has verified it.
     """
-    ledger = look(store, repo).ledger
+    ledger = look_at(where, run, repo).ledger
     standing = standing_of(ledger)
     if as_json:
         say_json(standing.as_json())

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +31,17 @@ if TYPE_CHECKING:
 Begin = Callable[["Remote"], Coroutine[Any, Any, tuple[str, int]]]  # the run, and the record it is followed from
 
 
-def start_there(
-    where: Where, record: RunCreated, remote_name: str, *, as_json: bool, log: Path | None, stay: bool
-) -> int:
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """How a run is watched."""
+
+    as_json: bool
+    log: Path | None = None
+    stay: bool = False  # also while it waits for a person
+    detach: bool = False  # not at all
+
+
+def start_there(where: Where, record: RunCreated, remote_name: str, how: Watching) -> int:
     """Start a run on a cluster and watch it until it stops."""
 
     async def begun_by(remote: "Remote") -> tuple[str, int]:
@@ -42,7 +51,7 @@ def start_there(
         await remote.cluster.start(begun, redactor_of(os.environ))
         return record.run_id, 0
 
-    return _watch(where, begun_by, as_json=as_json, log=log, stay=stay)
+    return _watch(where, begun_by, how)
 
 
 async def _with_remote(record: RunCreated, name: str) -> RunCreated:
@@ -58,16 +67,16 @@ async def _with_remote(record: RunCreated, name: str) -> RunCreated:
     return record.model_copy(update={"options": {**record.options, "remote": sent.model_dump()}})
 
 
-def resume_there(where: Where, run_id: str, how: Resume, *, as_json: bool, log: Path | None, stay: bool) -> int:
+def resume_there(where: Where, run_id: str, resume: Resume, how: Watching) -> int:
     """Have a cluster take a run up again, and watch it until it stops."""
 
     async def begun_by(remote: "Remote") -> tuple[str, int]:
         journal = remote.cluster.journal
         last = journal.last(run_id).seq
-        await remote.cluster.resume(run_id, _resumption(load_state(journal, run_id), how))
+        await remote.cluster.resume(run_id, _resumption(load_state(journal, run_id), resume))
         return run_id, last
 
-    return _watch(where, begun_by, as_json=as_json, log=log, stay=stay)
+    return _watch(where, begun_by, how)
 
 
 def _resumption(state: State, how: Resume) -> list[AnyRecord]:
@@ -83,21 +92,32 @@ def _resumption(state: State, how: Resume) -> list[AnyRecord]:
     return [*records, RunResumed(at=0.0, raised=raised, options=options, repeat=how.repeat)]
 
 
-def _watch(where: Where, begin: Begin, *, as_json: bool, log: Path | None, stay: bool) -> int:
-    with where.remote() as remote, logged(log) as listeners:
+def _watch(where: Where, begin: Begin, how: Watching) -> int:
+    with where.remote() as remote, logged(how.log) as listeners:
         run_id, after = remote.call(begin(remote))
+        if how.detach:
+            return _left(where, run_id, as_json=how.as_json)
         try:
-            if as_json:
-                result = _followed(remote, run_id, after, (print_event, *listeners), stay=stay)
+            if how.as_json:
+                result = _followed(remote, run_id, after, (print_event, *listeners), stay=how.stay)
                 click.echo(json.dumps(result.as_event()))
             else:
                 with screen(sys.stderr) as view:
-                    result = _followed(remote, run_id, after, (view.listen, *listeners), stay=stay)
+                    result = _followed(remote, run_id, after, (view.listen, *listeners), stay=how.stay)
                 click.echo(closing(result, where.end))
         except KeyboardInterrupt:
             click.echo(f"\nthe run goes on without you; stop it with: awf cancel {run_id}{where.end}", err=True)
             return ExitCode.CANCELLED
     return result.exit_code
+
+
+def _left(where: Where, run_id: str, *, as_json: bool) -> int:
+    """Say what run the workers were given."""
+    if as_json:
+        click.echo(json.dumps({"run_id": run_id}))
+    else:
+        click.echo(f"run {run_id} is with the workers\nlook with: awf status {run_id}{where.end}")
+    return ExitCode.SUCCESS
 
 
 def _followed(remote: "Remote", run_id: str, after: int, listeners: tuple[Listener, ...], *, stay: bool) -> RunResult:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,12 +19,12 @@ from pipeline.errors import AwfError
 
 if TYPE_CHECKING:
     from pipeline.cluster.remote import Remote
+    from pipeline.cluster.window import Window
 
 F = TypeVar("F", bound=Callable[..., Any])
 _EXTRA = "install it with: pip install 'awf-pipeline[cluster]'"
 _USUAL = Path(".awf")
-_OPTIONS = (
-    store_option,
+_CLUSTER = (
     click.option("--on", envvar="AWF_ON", metavar="URL", help="A cluster: temporal://HOST:PORT/NAMESPACE."),
     click.option(
         "--artefacts", envvar="AWF_ARTEFACTS", metavar="URL", help="What it shares: a directory, or s3://BUCKET."
@@ -56,19 +57,41 @@ class Where:
             with local_shelf(self.store) as shelf:
                 yield shelf
             return
-        with self.remote() as found:
-            yield found.shelf(self.store)
+        with self.remote() as found, TemporaryDirectory(prefix="awf-") as files:
+            yield found.shelf(self.store, Path(files))
+
+    @contextmanager
+    def window(self) -> "Iterator[Window]":
+        """The cluster as somebody sees it who goes on looking."""
+        with _extra():
+            from pipeline.cluster.orders import QUEUE  # noqa: PLC0415 - an extra, and few commands need it
+            from pipeline.cluster.window import window  # noqa: PLC0415 - as above
+        with window(self.on, self.artefacts, os.environ, self.queue or QUEUE) as found:
+            yield found
 
     @contextmanager
     def remote(self) -> "Iterator[Remote]":
         """The cluster."""
-        try:
+        with _extra():
             from pipeline.cluster.orders import QUEUE  # noqa: PLC0415 - an extra, and few commands need it
             from pipeline.cluster.remote import remote  # noqa: PLC0415 - as above
-        except ModuleNotFoundError as error:
-            raise AwfError(f"--on needs a part that is not installed ({error.name})", help=_EXTRA) from None
         with remote(self.on, self.artefacts, os.environ, self.queue or QUEUE) as found:
             yield found
+
+
+@contextmanager
+def _extra() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise AwfError(f"--on needs a part that is not installed ({error.name})", help=_EXTRA) from None
+
+
+def cluster_options(command: F) -> F:
+    """Give a command the options that name a cluster."""
+    for option in reversed(_CLUSTER):
+        command = option(command)
+    return command
 
 
 def where_option(command: F) -> F:
@@ -76,22 +99,23 @@ def where_option(command: F) -> F:
 
     @wraps(command)
     def placed(*given: Any, store: Path, on: str | None, artefacts: str | None, queue: str | None, **more: Any) -> Any:
-        return command(*given, where=_where(store, on, artefacts, queue), **more)
+        where = cluster_of(store, on, artefacts, queue, named="store") or Where(store)
+        return command(*given, where=where, **more)
 
-    for option in reversed(_OPTIONS):
-        placed = option(placed)
-    return placed  # type: ignore[return-value]  # click gives it the arguments, whatever they are
+    return store_option(cluster_options(placed))  # type: ignore[return-value]  # click gives it the arguments
 
 
-def _where(store: Path, on: str | None, artefacts: str | None, queue: str | None) -> Where:
-    """A store that is named goes before a cluster that is only usual."""
+def cluster_of(
+    store: Path, on: str | None, artefacts: str | None, queue: str | None, *, named: str = ""
+) -> Where | None:
+    """The cluster that is meant; none when a store is named by an option, and the cluster is only usual."""
     source = click.get_current_context().get_parameter_source
-    if source("store") is ParameterSource.COMMANDLINE and source("on") is not ParameterSource.COMMANDLINE:
-        return Where(store)
+    if source(named) is ParameterSource.COMMANDLINE and source("on") is not ParameterSource.COMMANDLINE:
+        return None
     settings = settings_if_sound()
     cluster = on or settings.on
     if not cluster:
-        return Where(store)
+        return None
     shared = artefacts or settings.artefacts
     if not shared:
         raise AwfError(

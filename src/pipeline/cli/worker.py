@@ -4,17 +4,20 @@ import asyncio
 import os
 import signal
 from contextlib import suppress
+from pathlib import Path
 
 import click
 
 from pipeline.app.wiring import Surroundings
+from pipeline.cli.options import store_option
 from pipeline.cli.settings import settings_here
-from pipeline.cli.where import Where, where_option
+from pipeline.cli.where import cluster_of, cluster_options
 from pipeline.errors import AwfError
 
 
 @click.command("worker")
-@where_option
+@store_option
+@cluster_options
 @click.option("--concurrency", type=click.IntRange(min=1), default=4, show_default=True, help="Stages at once.")
 @click.option(
     "--grace",
@@ -23,12 +26,15 @@ from pipeline.errors import AwfError
     show_default=True,
     help="Seconds that stages have to end when the worker is told to leave.",
 )
-def command(where: Where, concurrency: int, grace: float) -> None:
+def command(
+    store: Path, on: str | None, artefacts: str | None, queue: str | None, concurrency: int, grace: float
+) -> None:
     """Run the stages of a cluster's runs on this machine, until told to leave.
 
     SIGTERM or Ctrl-C: nothing new is begun, what runs has some time to end, and the rest is handed back to others.
     """
-    if not where.on:
+    where = cluster_of(store, on, artefacts, queue)
+    if where is None:
         raise AwfError("a worker needs a cluster", help="name it: awf worker --on temporal://HOST:PORT/NAMESPACE")
     with where.remote() as remote:
         from pipeline.cluster.worker import Duties, own_queue, work  # noqa: PLC0415 - an extra

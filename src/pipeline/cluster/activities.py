@@ -6,12 +6,14 @@ A stage runs here as it does on one machine: the same handlers, plugins and reda
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from pipeline.app.artifacts import STREAMS
 from pipeline.cluster.desk import Desk, Run
 from pipeline.cluster.journal import Page
 from pipeline.cluster.lean import Snapshot, compressed, lean
@@ -19,6 +21,7 @@ from pipeline.cluster.orders import Attempt, Done, Failed, Numbered, Opened, Ord
 from pipeline.cluster.pen import Pen, Replaced
 from pipeline.cluster.resuming import resumption
 from pipeline.engine.events import Event, EventKind
+from pipeline.engine.handler import attempt_directory
 from pipeline.engine.machine import Ask, Command, FanOut, Pause, Visit, decide
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import JournalError
@@ -39,6 +42,7 @@ from pipeline.language.model import ParallelStage
 
 MOST_LOSSES = 5  # of one visit, with its worker, until somebody has to look
 _BEAT = 1.0  # seconds between two signs of life
+_PART = 2.0  # seconds between two looks at what a stage has printed
 _TAIL = 2000  # characters of what a stage printed, that go with them
 
 C = TypeVar("C", Visit, Ask, FanOut, Pause)
@@ -199,6 +203,7 @@ class Activities:
     async def _working(self, run: Run, order: Order, pen: Pen) -> AsyncIterator[Steps | None]:
         """Give signs of life while a stage runs. A worker that lacks what the run needs pauses it."""
         beating = asyncio.create_task(self._beat(_attempt(order), order.run_id))
+        showing = asyncio.create_task(self._show(_attempt(order), order.run_id))
         run.active += 1
         try:
             yield await self._prepared(run, order, pen)
@@ -216,6 +221,7 @@ class Activities:
         finally:
             run.active -= 1
             beating.cancel()
+            showing.cancel()
             self._tails.forget(order.run_id, _attempt(order).stage)
 
     def _forget(self, run: Run) -> None:
@@ -245,6 +251,16 @@ class Activities:
         while True:
             await asyncio.sleep(_BEAT)  # that a stage began is a sign too
             activity.heartbeat({**attempt.model_dump(), "tail": self._tails.of(run_id, attempt.stage)})
+
+    async def _show(self, attempt: Attempt, run_id: str) -> None:
+        """Send what the stage prints while it runs, for those who follow it; at its end all of it is sent."""
+        folder = attempt_directory(Path(), run_id, attempt.stage, attempt.visit, attempt.attempt)
+        sent = {str(folder / f"{name}.log"): 0 for name in STREAMS}
+        while True:
+            await asyncio.sleep(_PART)
+            for name, before in sent.items():
+                with suppress(JournalError, OSError):  # tried again; whoever cannot send is told so at the stage's end
+                    sent[name] = await asyncio.to_thread(self._desk.send_part, name, before)
 
     def _done(self, run: Run, pages: Sequence[Page]) -> Done:
         run_id = run.state.run_id

@@ -5,6 +5,7 @@ An object that was created is never changed, so that whoever creates it first ha
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Protocol
@@ -15,6 +16,10 @@ from pipeline.errors import AwfError
 
 _BUCKETS = ("s3",)
 _EXTRA = "install it with: pip install 'awf-pipeline[cluster]'"
+
+
+class StoreAway(JournalError):
+    """The store cannot be used now; nothing is wrong with what is in it."""
 
 
 class MissingArtefact(JournalError):
@@ -33,7 +38,7 @@ def _run(key: str) -> str:
 
 
 class Artefacts(Protocol):
-    """A store of objects. Keys are parts with slashes between them. Trouble with the store is a JournalError."""
+    """A store of objects. Keys are parts with slashes between them. A store that cannot be used is StoreAway."""
 
     @property
     def name(self) -> str:
@@ -57,8 +62,8 @@ class Artefacts(Protocol):
     def keys(self, prefix: str) -> list[str]:
         """The keys below a prefix that ends with a slash, in order."""
 
-    def names(self, prefix: str) -> list[str]:
-        """The next parts of the keys below a prefix that ends with a slash, in order."""
+    def names(self, prefix: str, after: str = "") -> list[str]:
+        """The next parts of the keys below a prefix that ends with a slash, in order; only those after a name."""
 
 
 def open_artefacts(url: str) -> Artefacts:
@@ -130,9 +135,10 @@ class Directory:
             raise self._trouble(error) from error
         return sorted(str(path.relative_to(self._root)) for path in found)
 
-    def names(self, prefix: str) -> list[str]:
+    def names(self, prefix: str, after: str = "") -> list[str]:
         try:
-            return sorted(name for name in os.listdir(self._path(prefix)) if not name.startswith("."))  # noqa: PTH208 - names, not paths
+            found = os.listdir(self._path(prefix))  # noqa: PTH208 - names, not paths
+            return sorted(name for name in found if name > after and not name.startswith("."))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
@@ -160,8 +166,8 @@ class Directory:
             os.fsync(file.fileno())
         return Path(file.name)
 
-    def _trouble(self, error: OSError) -> JournalError:
-        return JournalError(
+    def _trouble(self, error: OSError) -> StoreAway:
+        return StoreAway(
             f"the store {self._root} cannot be used: {error.strerror or error}",
             help="see that the directory is mounted, writable and has room; runs go on when it is",
         )
@@ -234,9 +240,22 @@ class Bucket:
     def keys(self, prefix: str) -> list[str]:
         return self._listed(self._files.find, prefix)
 
-    def names(self, prefix: str) -> list[str]:
-        found = self._listed(self._files.ls, prefix)
+    def names(self, prefix: str, after: str = "") -> list[str]:
+        found = self._listed(self._files.ls if not after else partial(self._after, after), prefix)
         return [key.removeprefix(prefix).rstrip("/") for key in found]
+
+    def _after(self, after: str, path: str, *, detail: bool) -> list[str]:
+        """The paths below one after a name: a bucket begins there, and does not list what comes before."""
+        assert not detail  # noqa: S101 - it has the form of the other ways to list
+        bucket, _, key = path.partition("/")
+        asked: dict[str, Any] = {"Bucket": bucket, "Prefix": key, "StartAfter": f"{key}{after}"}
+        found: list[str] = []
+        while True:
+            told = self._files.call_s3("list_objects_v2", **asked)
+            found += [f"{bucket}/{one['Key']}" for one in told.get("Contents", ())]
+            if not told.get("IsTruncated"):
+                return found
+            asked["ContinuationToken"] = told["NextContinuationToken"]
 
     def _listed(self, how: Any, prefix: str) -> list[str]:
         try:
@@ -258,8 +277,8 @@ class Bucket:
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}"
 
-    def _trouble(self, error: Exception) -> JournalError:
-        return JournalError(
+    def _trouble(self, error: Exception) -> StoreAway:
+        return StoreAway(
             f"the store {self.name} cannot be used: {error}",
             help="see that the bucket can be reached, and that its keys are in the environment; runs go on when it is",
         )

@@ -8,7 +8,7 @@ from functools import partial
 from pipeline.app.wiring import Surroundings, services
 from pipeline.backends.worktree import GitWorktrees
 from pipeline.cluster.artefacts import Artefacts
-from pipeline.cluster.files import fetch, send
+from pipeline.cluster.files import fetch, send, send_part
 from pipeline.cluster.journal import Page, SharedJournal
 from pipeline.cluster.letters import SharedLetters
 from pipeline.cluster.orders import Attempt
@@ -109,6 +109,10 @@ class Desk:
     def fetched(self, outcome: Outcome) -> None:
         """Have the files here that an outcome names."""
         fetch(self.store, self._around.store, outcome)
+
+    def send_part(self, name: str, sent: int) -> int:
+        """Send what a file here has beyond so many bytes; the bytes that are sent then."""
+        return send_part(self.store, self._around.store, name, sent)
 
     def left(self, run: Run) -> None:
         """A stage is over and on record: the files of the run are as it says."""

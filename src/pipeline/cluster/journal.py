@@ -18,6 +18,7 @@ from pipeline.journal.attachments import ATTACHMENT_ERRORS, packed, unpacked
 from pipeline.journal.ids import check_run_id
 from pipeline.journal.records import damaged, decode, encode
 
+INDEX = "index/"  # what the keys begin with that name the runs in the order of their times
 _BATCH = 100  # objects asked for at once
 
 
@@ -49,7 +50,7 @@ class SharedJournal:
         check_run_id(run_id)
         body = _written(encode(record), "", ())
         if self._store.find(_key(run_id, 1)) is None:
-            self._store.create(f"index/{int(self._now() * 1e9):020d}-{run_id}", b"")
+            self._store.create(f"{INDEX}{int(self._now() * 1e9):020d}-{run_id}", b"")
         if not self._store.create(_key(run_id, 1), body):
             raise JournalError(f"there is already a run {run_id}")
 
@@ -105,7 +106,7 @@ class SharedJournal:
 
     def runs(self) -> Sequence[str]:
         there = set(self._store.names("runs/"))
-        named = dict.fromkeys(name.partition("-")[2] for name in self._store.names("index/"))
+        named = dict.fromkeys(entered(name)[1] for name in self._store.names(INDEX))
         return tuple(run for run in named if run in there)
 
     def own(self, run_id: str) -> AbstractContextManager[None]:
@@ -143,6 +144,12 @@ class SharedJournal:
     def _check(self, run_id: str) -> None:
         if not run_id or self._store.find(_key(run_id, 1)) is None:
             raise UnknownRun(f"there is no run {run_id} in {self._store.name}")
+
+
+def entered(name: str) -> tuple[float, str]:
+    """When a run was entered into the index, and which, by a name in it."""
+    at, _, run_id = name.partition("-")
+    return int(at) / 1e9 if at.isdecimal() else 0.0, run_id
 
 
 def _key(run_id: str, seq: int) -> str:

@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from temporalio.service import RPCError
 
-from pipeline.app.shelf import Shelf
+from pipeline.app.shelf import Files, Shelf
 from pipeline.cluster.artefacts import open_artefacts
+from pipeline.cluster.files import FILES, bring
 from pipeline.cluster.orders import QUEUE
 from pipeline.cluster.runs import Cluster
 from pipeline.cluster.server import Address, Unreachable, connected
@@ -32,8 +34,8 @@ class Remote:
         except RPCError as error:
             raise Unreachable(f"the Temporal server does not answer: {error.message}") from None
 
-    def shelf(self, store: Path) -> Shelf:
-        """The runs of the cluster."""
+    def shelf(self, store: Path, files: Path) -> Shelf:
+        """The runs of the cluster; files of theirs that somebody wants are put into a directory."""
         cluster = self.cluster
         journal = cluster.journal
         return Shelf(
@@ -43,6 +45,8 @@ class Remote:
             letters=cluster.letters,
             driven=lambda run_id: self.call(cluster.is_driven(run_id)),
             ledger=journal.of,
+            attended=lambda run_id: self.call(cluster.attended(run_id)),
+            files=Files(files, f"{cluster.store.name}/{FILES}", partial(bring, cluster.store, files)),
         )
 
 

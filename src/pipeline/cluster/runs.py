@@ -2,9 +2,17 @@
 
 import asyncio
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
 
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.client import (
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+)
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -12,18 +20,21 @@ from temporalio.service import RPCError, RPCStatusCode
 from pipeline.app.answering import RunIsOver
 from pipeline.app.runs import load_state
 from pipeline.app.secrecy import without_secrets
+from pipeline.app.shelf import Attended
 from pipeline.cluster.artefacts import Artefacts
 from pipeline.cluster.journal import SharedJournal
 from pipeline.cluster.letters import SharedLetters
-from pipeline.cluster.orders import QUEUE, Beginning, Ended, Place, Terms
+from pipeline.cluster.orders import QUEUE, WORKFLOW, Beginning, Ended, Place, Terms
 from pipeline.cluster.resuming import leave
-from pipeline.cluster.server import Unreachable, workflow_id
+from pipeline.cluster.server import Unreachable, run_of, workflow_id
 from pipeline.cluster.workflow import RunWorkflow
 from pipeline.engine.ports import RunIsOwned
 from pipeline.engine.records import AnyRecord, RunCancelled, RunCreated
 from pipeline.engine.redaction import Redactor
 from pipeline.engine.state import RunStatus, State
 
+_PATIENCE = timedelta(seconds=3)  # for a worker to answer
+_AT_ONCE = 20  # questions to the server
 _PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # seconds, until a run that has stopped knows that it has
 
 
@@ -116,15 +127,41 @@ class Cluster:
 
     async def is_driven(self, run_id: str) -> bool:
         """Whether the workers are at a run, or will be without anybody's doing."""
+        if not await self._is_open(run_id):
+            return False
+        return load_state(self.journal, run_id).status in (RunStatus.RUNNING, RunStatus.WAITING)
+
+    async def attended(self, run_id: str) -> Attended:
+        """Who has a run that is under way, by its workflow itself: any worker can answer for it."""
+        try:
+            standing = await self._handle(run_id).query(RunWorkflow.standing, rpc_timeout=_PATIENCE)
+        except (RPCError, WorkflowQueryFailedError):  # there is no worker, or none has opened the run yet
+            return Attended()
+        return Attended(standing.home, standing.events)
+
+    async def are_open(self, run_ids: Iterable[str]) -> dict[str, bool]:
+        """Which of some runs have a workflow that goes on, whatever their records say."""
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def asked(run_id: str) -> tuple[str, bool]:
+            async with places:
+                return run_id, await self._is_open(run_id)
+
+        return dict(await asyncio.gather(*map(asked, run_ids)))
+
+    async def open_runs(self) -> set[str]:
+        """The runs with a workflow that goes on, by the server's list, which may be some moments old."""
+        asked = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus = 'Running'"
+        return {run_of(found.id) async for found in self.client.list_workflows(asked)}
+
+    async def _is_open(self, run_id: str) -> bool:
         try:
             found = await self._handle(run_id).describe()
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return False
             raise
-        if found.status is not WorkflowExecutionStatus.RUNNING:
-            return False
-        return load_state(self.journal, run_id).status in (RunStatus.RUNNING, RunStatus.WAITING)
+        return found.status is WorkflowExecutionStatus.RUNNING
 
     async def _begin(self, run_id: str, key: str) -> None:
         try:

@@ -152,4 +152,9 @@ def workflow_id(run_id: str) -> str:
     return f"awf-{run_id}"
 
 
-__all__ = ["QUEUE", "Address", "Unreachable", "connected", "workflow_id"]
+def run_of(workflow: str) -> str:
+    """The run that is called so on the server."""
+    return workflow.removeprefix("awf-")
+
+
+__all__ = ["QUEUE", "Address", "Unreachable", "connected", "run_of", "workflow_id"]

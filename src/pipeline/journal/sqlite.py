@@ -52,7 +52,7 @@ class SqliteJournal:
             if self._found(run_id) is not None:
                 raise there_already(run_id)
             number = database.execute("INSERT INTO runs (name) VALUES (?)", (run_id,)).lastrowid or 0
-            _insert(database, _id(number, 1), body, "")
+            insert(database, _id(number, 1), body, "")
 
     def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
         body = encode(record)
@@ -64,18 +64,18 @@ class SqliteJournal:
             self._check_identity()
             id = (self._newest.pop(number, 0) or self._last_id(run_id, number)) + 1
             try:
-                _insert(database, id, body, attached)
+                insert(database, id, body, attached)
             except sqlite3.IntegrityError:  # somebody else has added to the run since
                 id = self._last_id(run_id, number) + 1
-                _insert(database, id, body, attached)
+                insert(database, id, body, attached)
         self._newest[number] = id
         return id & _SEQ
 
     def _append_all(self, run_id: str, number: int, body: bytes, attached: str, lines: Sequence[str]) -> int:
         with self._committing() as database:
             id = self._last_id(run_id, number) + 1
-            _insert(database, id, body, attached)
-            _insert_lines(database, lines)
+            insert(database, id, body, attached)
+            insert_lines(database, lines)
         self._newest[number] = id
         return id & _SEQ
 
@@ -84,7 +84,7 @@ class SqliteJournal:
             with told(self._path):
                 prepare(self._directory)
         with self._committing() as database:
-            return _insert_lines(database, lines)
+            return insert_lines(database, lines)
 
     def ledger(self, after: int = 0) -> Iterator[tuple[int, str]]:
         for seq, body in self._sound_rows("the ledger", _LEDGER, after):
@@ -209,15 +209,20 @@ def _ids(number: int, after: int = 0) -> tuple[int, int]:
     return _id(number, after), _id(number + 1, 0)
 
 
-def _insert(database: sqlite3.Connection, id: int, body: bytes, attached: str) -> None:
-    """One statement, and so one transaction where none is open."""
+def insert(database: sqlite3.Connection, id: int, body: bytes, attached: str) -> None:
+    """Add a record; one statement, and so one transaction where none is open."""
     row = (id, zlib.crc32(body, id & _SEQ), body, packed(attached) if attached else None)
     database.execute("INSERT INTO records VALUES (?, ?, CAST(? AS TEXT), ?)", row)
 
 
-def _insert_lines(database: sqlite3.Connection, lines: Iterable[str]) -> int:
+def newest_of(database: sqlite3.Connection, number: int) -> int:
+    """The id of the last record of a run, or that after which its first one comes."""
+    return database.execute(_NEWEST, _ids(number)).fetchone()[0] or _id(number, 0)
+
+
+def insert_lines(database: sqlite3.Connection, lines: Iterable[str]) -> int:
     """Add lines to the ledger; the number of its last line."""
-    newest: int = database.execute(_NEWEST, _ids(_LEDGER)).fetchone()[0] or 0
+    newest = newest_of(database, _LEDGER)
     bodies = (line.encode(errors="surrogatepass") for line in lines)
     rows = ((seq, zlib.crc32(body, seq), body) for seq, body in enumerate(bodies, start=newest + 1))
     done = database.executemany("INSERT INTO records VALUES (?, ?, CAST(? AS TEXT), NULL)", rows)

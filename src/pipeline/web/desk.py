@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from starlette.exceptions import HTTPException
@@ -13,8 +14,11 @@ from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web.following import Following
 from pipeline.web.listing import Listing
 from pipeline.web.live import Feed
+from pipeline.web.place import Here, Place
 from pipeline.web.rounds import RoundsSeen
 from pipeline.web.shelf import Shelf
+
+_SHELVES = 16  # runs whose findings are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +26,33 @@ class Store:
     """One store that is served."""
 
     name: str
-    directory: Path
+    place: Place
     listing: Listing
     feed: Feed
-    shelf: Shelf
     following: Following
     rounds: RoundsSeen
+    _shelves: dict[str, Shelf] = field(default_factory=dict)
 
     @property
-    def project(self) -> Path:
-        """Where its runs are started: the directory that an `.awf` is in."""
-        return self.directory.parent if self.directory.name == ".awf" else Path.cwd()
+    def directory(self) -> Path:
+        """Where its journal and its files are read."""
+        return self.place.directory
 
     @contextmanager
     def journal(self) -> Iterator[SqliteJournal]:
         """The store's journal, for the thread that asks and while the context lasts."""
         with closing(SqliteJournal(self.directory)) as journal:
             yield journal
+
+    def shelf(self, run: str = "") -> Shelf:
+        """The findings of the store; where runs have ledgers of their own, those of a run."""
+        name = run if self.place.apart else ""
+        if name not in self._shelves:
+            if len(self._shelves) >= _SHELVES:
+                self._shelves.clear()
+            around = self.place.project if self.place.apart else self.directory.parent
+            self._shelves[name] = Shelf(self.directory, partial(self.place.ledger, name), around)
+        return self._shelves[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +66,27 @@ class Desk:
 
 
 def desk_of(
-    directories: Sequence[Path], *, read_only: bool = False, user: str = "", environ: Mapping[str, str] | None = None
+    places: Sequence[Path | Place], *, read_only: bool = False, user: str = "", environ: Mapping[str, str] | None = None
 ) -> Desk:
-    """A desk with these stores; each is named for its directory, or for its project's when it is an `.awf`."""
+    """A desk with these stores."""
+    found = {one.resolve() if isinstance(one, Path) else one: None for one in places}
     stores: dict[str, Store] = {}
-    for directory in dict.fromkeys(one.resolve() for one in directories):
-        name = _free(directory.parent.name if directory.name == ".awf" else directory.name, stores)
-        stores[name] = Store(
-            name,
-            directory,
-            Listing(directory),
-            Feed(name, directory),
-            Shelf(directory),
-            Following(directory),
-            RoundsSeen(directory),
-        )
+    for place in (Here(one) if isinstance(one, Path) else one for one in found):
+        name = _free(place.name, stores)
+        stores[name] = _store(name, place)
     return Desk(stores, read_only, user, redactor_of(environ or {}))
+
+
+def _store(name: str, place: Place) -> Store:
+    directory, driven = place.directory, place.driven
+    return Store(
+        name,
+        place,
+        Listing(directory, driven),
+        Feed(name, directory, driven, place.away),
+        Following(directory, driven),
+        RoundsSeen(directory, place.ledger),
+    )
 
 
 def _free(name: str, taken: dict[str, Store]) -> str:

@@ -6,12 +6,14 @@ A run can also be seen as it stood after any of its records, which is read from 
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from threading import Lock
 
 from pipeline.app.history import Note, Story, VisitSeen
 from pipeline.app.standing import Standing, standing
+from pipeline.app.summaries import Driven
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Entry, Journal
 from pipeline.engine.records import AnyRecord, RunCreated
@@ -33,7 +35,7 @@ class Seen:
     position: int  # its number
     head: int  # that of the last record there is
     commit: str  # that was checked out when the run began
-    driven: bool  # whether a process is at it; at an earlier record one was
+    driven: bool | None  # whether somebody is at it, where that is known; at an earlier record one was
 
     @property
     def now(self) -> bool:
@@ -63,7 +65,7 @@ class _Followed:
         self._story.take(_light(entry.record))
         self._at, self.position = entry.record.at, entry.seq
 
-    def seen(self, head: int, *, driven: bool) -> Seen:
+    def seen(self, head: int, *, driven: bool | None) -> Seen:
         story = self._story
         told = tuple(story.told())
         return Seen(story.state, told, self._began, self._at, self.position, head, self._commit, driven)
@@ -72,8 +74,8 @@ class _Followed:
 class Following:
     """The runs of one store that somebody looks at. Several threads may ask at once."""
 
-    def __init__(self, store: Path) -> None:
-        self._store = store
+    def __init__(self, store: Path, driven: Driven | None = None) -> None:
+        self._driven = driven or partial(is_driven, store)
         self._lock = Lock()
         self._kept: OrderedDict[str, _Followed] = OrderedDict()
 
@@ -87,7 +89,7 @@ class Following:
             self._kept[run] = followed
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
-            return followed.seen(followed.position, driven=is_driven(self._store, run))
+            return followed.seen(followed.position, driven=self._driven(run))
 
 
 def then(journal: Journal, run: str, position: int) -> Seen:

@@ -10,7 +10,6 @@ from pipeline.app.answering import Waiting, waiting
 from pipeline.app.changes import Changes, changes_of
 from pipeline.engine.ports import Journal
 from pipeline.engine.redaction import Redactor
-from pipeline.journal.letters import SqliteLetters
 from pipeline.language.model import TriageStage, asks_a_person
 from pipeline.web.desk import Store
 from pipeline.web.following import Seen
@@ -45,7 +44,7 @@ def gate_of(here: Store, seen: Seen, redactor: Redactor) -> Gate | None:
     asks = None
     if not isinstance(state.stage, TriageStage):
         with here.journal() as journal:
-            asks = waiting(desk_at(here, journal, redactor), state.run_id)
+            asks = waiting(_desk(here, journal, redactor), state.run_id)
         if asks is None:  # it stands there, and something else is in the way, such as a limit
             return None
     changes = changes_of(state, seen.commit, os.environ, here.directory)
@@ -53,9 +52,11 @@ def gate_of(here: Store, seen: Seen, redactor: Redactor) -> Gate | None:
     return Gate(asks, state.cursor.stage, state.cursor.visit, changes, patch)
 
 
-def desk_at(here: Store, journal: Journal, redactor: Redactor) -> answering.Desk:
-    """What it takes to answer and stop the runs of a store."""
-    return answering.Desk(here.directory, journal, SqliteLetters(here.directory), time.time, redactor)
+def _desk(here: Store, journal: Journal, redactor: Redactor) -> answering.Desk:
+    place = here.place
+    return answering.Desk(
+        here.directory, journal, place.letters, time.time, redactor, lambda run_id: bool(place.driven(run_id))
+    )
 
 
 def _lines(patch: str) -> Iterator[Line]:

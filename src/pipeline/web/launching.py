@@ -77,6 +77,8 @@ async def under_way(launched: Launched, is_there: Callable[[], bool]) -> None:
         over = launched.process.poll() is not None
         if await asyncio.to_thread(is_there):
             return
+        if over and launched.process.returncode == 0:  # it has handed the run over
+            return
         if over:
             what = "the process that was started ended before it did anything"
             raise NotStarted(what, "what it said may help; nothing of the run was changed", launched.said())

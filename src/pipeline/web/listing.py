@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 
-from pipeline.app.summaries import Gathering, Summary, as_driven
+from pipeline.app.summaries import Driven, Gathering, Summary, as_driven
 from pipeline.engine.ports import Journal
 from pipeline.errors import AwfError
 from pipeline.journal.heads import LEDGER, Heads
@@ -39,8 +39,9 @@ class Line:
 class Listing:
     """The lines of one store. Several threads may ask at once."""
 
-    def __init__(self, store: Path) -> None:
+    def __init__(self, store: Path, driven: Driven | None = None) -> None:
         self._store = store
+        self._driven = driven or partial(is_driven, store)
         self._lock = Lock()
         self._known: dict[str, tuple[int, Summary]] = {}  # with the number of the record it was made at
         self._open: OrderedDict[str, Gathering] = OrderedDict()
@@ -58,8 +59,7 @@ class Listing:
             for run, head in reversed(heads.items()):
                 with self._lock:
                     summary = self._summary(journal, run, head)
-                driven = as_driven(summary, partial(is_driven, self._store))
-                yield Line(driven, len(self._rounds.get(run, ())))
+                yield Line(as_driven(summary, self._driven), len(self._rounds.get(run, ())))
 
     def _summary(self, journal: Journal, run: str, head: int) -> Summary:
         at, known = self._known.get(run, (0, None))

@@ -8,15 +8,15 @@ import asyncio
 import json
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pipeline.app.summaries import Driven, status_after
 from pipeline.engine.ports import Entry
-from pipeline.engine.records import VisitCompleted
-from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
 from pipeline.journal.heads import LEDGER, Heads
 from pipeline.journal.lock import is_driven
@@ -27,21 +27,19 @@ KEPT = 1000  # messages; a page that is further behind loads everything again
 
 Told = dict[str, Any]
 _RELOAD: Told = {"what": "reload", "topics": ["*"]}
-_STATUS = {
-    "run_waiting": RunStatus.WAITING,
-    "run_paused": RunStatus.PAUSED,
-    "run_cancelled": RunStatus.CANCELLED,
-}
 
 
 class Watch:
     """Finds what is new in a store since the last look. Used from one thread."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, driven: Driven | None = None, away: Callable[[], str] | None = None) -> None:
         self._directory = directory
+        self._is_driven = driven or partial(is_driven, directory)
+        self._away = away or str
         self._heads = Heads(directory)
         self._seen: dict[str, int] | None = None
         self._driven: set[str] = set()
+        self._doubtful: set[str] = set()  # runs of which nobody knew whether somebody is at them
         self._trouble = ""
 
     def look(self) -> list[Told]:
@@ -59,16 +57,24 @@ class Watch:
         self._heads.close()
 
     def _news(self) -> Iterator[Told]:
+        if away := self._away():
+            raise AwfError(away)
         if self._heads.moved() or self._seen is None:
             yield from self._moved(self._heads.read())
-        for run in [run for run in self._driven if not is_driven(self._directory, run)]:
+        for run in [run for run in self._driven if self._is_driven(run) is False]:
             self._driven.discard(run)
             yield _told(run, what="left")  # a killed process writes no record
+        for run in [run for run in self._doubtful if self._is_driven(run) is not None]:
+            self._doubtful.discard(run)
+            self._driven |= {run} if self._is_driven(run) else set()
+            yield _told(run, what="known")
 
     def _moved(self, heads: dict[str, int]) -> Iterator[Told]:
         before, self._seen = self._seen, heads
         new = {run: head for run, head in heads.items() if before is None or before.get(run, 0) != head}
-        self._driven |= {run for run in new if run != LEDGER and is_driven(self._directory, run)}
+        asked = {run: self._is_driven(run) for run in new if run != LEDGER}
+        self._driven |= {run for run, driven in asked.items() if driven}
+        self._doubtful |= {run for run, driven in asked.items() if driven is None}
         if before is None:
             return
         if _too_much(before, new) or not before.keys() <= heads.keys():
@@ -102,7 +108,6 @@ def _told(run: str, **what: Any) -> Told:
 
 def _of_record(run: str, entry: Entry) -> Told:
     record = entry.record
-    ends = record.ends if isinstance(record, VisitCompleted) else None
     outcome = getattr(record, "outcome", None)
     return _told(
         run,
@@ -111,16 +116,18 @@ def _of_record(run: str, entry: Entry) -> Told:
         stage=getattr(record, "stage", ""),
         visit=getattr(record, "visit", 0),
         status=outcome.status if outcome else "",
-        run_status=ends or _STATUS.get(record.kind, RunStatus.RUNNING),
+        run_status=status_after(record),
     )
 
 
 class Feed:
     """The numbered messages of one store; the newest are kept, and pages read on from where they are."""
 
-    def __init__(self, store: str, directory: Path) -> None:
+    def __init__(
+        self, store: str, directory: Path, driven: Driven | None = None, away: Callable[[], str] | None = None
+    ) -> None:
         self._store = store
-        self._watch = Watch(directory)
+        self._watch = Watch(directory, driven, away)
         self._server = secrets.token_hex(4)  # numbers of another server mean nothing here
         self._kept: deque[str] = deque(maxlen=KEPT)
         self._last = 0

@@ -8,7 +8,7 @@ from functools import lru_cache
 from markupsafe import Markup
 
 from pipeline.app.history import VisitSeen, under_way
-from pipeline.app.summaries import INTERRUPTED
+from pipeline.app.summaries import running
 from pipeline.engine.state import RunStatus
 from pipeline.graph.draw.arranged import Arranged, arranged
 from pipeline.graph.draw.chart import Line
@@ -80,8 +80,7 @@ def _current(seen: Seen) -> Iterator[tuple[str, str]]:
     state = seen.state
     if state.status.final:
         return
-    running = state.status is RunStatus.RUNNING
-    word = INTERRUPTED if running and not seen.driven else str(state.status)
+    word = running(driven=seen.driven) if state.status is RunStatus.RUNNING else str(state.status)
     yield state.cursor.stage, word
     for stage, _ in under_way(state):
         yield stage, word

@@ -23,6 +23,7 @@ GLYPHS = {  # a state is always a word with a sign, never a colour alone
     "waiting": ("?", "other"),
     "paused": ("‖", "other"),
     "interrupted": ("!", "other"),
+    "unknown": ("…", "other"),
     "cancelled": ("–", "quiet"),
     "skipped": ("–", "quiet"),
     "retry": ("↻", "other"),

@@ -1,12 +1,13 @@
 """The rounds of reviews of a run, made anew when the ledger has grown, and not when something else has happened."""
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.app.rounds import rounds_of
-from pipeline.app.shelf import local_shelf
 from pipeline.journal.heads import LEDGER, Heads
+from pipeline.journal.sqlite import SqliteJournal
 
 if TYPE_CHECKING:
     from pipeline.findings.rounds import Round
@@ -17,8 +18,9 @@ _KEPT = 64  # runs
 class RoundsSeen:
     """The rounds of the runs of one store."""
 
-    def __init__(self, store: Path) -> None:
+    def __init__(self, store: Path, ledger: Callable[[str], SqliteJournal]) -> None:
         self._store = store
+        self._ledger = ledger
         self._known: dict[str, tuple[int, tuple[Round, ...]]] = {}  # with the length of the ledger
 
     def of(self, run: str) -> "tuple[Round, ...]":
@@ -27,8 +29,8 @@ class RoundsSeen:
             length = heads.read().get(LEDGER, 0)
         known = self._known.get(run)
         if known is None or known[0] != length:
-            with local_shelf(self._store) as shelf:
-                known = (length, tuple(rounds_of(shelf.ledger(run), run)))
+            with closing(self._ledger(run)) as journal:
+                known = (length, tuple(rounds_of(journal, run)))
             if len(self._known) >= _KEPT:
                 self._known.clear()
             self._known[run] = known

@@ -11,6 +11,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from pipeline.errors import AwfError
+from pipeline.web.place import Place
 from pipeline.web.security import EVERYBODY
 from pipeline.web.site import create, end_streams
 
@@ -39,14 +40,14 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def opened(stores: Sequence[Path], host: str, port: int | None, *, read_only: bool, user: str = "") -> Site:
+def opened(places: Sequence[Path | Place], host: str, port: int | None, *, read_only: bool, user: str = "") -> Site:
     """A site at a host and port; without a port it is the usual one, or any when that is taken."""
     listening = _bound(host, port)
     number = listening.getsockname()[1]
     token = secrets.token_urlsafe(32)
     this = socket.gethostname()
     app = create(
-        stores,
+        places,
         token=token,
         host=host,
         port=number,

@@ -4,10 +4,11 @@ What somebody changed in the files about them is seen as the commands see it, an
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
@@ -40,8 +41,11 @@ class View:
 class Shelf:
     """The findings of one store. Several threads may ask at once."""
 
-    def __init__(self, store: Path) -> None:
-        self._store = store
+    def __init__(
+        self, store: Path, opened: Callable[[], SqliteJournal] | None = None, around: Path | None = None
+    ) -> None:
+        self._opened = opened or partial(SqliteJournal, store)
+        self._around = around or store.parent
         self._lock = Lock()
         self._root: Path | None = None
         self._ledger = Ledger()
@@ -52,9 +56,9 @@ class Shelf:
 
     @property
     def root(self) -> Path:
-        """The repository around the store: what its findings are about."""
+        """The repository around the store, or around where it is looked at: what its findings are about."""
         if self._root is None:
-            self._root = repository(None, self._store.parent, os.environ).root
+            self._root = repository(None, self._around, os.environ).root
         return self._root
 
     def look(self) -> View:
@@ -77,7 +81,7 @@ class Shelf:
 
     def _read_on(self) -> None:
         """Take new lines in; the last one is read again, because another ledger may have taken the place of this."""
-        with closing(SqliteJournal(self._store)) as journal:
+        with closing(self._opened()) as journal:
             lines = journal.ledger(max(self._last[0] - 1, 0))
             if self._last[0] and next(lines, None) != self._last:
                 self._ledger, self._last, self._untouched = Ledger(), (0, ""), None

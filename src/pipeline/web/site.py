@@ -12,12 +12,13 @@ from starlette.staticfiles import StaticFiles
 from pipeline.web.desk import Desk, desk_of
 from pipeline.web.errors import HANDLERS, error_page
 from pipeline.web.pages import NAV, ROUTES
+from pipeline.web.place import Place
 from pipeline.web.rendering import HERE
 from pipeline.web.security import Gate, Security
 
 
 def create(
-    stores: Sequence[Path],
+    places: Sequence[Path | Place],
     *,
     token: str,
     host: str = "127.0.0.1",
@@ -27,7 +28,7 @@ def create(
     user: str = "",
     environ: Mapping[str, str] | None = None,
 ) -> Starlette:
-    """The site for these stores; `app.state.desk` is what its pages work with."""
+    """The site for these places; `app.state.desk` is what its pages work with."""
     gate = Gate(token, host, port, read_only, tuple(name.lower() for name in names))
     app = Starlette(
         routes=[Mount("/static", StaticFiles(directory=HERE / "static"), name="static"), *ROUTES],
@@ -35,7 +36,7 @@ def create(
         exception_handlers=HANDLERS,
         lifespan=_lifespan,
     )
-    app.state.desk = desk_of(stores, read_only=read_only, user=user, environ=environ)
+    app.state.desk = desk_of(places, read_only=read_only, user=user, environ=environ)
     app.state.nav = NAV
     return app
 

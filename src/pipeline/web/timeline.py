@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pipeline.app.history import Ended, Note, VisitSeen
-from pipeline.app.summaries import INTERRUPTED
+from pipeline.app.summaries import running
 from pipeline.engine.state import RunStatus, State
 from pipeline.language.model import asks_a_person
 from pipeline.web.following import Seen
@@ -82,7 +82,7 @@ def status_of(visit: VisitSeen, seen: Seen) -> str:
     if visit.attempts and visit.attempts[-1].ended is Ended.CANCELLED:
         return str(RunStatus.CANCELLED)
     if seen.state.status is RunStatus.RUNNING:
-        return str(RunStatus.RUNNING) if seen.driven else INTERRUPTED
+        return running(driven=seen.driven)
     return str(seen.state.status)
 
 

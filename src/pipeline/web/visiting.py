@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.app.artifacts import Artifacts, artifacts_of
+from pipeline.app.artifacts import STREAMS, Artifacts, artifacts_of
 from pipeline.backends.spool import Redacted
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal
 from pipeline.engine.redaction import Redactor
 from pipeline.errors import AwfError
 from pipeline.web.following import Seen
+from pipeline.web.place import Place
 
-STREAMS = ("stdout", "stderr")
 TAIL = 64 * 1024  # bytes of a log that a page shows
 LONGEST = 100_000  # characters of a prompt or an answer that a page shows
 _CHUNK = 256 * 1024
@@ -54,6 +54,11 @@ class Left:
     prompt: str
     response: str
     logs: tuple[Tail, ...]
+
+
+def at_hand(place: Place, seen: Seen, wanted: Wanted) -> None:
+    """Have the files of an attempt where they are read."""
+    place.bring(_found(place.directory, seen, wanted))
 
 
 def left(store: Path, journal: Journal, seen: Seen, wanted: Wanted, redactor: Redactor) -> Left:

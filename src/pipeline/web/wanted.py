@@ -29,18 +29,19 @@ class Wanted:
     reviewer: str = ""
     words: str = ""
     page: int = 1
+    run: str = ""  # whose findings they are, where each run has its own
 
     @property
     def plain(self) -> bool:
         """Whether nothing but what is outstanding was asked for."""
-        return replace(self, page=1) == Wanted()
+        return replace(self, page=1, run="") == Wanted()
 
     def query(self) -> dict[str, str]:
         """The filters as parts of an address, without the page."""
         usual = self.state == OUTSTANDING
         named = ("severity", "gate", "file", "stage", "reviewer")
         told = {name: getattr(self, name) for name in named}
-        return {"state": "" if usual else self.state, **told, "q": self.words}
+        return {"run": self.run, "state": "" if usual else self.state, **told, "q": self.words}
 
     def filter(self) -> Filter:
         """What a finding must be."""
@@ -70,6 +71,7 @@ def wanted_of(given: Mapping[str, str]) -> Wanted:
         reviewer=given.get("reviewer", ""),
         words=given.get("q", "").strip(),
         page=whole_number(given.get("page", "")) or 1,
+        run=given.get("run", ""),
     )
 
 

@@ -7,9 +7,9 @@ import click
 
 from pipeline.app.findings.exporting import EXPORTS, usual_states
 from pipeline.app.findings.filters import select
-from pipeline.cli.findings.asked import filter_of, filter_options, look, repo_option
+from pipeline.cli.findings.asked import filter_of, filter_options, look_at, repo_option, run_option
 from pipeline.cli.looking import say_whole
-from pipeline.cli.options import store_option
+from pipeline.cli.where import Where, where_option
 from pipeline.errors import AwfError
 from pipeline.findings.views import atomic
 
@@ -24,14 +24,15 @@ from pipeline.findings.views import atomic
     metavar="FILE",
     help="Write to a file.",
 )
-@store_option
+@where_option
+@run_option
 @repo_option
-def command(form: str, output: Path | None, store: Path, repo: Path | None, **given: Any) -> None:
+def command(form: str, output: Path | None, where: Where, run: str, repo: Path | None, **given: Any) -> None:
     """Write findings in the format of another program.
 
     SARIF, Markdown and JSON have all findings, with what became of them; the other formats what is outstanding.
     """
-    ledger = look(store, repo).ledger
+    ledger = look_at(where, run, repo).ledger
     text = EXPORTS[form](select(ledger, filter_of(ledger, usual_states(form), given)), ledger)
     if output is None or str(output) == "-":
         say_whole(text)

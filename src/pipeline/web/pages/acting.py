@@ -8,13 +8,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.answering import AlreadyAnswered, Answered, WrongAnswer, answer, cancel
+from pipeline.app.answering import AlreadyAnswered, Answered, WrongAnswer
 from pipeline.app.runs import raised_settings
 from pipeline.errors import AwfError
-from pipeline.journal.lock import is_driven
 from pipeline.web.desk import Store, desk, store
 from pipeline.web.forms import form
-from pipeline.web.gate import desk_at
 from pipeline.web.launching import launch, under_way
 from pipeline.web.pages.run import look
 from pipeline.web.rendering import render, url, whole_number
@@ -39,13 +37,11 @@ async def answered(request: Request) -> Response:
 def _answer(request: Request, here: Store, run_id: str, given: Mapping[str, str]) -> Answered:
     words = given.get("feedback", "").replace("\r\n", "\n").strip()
     stage, visit = given.get("stage", ""), whole_number(given.get("visit", "")) or 0
-    option, by = given.get("option", ""), _by(request, given)
-    with here.journal() as journal:
-        at = desk_at(here, journal, desk(request).redactor)
-        try:
-            return answer(at, run_id, option, by=by, stage=stage, visit=visit, feedback=words)
-        except WrongAnswer as error:
-            raise AwfError(error.message, help="go back, and say why in the field above the options") from None
+    option, by, redactor = given.get("option", ""), _by(request, given), desk(request).redactor
+    try:
+        return here.place.answer(run_id, option, by=by, stage=stage, visit=visit, feedback=words, redactor=redactor)
+    except WrongAnswer as error:
+        raise AwfError(error.message, help="go back, and say why in the field above the options") from None
 
 
 async def cancelled(request: Request) -> Response:
@@ -56,10 +52,8 @@ async def cancelled(request: Request) -> Response:
 
 
 def _cancel(request: Request, here: Store, given: Mapping[str, str]) -> None:
-    with here.journal() as journal:
-        at = desk_at(here, journal, desk(request).redactor)
-        journal.last(request.path_params["run"])  # a run that is not there is not cancelled
-        cancel(at, request.path_params["run"], by=_by(request, given), reason=given.get("reason", "").strip())
+    by, reason = _by(request, given), given.get("reason", "").strip()
+    here.place.cancel(request.path_params["run"], by=by, reason=reason, redactor=desk(request).redactor)
 
 
 async def resumed(request: Request) -> Response:
@@ -75,7 +69,7 @@ def _options(here: Store, run_id: str, given: Mapping[str, str]) -> list[str]:
     """What `awf resume` is told; a limit that cannot be raised so is refused before anything is started."""
     seen = look(here, run_id)
     if seen.driven:
-        raise AwfError(f"run {run_id} is under way: a process is at it", help="cancel it first, or wait for its end")
+        raise AwfError(f"run {run_id} is under way: somebody is at it", help="cancel it first, or wait for its end")
     if seen.state.status.final:
         raise AwfError(f"run {run_id} is over ({seen.state.status}): {seen.state.reason}", help="start another one")
     raised = {name.removeprefix("raise-"): value.strip() for name, value in given.items() if name.startswith("raise-")}
@@ -87,15 +81,16 @@ def _options(here: Store, run_id: str, given: Mapping[str, str]) -> list[str]:
 
 async def _resumed(here: Store, run_id: str, options: list[str]) -> None:
     seen = await run_in_threadpool(look, here, run_id)
-    place = seen.state.cwd if seen.state.cwd.is_dir() else here.project
-    arguments = ["resume", f"--store={here.directory}", *options, "--", run_id]
+    place = seen.state.cwd if seen.state.cwd.is_dir() else here.place.project
+    arguments = ["resume", *here.place.options, *options, "--", run_id]
     launched = await run_in_threadpool(launch, arguments, here.directory, run_id, place)
     await under_way(launched, partial(_moved, here, run_id, seen.head))
 
 
 def _moved(here: Store, run_id: str, head: int) -> bool:
+    here.place.refresh(run_id)
     with here.journal() as journal:
-        return journal.last(run_id).seq > head or is_driven(here.directory, run_id)
+        return journal.last(run_id).seq > head or bool(here.place.driven(run_id))
 
 
 def _by(request: Request, given: Mapping[str, str]) -> str:

@@ -14,11 +14,12 @@ from pipeline.engine.redaction import Redactor
 from pipeline.findings.ledger import Ledger, merged_into
 from pipeline.findings.model import Change, Finding
 from pipeline.findings.triage import STATUSES
-from pipeline.web.desk import Store, desk, store
+from pipeline.web.desk import desk, store
 from pipeline.web.errors import error_page
 from pipeline.web.excerpts import Excerpt, excerpts
-from pipeline.web.pages.findings import moment
+from pipeline.web.pages.findings import asked, moment
 from pipeline.web.rendering import render, url, wants_json
+from pipeline.web.shelf import Shelf
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +50,28 @@ async def finding(request: Request) -> Response:
     """The page, or the whole record as JSON."""
     here, name = store(request), request.path_params["name"]
     position = here.feed.position
-    view = await run_in_threadpool(here.shelf.look)
+    whose = asked(request, here).run
+    shelf = here.shelf(whose)
+    view = await run_in_threadpool(shelf.look)
     ledger = view.known.ledger
     found = ledger.find(name)
     if found is None:
         return error_page(request, 404, "Not found", f'There is no finding "{name}".', f"{near(name, ledger)}.")
     if wants_json(request):
         return JSONResponse(whole(found))
-    sheet = await run_in_threadpool(_sheet, found, ledger, here, desk(request).redactor)
-    live = url("s", here.name, "findings", found.number, part="sheet")
-    values = {"sheet": sheet, "live": live, "statuses": STATUSES}
+    sheet = await run_in_threadpool(_sheet, found, ledger, shelf, desk(request).redactor)
+    live = url("s", here.name, "findings", found.number, run=whose, part="sheet")
+    values = {"sheet": sheet, "live": live, "statuses": STATUSES, "whose": whose}
     return render(request, "finding.html", {"store": here, "here": "findings", "position": position, **values})
 
 
-def _sheet(found: Finding, ledger: Ledger, here: Store, redactor: Redactor) -> Sheet:
+def _sheet(found: Finding, ledger: Ledger, shelf: Shelf, redactor: Redactor) -> Sheet:
     whole_of = merged_into(found)
     return Sheet(
         found,
         place_of(found),
         sighting(found),
-        tuple(excerpts(found, here.shelf.root, redactor)),
+        tuple(excerpts(found, shelf.root, redactor)),
         tuple(item.raw for item in found.evidence if not item.path and item.raw),
         tuple(_ties(found, ledger)),
         tuple((moment(change.at), change) for change in reversed(found.history)),

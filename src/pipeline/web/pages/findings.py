@@ -1,6 +1,6 @@
 """The findings of a store: what matters most first, by filters, a hundred at a time; and as a download."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from pipeline.app.findings.records import row
 from pipeline.app.findings.story import place_of
 from pipeline.findings.model import Finding, Gate, Severity
 from pipeline.findings.triage import STATUSES
-from pipeline.web.desk import store
+from pipeline.web.desk import Store, store
 from pipeline.web.rendering import render, url, wants_json
 from pipeline.web.shelf import Shelf, View
 from pipeline.web.wanted import STATES, Wanted, wanted_of
@@ -53,15 +53,31 @@ class Found:
 
 async def findings(request: Request) -> Response:
     """The page, or the same as JSON."""
-    here, wanted = store(request), wanted_of(request.query_params)
+    here = store(request)
+    wanted = asked(request, here)
     position = here.feed.position  # before the ledger is read: what comes after is told
-    view, found = await run_in_threadpool(find, here.shelf, wanted)
+    view, found = await run_in_threadpool(find, here.shelf(wanted.run), wanted)
     if wants_json(request):
         return JSONResponse(_as_object(found, wanted))
     live = url("s", here.name, "findings", **wanted.query(), page=wanted.page, part="rows")
-    values = {"wanted": wanted, "found": found, "view": view, "live": live, "choices": _choices(view)}
+    values = {
+        "wanted": wanted,
+        "found": found,
+        "view": view,
+        "live": live,
+        "choices": _choices(view),
+        "ledgers": here.place.ledgers(),
+    }
     told = {"store": here, "here": "findings", "position": position, "statuses": STATUSES, "formats": FILES}
     return render(request, "findings.html", {**told, **values})
+
+
+def asked(request: Request, here: Store) -> Wanted:
+    """The filters that an address names; where each run has findings of its own, the newest run with any is meant."""
+    wanted = wanted_of(request.query_params)
+    if wanted.run or not here.place.apart:
+        return replace(wanted, run=wanted.run if here.place.apart else "")
+    return replace(wanted, run=next(iter(here.place.ledgers()), ""))
 
 
 def find(shelf: Shelf, wanted: Wanted) -> tuple[View, Found]:
@@ -102,7 +118,8 @@ async def export(request: Request) -> Response:
     here, form = store(request), request.path_params["form"]
     if form not in FILES:
         raise HTTPException(404, f'Findings are not exported as "{form}"; there is {", ".join(FILES)}.')
-    text = await run_in_threadpool(_exported, here.shelf, wanted_of(request.query_params), form)
+    wanted = asked(request, here)
+    text = await run_in_threadpool(_exported, here.shelf(wanted.run), wanted, form)
     name, kind = FILES[form]
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": kind}
     return Response(text.encode(errors="replace"), headers=headers)

@@ -8,14 +8,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.summaries import INTERRUPTED
+from pipeline.app.summaries import INTERRUPTED, UNKNOWN
 from pipeline.engine.state import RunStatus
 from pipeline.web.desk import Store, store
 from pipeline.web.listing import Line
 from pipeline.web.rendering import render, url, wants_json, whole_number
 
 SHOWN = 100
-STATUSES = (*RunStatus, INTERRUPTED)
+STATUSES = (*RunStatus, INTERRUPTED, UNKNOWN)
 NAV = (("Runs", "runs"),)
 
 

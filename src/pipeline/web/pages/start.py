@@ -43,7 +43,7 @@ async def start(request: Request) -> Response:
     offers = await run_in_threadpool(_offers, here)
     chosen = request.query_params.get("workflow", "")
     values = {"offers": offers, "chosen": chosen, "acts": not desk(request).read_only, "agents": AGENTS}
-    values |= {"project": here.project}
+    values |= {"project": here.place.project}
     return render(request, "start.html", {"store": here, "here": "start", "position": here.feed.position, **values})
 
 
@@ -52,7 +52,7 @@ async def started(request: Request) -> Response:
     here, given = store(request), await form(request)
     run_id = new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     arguments = await run_in_threadpool(_arguments, here, given, run_id)
-    launched = await run_in_threadpool(launch, arguments, here.directory, run_id, here.project)
+    launched = await run_in_threadpool(launch, arguments, here.directory, run_id, here.place.project)
     await under_way(launched, lambda: _is_there(here, run_id))
     return RedirectResponse(url("s", here.name, "runs", run_id), 303)
 
@@ -68,10 +68,11 @@ def _arguments(here: Store, given: Mapping[str, str], run_id: str) -> list[str]:
         raise AwfError("the goal holds a NUL character", help="go back and take it out")
     agent = given.get("backend", "").strip()
     options = [f"--goal={goal}"] * bool(goal) + [f"--backend={agent}"] * bool(agent)
-    return ["run", f"--store={here.directory}", f"--run-id={run_id}", *options, "--", name]
+    return ["run", *here.place.options, f"--run-id={run_id}", *options, "--", name]
 
 
 def _is_there(here: Store, run_id: str) -> bool:
+    here.place.refresh(run_id)
     with here.journal() as journal:
         return run_id in journal.runs()
 
@@ -80,7 +81,7 @@ def _offers(here: Store) -> list[Offer]:
     """Those that are found by name from the store's project; of two with one name the first is meant."""
     shipped = Path(pipeline.__file__).parent / "workflows"
     offers: dict[str, Offer] = {}
-    for shelf, entry in Catalog(here.project, Path.home(), shipped).entries():
+    for shelf, entry in Catalog(here.place.project, Path.home(), shipped).entries():
         if entry.name in offers:
             continue
         workflow = check(entry).workflow

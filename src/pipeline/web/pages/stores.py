@@ -21,4 +21,9 @@ async def home(request: Request) -> Response:
     return RedirectResponse(url("s", store(request).name, "runs"), 303)
 
 
-ROUTES = [Route("/", index), Route("/s/{store}", home)]
+async def away(request: Request) -> Response:
+    """What of a store does not answer: a part of every page of it."""
+    return render(request, "away.html", {"store": store(request)})
+
+
+ROUTES = [Route("/", index), Route("/s/{store}", home), Route("/s/{store}/away", away)]

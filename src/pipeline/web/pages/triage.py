@@ -14,6 +14,7 @@ from starlette.routing import Route
 from pipeline.app.findings.books import iso
 from pipeline.app.findings.filters import select
 from pipeline.app.findings.triaging import Choice, Chosen, Decided, Wish, decide, plan
+from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
 from pipeline.web.desk import Store, store
@@ -50,19 +51,19 @@ class Order:
 
 async def preview(request: Request) -> Response:
     """What would be decided, and what refused and why. Nothing is written."""
-    here, order = store(request), _order(await form(request))
-    view = await run_in_threadpool(here.shelf.look)
+    here, order = _deciding(request), _order(await form(request))
+    view = await run_in_threadpool(here.shelf().look)
     planned = await run_in_threadpool(plan, order.choice, order.wish, view.known, iso(datetime.now(UTC)))
     return _told(request, here, order, planned, planned=True)
 
 
 async def triage(request: Request) -> Response:
     """The decision. About one finding it is made at once; about several when it was agreed to."""
-    here, order = store(request), _order(await form(request))
+    here, order = _deciding(request), _order(await form(request))
     alone = len(order.names) == 1 and not order.everything
     if not order.agreed and not alone:
         raise HTTPException(409, _UNSEEN)
-    about = (order.choice, order.wish, here.directory, here.shelf.root, datetime.now(UTC))
+    about = (order.choice, order.wish, here.directory, here.shelf().root, datetime.now(UTC))
     done = await run_in_threadpool(lambda: decide(*about, agreed=order.agreed))
     if done.moves and not done.refused and not order.agreed and not wants_json(request):
         return RedirectResponse(url("s", here.name, "findings", done.moves[0].finding.number), 303)
@@ -72,6 +73,17 @@ async def triage(request: Request) -> Response:
 async def back(request: Request) -> Response:
     """Whoever opens the address of a decision again is led to the findings."""
     return RedirectResponse(url("s", store(request).name, "findings"), 303)
+
+
+def _deciding(request: Request) -> Store:
+    """The store whose findings are decided about."""
+    here = store(request)
+    if here.place.apart:
+        raise AwfError(
+            "findings of a cluster's runs are only shown here",
+            help="a triage stage of the workflow decides about them; nothing was changed",
+        )
+    return here
 
 
 def _order(given: Form) -> Order:

@@ -14,7 +14,7 @@ from pipeline.web.desk import Store, desk, store
 from pipeline.web.pages.run import look
 from pipeline.web.rendering import render, url, whole_number
 from pipeline.web.timeline import status_of
-from pipeline.web.visiting import LONGEST, Wanted, left, log_path, tail, text_of, whole
+from pipeline.web.visiting import LONGEST, Wanted, at_hand, left, log_path, tail, text_of, whole
 
 
 async def visit(request: Request) -> Response:
@@ -32,6 +32,7 @@ async def text(request: Request) -> Response:
 
 def _page(request: Request, here: Store, position: str) -> Response:
     wanted, seen = _wanted(request), look(here, request.path_params["run"])
+    at_hand(here.place, seen, wanted)
     with here.journal() as journal:
         found = left(here.directory, journal, seen, wanted, desk(request).redactor)
     number = found.found.visit
@@ -45,7 +46,7 @@ def _page(request: Request, here: Store, position: str) -> Response:
         "where": where,
         "live": url("s", here.name, "runs", seen.state.run_id, "visit", **where, part="visit"),
         "longest": LONGEST,
-        "running": not found.found.done and seen.driven,
+        "running": not found.found.done and bool(seen.driven),
     }
     return render(request, "visit.html", {"store": here, "here": "runs", "position": position, "seen": seen, **values})
 
@@ -56,6 +57,7 @@ def _text(request: Request, here: Store) -> Response:
     if name in ("prompt", "response"):
         with here.journal() as journal:
             return PlainTextResponse(redactor.text(text_of(here.directory, journal, seen, wanted, name)))
+    at_hand(here.place, seen, wanted)
     if "after" not in request.query_params:
         return StreamingResponse(whole(log_path(here.directory, seen, wanted, name), redactor), media_type="text/plain")
     after = whole_number(request.query_params["after"])

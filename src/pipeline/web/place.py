@@ -1,0 +1,142 @@
+"""Where the runs of a store really are, and how something is done about them: on this machine or on a cluster."""
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+
+from pipeline.app import answering
+from pipeline.app.answering import Answered, answer, cancel
+from pipeline.app.artifacts import Artifacts
+from pipeline.engine.ports import Letters
+from pipeline.engine.redaction import Redactor
+from pipeline.journal.letters import SqliteLetters
+from pipeline.journal.lock import is_driven
+from pipeline.journal.sqlite import SqliteJournal
+
+
+class Place(Protocol):
+    """A place of runs. Its directory is a store that can be read, be it the place itself or a copy of it."""
+
+    @property
+    def name(self) -> str:
+        """What its pages are called."""
+
+    @property
+    def title(self) -> str:
+        """Where it is, in full."""
+
+    @property
+    def directory(self) -> Path:
+        """The store that is read."""
+
+    @property
+    def project(self) -> Path:
+        """Where its runs are started."""
+
+    @property
+    def options(self) -> Sequence[str]:
+        """What a command is told that is to start a run there, or to take one up."""
+
+    @property
+    def apart(self) -> bool:
+        """Whether each run has a ledger of its own, which is only shown here."""
+
+    @property
+    def letters(self) -> Letters:
+        """What people have left for its runs."""
+
+    def driven(self, run_id: str) -> bool | None:
+        """Whether somebody is at a run; None when nobody knows."""
+
+    def away(self) -> str:
+        """What of it does not answer; nothing when all of it does."""
+
+    def troubles(self) -> Sequence[str]:
+        """What is wrong with some of its runs."""
+
+    def ledgers(self) -> Sequence[str]:
+        """The runs with a ledger of their own, the newest first."""
+
+    def ledger(self, run_id: str) -> SqliteJournal:
+        """A journal whose ledger has what is known about a run's findings."""
+
+    def bring(self, found: Artifacts) -> None:
+        """Have the files of an attempt in the directory, as far as they are written."""
+
+    def refresh(self, run_id: str) -> None:
+        """Have the directory show a run as it stands now."""
+
+    def answer(
+        self, run_id: str, option: str, *, by: str, stage: str, visit: int, feedback: str, redactor: Redactor
+    ) -> Answered:
+        """Answer what a run asks."""
+
+    def cancel(self, run_id: str, *, by: str, reason: str, redactor: Redactor) -> None:
+        """Stop a run."""
+
+
+class Here:
+    """A store of this machine."""
+
+    apart = False
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.title = str(directory)
+        self.options = (f"--store={directory}",)
+        self.letters = SqliteLetters(directory)
+
+    @property
+    def name(self) -> str:
+        """That of its directory, or of its project when it is an `.awf`."""
+        return self.directory.parent.name if self.directory.name == ".awf" else self.directory.name
+
+    @property
+    def project(self) -> Path:
+        """The directory that an `.awf` is in."""
+        return self.directory.parent if self.directory.name == ".awf" else Path.cwd()
+
+    def driven(self, run_id: str) -> bool | None:
+        """Whether a process is at a run."""
+        return is_driven(self.directory, run_id)
+
+    def away(self) -> str:
+        """A disk does not go away; whoever reads it is told what is wrong."""
+        return ""
+
+    def troubles(self) -> Sequence[str]:
+        """A run that cannot be read is shown as such."""
+        return ()
+
+    def ledgers(self) -> Sequence[str]:
+        """All runs share one."""
+        return ()
+
+    def ledger(self, run_id: str) -> SqliteJournal:
+        """The store's own."""
+        del run_id
+        return SqliteJournal(self.directory)
+
+    def bring(self, found: Artifacts) -> None:
+        """They are there."""
+
+    def refresh(self, run_id: str) -> None:
+        """It does."""
+
+    def answer(
+        self, run_id: str, option: str, *, by: str, stage: str, visit: int, feedback: str, redactor: Redactor
+    ) -> Answered:
+        """Leave an answer for the process at a run, or for whoever resumes it."""
+        with closing(SqliteJournal(self.directory)) as journal:
+            desk = answering.Desk(self.directory, journal, self.letters, time.time, redactor)
+            return answer(desk, run_id, option, by=by, stage=stage, visit=visit, feedback=feedback)
+
+    def cancel(self, run_id: str, *, by: str, reason: str, redactor: Redactor) -> None:
+        """Tell its process to stop; where there is none it is recorded as cancelled."""
+        with closing(SqliteJournal(self.directory)) as journal:
+            journal.last(run_id)  # a run that is not there is not cancelled
+            cancel(
+                answering.Desk(self.directory, journal, self.letters, time.time, redactor), run_id, by=by, reason=reason
+            )

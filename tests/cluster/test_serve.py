@@ -1,0 +1,194 @@
+"""`awf serve --on`: the pages of a cluster's runs, and what is done there."""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.cluster.conftest import Server, served
+from tests.cluster.lab import Lab
+from tests.integration.serving import serving_at
+from tests.unit.web.findings import item, project
+
+from pipeline.engine.state import RunStatus
+from pipeline.journal.sqlite import SqliteJournal
+
+WORKFLOW = """workflow "Release" {
+version 2
+start "build"
+stage "build" kind="tool" command="echo built"
+stage "work" kind="tool" command="echo begun; for i in $(seq 600); do [ -e go ] && break; sleep 0.1; done; echo went"
+stage "ok" kind="human" prompt="Good?" {
+  option "yes" label="Yes" to="end" approves=true; option "no" label="No" to="work"; }
+stage "end" kind="exit"
+transition from="build" to="work"
+transition from="work" to="ok"
+}
+"""
+LONGEST = 60.0
+
+
+class Browser:
+    """Somebody who looks at the pages of the lab's cluster."""
+
+    def __init__(self, address: str) -> None:
+        self.client = httpx.Client(timeout=LONGEST, follow_redirects=True)
+        self.base = self.client.get(address).url.join("/")
+
+    def get(self, path: str, **query: str) -> httpx.Response:
+        return self.client.get(self.base.join(f"/s/default/{path}"), params=query)
+
+    def post(self, path: str, **fields: str) -> httpx.Response:
+        origin = str(self.base).rstrip("/")
+        return self.client.post(self.base.join(f"/s/default/{path}"), data=fields, headers={"Origin": origin})
+
+    def until(self, path: str, holds: Callable[[str], bool], **query: str) -> str:
+        """A page as soon as something holds of it."""
+        deadline = time.monotonic() + LONGEST
+        while not holds(text := self.get(path, **query).text):
+            assert time.monotonic() < deadline, text
+            threading.Event().wait(0.1)
+        return text
+
+    def status(self, run: str) -> str:
+        found: str = json.loads(self.get(f"runs/{run}", format="json").text)["status"]
+        return found
+
+
+@contextmanager
+def dashboard(lab: Lab, *more: str) -> Iterator[Browser]:
+    """The command in a process of its own, and somebody at its address."""
+    folder = lab.folder / "tmp"
+    folder.mkdir()
+    with serving_at(lab.folder, "--port", "0", *lab.place, *more, TMPDIR=str(folder)) as (process, address):
+        browser = Browser(address)
+        with closing(browser.client):
+            yield browser
+        process.terminate()
+        assert process.wait(30) == 0
+    assert not list(folder.iterdir())
+
+
+def test_a_run_of_a_cluster_is_followed_and_answered(lab: Lab) -> None:
+    """It appears, its log grows, its gate is answered on its page, and it ends on the cluster."""
+    lab.leave("w1")
+    with lab.process("worker"), dashboard(lab) as browser:
+        assert "No runs yet" in browser.get("runs").text
+        lab.start("s", WORKFLOW)
+        run = lab.id("s")
+        browser.until("runs", lambda text: run in text and "running" in text)
+        page = browser.until(f"runs/{run}", lambda text: "work" in text and "running" in text)
+        assert ">build<" in page
+        where = {"stage": "work", "visit": "1"}
+        browser.until(f"runs/{run}/text", lambda text: text == "begun\n", name="stdout", after="0", **where)
+        (lab.folder / "project" / "go").touch()
+        browser.until(f"runs/{run}", lambda text: "Good?" in text and 'value="yes"' in text)
+        assert browser.get(f"runs/{run}/text", name="stdout", **where).text == "begun\nwent\n"
+        assert browser.post(f"runs/{run}/answer", stage="ok", visit="1", option="yes", by="ada").status_code == 200
+        assert lab.over("s").status is RunStatus.SUCCESS
+        browser.until(f"runs/{run}", lambda text: json.loads(text)["status"] == "success", format="json")
+        quicker = browser.post(f"runs/{run}/answer", stage="ok", visit="1", option="no", by="bob")
+        assert (quicker.status_code, "ada" in quicker.text) == (409, True)
+        (mirror,) = (lab.folder / "tmp").glob("awf-mirror-*")
+        with closing(SqliteJournal(mirror)) as journal:
+            assert [entry.record for entry in journal.entries(run)] == lab.records("s")
+
+
+def test_runs_of_a_cluster_are_started_cancelled_and_resumed(lab: Lab) -> None:
+    """Each deed of a page is done on the cluster; one that cannot be done says why."""
+    (lab.folder / "workflows").mkdir()
+    (lab.folder / "workflows" / "release.awf.kdl").write_text(WORKFLOW)
+    with dashboard(lab, "--store", str(lab.folder / "w1")) as browser:
+        assert browser.client.get(browser.base).text.count("/runs") == 2
+        started = browser.post("start", workflow="release", goal="Out with it")
+        run = started.url.path.rpartition("/")[2]
+        assert "Out with it" in started.text
+        lab._mark = ""  # it has a name of its own
+        lab.until(run, lambda state: state.cursor.stage == "work")
+        browser.until(f"runs/{run}", lambda text: json.loads(text)["status"] == "running", format="json")
+        assert "is under way" in browser.post(f"runs/{run}/resume").text
+        browser.post(f"runs/{run}/cancel", reason="not now", by="ada")
+        assert (browser.status(run), lab.state(run).reason) == ("cancelled", "by ada: not now")
+        (lab.folder / "go").touch()
+        resumed = browser.post(f"runs/{run}/resume", **{"raise-max_visits": "+3"})
+        assert resumed.status_code == 200, resumed.text
+        assert lab.until(run, lambda state: state.status is RunStatus.WAITING).settings.max_visits > 3
+        browser.until(f"runs/{run}", lambda text: "Good?" in text)
+        assert "cannot be cancelled" not in browser.post(f"runs/{run}/cancel").text
+        assert browser.get("runs/nothing").status_code == 404
+        assert browser.post("findings/triage", id="1", **{"as": "fixed"}).status_code == 409
+
+
+REVIEW = """workflow "Review" {
+version 2
+start "rev"
+stage "rev" kind="llm" auto_status=true prompt="Review it"
+stage "end" kind="exit"
+transition from="rev" to="end"
+}
+"""
+
+
+def reviewed(lab: Lab, run: str, *lines: int) -> None:
+    """A run that found something on some lines."""
+    items = [item(line) for line in lines]
+    told = json.dumps({"reviewer": "rev", "findings": items, "residual_risks": [], "testing_gaps": []})
+    lab.start(run, REVIEW, {"rev": [told]}, cwd=lab.folder / "shop")
+    lab.over(run)
+
+
+def test_findings_are_those_of_one_run(lab: Lab) -> None:
+    """Each run has its own, numbered from 1; the newest's are shown unless another is chosen, and none is decided."""
+    project(lab.folder / "shop")
+    reviewed(lab, "a", 1, 2)
+    reviewed(lab, "b", 3)
+    with dashboard(lab) as browser:
+        page = browser.until("findings", lambda text: "Line 3 is wrong" in text)
+        assert "Line 1 is wrong" not in page
+        assert "Preview" not in page
+        run = lab.id("a")
+        assert "Line 2 is wrong" in browser.get("findings", run=run).text
+        rows = json.loads(browser.get("findings", run=run, format="json").text)["findings"]
+        there = json.loads(browser.get(f"findings/{rows[0]['number']}", run=run, format="json").text)
+        assert (len(rows), there["title"]) == (2, rows[0]["title"])
+        assert "Round 1" in browser.get(f"runs/{run}").text
+        sarif = browser.get("findings/export/sarif", run=run).json()
+        assert len(sarif["runs"][0]["results"]) == 2
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Server]:
+    """A server that a test may stop."""
+    (tmp_path / "temporal").mkdir()
+    with served(tmp_path / "temporal") as running:
+        yield running
+
+
+def test_what_is_away_is_said(lab: Lab, own_server: Server) -> None:
+    """Without the server nothing is shown as running, without the store neither; both are told of, and come back."""
+    lab.close()
+    lab.url = own_server.url
+    lab.begin()
+    with dashboard(lab) as browser:
+        lab.start("s", WORKFLOW)
+        run = lab.id("s")
+        browser.until(f"runs/{run}", lambda text: "running" in text and "work" in text)
+        own_server.stop()
+        page = browser.until("runs", lambda text: "Not up to date" in text)
+        assert "does not answer" in page
+        assert browser.status(run) == "unknown"
+        assert re.search(r'class="state other"[^>]*><span[^>]*>…</span>unknown', browser.get("runs").text)
+        own_server.start()
+        browser.until("runs", lambda text: "Not up to date" not in text)
+        shared, aside = Path(lab.shared), lab.folder / "aside"
+        shared.rename(aside)
+        assert "has nothing of what was in it" in browser.until("runs", lambda text: "Not up to date" in text)
+        aside.rename(shared)
+        browser.until("runs", lambda text: "Not up to date" not in text)
+        (lab.folder / "project" / "go").touch()
+        lab.stopped("s")
