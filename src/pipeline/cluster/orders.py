@@ -19,7 +19,7 @@ class Value(BaseModel):
 class Terms(Value):
     """How long things may take, in seconds."""
 
-    heartbeat: float = 30.0  # without a sign of life from a worker, until its stage is given to another
+    heartbeat: float = 60.0  # without a sign of life from a worker, until its stage is given to another
     sticky: float = 10.0  # for the worker that has the run's files to take up its next stage
     short: float = 120.0  # for a step that runs no stage
     tries: int = 6  # at having a run's files at hand, until the run is paused
