@@ -111,8 +111,6 @@ def _note(item: Any, path: Path, texts: Places) -> None:
         if len(item) >= LONG:
             texts.setdefault(item, []).append(path)
         return
-    if isinstance(item, BaseModel):
-        item = item.__dict__
     if isinstance(item, dict):
         _check_keys(item)
         parts: Iterable[tuple[str | int, Any]] = item.items()
@@ -120,6 +118,8 @@ def _note(item: Any, path: Path, texts: Places) -> None:
         parts = enumerate(item)
     elif item is None or isinstance(item, (int, float)):
         return
+    elif isinstance(item, BaseModel):
+        parts = item.__dict__.items()
     else:
         raise TypeError(f"{item!r:.80} is not a JSON value")
     for key, part in parts:
@@ -155,9 +155,9 @@ def _refer(data: Any, path: Sequence[str | int], number: int, own: set[int]) -> 
 
 
 def _copied(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return dict(value.__dict__)
-    return dict(value) if isinstance(value, dict) else list(value)
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    return dict(value if isinstance(value, dict) else value.__dict__)
 
 
 def _restore(data: Any, texts: list[str], places: list[list[Any]]) -> None:
