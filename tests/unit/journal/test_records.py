@@ -5,12 +5,12 @@ import re
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.engine.outcome import Failure, Outcome, Status
 from pipeline.engine.ports import JournalError
-from pipeline.engine.records import AnyRecord, Chosen, Record, RunResumed, RunWaiting, VisitCompleted
+from pipeline.engine.records import AnyRecord, AttemptFailed, Chosen, Record, RunResumed, RunWaiting, VisitCompleted
 from pipeline.journal.records import LONG, VERSION, decode, encode
 
 KINDS: tuple[type[Record], ...] = get_args(get_args(AnyRecord)[0])
@@ -52,6 +52,9 @@ def record_of(kind: type[Record]) -> st.SearchStrategy[AnyRecord]:
 RECORDS = st.sampled_from(KINDS).flatmap(record_of)
 
 
+ENDLESS = Outcome(status=Status.FAIL, updates={"n": [float("inf")]}, duration=float("inf"))
+
+
 def completed(*operations: tuple[str, str, Any], response: str = "") -> VisitCompleted:
     outcome = Outcome(status=Status.FAIL, response=response)
     chosen = Chosen(target=None, reason="")
@@ -59,6 +62,7 @@ def completed(*operations: tuple[str, str, Any], response: str = "") -> VisitCom
 
 
 @given(RECORDS)
+@example(AttemptFailed(at=1, stage="s", visit=1, attempt=1, delay=0, outcome=ENDLESS))
 def test_a_record_is_read_as_it_was_written(record: AnyRecord) -> None:
     """Writing and reading again gives the same record, in one line of UTF-8."""
     body = encode(record)
