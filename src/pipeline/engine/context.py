@@ -3,9 +3,11 @@
 The journal keeps the operations, so what a stage costs is what it changed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
+
+from pipeline.engine.entries import Entries
 
 Json = Any  # None, bool, int, float, str, list and dict of these; never changed in place
 
@@ -97,26 +99,31 @@ OPERATIONS: dict[str, type[Operation]] = {kind.name: kind for kind in (Set, Dele
 class Context:
     """A snapshot of the store."""
 
-    values: Mapping[str, Json]
+    held: Mapping[str, Json | Entries]
+
+    @property
+    def values(self) -> dict[str, Json]:
+        """All of it."""
+        return {key: _json(value) for key, value in self.held.items()}
 
     def get(self, key: str, default: Json = None) -> Json:
         """A value, or the default when the key is absent."""
-        return self.values.get(key, default)
+        return _json(self.held.get(key, default))
 
-    def list_at(self, key: str) -> list[Json]:
+    def list_at(self, key: str) -> Sequence[Json]:
         """The list at a key; empty when there is none."""
-        value = self.values.get(key)
-        return value if isinstance(value, list) else []
+        value = self.held.get(key)
+        return value if _is_list(value) else ()
 
     def __contains__(self, key: object) -> bool:
-        return key in self.values
+        return key in self.held
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.values)
+        return iter(self.held)
 
     def apply(self, operations: Iterable[Operation]) -> "Context":
         """The context after some operations, in their order."""
-        values = dict(self.values)
+        values = dict(self.held)
         for operation in operations:
             if type(operation) is Set:  # nearly all of them are
                 values[operation.key] = operation.value
@@ -128,6 +135,18 @@ class Context:
 EMPTY = Context({})
 
 
+def _json(value: Json | Entries) -> Json:
+    return list(value) if type(value) is Entries else value
+
+
+def _is_list(value: Json | Entries) -> TypeGuard[Sequence[Json]]:
+    return type(value) is Entries or isinstance(value, list)
+
+
+def _copied(value: Json) -> list[Json]:
+    return list(value) if isinstance(value, list) else []
+
+
 def _apply(values: dict[str, Json], operation: Operation) -> None:
     key = operation.key
     match operation:
@@ -137,10 +156,10 @@ def _apply(values: dict[str, Json], operation: Operation) -> None:
             values.pop(key, None)
         case Append(_, value):
             present = values.get(key)
-            values[key] = [*present, value] if isinstance(present, list) else [value]
+            values[key] = (present if type(present) is Entries else Entries(_copied(present))).plus(value)
         case Discard(_, fields):
             present = values.get(key)
-            if isinstance(present, list):
+            if _is_list(present):
                 values[key] = [entry for entry in present if not _matches(entry, fields)]
 
 
