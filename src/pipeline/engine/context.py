@@ -143,8 +143,11 @@ def _is_list(value: Json | Entries) -> TypeGuard[Sequence[Json]]:
     return type(value) is Entries or isinstance(value, list)
 
 
-def _copied(value: Json) -> list[Json]:
-    return list(value) if isinstance(value, list) else []
+def _entries(value: Json | Entries) -> Entries:
+    if type(value) is Entries:
+        return value
+    items = list(value) if isinstance(value, list) else []
+    return Entries(items, len(items))
 
 
 def _apply(values: dict[str, Json], operation: Operation) -> None:
@@ -156,7 +159,7 @@ def _apply(values: dict[str, Json], operation: Operation) -> None:
             values.pop(key, None)
         case Append(_, value):
             present = values.get(key)
-            values[key] = (present if type(present) is Entries else Entries(_copied(present))).plus(value)
+            values[key] = _entries(present).plus(value)
         case Discard(_, fields):
             present = values.get(key)
             if _is_list(present):

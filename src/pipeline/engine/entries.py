@@ -6,10 +6,7 @@ longer the run is.
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from threading import Lock
 from typing import Any, overload
-
-_GROWING = Lock()  # two threads may add to what they share
 
 
 class Entries(Sequence[Any]):
@@ -17,17 +14,18 @@ class Entries(Sequence[Any]):
 
     __slots__ = ("_count", "_shared")
 
-    def __init__(self, items: list[Any]) -> None:
-        self._shared = items
-        self._count = len(items)
+    def __init__(self, shared: list[Any], count: int) -> None:
+        self._shared = shared
+        self._count = count
 
     def plus(self, item: Any) -> "Entries":
         """These and one more."""
-        with _GROWING:
-            alone = self._count == len(self._shared)  # else somebody has gone on from here in another way
-            shared = self._shared if alone else self._shared[: self._count]
+        shared, count = self._shared, self._count
+        if count == len(shared):
             shared.append(item)
-            return Entries(shared)
+        if shared[count] is not item:  # somebody else has gone on from here, maybe just now and in another thread
+            shared = [*shared[:count], item]
+        return Entries(shared, count + 1)
 
     def __len__(self) -> int:
         return self._count

@@ -12,7 +12,7 @@ from pipeline.engine.entries import Entries
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers()), max_size=40))
 def test_every_list_keeps_what_it_had(steps: list[tuple[int, int]]) -> None:
     """Whichever of the lists so far is gone on from, and however often, none of the others changes."""
-    grown: list[Entries] = [Entries([])]
+    grown: list[Entries] = [Entries([], 0)]
     meant: list[list[int]] = [[]]
     for which, item in steps:
         grown.append(grown[which % len(grown)].plus(item))
@@ -25,7 +25,7 @@ def test_every_list_keeps_what_it_had(steps: list[tuple[int, int]]) -> None:
 @given(st.lists(st.integers(), max_size=6), st.integers(-8, 8), st.slices(6))
 def test_it_is_read_as_a_list_is(items: list[int], index: int, part: slice) -> None:
     """By index, by slice, backwards, and beyond its end, whatever others have added."""
-    entries = Entries(list(items))
+    entries = Entries(list(items), len(items))
     entries.plus("another's")
     assert (entries[part], list(reversed(entries)), repr(entries)) == (items[part], items[::-1], repr(items))
     if -len(items) <= index < len(items):
@@ -40,7 +40,7 @@ def test_it_is_read_as_a_list_is(items: list[int], index: int, part: slice) -> N
 def test_two_threads_may_go_on_from_one_list() -> None:
     """Neither finds what the other has added."""
     for _ in range(200):
-        shared, both, results = Entries([0]), Barrier(2), dict[int, Entries]()
+        shared, both, results = Entries([0], 1), Barrier(2), dict[int, Entries]()
 
         def grow(
             number: int, shared: Entries = shared, both: Barrier = both, results: dict[int, Entries] = results

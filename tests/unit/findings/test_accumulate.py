@@ -25,7 +25,7 @@ def visited(context: Context, stage: BaseStage, visit: int, outcome: Outcome, at
 
 
 def findings(context: Context) -> list[Any]:
-    return context.list_at(Key.FINDINGS)
+    return list(context.list_at(Key.FINDINGS))
 
 
 def said(status: Status, response: str = "", reason: str = "") -> Outcome:
