@@ -42,6 +42,7 @@ from pipeline.language.model import ParallelStage
 
 MOST_LOSSES = 5  # of one visit, with its worker, until somebody has to look
 _BEAT = 1.0  # seconds between two signs of life
+_LONGEST_PAUSE = 15.0  # seconds between two looks for a store that is away
 _PART = 2.0  # seconds between two looks at what a stage has printed
 _TAIL = 2000  # characters of what a stage printed, that go with them
 
@@ -80,6 +81,7 @@ class Activities:
             if steps is not None:
                 outcome = await steps.attempt(_expected(command, Visit))
                 if isinstance(outcome, Outcome):
+                    await self._store_is_there(run)
                     await steps.conclude(_expected(command, Visit), outcome)
         return self._done(run, pen.written)
 
@@ -102,6 +104,7 @@ class Activities:
         outcome = await steps.attempt(visit)
         if not isinstance(outcome, Outcome):
             return
+        await self._store_is_there(run)
         async with run.concluding:
             steps.state = self._desk.placed(self._desk.run(run.state.run_id))  # with what other branches have done
             await steps.conclude_branch(command, visit, outcome)
@@ -245,6 +248,13 @@ class Activities:
                 order.run_id, RunPaused(at=time.time(), limit="worker", stage=stage, count=1, allowed=0, reason=reason)
             )
             return None
+
+    async def _store_is_there(self, run: Run) -> None:
+        """Wait for a store that is away before the end of a stage is written: its work may have taken hours."""
+        pause = _BEAT
+        while not await asyncio.to_thread(self._desk.journal.is_there, run.state.run_id):
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _beat(self, attempt: Attempt, run_id: str) -> None:
         """Signs of life, with the last that the stage printed."""

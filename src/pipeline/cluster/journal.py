@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from pipeline.cluster.artefacts import Artefacts
+from pipeline.cluster.artefacts import Artefacts, StoreAway
 from pipeline.engine.ports import Entry, JournalError, UnknownRun
 from pipeline.engine.records import AnyRecord
 from pipeline.journal.attachments import ATTACHMENT_ERRORS, packed, unpacked
@@ -108,6 +108,13 @@ class SharedJournal:
         there = set(self._store.names("runs/"))
         named = dict.fromkeys(entered(name)[1] for name in self._store.names(INDEX))
         return tuple(run for run in named if run in there)
+
+    def is_there(self, run_id: str) -> bool:
+        """Whether a run can be read that is known to be in the store; else the store is away."""
+        try:
+            return self._store.find(_key(run_id, 1)) is not None
+        except StoreAway:
+            return False
 
     def own(self, run_id: str) -> AbstractContextManager[None]:
         """Nobody owns a run of a cluster: who writes its next record is at it."""
