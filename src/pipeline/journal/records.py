@@ -6,7 +6,6 @@ that reading need not search for them, and a value that only looks like one is l
 """
 
 import json
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -17,7 +16,7 @@ from pipeline.engine.records import AnyRecord
 
 VERSION = 1
 Path = tuple[str | int, ...]  # the way to a value, through keys and indices
-Places = dict[str, list[Path]]  # of texts
+Places = dict[str, list[tuple[Any, Path]]]  # of texts: the container of each, and the way to it
 
 LONG = 200  # characters of a text that is worth a place in the pool
 
@@ -29,8 +28,8 @@ def encode(record: AnyRecord) -> bytes:
     """A record as UTF-8 JSON; raises JournalError when it holds what JSON cannot say."""
     texts: Places = {}
     try:
-        data = _fields(record, texts)
-        return _dumped({"v": VERSION, **_pooled(data, texts), **data})
+        data = _plain(record, (), texts)
+        return _dumped({"v": VERSION, **_pooled(texts), **data})
     except (TypeError, ValueError, RecursionError) as error:
         raise JournalError(f"a {record.kind} record cannot be written down: {error}") from error
 
@@ -82,7 +81,7 @@ def _dumped(data: dict[str, Any]) -> bytes:
     try:
         return to_json(data, inf_nan_mode="constants")
     except PydanticSerializationError:  # half of a surrogate pair has no UTF-8, but JSON has an escape for it
-        return json.dumps(data, separators=(",", ":"), default=lambda model: model.__dict__).encode()
+        return json.dumps(data, separators=(",", ":")).encode()
 
 
 def _loaded(body: bytes) -> Any:
@@ -92,39 +91,30 @@ def _loaded(body: bytes) -> Any:
         return json.loads(body)
 
 
-def _fields(model: BaseModel, texts: Places) -> dict[str, Any]:
-    """A record's fields in a dict of its own, noting where its long texts are."""
-    data = dict(model.__dict__)
-    for key, item in data.items():
-        if key == "operations":  # many, of three parts each, of which only the last can be long
-            for index, (_, _, value) in enumerate(item):
-                if not isinstance(value, str) or len(value) >= LONG:
-                    _note(value, (key, index, 2), texts)
-        elif not (len(item) < LONG if isinstance(item, str) else type(item) in _SHORT):
-            _note(item, (key,), texts)
-    return data
-
-
-def _note(item: Any, path: Path, texts: Places) -> None:
-    """Note where the long texts of a value are; raises TypeError for what is not JSON."""
-    if isinstance(item, str):
-        if len(item) >= LONG:
-            texts.setdefault(item, []).append(path)
-        return
+def _plain(item: Any, path: Path, texts: Places) -> Any:
+    """A value as JSON has it, in containers of its own, noting where long texts are; TypeError for what is not JSON."""
+    copy: Any
     if isinstance(item, dict):
         _check_keys(item)
-        parts: Iterable[tuple[str | int, Any]] = item.items()
+        copy = dict(item)
     elif isinstance(item, (list, tuple)):
-        parts = enumerate(item)
-    elif item is None or isinstance(item, (int, float)):
-        return
+        copy = list(item)
     elif isinstance(item, BaseModel):
-        parts = item.__dict__.items()
+        copy = dict(item.__dict__)
+    elif item is None or isinstance(item, (int, float)):
+        return item
     else:
         raise TypeError(f"{item!r:.80} is not a JSON value")
-    for key, part in parts:
-        if not (len(part) < LONG if isinstance(part, str) else type(part) in _SHORT):  # most are: no call for those
-            _note(part, (*path, key), texts)
+    for key, part in enumerate(copy) if type(copy) is list else copy.items():
+        if type(part) in _SHORT:
+            continue
+        if not isinstance(part, str):
+            copy[key] = _plain(part, (*path, key), texts)
+        elif len(part) >= LONG:
+            texts.setdefault(part, []).append((copy, (*path, key)))
+        elif type(part) is not str:
+            copy[key] = str.__str__(part)  # that of an enumeration: to write it as it is takes long
+    return copy
 
 
 def _check_keys(value: dict[Any, Any]) -> None:
@@ -133,31 +123,16 @@ def _check_keys(value: dict[Any, Any]) -> None:
             raise TypeError(f"the key {key!r:.80} is not a text")
 
 
-def _pooled(data: dict[str, Any], texts: Places) -> dict[str, Any]:
+def _pooled(texts: Places) -> dict[str, Any]:
     """Put references in the place of repeated texts, and give these with their places."""
-    repeated = [(text, paths) for text, paths in texts.items() if len(paths) > 1]
-    places = [(number, *path) for number, (_, paths) in enumerate(repeated) for path in paths]
-    own: set[int] = set()  # the containers that are copies already: what a record holds is not changed
-    for number, (_, paths) in enumerate(repeated):
-        for path in paths:
-            _refer(data, path, number, own)
-    return {"texts": [text for text, _ in repeated], "places": places} if repeated else {}
-
-
-def _refer(data: Any, path: Sequence[str | int], number: int, own: set[int]) -> None:
-    *above, last = path
-    for key in above:
-        if id(data[key]) not in own:
-            data[key] = _copied(data[key])
-            own.add(id(data[key]))
-        data = data[key]
-    data[last] = {"$text": number}
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    return dict(value if isinstance(value, dict) else value.__dict__)
+    repeated = [(text, found) for text, found in texts.items() if len(found) > 1]
+    if not repeated:
+        return {}
+    for number, (_, found) in enumerate(repeated):
+        for container, path in found:
+            container[path[-1]] = {"$text": number}
+    places = [(number, *path) for number, (_, found) in enumerate(repeated) for _, path in found]
+    return {"texts": [text for text, _ in repeated], "places": places}
 
 
 def _restore(data: Any, texts: list[str], places: list[list[Any]]) -> None:
