@@ -15,6 +15,8 @@ from pipeline.cluster.orders import QUEUE
 from pipeline.errors import AwfError, ExitCode
 
 _PATIENCE = 10.0  # seconds for the server to answer
+_SOON = 0.2  # seconds until one that is starting is asked again
+_STARTING = "not healthy yet"  # its own words
 _FORM = "write --on temporal://HOST:PORT/NAMESPACE"
 _USUAL_HELP = "see that it runs, that this machine can reach it, and that TLS is as it wants it"
 _WANTS_TLS = ("it hung up on a call without TLS", "where it wants TLS, say so: TEMPORAL_TLS=true")
@@ -85,14 +87,7 @@ async def connected(address: Address, environ: Mapping[str, str]) -> Client:
     said = _said(environ)
     try:
         async with asyncio.timeout(_PATIENCE):
-            client = await Client.connect(
-                address.host,
-                namespace=address.namespace,
-                data_converter=pydantic_data_converter,
-                api_key=said.get("api_key"),
-                tls=said.get("tls", False),
-                rpc_metadata=said.get("rpc_metadata", {}),
-            )
+            client = await _client(address, said)
             await _check(client, address)
     except ValueError as error:
         raise _misconfigured(error) from None
@@ -100,6 +95,24 @@ async def connected(address: Address, environ: Mapping[str, str]) -> Client:
         what, help = _told(error, secured=bool(said.get("tls")))
         raise Unreachable(f"the Temporal server at {address.host} cannot be reached: {what}", help=help) from None
     return client
+
+
+async def _client(address: Address, said: ClientConnectConfig) -> Client:
+    """A client of a server, which may just be about to start."""
+    while True:
+        try:
+            return await Client.connect(
+                address.host,
+                namespace=address.namespace,
+                data_converter=pydantic_data_converter,
+                api_key=said.get("api_key"),
+                tls=said.get("tls", False),
+                rpc_metadata=said.get("rpc_metadata", {}),
+            )
+        except RuntimeError as error:
+            if _STARTING not in str(error):
+                raise
+            await asyncio.sleep(_SOON)
 
 
 def _said(environ: Mapping[str, str]) -> ClientConnectConfig:
