@@ -113,7 +113,7 @@ class Context:
     def list_at(self, key: str) -> Sequence[Json]:
         """The list at a key; empty when there is none."""
         value = self.held.get(key)
-        return value if _is_list(value) else ()
+        return value if _is_list(value) else []
 
     def __contains__(self, key: object) -> bool:
         return key in self.held
