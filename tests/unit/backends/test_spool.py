@@ -113,16 +113,18 @@ def test_a_secret_split_at_any_place_is_found(at: int) -> None:
     assert b"".join(redacted(b"a " + SECRET[:at], SECRET[at:] + b" b\n")) == b"a [redacted X] b\n"
 
 
-@given(st.lists(st.sampled_from([b"a", b"\n", b" ", SECRET, b"\n" + BEGIN, BODY, END]), max_size=12), st.data())
+@given(st.lists(st.sampled_from([b"a!", b"\n", b" ", SECRET, b"\n" + BEGIN, BODY, END]), max_size=12), st.data())
 def test_chunks_make_no_difference(parts: list[bytes], data: st.DataObject) -> None:
-    """However the bytes arrive, no line of a secret is left, and all else is, but for the breaks around a mark.
+    """However the bytes arrive, no line of a secret is left, and all else is, but for the white space around a mark.
 
-    A private key begins a line: of what stands before one in its line, a letter may be taken for the end of another.
+    A private key begins a line, and what is no part of one does not look like one: a lone letter after a key without an
+    end may be its last.
     """
     whole = b"".join(parts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
     chunks = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-    assert b"".join(redacted(*chunks)).replace(b"\n", b"") == REDACTOR.data(whole).replace(b"\n", b"")
+    left, expected = b"".join(redacted(*chunks)), REDACTOR.data(whole)
+    assert b"".join(left.split()) == b"".join(expected.split())
 
 
 def test_a_private_key_is_held_back_until_it_ends() -> None:
