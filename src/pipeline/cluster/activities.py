@@ -81,7 +81,7 @@ class Activities:
             if steps is not None:
                 outcome = await steps.attempt(_expected(command, Visit))
                 if isinstance(outcome, Outcome):
-                    await self._store_is_there(run)
+                    await self._wait_for_the_store(run)
                     await steps.conclude(_expected(command, Visit), outcome)
         return self._done(run, pen.written)
 
@@ -104,7 +104,7 @@ class Activities:
         outcome = await steps.attempt(visit)
         if not isinstance(outcome, Outcome):
             return
-        await self._store_is_there(run)
+        await self._wait_for_the_store(run)
         async with run.concluding:
             steps.state = self._desk.placed(self._desk.run(run.state.run_id))  # with what other branches have done
             await steps.conclude_branch(command, visit, outcome)
@@ -249,7 +249,7 @@ class Activities:
             )
             return None
 
-    async def _store_is_there(self, run: Run) -> None:
+    async def _wait_for_the_store(self, run: Run) -> None:
         """Wait for a store that is away before the end of a stage is written: its work may have taken hours."""
         pause = _BEAT
         while not await asyncio.to_thread(self._desk.journal.is_there, run.state.run_id):

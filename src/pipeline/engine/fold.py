@@ -190,14 +190,13 @@ def _recent(state: State, record: VisitCompleted) -> tuple[Past, ...]:
 
 def _spent(state: State, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Time, tokens and money so far. The first outcome's time covers the others', which ran inside it."""
-    spent: dict[str, Any] = {}
-    if not asks_a_person(state.stage):
-        spent["seconds"] = state.seconds + outcomes[0].duration
-    if used := [outcome.usage for outcome in outcomes if outcome.usage is not None]:
-        spent["cost_usd"] = state.cost_usd + sum(usage.cost_usd or 0.0 for usage in used)
-        tokens = sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in used)
-        spent["tokens"] = state.tokens + tokens
-    return spent
+    human = asks_a_person(state.stage)
+    used = [outcome.usage for outcome in outcomes if outcome.usage is not None]
+    return {
+        "seconds": state.seconds + (0.0 if human else outcomes[0].duration),
+        "cost_usd": state.cost_usd + sum(usage.cost_usd or 0.0 for usage in used),
+        "tokens": state.tokens + sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in used),
+    }
 
 
 def _resumed(state: State, record: RunResumed) -> State:

@@ -49,7 +49,7 @@ class FailureClass(StrEnum):
 class Failure(BaseModel):
     """The particulars of a failure."""
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
+    model_config = ConfigDict(frozen=True)
 
     kind: FailureClass
     digest: str = ""  # one line: the first failing test, "3 failed", the first error
@@ -61,7 +61,7 @@ class Failure(BaseModel):
 class Usage(BaseModel):
     """What an agent consumed in one visit; None is unknown, not nothing."""
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
+    model_config = ConfigDict(frozen=True)
 
     input_tokens: int | None = None  # those read from a cache among them
     output_tokens: int | None = None
@@ -89,7 +89,7 @@ def _sum(own: float | None, other: float | None, sign: int) -> Any:
 class Outcome(BaseModel):
     """The result of a visit."""
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
+    model_config = ConfigDict(frozen=True)
 
     status: Status
     source: Source = Source.DEFAULT

@@ -72,7 +72,7 @@ class BranchCompleted(Record):
 class Chosen(BaseModel):
     """The way that was taken, and why."""
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
+    model_config = ConfigDict(frozen=True)
 
     target: str | None  # None when the run ends here
     role: str = ""  # transition, route, option, retry_target, goal_gate, re_review
@@ -83,7 +83,7 @@ class Chosen(BaseModel):
 class BranchResult(BaseModel):
     """What a branch of a parallel stage came to."""
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
+    model_config = ConfigDict(frozen=True)
 
     stage: str
     visit: int
