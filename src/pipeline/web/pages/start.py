@@ -29,7 +29,7 @@ class Offer:
     """A workflow that can be started."""
 
     name: str
-    shelf: str
+    folder: str
     file: str
     title: str
     description: str
@@ -81,12 +81,12 @@ def _offers(here: Store) -> list[Offer]:
     """Those that are found by name from the store's project; of two with one name the first is meant."""
     shipped = Path(pipeline.__file__).parent / "workflows"
     offers: dict[str, Offer] = {}
-    for shelf, entry in Catalog(here.place.project, Path.home(), shipped).entries():
+    for folder, entry in Catalog(here.place.project, Path.home(), shipped).entries():
         if entry.name in offers:
             continue
         workflow = check(entry).workflow
         told = (workflow.name, workflow.description, workflow.goal) if workflow else (entry.name, "", "")
-        offers[entry.name] = Offer(entry.name, shelf.title, entry.shown, *told, workflow is None)
+        offers[entry.name] = Offer(entry.name, folder.title, entry.shown, *told, workflow is None)
     return list(offers.values())
 
 
