@@ -201,9 +201,9 @@ async def _drive(driver: Driver, beginning: EventKind, around: Surroundings, hea
     cursor = state.cursor
     made.plugins.tell(beginning, state, cursor.stage, cursor.visit, goal=state.goal, workflow=state.workflow.name)
     with stopped_on_request(driver, around.letters, heard):
-        state = await driver.drive()
-    result = result_of(state, made.journal)
-    tell_end(made.plugins, state, result)
+        await driver.drive()
+    result = result_of(driver.state, made.journal)
+    tell_end(made.plugins, driver.state, result)
     return result
 
 

@@ -46,10 +46,14 @@ class FailureClass(StrEnum):
     INTERNAL = "internal"  # a handler that raised
 
 
-class Failure(BaseModel):
-    """The particulars of a failure."""
+class Value(BaseModel):
+    """What is never changed, and is recorded as it is: a number without end as well."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
+
+
+class Failure(Value):
+    """The particulars of a failure."""
 
     kind: FailureClass
     digest: str = ""  # one line: the first failing test, "3 failed", the first error
@@ -58,10 +62,8 @@ class Failure(BaseModel):
     stderr_tail: str = ""
 
 
-class Usage(BaseModel):
+class Usage(Value):
     """What an agent consumed in one visit; None is unknown, not nothing."""
-
-    model_config = ConfigDict(frozen=True)
 
     input_tokens: int | None = None  # those read from a cache among them
     output_tokens: int | None = None
@@ -86,10 +88,8 @@ def _sum(own: float | None, other: float | None, sign: int) -> Any:
     return max(own + sign * (other or 0), 0)
 
 
-class Outcome(BaseModel):
+class Outcome(Value):
     """The result of a visit."""
-
-    model_config = ConfigDict(frozen=True)
 
     status: Status
     source: Source = Source.DEFAULT

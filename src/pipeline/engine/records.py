@@ -5,16 +5,16 @@ Whatever a clock, a random number or the world said stands in a record, so that 
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from pipeline.engine.context import OPERATIONS, Operation
-from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.outcome import Outcome, Status, Value
 
 
-class Record(BaseModel):
+class Record(Value):
     """One entry of the journal. `at` is the time it was written, in seconds since 1970."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     at: float
 
@@ -69,10 +69,8 @@ class BranchCompleted(Record):
     commit: str = ""  # the workspace as this branch left it
 
 
-class Chosen(BaseModel):
+class Chosen(Value):
     """The way that was taken, and why."""
-
-    model_config = ConfigDict(frozen=True)
 
     target: str | None  # None when the run ends here
     role: str = ""  # transition, route, option, retry_target, goal_gate, re_review
@@ -80,10 +78,8 @@ class Chosen(BaseModel):
     reason: str
 
 
-class BranchResult(BaseModel):
+class BranchResult(Value):
     """What a branch of a parallel stage came to."""
-
-    model_config = ConfigDict(frozen=True)
 
     stage: str
     visit: int

@@ -17,14 +17,16 @@ class Driver(Steps):
         super().__init__(state, services)
         self.cancelled_because = ""  # set by whoever cancels the task, where there is more to say than that
 
-    async def drive(self) -> State:
-        """Carry out commands until there is nothing to do; a cancelled task leaves a cancelled run."""
+    async def drive(self) -> None:
+        """Carry out commands until there is nothing to do; a cancelled task leaves a cancelled run.
+
+        Where it stopped is in `state`, and is not returned: asyncio would print all of it for itself to throw away.
+        """
         try:
             while not isinstance(command := decide(self.state), Stop):
                 await self._carry_out(command)
         except asyncio.CancelledError:
             self.cancel(self.cancelled_because)
-        return self.state
 
     async def _carry_out(self, command: Visit | Ask | FanOut | Pause) -> None:
         match command:

@@ -6,30 +6,36 @@ that reading need not search for them, and a value that only looks like one is l
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from pipeline.engine.ports import JournalError
-from pipeline.engine.records import AnyRecord
+from pipeline.engine.records import (
+    AnyRecord,
+    AttemptFailed,
+    BranchCompleted,
+    RunCreated,
+    RunResumed,
+    VisitCompleted,
+)
 
 VERSION = 1
 Path = tuple[str | int, ...]  # the way to a value, through keys and indices
-Places = dict[str, list[tuple[Any, Path]]]  # of texts: the container of each, and the way to it
 
 LONG = 200  # characters of a text that is worth a place in the pool
 
-_SHORT = frozenset({int, float, bool, type(None)})
 _adapter: TypeAdapter[AnyRecord] = TypeAdapter(AnyRecord)
 
 
 def encode(record: AnyRecord) -> bytes:
     """A record as UTF-8 JSON; raises JournalError when it holds what JSON cannot say."""
-    texts: Places = {}
     try:
-        data = _plain(record, (), texts)
-        return _dumped({"v": VERSION, **_pooled(texts), **data})
+        _check(_unchecked(record))
+        data = _of_visit(record) if isinstance(record, VisitCompleted) else record.__dict__
+        return _dumped({"v": VERSION, **data})
     except (TypeError, ValueError, RecursionError) as error:
         raise JournalError(f"a {record.kind} record cannot be written down: {error}") from error
 
@@ -81,7 +87,7 @@ def _dumped(data: dict[str, Any]) -> bytes:
     try:
         return to_json(data, inf_nan_mode="constants")
     except PydanticSerializationError:  # half of a surrogate pair has no UTF-8, but JSON has an escape for it
-        return json.dumps(data, separators=(",", ":")).encode()
+        return json.dumps(data, separators=(",", ":"), default=vars).encode()
 
 
 def _loaded(body: bytes) -> Any:
@@ -91,54 +97,65 @@ def _loaded(body: bytes) -> Any:
         return json.loads(body)
 
 
-def _plain(item: Any, path: Path, texts: Places) -> Any:
-    """A value as JSON has it, in containers of its own, noting where long texts are; TypeError for what is not JSON."""
-    copy: Any
-    if isinstance(item, dict):
-        _check_keys(item)
-        copy = dict(item)
-    elif isinstance(item, (list, tuple)):
-        copy = list(item)
-    elif isinstance(item, BaseModel):
-        copy = dict(item.__dict__)
-    elif item is None or isinstance(item, (int, float)):
-        return item
-    else:
-        raise TypeError(f"{item!r:.80} is not a JSON value")
-    for key, part in enumerate(copy) if type(copy) is list else copy.items():
-        if type(part) in _SHORT:
-            continue
-        if not isinstance(part, str):
-            copy[key] = _plain(part, (*path, key), texts)
-        elif len(part) >= LONG:
-            texts.setdefault(part, []).append((copy, (*path, key)))
-        elif type(part) is not str:
-            copy[key] = str.__str__(part)  # that of an enumeration: to write it as it is takes long
-    return copy
+def _unchecked(record: AnyRecord) -> list[Any]:
+    """What somebody else has put into a record; what the rest of it may be, its own fields say."""
+    match record:
+        case VisitCompleted():
+            return [value for _, _, value in record.operations if type(value) is not str]
+        case AttemptFailed() | BranchCompleted():
+            return [record.outcome.updates]
+        case RunCreated() | RunResumed():
+            return [record.options]
+    return []
 
 
-def _check_keys(value: dict[Any, Any]) -> None:
-    for key in value:
-        if type(key) is not str and not isinstance(key, str):  # JSON would quietly make a text of it
-            raise TypeError(f"the key {key!r:.80} is not a text")
+def _check(value: Any) -> None:
+    """Raise TypeError for what JSON would make another value of, or has no words for."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"the key {key!r:.80} is not a text")
+            if type(part) is not str:
+                _check(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            _check(part)
+    elif not (value is None or isinstance(value, (str, int, float))):
+        raise TypeError(f"{value!r:.80} is not a JSON value")
 
 
-def _pooled(texts: Places) -> dict[str, Any]:
-    """Put references in the place of repeated texts, and give these with their places."""
-    repeated = [(text, found) for text, found in texts.items() if len(found) > 1]
-    if not repeated:
-        return {}
-    for number, (_, found) in enumerate(repeated):
-        for container, path in found:
-            container[path[-1]] = {"$text": number}
-    places = [(number, *path) for number, (_, found) in enumerate(repeated) for _, path in found]
-    return {"texts": [text for text, _ in repeated], "places": places}
+def _of_visit(record: VisitCompleted) -> dict[str, Any]:
+    """A visit with references in the place of repeated texts. Plain values: to write models and enumerations is slow."""
+    outcome = record.outcome
+    told = {**outcome.__dict__, "status": str.__str__(outcome.status), "source": str.__str__(outcome.source)}
+    operations = [list(operation) for operation in record.operations]
+    data = {**record.__dict__, "outcome": told, "operations": operations, "chosen": record.chosen.__dict__}
+    found: dict[str, list[Path]] = {outcome.response: [("outcome", "response")]}
+    for number, operation in enumerate(operations):
+        value = operation[2]
+        if type(value) is str:
+            if len(value) >= LONG:
+                found.setdefault(value, []).append(("operations", number, 2))
+        elif type(value) is dict:
+            operation[2] = {**value}
+            for name, part in value.items():
+                if type(part) is str and len(part) >= LONG:
+                    found.setdefault(part, []).append(("operations", number, 2, name))
+    repeated = {text: paths for text, paths in found.items() if len(paths) > 1}
+    for number, paths in enumerate(repeated.values()):
+        for path in paths:
+            _put(data, path, {"$text": number})
+    places = [(number, *path) for number, paths in enumerate(repeated.values()) for path in paths]
+    return {"texts": [*repeated], "places": places, **data} if repeated else data
 
 
 def _restore(data: Any, texts: list[str], places: list[list[Any]]) -> None:
     for number, *path in places:
-        *above, last = path
-        at = data
-        for key in above:
-            at = at[key]
-        at[last] = texts[number]
+        _put(data, path, texts[number])
+
+
+def _put(data: Any, path: Sequence[str | int], value: Any) -> None:
+    *above, last = path
+    for key in above:
+        data = data[key]
+    data[last] = value

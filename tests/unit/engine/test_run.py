@@ -79,9 +79,9 @@ async def cancelled(made: Driver, ready: asyncio.Event) -> RunStatus:
     task = asyncio.create_task(made.drive())
     await asyncio.wait_for(ready.wait(), 10)
     task.cancel()
-    state = await asyncio.wait_for(task, 10)
-    assert replay(records(made)) == state
-    return state.status
+    await asyncio.wait_for(task, 10)
+    assert replay(records(made)) == made.state
+    return made.state.status
 
 
 def test_cancelling_reaches_a_back_off() -> None:
@@ -147,10 +147,10 @@ def test_branches_run_at_once_and_are_applied_in_the_order_of_the_file() -> None
             return Outcome(status=Status.SUCCESS, updates={"last": name})
 
         made = driver(PARALLEL % "", in_reverse, Clock())
-        state = await asyncio.wait_for(made.drive(), 10)
+        await asyncio.wait_for(made.drive(), 10)
         finished = [record.branch for record in records(made) if isinstance(record, BranchCompleted)]
         assert finished == ["s", "q", "p"]
-        assert state.context.get("last") == "s"
+        assert made.state.context.get("last") == "s"
 
     asyncio.run(story())
 
@@ -185,7 +185,8 @@ def test_one_branch_that_crashes_is_that_branchs_failure() -> None:
         return SUCCESS
 
     made = driver(PARALLEL % "", crash, Clock())
-    state = asyncio.run(made.drive())
+    asyncio.run(made.drive())
+    state = made.state
     assert (state.status, state.outcomes["q"], state.outcomes["s"]) == (RunStatus.SUCCESS, Status.FAIL, Status.SUCCESS)
     (joined,) = [record for record in records(made) if isinstance(record, VisitCompleted) and record.stage == "a"]
     assert "RuntimeError: boom" in joined.outcome.reason
