@@ -27,7 +27,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pipeline.engine.outcome import Outcome, Status
-from pipeline.engine.records import Chosen, RunCreated, VisitCompleted
+from pipeline.engine.records import RunCreated, VisitCompleted
+from pipeline.engine.select import Selection
 from pipeline.journal.sqlite import SqliteJournal
 
 WRITERS = 4  # processes
@@ -122,7 +123,7 @@ def _visit(number: int) -> VisitCompleted:
         attempt=1,
         operations=(),
         outcome=Outcome(status=Status.SUCCESS, duration=0.1, reason="it went well " * 5),
-        chosen=Chosen(target="build", reason="the only way"),
+        chosen=Selection(target="build", reason="the only way"),
         ends=None,
     )
 

@@ -9,7 +9,8 @@ from pipeline.app.artifacts import Artifacts
 from pipeline.cluster.artefacts import Artefacts, open_artefacts
 from pipeline.cluster.files import bring, send, send_part
 from pipeline.engine.outcome import Outcome, Status
-from pipeline.engine.records import Chosen, VisitCompleted
+from pipeline.engine.records import VisitCompleted
+from pipeline.engine.select import Selection
 
 NAME = "runs/r/build/1/stdout.log"
 
@@ -53,7 +54,7 @@ def test_a_growing_file_is_brought_part_by_part(store: Artefacts, worker: Path, 
         attempt=1,
         outcome=ended(),
         operations=(),
-        chosen=Chosen(target=None, reason=""),
+        chosen=Selection(target=None, reason=""),
         ends=Status.SUCCESS,
     )
     send(store, worker, record)

@@ -11,13 +11,13 @@ from pipeline.cluster.mirror import LONGEST, SELDOM, Mirror
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import (
     AnyRecord,
-    Chosen,
     RunCancelled,
     RunCreated,
     RunResumed,
     RunWaiting,
     VisitCompleted,
 )
+from pipeline.engine.select import Selection
 from pipeline.engine.state import RunStatus
 from pipeline.journal.sqlite import SqliteJournal
 
@@ -76,7 +76,7 @@ def done(visit: int, ends: Status | None = None) -> VisitCompleted:
         attempt=1,
         outcome=Outcome(status=Status.SUCCESS),
         operations=(),
-        chosen=Chosen(target=None if ends else "end", reason="r"),
+        chosen=Selection(target=None if ends else "end", reason="r"),
         ends=ends,
     )
 

@@ -10,7 +10,6 @@ from pipeline.engine.records import (
     AnyRecord,
     AttemptFailed,
     BranchCompleted,
-    Chosen,
     RunCancelled,
     RunPaused,
     RunResumed,
@@ -18,6 +17,7 @@ from pipeline.engine.records import (
     VisitCompleted,
     WorkflowAdopted,
 )
+from pipeline.engine.select import Selection
 from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError
 from pipeline.language.model import ParallelStage, asks_a_person
@@ -55,7 +55,7 @@ class VisitSeen:
     attempts: tuple[Attempt, ...] = ()
     outcome: Outcome | None = None  # None until it is done
     ended: float | None = None
-    chosen: Chosen | None = None  # None for a branch: its parallel stage goes on
+    chosen: Selection | None = None  # None for a branch: its parallel stage goes on
     option: str = ""  # of a human stage
     within: str = ""  # the parallel stage, for a branch
 

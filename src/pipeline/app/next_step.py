@@ -1,7 +1,6 @@
 """What a person can do about a run that has stopped: the command that takes it on."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from math import ceil
 
@@ -27,10 +26,10 @@ def _options(state: State) -> Iterator[str]:
             return  # nobody has been told of it yet: resumed, it stops there at once and says why
         if command.limit == EFFECTS:
             yield "--repeat"
-            state = replace(state, repeat=True)
+            state = state._replace(repeat=True)
         else:
             yield f"--raise {command.limit}={_more(command)}"
-            state = replace(state, settings=_without(state.settings, command.limit))
+            state = state._replace(settings=_without(state.settings, command.limit))
 
 
 def _more(reached: Pause) -> str:

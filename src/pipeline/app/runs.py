@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from math import inf
 from pathlib import Path
@@ -149,7 +149,7 @@ async def resume(run_id: str, how: Resume, journal: Journal, around: Surrounding
         kill_labelled(
             process_label(around.store, run_id)
         )  # whatever a killed process left running would work beside its repetition
-        made = services(replace(state, options={**state.options, **options}), journal, around)
+        made = services(state._replace(options={**state.options, **options}), journal, around)
         state = _adopted(state, how, made)
         record = RunResumed(
             at=made.clock.now(),

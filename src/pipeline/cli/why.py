@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -143,7 +144,7 @@ def as_object(part: VisitSeen | Note) -> dict[str, Any]:
         "option": part.option or None,
         "notes": list(outcome.notes) if outcome else [],
         "attempts": [_attempt_object(attempt) for attempt in part.attempts],
-        "chosen": chosen.model_dump() if chosen else None,
+        "chosen": asdict(chosen) if chosen else None,
     }
 
 

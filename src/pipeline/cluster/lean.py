@@ -51,7 +51,7 @@ def _completed(record: VisitCompleted) -> VisitCompleted:
         update={
             "outcome": _short(record.outcome),
             "operations": tuple(one for one in record.operations if one[1] in KEYS),
-            "chosen": record.chosen.model_copy(update={"reason": record.chosen.reason[:LONGEST]}),
+            "chosen": replace(record.chosen, reason=record.chosen.reason[:LONGEST]),
             "branches": branches,
         }
     )
@@ -66,22 +66,21 @@ def lean_state(state: State) -> State:
     """A state with as little as `lean` leaves of its records."""
     values = {key: state.context.get(key) for key in state.context if key in KEYS}
     done = {name: _short(outcome) for name, outcome in state.progress.branches.items()}
-    return replace(
-        state,
+    return state._replace(
         prompts={},
         goal="",
         options={},
         recent=(),
         context=Context(values),
         reason=state.reason[:LONGEST],
-        progress=replace(state.progress, branches=done),
+        progress=state.progress._replace(branches=done),
     )
 
 
 def taken(state: State, records: Iterable[AnyRecord]) -> State:
     """The lean state after some more records."""
     for record in records:
-        state = replace(apply(state, record), recent=())
+        state = apply(state, record)._replace(recent=())
     return state
 
 
@@ -152,8 +151,7 @@ class Snapshot(BaseModel):
             limits["max_duration"] = timedelta(seconds=seconds)
         for name in ("max_visits", "max_stages"):
             limits[name] = int(limits[name])
-        return replace(
-            first,
+        return first._replace(
             cursor=Cursor(*self.cursor),
             settings=first.settings.model_copy(update=limits),
             status=self.status,
@@ -190,7 +188,7 @@ def _number(value: Any) -> float | None:
 def _first(run_id: str, file: str, source: str) -> State:
     """The beginning of a run with this workflow. Only values go in and come out, so that it may be remembered."""
     record = RunCreated(at=0.0, run_id=run_id, file=file, source=expanded(source), cwd="/", version="")
-    return replace(begin(record), goal="", cwd=Path("/"), context=Context({}))
+    return begin(record)._replace(goal="", cwd=Path("/"), context=Context({}))
 
 
 def compressed(text: str) -> str:

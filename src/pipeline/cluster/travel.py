@@ -5,7 +5,7 @@ that a worker which was given up, and does not know it, cannot take it away; the
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -113,10 +113,10 @@ class Travelling:
 
     def placed(self, state: State) -> State:
         """The state with the paths that its directories have here."""
-        state = replace(state, cwd=self.checkout / self.remote.prefix)
+        state = state._replace(cwd=self.checkout / self.remote.prefix)
         if path := state.context.get(Key.WORKSPACE_PATH):
             here = self.store / "worktrees" / Path(path).name
-            return replace(state, context=state.context.apply([Set(Key.WORKSPACE_PATH, str(here))]))
+            return state._replace(context=state.context.apply([Set(Key.WORKSPACE_PATH, str(here))]))
         return state
 
     @property

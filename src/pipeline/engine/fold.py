@@ -1,10 +1,9 @@
 """What a record makes of a state. Resuming a run is folding its records and asking the machine again."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.engine.context import EMPTY, Context, Delete, Key, Operation, Set
 from pipeline.engine.outcome import Outcome, Status
@@ -93,19 +92,19 @@ def apply(state: State, record: AnyRecord) -> State:
     """The state after one more record."""
     match record:
         case VisitStarted():
-            return replace(state, progress=replace(state.progress, begun=state.progress.begun | {record.stage}))
+            return state._replace(progress=state.progress._replace(begun=state.progress.begun | {record.stage}))
         case AttemptFailed():
-            return replace(_tried_again(state, record), **_spent(state, [record.outcome]))
+            return _tried_again(state, record)._replace(**_spent(state, [record.outcome]))
         case BranchCompleted():
-            return replace(state, progress=_branch_done(state.progress, record))
+            return state._replace(progress=_branch_done(state.progress, record))
         case VisitCompleted():
             return completed(state, record, absorb(state, record.outcome, unpacked(record.operations), record.branches))
         case RunWaiting():
             return _waiting(state, record)
         case RunPaused():
-            return replace(state, status=RunStatus.PAUSED, reason=record.reason)
+            return state._replace(status=RunStatus.PAUSED, reason=record.reason)
         case RunCancelled():
-            return replace(state, status=RunStatus.CANCELLED, reason=record.reason or "cancelled")
+            return state._replace(status=RunStatus.CANCELLED, reason=record.reason or "cancelled")
         case RunResumed():
             return _resumed(state, record)
         case WorkflowAdopted():
@@ -118,12 +117,11 @@ def apply(state: State, record: AnyRecord) -> State:
 def _waiting(state: State, record: RunWaiting) -> State:
     asked_at = record.at if state.progress.asked_at is None else state.progress.asked_at
     reason = f'stage "{record.stage}" waits for a person'
-    return replace(state, status=RunStatus.WAITING, reason=reason, progress=replace(state.progress, asked_at=asked_at))
+    return state._replace(status=RunStatus.WAITING, reason=reason, progress=state.progress._replace(asked_at=asked_at))
 
 
 def _branch_done(progress: Progress, record: BranchCompleted) -> Progress:
-    return replace(
-        progress,
+    return progress._replace(
         branches={**progress.branches, record.branch: record.outcome},
         begun=progress.begun - {record.branch},
         commit=record.commit or progress.commit,
@@ -134,11 +132,10 @@ def _tried_again(state: State, record: AttemptFailed) -> State:
     failed = {**state.progress.failed, record.stage: state.progress.failed.get(record.stage, 0) + 1}
     due = record.at + record.delay if record.stage == state.cursor.stage else None
     begun = state.progress.begun - {record.stage}
-    return replace(state, progress=replace(state.progress, failed=failed, begun=begun, retry_at=due))
+    return state._replace(progress=state.progress._replace(failed=failed, begun=begun, retry_at=due))
 
 
-@dataclass(frozen=True, slots=True)
-class After:
+class After(NamedTuple):
     """What a completed visit leaves, before the way on is known."""
 
     context: Context
@@ -163,8 +160,7 @@ def completed(state: State, record: VisitCompleted, after: After) -> State:
     """The state after a visit whose changes are known."""
     ended = record.ends is not None
     target = record.chosen.target or record.stage
-    return replace(
-        state,
+    return state._replace(
         context=after.context,
         outcomes=after.outcomes,
         visits=after.visits,
@@ -203,8 +199,7 @@ def _resumed(state: State, record: RunResumed) -> State:
     if state.status.final:
         words = f"run {state.run_id} is over ({state.status}), and was resumed after that"
         raise AwfError(words, help="its journal is damaged: restore the store from a copy; nothing was changed")
-    return replace(
-        state,
+    return state._replace(
         status=RunStatus.RUNNING,
         reason="",
         repeat=record.repeat,
@@ -229,7 +224,7 @@ def _interrupted(state: State) -> Progress:
     if isinstance(stage, ParallelStage):
         running = [branch.stage for branch in stage.branches if branch.stage not in progress.branches]
     torn = {**progress.torn, **{name: progress.torn.get(name, 0) + 1 for name in running}}
-    return replace(progress, torn=torn, retry_at=None)
+    return progress._replace(torn=torn, retry_at=None)
 
 
 def _raised(settings: Settings, raised: Mapping[str, float]) -> Settings:
@@ -247,8 +242,7 @@ def _adopted(state: State, record: WorkflowAdopted) -> State:
     if state.cursor.stage not in workflow.by_id:
         words = f'the new workflow has no stage "{state.cursor.stage}", where the run stands'
         raise AwfError(words, help="give it a stage of that name, or begin another run")
-    return replace(
-        state,
+    return state._replace(
         workflow=workflow,
         ways=ways_of(workflow),
         prompts=record.prompts,

@@ -13,8 +13,8 @@ from pipeline.engine.fold import After, absorb, completed, owed_after
 from pipeline.engine.loops import loop_exit
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.policy import gate_in_the_way, reached_limit, unsatisfied_gates
-from pipeline.engine.records import BranchResult, Chosen, VisitCompleted, packed
-from pipeline.engine.select import select
+from pipeline.engine.records import BranchResult, VisitCompleted, packed
+from pipeline.engine.select import Selection, select
 from pipeline.engine.state import RunStatus, State
 from pipeline.language.model import ExitStage, HumanStage, ParallelStage, TriageStage
 
@@ -139,31 +139,31 @@ def complete(
     return Concluded(record, completed(state, record, after))
 
 
-def _way_on(state: State, after: After, outcome: Outcome, option: str) -> tuple[Chosen, Status | None]:
+def _way_on(state: State, after: After, outcome: Outcome, option: str) -> tuple[Selection, Status | None]:
     stage = state.stage
     if isinstance(stage, ExitStage):
         return _at_exit(state, after)
     environment = RunEnvironment(after.context, after.outcomes, after.visits)
     taken = select(stage, outcome, state.ways.leaving(stage.id), environment, state.ways.decisions, option)
     if taken.target is None:
-        return Chosen(target=None, reason=taken.reason), Status.FAIL
+        return taken, Status.FAIL
     owed = owed_after(state, stage.id, option)
     if gate := gate_in_the_way(state.workflow, owed, taken.target):
         reason = f'"{taken.target}" needs another approval at "{gate}"'
-        return Chosen(target=gate, role="re_review", reason=reason), None
+        return Selection(target=gate, role="re_review", reason=reason), None
     if way_out := loop_exit(state, after, taken.target):
         return way_out, None
-    return Chosen(target=taken.target, role=taken.role, when=taken.when, reason=taken.reason), None
+    return taken, None
 
 
-def _at_exit(state: State, after: After) -> tuple[Chosen, Status | None]:
+def _at_exit(state: State, after: After) -> tuple[Selection, Status | None]:
     for gate in unsatisfied_gates(state.workflow, after.outcomes):
         status = after.outcomes.get(gate.id, "not_run")
         reason = f'the goal gate "{gate.id}" is not satisfied ({status})'
         if gate.retry_target is None:
-            return Chosen(target=None, reason=reason), Status.FAIL
-        return Chosen(target=gate.retry_target, role="goal_gate", reason=reason), None
-    return Chosen(target=None, reason="the exit is reached"), Status.SUCCESS
+            return Selection(target=None, reason=reason), Status.FAIL
+        return Selection(target=gate.retry_target, role="goal_gate", reason=reason), None
+    return Selection(target=None, reason="the exit is reached"), Status.SUCCESS
 
 
 def join_branches(stage: ParallelStage, results: Sequence[BranchResult], duration: float) -> Outcome:

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 
 from pipeline.engine.context import OPERATIONS, Operation
 from pipeline.engine.outcome import Outcome, Status, Value
+from pipeline.engine.select import Selection
 
 
 class Record(Value):
@@ -69,15 +70,6 @@ class BranchCompleted(Record):
     commit: str = ""  # the workspace as this branch left it
 
 
-class Chosen(Value):
-    """The way that was taken, and why."""
-
-    target: str | None  # None when the run ends here
-    role: str = ""  # transition, route, option, retry_target, goal_gate, re_review
-    when: str = ""
-    reason: str
-
-
 class BranchResult(Value):
     """What a branch of a parallel stage came to."""
 
@@ -95,7 +87,7 @@ class VisitCompleted(Record):
     attempt: int
     outcome: Outcome
     operations: tuple[tuple[str, str, Any], ...]
-    chosen: Chosen
+    chosen: Selection
     ends: Status | None = None  # success or fail, when the run ends with this visit
     branches: tuple[BranchResult, ...] = ()
     option: str = ""  # of a human stage

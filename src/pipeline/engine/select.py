@@ -9,13 +9,13 @@ from pipeline.language.expressions import Environment, EvaluationError, evaluate
 from pipeline.language.model import BaseStage, DecisionStage, is_review
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Selection:
-    """The way taken: its target, where the way comes from, and why. Without a target the run cannot go on."""
+    """The way taken, and why. It goes on record."""
 
-    target: str | None
+    target: str | None  # None when the run ends here
     reason: str
-    role: str = ""
+    role: str = ""  # transition, route, option, retry_target, goal_gate, re_review, loop
     when: str = ""
 
 
@@ -90,7 +90,7 @@ def _by_option(stage: BaseStage, edges: Sequence[Edge], option: str, outcome: Ou
 
 
 def _taken(edge: Edge, reason: str) -> Selection:
-    return Selection(edge.target, reason, edge.role, edge.when.text if edge.when else "")
+    return Selection(edge.target, reason, edge.role.value, edge.when.text if edge.when else "")
 
 
 def _why(edge: Edge, open_ways: int) -> str:

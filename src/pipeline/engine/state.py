@@ -1,10 +1,14 @@
-"""Where a run stands: a frozen value, made only by folding records."""
+"""Where a run stands: a value that never changes, made only by folding records.
+
+These are named tuples: one is made anew with every record, and a frozen dataclass of so many fields would cost more
+than all else that a fold does.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from pipeline.engine.context import EMPTY, Context, Key
 from pipeline.engine.outcome import Outcome, Status
@@ -12,6 +16,7 @@ from pipeline.engine.ways import Ways
 from pipeline.engine.workspace import Workspace
 from pipeline.language.model import Settings, Stage, Workflow
 
+_NONE: Mapping[str, Any] = MappingProxyType({})
 _WORKSPACE = (Key.WORKSPACE_PATH, Key.WORKSPACE_BRANCH, Key.WORKSPACE_BASE, Key.WORKSPACE_COMMIT)
 
 
@@ -31,16 +36,14 @@ class RunStatus(StrEnum):
         return self in (RunStatus.SUCCESS, RunStatus.FAIL)
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(NamedTuple):
     """Which stage is next, and which visit of it."""
 
     stage: str
     visit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(NamedTuple):
     """A completed visit, as an agent is told of it."""
 
     stage: str
@@ -49,14 +52,13 @@ class Past:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     """How far the visit at the cursor has come."""
 
-    failed: Mapping[str, int] = field(default_factory=dict)  # attempts that failed and were retried, by stage
-    torn: Mapping[str, int] = field(default_factory=dict)  # attempts that were interrupted, by stage
+    failed: Mapping[str, int] = _NONE  # attempts that failed and were retried, by stage
+    torn: Mapping[str, int] = _NONE  # attempts that were interrupted, by stage
     begun: frozenset[str] = frozenset()  # stages that act outside the workspace, begun and not ended
-    branches: Mapping[str, Outcome] = field(default_factory=dict)  # of a parallel stage, those that are done
+    branches: Mapping[str, Outcome] = _NONE  # of a parallel stage, those that are done
     retry_at: float | None = None  # when the next attempt is due
     asked_at: float | None = None  # when a person was first asked and was not there
     commit: str = ""  # the workspace as the last finished branch left it
@@ -66,8 +68,7 @@ class Progress:
         return self.failed.get(stage, 0) + self.torn.get(stage, 0) + 1
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """A run between two records."""
 
     run_id: str
@@ -82,8 +83,8 @@ class State:
     status: RunStatus = RunStatus.RUNNING
     reason: str = ""
     context: Context = EMPTY
-    outcomes: Mapping[str, Status] = field(default_factory=dict)  # of each stage's last visit
-    visits: Mapping[str, int] = field(default_factory=dict)  # completed
+    outcomes: Mapping[str, Status] = _NONE  # of each stage's last visit
+    visits: Mapping[str, int] = _NONE  # completed
     recent: tuple[Past, ...] = ()  # the last visits, oldest first
     stages_run: int = 0
     seconds: float = 0.0  # spent running, not waiting

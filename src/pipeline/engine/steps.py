@@ -5,7 +5,7 @@ Drivers differ in how they wait and where a step runs; what a step does is writt
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -186,7 +186,7 @@ class Steps:
         for result in results:
             branch = self.state.workflow.stage(result.stage)
             added = self._operations(branch, result.visit, result.outcome, seen)
-            seen = replace(seen, context=seen.context.apply(added))
+            seen = seen._replace(context=seen.context.apply(added))
             operations += added
         operations += self._operations(stage, command.visit, outcome, seen)
         if self.state.progress.commit:

@@ -125,7 +125,7 @@ def _check(value: Any) -> None:
 
 
 def _of_visit(record: VisitCompleted) -> dict[str, Any]:
-    """A visit with references in the place of repeated texts. Plain values: to write models and enumerations is slow."""
+    """A visit with references in the place of repeated texts. In plain values: models take longer to write."""
     outcome = record.outcome
     told = {**outcome.__dict__, "status": str.__str__(outcome.status), "source": str.__str__(outcome.source)}
     operations = [list(operation) for operation in record.operations]

@@ -3,7 +3,6 @@
 import os
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,7 +54,7 @@ def state_at(directory: Path, **context: str) -> State:
     """A run that works there."""
     state = begin(RunCreated(at=0, run_id="r1", file="x", source=SOURCE, cwd=str(directory), version="1"))
     operations = [Set(f"workspace.{key}", value) for key, value in context.items()]
-    return replace(state, context=state.context.apply(operations))
+    return state._replace(context=state.context.apply(operations))
 
 
 def test_a_checkout_is_compared_with_where_the_run_began(tmp_path: Path, git: Git) -> None:

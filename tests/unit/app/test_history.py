@@ -16,7 +16,6 @@ from pipeline.engine.records import (
     AttemptFailed,
     BranchCompleted,
     BranchResult,
-    Chosen,
     RunCancelled,
     RunCreated,
     RunPaused,
@@ -25,6 +24,7 @@ from pipeline.engine.records import (
     VisitCompleted,
     VisitStarted,
 )
+from pipeline.engine.select import Selection
 from pipeline.errors import AwfError
 
 SOURCE = """
@@ -70,7 +70,7 @@ def done(stage: str, visit: int, to: str | None, **more: Any) -> VisitCompleted:
         "outcome": Outcome(status=Status.SUCCESS, duration=2.0, usage=usage if stage == "build" else None),
         "attempt": 1,
         "operations": (),
-        "chosen": Chosen(target=to, reason="because"),
+        "chosen": Selection(target=to, reason="because"),
     }
     return VisitCompleted(at=3, stage=stage, visit=visit, **{**given, **more})
 

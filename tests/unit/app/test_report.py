@@ -22,7 +22,8 @@ from pipeline.app.report.model import Counts, Diff, Report, Reviewed, Step
 from pipeline.app.report.reviews import reviewed_in, reviews_of
 from pipeline.engine.fold import replay
 from pipeline.engine.outcome import Outcome, Status, Usage
-from pipeline.engine.records import AnyRecord, Chosen, RunCreated, RunPaused, RunResumed, VisitCompleted
+from pipeline.engine.records import AnyRecord, RunCreated, RunPaused, RunResumed, VisitCompleted
+from pipeline.engine.select import Selection
 from pipeline.findings.events import Assessed, Raised, Seen, Tried, Turned
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
@@ -71,7 +72,7 @@ def done(stage: str, visit: int, to: str | None, *, reason: str = "", passed: bo
         visit=visit,
         attempt=1,
         outcome=Outcome(status=status, reason=reason, duration=12.5, usage=usage),
-        chosen=Chosen(target=to, reason="because"),
+        chosen=Selection(target=to, reason="because"),
         **{"operations": (), **more},
     )
 
@@ -376,7 +377,7 @@ def test_what_git_cannot_tell_is_not_told(tmp_path: Path, base: str, tip: str | 
     """Commits that are not there, names that are no commits, and a run without a workspace have no size."""
     operations = (("set", "workspace.base", base), ("set", "workspace.commit", tip))
     state = replay([created(), done("build", 1, "check", operations=operations)])
-    assert asyncio.run(diff_of(replace(state, cwd=tmp_path), {"PATH": "/usr/bin:/bin"}, "", tmp_path)) is None
+    assert asyncio.run(diff_of(state._replace(cwd=tmp_path), {"PATH": "/usr/bin:/bin"}, "", tmp_path)) is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -384,4 +385,4 @@ def test_a_machine_without_git_has_no_size(tmp_path: Path) -> None:
     """The page is written all the same."""
     operations = (("set", "workspace.base", "0" * 40), ("set", "workspace.commit", "1" * 40))
     state = replay([created(), done("build", 1, "check", operations=operations)])
-    assert asyncio.run(diff_of(replace(state, cwd=tmp_path), {"PATH": str(tmp_path)}, "", tmp_path)) is None
+    assert asyncio.run(diff_of(state._replace(cwd=tmp_path), {"PATH": str(tmp_path)}, "", tmp_path)) is None

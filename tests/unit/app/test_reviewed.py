@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ def after(trees: ReviewedTrees, stage: BaseStage, state: State, outcome: Outcome
 
 def told(trees: ReviewedTrees, state: State, **seen: Any) -> str:
     context = Context({"rev._reviewed": seen})
-    return "".join(trees.summary_sections(REV, context, replace(state, context=context)))
+    return "".join(trees.summary_sections(REV, context, state._replace(context=context)))
 
 
 @pytest.mark.parametrize("stage", OTHERS, ids=lambda stage: stage.id)

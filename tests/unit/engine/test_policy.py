@@ -1,6 +1,5 @@
 """Trying again, limits, goal gates and approvals, as tables."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -149,13 +148,13 @@ def test_the_first_limit_that_is_reached(machine: Make, state: dict[str, Any], r
     """The last visit allowed may run; time and money are used up when all is spent. Count and limit are told."""
     made = machine(GREEN).state
     given = {name: value for name, value in state.items() if name != "visit"}
-    made = replace(made, settings=SETTINGS, cursor=Cursor("a", state["visit"]), **given)
+    made = made._replace(settings=SETTINGS, cursor=Cursor("a", state["visit"]), **given)
     assert reached_limit(made) == reached
 
 
 def test_what_has_no_limit_is_never_reached(machine: Make) -> None:
     """Time and money are limited only where somebody said so."""
-    made = replace(machine(GREEN).state, seconds=1e9, cost_usd=1e9)
+    made = machine(GREEN).state._replace(seconds=1e9, cost_usd=1e9)
     assert (made.settings.max_duration, made.settings.max_cost_usd) == (None, None)
     assert reached_limit(made) is None
 

@@ -1,7 +1,6 @@
 """The clerk of a run: what stages found goes into the ledger with them, whichever process ran them; nothing is lost."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +159,7 @@ def test_what_an_earlier_attempt_returned_is_not_that_of_the_last(run: Run) -> N
     report = run.root / "given"
     report.write_text(sarif("no check"))
     assert run.clerk.read_report(run.job(LINT, 1, attempt=1), report).status is Status.FAIL
-    run.state = replace(run.state, progress=Progress(failed={"lint": 1}))
+    run.state = run.state._replace(progress=Progress(failed={"lint": 1}))
     failure = Failure(kind=FailureClass.TIMEOUT, digest="too slow")
     run.done(LINT, Outcome(status=Status.FAIL, failure=failure))
     assert not run.ledger().passes

@@ -46,7 +46,7 @@ class Project:
         trees = GitWorktrees(self.repository.parent / "trees", self.environment)
         outcome = asyncio.run(WorkspaceHandler(trees).run(job))
         context = job.state.context.apply([Set(key, value) for key, value in outcome.updates.items()])
-        self.job = replace(job, state=replace(job.state, context=context))
+        self.job = replace(job, state=job.state._replace(context=context))
         return outcome
 
 

@@ -10,7 +10,8 @@ from pipeline.cluster.artefacts import Directory
 from pipeline.cluster.journal import SharedJournal
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.ports import Entry, Journal, JournalError, RunIsOwned, UnknownRun
-from pipeline.engine.records import AnyRecord, Chosen, RunCreated, VisitCompleted, VisitStarted
+from pipeline.engine.records import AnyRecord, RunCreated, VisitCompleted, VisitStarted
+from pipeline.engine.select import Selection
 from pipeline.errors import AwfError
 from pipeline.journal.memory import MemoryJournal
 from pipeline.journal.sqlite import SqliteJournal
@@ -134,7 +135,7 @@ def test_a_text_is_attached_to_its_record(journal: Journal, text: str) -> None:
 def test_what_cannot_be_written_is_not_recorded(journal: Journal) -> None:
     """A value that is not JSON fails the append and leaves the run as it was."""
     outcome = Outcome(status=Status.SUCCESS)
-    chosen = Chosen(target=None, reason="")
+    chosen = Selection(target=None, reason="")
     bad = VisitCompleted(
         at=1, stage="s", visit=1, attempt=1, outcome=outcome, operations=(("set", "a", {1, 2}),), chosen=chosen
     )

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from pipeline.engine.outcome import Failure, Outcome, Status
 from pipeline.engine.ports import JournalError
-from pipeline.engine.records import AnyRecord, AttemptFailed, Chosen, Record, RunResumed, RunWaiting, VisitCompleted
+from pipeline.engine.records import AnyRecord, AttemptFailed, Record, RunResumed, RunWaiting, VisitCompleted
+from pipeline.engine.select import Selection
 from pipeline.journal.records import LONG, VERSION, decode, encode
 
 KINDS: tuple[type[Record], ...] = get_args(get_args(AnyRecord)[0])
@@ -57,7 +58,7 @@ ENDLESS = Outcome(status=Status.FAIL, updates={"n": [float("inf")]}, duration=fl
 
 def completed(*operations: tuple[str, str, Any], response: str = "") -> VisitCompleted:
     outcome = Outcome(status=Status.FAIL, response=response)
-    chosen = Chosen(target=None, reason="")
+    chosen = Selection(target=None, reason="")
     return VisitCompleted(at=1, stage="s", visit=1, attempt=1, outcome=outcome, operations=operations, chosen=chosen)
 
 

@@ -9,7 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from pipeline.engine.outcome import Outcome, Status, Usage
-from pipeline.engine.records import Chosen, RunCreated, VisitCompleted
+from pipeline.engine.records import RunCreated, VisitCompleted
+from pipeline.engine.select import Selection
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web import launching
 from pipeline.web.launching import Launched
@@ -54,7 +55,7 @@ class Book:
             visit=number,
             attempt=1,
             outcome=Outcome(status=Status.SUCCESS, duration=1, usage=Usage(cost_usd=0.5)),
-            chosen=Chosen(target=None if ends else "build", reason="because"),
+            chosen=Selection(target=None if ends else "build", reason="because"),
             ends=ends,
             **given,
         )

@@ -12,7 +12,8 @@ from tests.unit.web.conftest import PAGE, Book, Browser
 from tests.unit.web.running import GATE, LOOP, SIDE_BY_SIDE, TOOL, ran
 
 from pipeline.engine.outcome import Outcome, Status
-from pipeline.engine.records import BranchCompleted, Chosen, RunCreated, RunResumed, VisitCompleted
+from pipeline.engine.records import BranchCompleted, RunCreated, RunResumed, VisitCompleted
+from pipeline.engine.select import Selection
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web.following import Following, then
 
@@ -147,7 +148,7 @@ def test_answers_are_not_kept_in_memory(store: Path, book: Book, journal: Sqlite
         attempt=1,
         outcome=outcome,
         operations=(),
-        chosen=Chosen(target="build", reason=""),
+        chosen=Selection(target="build", reason=""),
     )
     book.journal.append("r1", record)
     seen = Following(store).now(journal, "r1")
@@ -257,7 +258,7 @@ def test_scripts_are_inert(browser: Browser, book: Book) -> None:
         attempt=1,
         outcome=Outcome(status=Status.FAIL, reason=EVIL, notes=(EVIL,), backend=EVIL),
         operations=(("set", "review.findings", [{"stageId": EVIL, "failureReason": EVIL, "iteration": 1}]),),
-        chosen=Chosen(target=EVIL, role=EVIL, when=EVIL, reason=EVIL),
+        chosen=Selection(target=EVIL, role=EVIL, when=EVIL, reason=EVIL),
         option=EVIL,
     )
     book.journal.append("r1", record)

@@ -6,7 +6,8 @@ from tests.unit.web.conftest import Book
 from tests.unit.web.running import GATE
 
 from pipeline.engine.outcome import Outcome, Status
-from pipeline.engine.records import Chosen, RunCreated, RunWaiting, VisitCompleted
+from pipeline.engine.records import RunCreated, RunWaiting, VisitCompleted
+from pipeline.engine.select import Selection
 from pipeline.web.following import Following, Seen
 from pipeline.web.timeline import WIDE, timeline
 
@@ -22,7 +23,7 @@ def done(stage: str, at: float, took: float, to: str, visit: int = 1, option: st
         attempt=1,
         outcome=Outcome(status=Status.SUCCESS, duration=took),
         operations=(),
-        chosen=Chosen(target=to, reason="because"),
+        chosen=Selection(target=to, reason="because"),
         option=option,
     )
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ class Stage:
         self.store = root / ".awf"
 
     def run(self, visit: int = 1, **options: Any) -> Outcome | Waiting:
-        state = replace(self.state, options=options)
+        state = self.state._replace(options=options)
         job = Job(STAGE, visit, 1, state, self.store, lambda _: None, lambda _: None)
         return asyncio.run(self.handler.run(job))
 
