@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from tests.agents.programs import Program
@@ -41,7 +40,7 @@ class Desk:
         session: Session | None = None,
     ) -> Result:
         """Run the program to its end."""
-        return asyncio.run(self.run(replace(self.request(prompt, timeout), access=access, session=session)))
+        return asyncio.run(self.run(self.request(prompt, timeout)._replace(access=access, session=session)))
 
     def request(self, prompt: str, timeout: float = LONGEST) -> Request:
         """A request with the environment that a stage of a workflow would give."""

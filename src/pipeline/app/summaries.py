@@ -15,7 +15,6 @@ from pipeline.engine.records import (
     RunResumed,
     RunWaiting,
     VisitCompleted,
-    unpacked,
 )
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
@@ -82,9 +81,8 @@ class Gathering:
         self._visits += 1 + len(record.branches)
         self._cost += _cost(record.outcome) + sum(_cost(branch.outcome) for branch in record.branches)
         self._completed[record.stage] = record.visit
-        changed = tuple(operation for operation in record.operations if operation[1] == Key.FINDINGS)
-        if changed:
-            self._findings = self._findings.apply(unpacked(changed))
+        if changed := [operation for operation in record.operations if operation[1] == Key.FINDINGS]:
+            self._findings = self._findings.apply(changed)
         if record.ends is None:
             self._stage = record.chosen.target or record.stage
         else:

@@ -4,17 +4,19 @@ A backend reports what happened. Whether that is a pass or a failure of the stag
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, Protocol
+from types import MappingProxyType
+from typing import Literal, NamedTuple, Protocol
 
 from pipeline.engine.outcome import Usage
 from pipeline.language.model import Access
 
+_NONE: Mapping[str, str] = MappingProxyType({})
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+
+class Limits(NamedTuple):
     """How much an agent may take; None is no limit."""
 
     timeout: float | None = None  # seconds in all
@@ -30,8 +32,7 @@ class Session:
     used: Usage | None = None  # all of it so far, where the agent counts by session and not by request
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What an agent is asked to do."""
 
     stage: str
@@ -47,7 +48,7 @@ class Request:
     access: Access = Access.CODING
     limits: Limits = Limits()
     session: Session | None = None  # the conversation to go on with
-    env: Mapping[str, str] = field(default_factory=dict)  # filtered already
+    env: Mapping[str, str] = _NONE  # filtered already
 
 
 class AgentStatus(StrEnum):
@@ -85,8 +86,7 @@ class AgentError:
     retry_after: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """What came of a request. `outcome` is set only by a backend that is told the whole outcome (scripted)."""
 
     status: AgentStatus
@@ -101,8 +101,7 @@ class Result:
     outcome: Mapping[str, object] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AgentEvent:
+class AgentEvent(NamedTuple):
     """Something an agent did while it ran. A text is a whole line, message or field, never a piece of one."""
 
     kind: Literal["started", "text", "tool_start", "tool_end", "usage", "retry", "warning"]

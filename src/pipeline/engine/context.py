@@ -5,11 +5,13 @@ The journal keeps the operations, so what a stage costs is what it changed.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeGuard
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 from pipeline.engine.entries import Entries
 
 Json = Any  # None, bool, int, float, str, list and dict of these; never changed in place
+OperationName = Literal["set", "delete", "append", "discard"]
 
 
 class Key:
@@ -56,43 +58,20 @@ def is_private(key: str) -> bool:
     return any(part.startswith("_") for part in key.split("."))
 
 
-@dataclass(frozen=True, slots=True)
-class Set:
-    """Give a key a value."""
+class Operation(NamedTuple):
+    """One change of a context, in the form that a record keeps."""
 
-    name: ClassVar[str] = "set"
+    name: OperationName
     key: str
-    value: Json
+    value: Json = None
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """Take a key away, if it is there."""
+Set = partial(Operation, "set")  # give a key a value
+Delete = partial(Operation, "delete")  # take a key away, if it is there
+Append = partial(Operation, "append")  # add a value to the end of a list, which is made when absent
+Discard = partial(Operation, "discard")  # remove from a list the entries that have all of these fields
 
-    name: ClassVar[str] = "delete"
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """Add a value to the end of a list, which is made when absent."""
-
-    name: ClassVar[str] = "append"
-    key: str
-    value: Json
-
-
-@dataclass(frozen=True, slots=True)
-class Discard:
-    """Remove from a list the entries that have all of these fields."""
-
-    name: ClassVar[str] = "discard"
-    key: str
-    value: Mapping[str, Json]
-
-
-Operation = Set | Delete | Append | Discard
-OPERATIONS: dict[str, type[Operation]] = {kind.name: kind for kind in (Set, Delete, Append, Discard)}
+Recorded = tuple[OperationName, str, Json]  # an operation, made here or read from a journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +100,20 @@ class Context:
     def __iter__(self) -> Iterator[str]:
         return iter(self.held)
 
-    def apply(self, operations: Iterable[Operation]) -> "Context":
+    def apply(self, operations: Iterable[Recorded]) -> "Context":
         """The context after some operations, in their order."""
         values = dict(self.held)
-        for operation in operations:
-            if type(operation) is Set:  # nearly all of them are
-                values[operation.key] = operation.value
-            else:
-                _apply(values, operation)
+        for name, key, value in operations:
+            match name:
+                case "set":
+                    values[key] = value
+                case "delete":
+                    values.pop(key, None)
+                case "append":
+                    values[key] = _entries(values.get(key)).plus(value)
+                case "discard":
+                    if _is_list(present := values.get(key)):
+                        values[key] = [entry for entry in present if not _matches(entry, value)]
         return Context(values)
 
 
@@ -148,22 +133,6 @@ def _entries(value: Json | Entries) -> Entries:
         return value
     items = list(value) if isinstance(value, list) else []
     return Entries(items, len(items))
-
-
-def _apply(values: dict[str, Json], operation: Operation) -> None:
-    key = operation.key
-    match operation:
-        case Set(_, value):
-            values[key] = value
-        case Delete():
-            values.pop(key, None)
-        case Append(_, value):
-            present = values.get(key)
-            values[key] = _entries(present).plus(value)
-        case Discard(_, fields):
-            present = values.get(key)
-            if _is_list(present):
-                values[key] = [entry for entry in present if not _matches(entry, fields)]
 
 
 def _matches(entry: Json, fields: Mapping[str, Json]) -> bool:

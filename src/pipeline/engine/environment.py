@@ -1,14 +1,13 @@
 """What conditions may ask, answered from a run's state."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pipeline.engine.context import Context, Key
 from pipeline.engine.outcome import Status
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnvironment:
+class RunEnvironment(NamedTuple):
     """The environment of conditions after a stage is done."""
 
     values: Context

@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline.engine.context import EMPTY, Context, Delete, Key, Operation, Set
+from pipeline.engine.context import EMPTY, Context, Delete, Key, Recorded, Set
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.policy import approving_options
 from pipeline.engine.records import (
@@ -21,7 +21,6 @@ from pipeline.engine.records import (
     VisitCompleted,
     VisitStarted,
     WorkflowAdopted,
-    unpacked,
 )
 from pipeline.engine.state import Cursor, Past, Progress, RunStatus, State
 from pipeline.engine.ways import ways_of
@@ -98,7 +97,7 @@ def apply(state: State, record: AnyRecord) -> State:
         case BranchCompleted():
             return state._replace(progress=_branch_done(state.progress, record))
         case VisitCompleted():
-            return completed(state, record, absorb(state, record.outcome, unpacked(record.operations), record.branches))
+            return completed(state, record, absorb(state, record.outcome, record.operations, record.branches))
         case RunWaiting():
             return _waiting(state, record)
         case RunPaused():
@@ -143,9 +142,7 @@ class After(NamedTuple):
     visits: Mapping[str, int]
 
 
-def absorb(
-    state: State, outcome: Outcome, operations: tuple[Operation, ...], branches: Sequence[BranchResult]
-) -> After:
+def absorb(state: State, outcome: Outcome, operations: Sequence[Recorded], branches: Sequence[BranchResult]) -> After:
     """What the visit at the cursor changes."""
     outcomes, visits = dict(state.outcomes), dict(state.visits)
     for branch in branches:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pipeline.engine.context import Context
 from pipeline.engine.outcome import Outcome, Status
@@ -12,8 +12,7 @@ from pipeline.engine.workspace import Workspace
 from pipeline.language.model import BaseStage
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """One attempt at one visit of one stage, and all it may look at."""
 
     stage: BaseStage

@@ -13,7 +13,7 @@ from pipeline.engine.fold import After, absorb, completed, owed_after
 from pipeline.engine.loops import loop_exit
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.policy import gate_in_the_way, reached_limit, unsatisfied_gates
-from pipeline.engine.records import BranchResult, VisitCompleted, packed
+from pipeline.engine.records import BranchResult, VisitCompleted
 from pipeline.engine.select import Selection, select
 from pipeline.engine.state import RunStatus, State
 from pipeline.language.model import ExitStage, HumanStage, ParallelStage, TriageStage
@@ -130,7 +130,7 @@ def complete(
         visit=state.cursor.visit,
         attempt=state.progress.attempt(stage.id),
         outcome=outcome,
-        operations=packed(operations),
+        operations=operations,
         chosen=chosen,
         ends=ends,
         branches=tuple(branches),

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from pipeline.engine.context import OPERATIONS, Operation
+from pipeline.engine.context import Recorded
 from pipeline.engine.outcome import Outcome, Status, Value
 from pipeline.engine.select import Selection
 
@@ -86,7 +86,7 @@ class VisitCompleted(Record):
     visit: int
     attempt: int
     outcome: Outcome
-    operations: tuple[tuple[str, str, Any], ...]
+    operations: tuple[Recorded, ...]
     chosen: Selection
     ends: Status | None = None  # success or fail, when the run ends with this visit
     branches: tuple[BranchResult, ...] = ()
@@ -153,18 +153,3 @@ AnyRecord = Annotated[
     | WorkflowAdopted,
     Field(discriminator="kind"),
 ]
-
-
-def packed(operations: tuple[Operation, ...]) -> tuple[tuple[str, str, Any], ...]:
-    """Operations as a record holds them."""
-    return tuple((operation.name, operation.key, getattr(operation, "value", None)) for operation in operations)
-
-
-def unpacked(operations: tuple[tuple[str, str, Any], ...]) -> tuple[Operation, ...]:
-    """The operations of a record."""
-    return tuple(_operation(*operation) for operation in operations)
-
-
-def _operation(name: str, key: str, value: Any) -> Operation:
-    kind = OPERATIONS[name]
-    return kind(key) if name == "delete" else kind(key, value)  # type: ignore[call-arg]  # each but delete has a value

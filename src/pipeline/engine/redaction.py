@@ -4,10 +4,10 @@ Known values are looked for first, in every form they are likely to be printed i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.engine.context import Delete, Operation
+from pipeline.engine.context import Operation
 from pipeline.engine.key_patterns import FRAMED, MARK, OPEN_KEY, WIDEST, WORDS, long_words
 from pipeline.engine.outcome import Failure, Outcome
 from pipeline.engine.secret import SHORTEST, Secret, forms, secret_values
@@ -157,10 +157,8 @@ def _changed(redactor: Redactor, said: Outcome | Failure, names: tuple[str, ...]
 
 def redact_operation(redactor: Redactor, operation: Operation) -> Operation:
     """An operation that puts no secret into the context."""
-    if isinstance(operation, Delete):
-        return operation
     value = redactor.value(operation.value)
-    return operation if value is operation.value else replace(operation, value=value)
+    return operation if value is operation.value else operation._replace(value=value)
 
 
 def _mark(name: str, literals: Mapping[str, str]) -> str:

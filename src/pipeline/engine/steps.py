@@ -132,7 +132,7 @@ class Steps:
     async def conclude_branch(self, command: FanOut, visit: Visit, outcome: Outcome) -> None:
         """Record what one branch of a parallel stage came to."""
         saved = await self._saved(self.state.workflow.stage(visit.stage), visit)
-        commit = next((str(op.value) for op in saved if isinstance(op, Set)), "")
+        commit = next((str(operation.value) for operation in saved), "")
         self._record(
             BranchCompleted(
                 at=self._now(),

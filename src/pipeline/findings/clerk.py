@@ -5,12 +5,11 @@ from the ledger.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pipeline.engine.bookkeeping import Line
-from pipeline.engine.context import Append, Context, Delete, Key, Operation, Set
+from pipeline.engine.context import Context, Delete, Key, Operation, Set
 from pipeline.engine.handler import Job, Judged
 from pipeline.engine.outcome import FailureClass, Outcome
 from pipeline.engine.state import State
@@ -232,8 +231,8 @@ class Clerk:
         found = [taken.upshot.ids[index] for index in returns.shown(taken)] if taken else []
         ids = [id for id in dict.fromkeys(found) if id]
         for operation in accumulate.after_stage(stage, visit, outcome, context, at):
-            if ids and isinstance(operation, Append):
-                yield replace(operation, value={**operation.value, "findingIds": ids})
+            if ids and operation.name == "append":
+                yield operation._replace(value={**operation.value, "findingIds": ids})
             else:
                 yield operation
 

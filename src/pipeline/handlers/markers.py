@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pipeline.engine.outcome import Status
 
@@ -15,8 +15,7 @@ _BRACKET = re.compile(r"[\[\]]")
 _OPENING = re.compile(r"\[\s*(?P<name>FAILURE_REASON|PREFERRED_LABEL|NEXT)\s*:", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(NamedTuple):
     """What an answer claims. `status` is None when it claims none."""
 
     status: Status | None = None

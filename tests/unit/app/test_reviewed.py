@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.app.reviewed import ReviewedTrees
-from pipeline.engine.context import Context, Set
+from pipeline.engine.context import Context
 from pipeline.engine.fold import begin
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.records import RunCreated
@@ -59,8 +59,7 @@ def test_what_a_review_looked_at_is_told_apart_from_what_is_there_now(state: Sta
     """Recorded with the stage, shown to its next visit, with the way to the whole."""
     trees = ReviewedTrees(ENVIRON, state.cwd / ".awf")
     (recorded,) = after(trees, REV, state)
-    assert isinstance(recorded, Set)
-    assert (recorded.key, recorded.value["visit"]) == ("rev._reviewed", 1)
+    assert (recorded.name, recorded.key, recorded.value["visit"]) == ("set", "rev._reviewed", 1)
     assert "Nothing: the files are what they were." in told(trees, state, **recorded.value)
     (state.cwd / "a.txt").write_text("two\n")
     text = told(trees, state, **recorded.value)

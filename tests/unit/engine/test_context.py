@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.engine.context import EMPTY, Append, Context, Delete, Discard, Operation, Set, is_private
-from pipeline.engine.records import packed, unpacked
+from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.records import VisitCompleted
+from pipeline.engine.select import Selection
+from pipeline.journal.records import decode, encode
 
 
 def test_append_creates_a_list() -> None:
@@ -67,9 +70,13 @@ operations: st.SearchStrategy[Operation] = st.one_of(
 
 @given(st.lists(operations, max_size=12))
 def test_operations_survive_a_record(made: list[Operation]) -> None:
-    """Packed and unpacked they are the same, and do the same."""
-    assert unpacked(packed(tuple(made))) == tuple(made)
-    assert EMPTY.apply(unpacked(packed(tuple(made)))) == EMPTY.apply(made)
+    """Written and read again they are the same, and do the same."""
+    selection = Selection(None, "")
+    told = {"at": 0, "stage": "a", "visit": 1, "attempt": 1, "outcome": Outcome(status=Status.FAIL)}
+    record = decode(encode(VisitCompleted(operations=tuple(made), chosen=selection, **told)), "r", 1)
+    assert isinstance(record, VisitCompleted)
+    assert list(record.operations) == made
+    assert EMPTY.apply(record.operations) == EMPTY.apply(made)
 
 
 @given(st.lists(operations, max_size=12), st.integers(0, 12))

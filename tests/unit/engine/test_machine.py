@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.engine.conftest import Make
 
-from pipeline.engine.context import Append, Discard
+from pipeline.engine.context import Append, Discard, Operation
 from pipeline.engine.fold import apply
 from pipeline.engine.machine import Ask, FanOut, Pause, Stop, Visit, decide
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, Usage
@@ -236,7 +236,7 @@ transition from="fix" to="a"
 """
 
 
-def accumulate(stage: str, outcome: Outcome) -> list[Append | Discard]:
+def accumulate(stage: str, outcome: Outcome) -> list[Operation]:
     if stage != "a":
         return []
     if outcome.status is FAIL:

@@ -1,7 +1,7 @@
 """A person chooses, is not there, or comes too late: what the stage makes of each."""
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def test_a_run_waits_for_who_is_not_there(tmp_path: Path, timeout: timedelta | N
 def test_after_its_time_the_default_is_taken(tmp_path: Path, *, silent: bool) -> None:
     """Counted from when somebody was first asked, whether anybody is there now or not; and the record says so."""
     job = job_of(stage(timeout=timedelta(seconds=60), default="no"), tmp_path)
-    job = replace(job, state=job.state._replace(progress=Progress(asked_at=39.0)))
+    job = job._replace(state=job.state._replace(progress=Progress(asked_at=39.0)))
     outcome = asked(Somebody(silent=silent), job)
     assert isinstance(outcome, Outcome)
     assert (outcome.status, outcome.source) == (Status.SUCCESS, Source.DEFAULT)
@@ -88,7 +88,7 @@ def test_after_its_time_the_default_is_taken(tmp_path: Path, *, silent: bool) ->
 def test_without_a_default_nobody_answered_is_a_failure(tmp_path: Path) -> None:
     """Silence is never a yes."""
     job = job_of(stage(timeout=timedelta(seconds=60)), tmp_path)
-    job = replace(job, state=job.state._replace(progress=Progress(asked_at=0.0)))
+    job = job._replace(state=job.state._replace(progress=Progress(asked_at=0.0)))
     outcome = asked(Somebody(), job)
     assert isinstance(outcome, Outcome)
     assert (outcome.status, outcome.reason) == (

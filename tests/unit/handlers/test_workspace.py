@@ -3,7 +3,6 @@
 import asyncio
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +41,11 @@ class Project:
 
     def visit(self, kind: StageKind, **more: Any) -> Outcome:
         """Run a stage, and go on from what it left."""
-        job = replace(self.job, stage=stage(kind, **more))
+        job = self.job._replace(stage=stage(kind, **more))
         trees = GitWorktrees(self.repository.parent / "trees", self.environment)
         outcome = asyncio.run(WorkspaceHandler(trees).run(job))
         context = job.state.context.apply([Set(key, value) for key, value in outcome.updates.items()])
-        self.job = replace(job, state=job.state._replace(context=context))
+        self.job = job._replace(state=job.state._replace(context=context))
         return outcome
 
 
