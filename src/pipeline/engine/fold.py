@@ -183,13 +183,13 @@ def _recent(state: State, record: VisitCompleted) -> tuple[Past, ...]:
 
 def _spent(state: State, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Time, tokens and money so far. The first outcome's time covers the others', which ran inside it."""
-    human = asks_a_person(state.stage)
-    used = [outcome.usage for outcome in outcomes if outcome.usage is not None]
-    return {
-        "seconds": state.seconds + (0.0 if human else outcomes[0].duration),
-        "cost_usd": state.cost_usd + sum(usage.cost_usd or 0.0 for usage in used),
-        "tokens": state.tokens + sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in used),
-    }
+    cost, tokens = state.cost_usd, state.tokens
+    for outcome in outcomes:
+        if usage := outcome.usage:
+            cost += usage.cost_usd or 0.0
+            tokens += (usage.input_tokens or 0) + (usage.output_tokens or 0)
+    running = 0.0 if asks_a_person(state.stage) else outcomes[0].duration
+    return {"seconds": state.seconds + running, "cost_usd": cost, "tokens": tokens}
 
 
 def _resumed(state: State, record: RunResumed) -> State:

@@ -19,10 +19,13 @@ class RetryDecision:
     reason: str = ""
 
 
+_FINAL = RetryDecision(again=False, reason="the outcome is final")
+
+
 def decide_retry(retry: Retry, failures: int, outcome: Outcome, chance: float, *, review: bool) -> RetryDecision:
     """Decide after a failed attempt. `failures` counts those before it; `chance` is a random number in [0, 1)."""
     if not _worth_retrying(outcome, review=review):
-        return RetryDecision(again=False, reason="the outcome is final")
+        return _FINAL
     if failures + 1 >= retry.max_attempts:
         return RetryDecision(again=False, reason=f"all {retry.max_attempts} attempts are used")
     return RetryDecision(True, retry_delay(retry, failures, chance), f"attempt {failures + 2} of {retry.max_attempts}")

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pipeline.engine.outcome import FailureClass, Outcome, Status
 from pipeline.language.edges import Edge, Role
 from pipeline.language.expressions import Environment, EvaluationError, evaluate
-from pipeline.language.model import BaseStage, DecisionStage, is_review
+from pipeline.language.model import BaseStage, DecisionStage, asks_a_person, is_review
+
+_FOLLOWED = (Role.TRANSITION, Role.ROUTE)  # by the cursor, when their conditions hold
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,9 @@ def select(
 ) -> Selection:
     """The way on from a stage. `decisions` are the ids of the decision stages."""
     try:
-        if any(edge.role is Role.OPTION for edge in edges):
+        if asks_a_person(stage):
             return _by_option(stage, edges, option, outcome)
-        open_ways = candidates([edge for edge in edges if edge.role in (Role.TRANSITION, Role.ROUTE)], environment)
+        open_ways = candidates([edge for edge in edges if edge.role in _FOLLOWED], environment)
         if failed(stage, outcome):
             return _after_failure(stage, outcome, open_ways, edges, decisions)
         return _normal(stage, outcome, open_ways)

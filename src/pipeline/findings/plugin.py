@@ -136,8 +136,9 @@ def _concerns(stage: BaseStage, outcome: Outcome, state: State) -> bool:
     """Whether a stage may have said or done something to a finding."""
     if not isinstance(stage, LlmStage | ToolStage):
         return False
-    root = state.workspace.path if state.workspace else state.cwd
-    return bool(_ANSWER.search(outcome.response)) or viewed(root)
+    workspace, opening = state.workspace, outcome.response.find("[")
+    answers = opening >= 0 and _ANSWER.search(outcome.response, opening) is not None
+    return answers or viewed(workspace.path if workspace else state.cwd)
 
 
 def viewed(root: Path) -> bool:

@@ -44,16 +44,15 @@ def told(path: Path) -> Iterator[None]:
     """Turn what SQLite and the system raise about a database into a JournalError."""
     try:
         yield
-    except sqlite3.Error as error:
-        raise _journal_error(path, error) from error
-    except OSError as error:
-        raise JournalError(
-            f"{error.filename or path}: {error.strerror}",
-            help="check that the store's directory is there and may be read and written",
-        ) from error
+    except (sqlite3.Error, OSError) as error:
+        raise journal_error(path, error) from error
 
 
-def _journal_error(path: Path, error: sqlite3.Error) -> JournalError:
+def journal_error(path: Path, error: sqlite3.Error | OSError) -> JournalError:
+    """What SQLite or the system raised about a database, in words."""
+    if isinstance(error, OSError):
+        help = "check that the store's directory is there and may be read and written"
+        return JournalError(f"{error.filename or path}: {error.strerror}", help=help)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of the code says which call it was
     message, help = _TOLD.get(code, ("{path} cannot be used", "nothing was changed"))
     return JournalError(f"{message.format(path=path)} ({error})", help=help)

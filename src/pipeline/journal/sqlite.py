@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pipeline.engine.ports import Entry, JournalError, UnknownRun
 from pipeline.engine.records import AnyRecord
 from pipeline.journal.attachments import ATTACHMENT_ERRORS, packed, unpacked
-from pipeline.journal.failures import told
+from pipeline.journal.failures import journal_error, told
 from pipeline.journal.ids import check_run_id, there_already
 from pipeline.journal.listing import Listing
 from pipeline.journal.lock import LOCKS, owned
@@ -59,15 +59,20 @@ class SqliteJournal:
         number = self._number(run_id)
         if lines:
             return self._append_all(run_id, number, body, attached, lines)
-        with told(self._path):
-            database = self._opened()
-            self._check_identity()
-            id = (self._newest.pop(number, 0) or self._last_id(run_id, number)) + 1
-            try:
-                insert(database, id, body, attached)
-            except sqlite3.IntegrityError:  # somebody else has added to the run since
-                id = self._last_id(run_id, number) + 1
-                insert(database, id, body, attached)
+        try:
+            return self._append_one(run_id, number, body, attached)
+        except (sqlite3.Error, OSError) as error:
+            raise journal_error(self._path, error) from error
+
+    def _append_one(self, run_id: str, number: int, body: bytes, attached: str) -> int:
+        database = self._opened()
+        self._check_identity()
+        id = (self._newest.pop(number, 0) or self._last_id(run_id, number)) + 1
+        try:
+            insert(database, id, body, attached)
+        except sqlite3.IntegrityError:  # somebody else has added to the run since
+            id = self._last_id(run_id, number) + 1
+            insert(database, id, body, attached)
         self._newest[number] = id
         return id & _SEQ
 

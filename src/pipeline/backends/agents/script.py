@@ -31,6 +31,9 @@ class Reply:
     files: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
 
 
+_COMPLETES = (Reply(),)
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
     """The replies of each stage, in the order of its visits; the last one repeats."""
@@ -39,7 +42,7 @@ class Script:
 
     def reply(self, stage: str, visit: int) -> Reply:
         """What a stage answers on a visit; visits count from 1."""
-        replies = self.replies.get(stage, (Reply(),))
+        replies = self.replies.get(stage, _COMPLETES)
         return replies[min(max(visit, 1), len(replies)) - 1]
 
 
