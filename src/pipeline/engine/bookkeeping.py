@@ -1,6 +1,5 @@
 """What every stage leaves in the context, whichever kind it is."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipeline.engine.context import Key, Operation, Set, full_response_key, response_key, status_key
@@ -17,26 +16,17 @@ class Line:
     text: str
 
 
-def stage_operations(stage: BaseStage, outcome: Outcome) -> tuple[Operation, ...]:
+def stage_operations(stage: BaseStage, outcome: Outcome) -> list[Operation]:
     """The operations of one visit, before any plugin adds its own."""
-    return tuple(_operations(stage, outcome))
-
-
-def _operations(stage: BaseStage, outcome: Outcome) -> Iterator[Operation]:
     status = outcome.status.value  # as it is read again from a journal
-    yield Set(Key.OUTCOME, status)
-    yield Set(Key.LAST_STAGE, stage.id)
-    yield Set(status_key(stage.id), status)
+    left = {Key.OUTCOME: status, Key.LAST_STAGE: stage.id, status_key(stage.id): status}
     if isinstance(stage, LlmStage | ToolStage):
-        base = response_base(stage)
-        yield Set(response_key(base), shown(outcome.response))
-        yield Set(full_response_key(base), outcome.response)
-        yield Set(Key.LAST_RESPONSE, shown(outcome.response))
+        base, answer = response_base(stage), shown(outcome.response)
+        left |= {response_key(base): answer, full_response_key(base): outcome.response, Key.LAST_RESPONSE: answer}
     if outcome.usage is not None:
-        for name, value in outcome.usage.model_dump(exclude_none=True).items():
-            yield Set(f"{stage.id}.usage.{name}", value)
-    for key, value in outcome.updates.items():
-        yield Set(key, value)
+        used = outcome.usage.model_dump(exclude_none=True)
+        left |= {f"{stage.id}.usage.{name}": value for name, value in used.items()}
+    return [Set(key, value) for key, value in (left | outcome.updates).items()]
 
 
 def response_base(stage: BaseStage) -> str:

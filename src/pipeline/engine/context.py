@@ -83,11 +83,12 @@ class Context:
     @property
     def values(self) -> dict[str, Json]:
         """All of it."""
-        return {key: _json(value) for key, value in self.held.items()}
+        return {key: self.get(key) for key in self.held}
 
     def get(self, key: str, default: Json = None) -> Json:
         """A value, or the default when the key is absent."""
-        return _json(self.held.get(key, default))
+        value = self.held.get(key, default)
+        return list(value) if type(value) is Entries else value
 
     def list_at(self, key: str) -> Sequence[Json]:
         """The list at a key; empty when there is none."""
@@ -118,10 +119,6 @@ class Context:
 
 
 EMPTY = Context({})
-
-
-def _json(value: Json | Entries) -> Json:
-    return list(value) if type(value) is Entries else value
 
 
 def _is_list(value: Json | Entries) -> TypeGuard[Sequence[Json]]:

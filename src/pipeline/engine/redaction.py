@@ -75,19 +75,18 @@ class Redactor:
 
     def value(self, value: Any) -> Any:
         """A value without secrets, however deep they stand in its dictionaries, lists and tuples."""
+        clean: Any
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
-            flat = [part for item in value.items() for part in item]
-            clean = self._each(flat)
-            return value if clean is flat else dict(zip(clean[::2], clean[1::2], strict=True))
-        if isinstance(value, list):
-            return self._each(value)
-        if isinstance(value, tuple):
-            parts = list(value)
-            clean = self._each(parts)
-            return value if clean is parts else tuple(clean)
-        return value
+            clean = {self.value(key): self.value(part) for key, part in value.items()}
+        elif isinstance(value, list):
+            clean = [self.value(part) for part in value]
+        elif isinstance(value, tuple):
+            clean = tuple([self.value(part) for part in value])
+        else:
+            return value
+        return value if clean == value else clean
 
     def settled(self, data: bytes, end: int) -> tuple[bytes, int]:
         """What stands before `end` without secrets, and where it was cut: at `end`, or before a secret that it is in.
@@ -99,10 +98,6 @@ class Redactor:
             return data[:end], end
         cut = self._cut(text, end)
         return self._redacted(text[:cut]).encode("latin-1"), cut
-
-    def _each(self, values: list[Any]) -> list[Any]:
-        clean = [self.value(value) for value in values]
-        return values if all(new is old for new, old in zip(clean, values, strict=True)) else clean
 
     def _redacted(self, text: str) -> str:
         for literal, mark in self._literals:
@@ -151,8 +146,11 @@ def redact_outcome(redactor: Redactor, outcome: Outcome) -> Outcome:
 
 def _changed(redactor: Redactor, said: Outcome | Failure, names: tuple[str, ...]) -> dict[str, Any]:
     """The fields that hold secrets, without them. Most fields are empty, and few of the others are long."""
-    given = ((name, getattr(said, name)) for name in names)
-    return {name: clean for name, value in given if value and (clean := redactor.value(value)) is not value}
+    return {
+        name: clean
+        for name in names
+        if (value := getattr(said, name)) and (clean := redactor.value(value)) is not value
+    }
 
 
 def redact_operation(redactor: Redactor, operation: Operation) -> Operation:

@@ -97,7 +97,7 @@ class State(NamedTuple):
     @property
     def stage(self) -> Stage:
         """The stage at the cursor."""
-        return self.workflow.stage(self.cursor.stage)
+        return self.workflow.by_id[self.cursor.stage]
 
     @property
     def workspace(self) -> Workspace | None:

@@ -88,6 +88,7 @@ class Steps:
     def __init__(self, state: State, services: Services) -> None:
         self.state = state
         self.services = services
+        self._now = services.clock.now
         self._kept: dict[str, str] = {}  # texts to be recorded with the attempt of a stage
         self._lines: list[str] = []  # for the ledger, to be committed with the stage
         self._committing = asyncio.Lock()  # git allows one commit at a time
@@ -274,6 +275,3 @@ class Steps:
 
     def _tell(self, kind: EventKind, stage: str = "", visit: int = 0, **data: Any) -> None:
         self.services.plugins.tell(kind, self.state, stage, visit, **data)
-
-    def _now(self) -> float:
-        return self.services.clock.now()

@@ -33,8 +33,7 @@ _adapter: TypeAdapter[AnyRecord] = TypeAdapter(AnyRecord)
 def encode(record: AnyRecord) -> bytes:
     """A record as UTF-8 JSON; raises JournalError when it holds what JSON cannot say."""
     try:
-        _check(_unchecked(record))
-        data = _of_visit(record) if isinstance(record, VisitCompleted) else record.__dict__
+        data = _of_visit(record) if isinstance(record, VisitCompleted) else _of_other(record)
         return _dumped({"v": VERSION, **data})
     except (TypeError, ValueError, RecursionError) as error:
         raise JournalError(f"a {record.kind} record cannot be written down: {error}") from error
@@ -97,16 +96,13 @@ def _loaded(body: bytes) -> Any:
         return json.loads(body)
 
 
-def _unchecked(record: AnyRecord) -> list[Any]:
-    """What somebody else has put into a record; what the rest of it may be, its own fields say."""
+def _of_other(record: AnyRecord) -> dict[str, Any]:
     match record:
-        case VisitCompleted():
-            return [value for _, _, value in record.operations if type(value) is not str]
         case AttemptFailed() | BranchCompleted():
-            return [record.outcome.updates]
+            _check(record.outcome.updates)
         case RunCreated() | RunResumed():
-            return [record.options]
-    return []
+            _check(record.options)
+    return record.__dict__
 
 
 def _check(value: Any) -> None:
@@ -136,7 +132,9 @@ def _of_visit(record: VisitCompleted) -> dict[str, Any]:
         if type(value) is str:
             if len(value) >= LONG:
                 found.setdefault(value, []).append(("operations", number, 2))
-        elif type(value) is dict:
+            continue
+        _check(value)
+        if type(value) is dict:
             operation[2] = {**value}
             for name, part in value.items():
                 if type(part) is str and len(part) >= LONG:
