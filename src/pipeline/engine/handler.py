@@ -22,6 +22,7 @@ class Job(NamedTuple):
     store: Path  # logs are named relative to it
     tell: Callable[[dict[str, Any]], None]  # progress, for whoever watches
     keep: Callable[[str], None]  # a text to be recorded with the attempt: what its agent was given
+    elapsed: Callable[[], float] = lambda: 0.0  # seconds since the attempt began
 
     @property
     def run_id(self) -> str:

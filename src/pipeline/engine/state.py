@@ -102,7 +102,7 @@ class State(NamedTuple):
     @property
     def workspace(self) -> Workspace | None:
         """The run's own worktree, with the last commit on record."""
-        if not self.context.get(Key.WORKSPACE_PATH):
+        if not self.context.held.get(Key.WORKSPACE_PATH):
             return None
         path, branch, base, commit = (self.context.get(key) for key in _WORKSPACE)
         return Workspace(Path(path), branch, base, self.progress.commit or commit)

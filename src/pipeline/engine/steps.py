@@ -208,7 +208,6 @@ class Steps:
 
     async def _handle(self, job: Job) -> Outcome | Waiting:
         """Run the handler; one that raises has failed its stage."""
-        began = self._now()
         kind: StageKind = job.stage.kind  # type: ignore[attr-defined]  # every stage has one, what they share has not
         try:
             result = await self.services.handlers[kind].run(job)
@@ -217,12 +216,12 @@ class Steps:
         if isinstance(result, Waiting):
             return result
         result = redact_outcome(self.services.redactor, result)
-        return result if result.duration else result.model_copy(update={"duration": round(self._now() - began, 6)})
+        return result if result.duration else result.model_copy(update={"duration": job.elapsed()})
 
     def _job(self, stage: BaseStage, visit: int, attempt: int, before: State | None = None) -> Job:
         state = before or self.state
 
-        told_at = 0.0
+        began, told_at = self._now(), 0.0
 
         def tell(data: dict[str, Any]) -> None:
             nonlocal told_at
@@ -233,7 +232,10 @@ class Steps:
         def keep(text: str) -> None:
             self._kept[stage.id] = self.services.redactor.text(text)
 
-        return Job(stage, visit, attempt, state, self.services.store, tell, keep)
+        def elapsed() -> float:
+            return round(self._now() - began, 6)
+
+        return Job(stage, visit, attempt, state, self.services.store, tell, keep, elapsed)
 
     def _operations(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
         own = stage_operations(stage, outcome)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.engine.agent import AgentEvent, AgentStatus, Backend, ErrorKind, Limits, Request, Result, Session
 from pipeline.engine.handler import Job, Judged, ReadAnswer
@@ -106,7 +106,7 @@ class LlmHandler:
         )
         result = await backend.run(request, lambda event: job.tell(_told(event)))
         judged = self._read(job, result.text) if stage.auto_status and result.status is AgentStatus.OK else None
-        return judge(stage, result, backend.name, judged), result.session
+        return judge(stage, result, backend.name, judged, job.elapsed()), result.session
 
     def _limits(self, stage: LlmStage) -> Limits:
         """A stage's own time is for all of it, silent or not."""
@@ -136,9 +136,11 @@ def _both(first: Usage | None, second: Usage | None) -> Usage | None:
     return first if second is None else second.plus(first)
 
 
-def judge(stage: LlmStage, result: Result, backend: str = "", judged: Judged | None = None) -> Outcome:
+def judge(
+    stage: LlmStage, result: Result, backend: str = "", judged: Judged | None = None, duration: float = 0.0
+) -> Outcome:
     """What an agent's result means for its stage. What code can read of it goes before what it claims."""
-    said = _Said(result, backend)
+    said = _Said(result, backend, duration)
     if result.outcome is not None:
         return _scripted(result.outcome, backend)
     if _is_empty(result):
@@ -155,12 +157,12 @@ def judge(stage: LlmStage, result: Result, backend: str = "", judged: Judged | N
     return said.outcome(claims.status, claims, Source.MARKER)
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
+class _Said(NamedTuple):
     """An agent's answer, to be made an outcome of."""
 
     result: Result
     backend: str
+    duration: float
 
     def outcome(self, status: Status, claims: Claims, source: Source = Source.DEFAULT) -> Outcome:
         claimed = source is Source.MARKER and status is not Status.SUCCESS
@@ -172,6 +174,7 @@ class _Said:
             usage=self.result.usage,
             preferred_label=claims.preferred_label,
             preferred_next=claims.preferred_next,
+            duration=self.duration,
             backend=self.backend,
             notes=_notes(self.result),
         )
@@ -190,6 +193,7 @@ class _Said:
             response=self.result.text,
             failure=Failure(kind=kind, digest=reason, exit_code=self.result.exit_code),
             usage=self.result.usage,
+            duration=self.duration,
             backend=self.backend,
             notes=_notes(self.result),
         )

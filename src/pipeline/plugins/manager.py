@@ -112,8 +112,8 @@ class PluginManager:
     def tell(self, kind: EventKind, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
         """Let listeners and plugins know what happened, but no secret."""
         self._seq += 1
-        if kind in _HOOKS:
-            for _ in self._call(_HOOKS[kind], state, {"run_id": state.run_id}):
+        if hook := _HOOKS.get(kind):
+            for _ in self._call(hook, state, {"run_id": state.run_id}):
                 pass
         if not self._listeners and not self._implementations("on_event"):
             return
