@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -75,8 +76,13 @@ class Waiting:
 
 def attempt_directory(store: Path, run_id: str, stage: str, visit: int, attempt: int) -> Path:
     """Where the files of an attempt are: the first in its visit's directory, a later one in one of its own below it."""
-    visited = f"runs/{run_id}/{stage}/{visit}"
-    return store / (visited if attempt == 1 else f"{visited}/attempt-{attempt}")
+    visited = _stage_directory(store, run_id, stage) / str(visit)
+    return visited if attempt == 1 else visited / f"attempt-{attempt}"
+
+
+@lru_cache(maxsize=64)
+def _stage_directory(store: Path, run_id: str, stage: str) -> Path:
+    return store / "runs" / run_id / stage
 
 
 class Handler(Protocol):

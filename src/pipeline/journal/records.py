@@ -1,13 +1,12 @@
 """Records as bytes: one JSON object each, with the version of the format. Every past version stays readable.
 
-A long text that occurs more than once in a record, as an answer does in several context keys, is written once: the
-record then has `texts`, and `{"$text": n}` stands for the n-th of them. `places` lists where these references are, so
-that reading need not search for them, and a value that only looks like one is left alone.
+A long text of a visit is written once, however often it occurs, as an answer does in several context keys: the record
+then has `texts`, and `{"$text": n}` stands for the n-th of them. `places` lists where these references are, so that
+reading need not search for them, and a value that only looks like one is left alone.
 """
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
@@ -23,7 +22,6 @@ from pipeline.engine.records import (
 )
 
 VERSION = 1
-Path = tuple[str | int, ...]  # the way to a value, through keys and indices
 
 LONG = 200  # characters of a text that is worth a place in the pool
 
@@ -121,39 +119,45 @@ def _check(value: Any) -> None:
 
 
 def _of_visit(record: VisitCompleted) -> dict[str, Any]:
-    """A visit with references in the place of repeated texts. In plain values: models take longer to write."""
-    outcome = record.outcome
-    told = {**outcome.__dict__, "status": str.__str__(outcome.status), "source": str.__str__(outcome.source)}
-    operations = [list(operation) for operation in record.operations]
-    data = {**record.__dict__, "outcome": told, "operations": operations, "chosen": record.chosen.__dict__}
-    found: dict[str, list[Path]] = {outcome.response: [("outcome", "response")]}
+    """A visit with references in the place of long texts. In plain values: models take longer to write."""
+    pool = _Pool({}, [])
+    said = record.outcome
+    outcome = {**said.__dict__, "status": str.__str__(said.status), "source": str.__str__(said.source)}
+    if len(said.response) >= LONG:
+        pool.take(outcome, "response", ("outcome",))
+    operations = [[*operation] for operation in record.operations]
     for number, operation in enumerate(operations):
         value = operation[2]
         if type(value) is str:
             if len(value) >= LONG:
-                found.setdefault(value, []).append(("operations", number, 2))
+                pool.take(operation, 2, ("operations", number))
             continue
         _check(value)
         if type(value) is dict:
             operation[2] = {**value}
             for name, part in value.items():
                 if type(part) is str and len(part) >= LONG:
-                    found.setdefault(part, []).append(("operations", number, 2, name))
-    repeated = {text: paths for text, paths in found.items() if len(paths) > 1}
-    for number, paths in enumerate(repeated.values()):
-        for path in paths:
-            _put(data, path, {"$text": number})
-    places = [(number, *path) for number, paths in enumerate(repeated.values()) for path in paths]
-    return {"texts": [*repeated], "places": places, **data} if repeated else data
+                    pool.take(operation[2], name, ("operations", number, 2))
+    data = {**record.__dict__, "outcome": outcome, "operations": operations, "chosen": record.chosen.__dict__}
+    return {"texts": [*pool.numbers], "places": pool.places, **data} if pool.places else data
+
+
+class _Pool(NamedTuple):
+    """The long texts of a record, by their numbers, and where they were."""
+
+    numbers: dict[str, int]
+    places: list[tuple[int | str, ...]]
+
+    def take(self, container: Any, key: str | int, above: tuple[str | int, ...]) -> None:
+        """Put a reference in the place of a text."""
+        number = self.numbers.setdefault(container[key], len(self.numbers))
+        self.places.append((number, *above, key))
+        container[key] = {"$text": number}
 
 
 def _restore(data: Any, texts: list[str], places: list[list[Any]]) -> None:
-    for number, *path in places:
-        _put(data, path, texts[number])
-
-
-def _put(data: Any, path: Sequence[str | int], value: Any) -> None:
-    *above, last = path
-    for key in above:
-        data = data[key]
-    data[last] = value
+    for number, *above, last in places:
+        at = data
+        for key in above:
+            at = at[key]
+        at[last] = texts[number]
