@@ -155,14 +155,14 @@ def absorb(state: State, outcome: Outcome, operations: Sequence[Recorded], branc
 
 def completed(state: State, record: VisitCompleted, after: After) -> State:
     """The state after a visit whose changes are known."""
-    ended = record.ends is not None
-    target = record.chosen.target or record.stage
+    ended, chosen = record.ends is not None, record.chosen
+    target = chosen.target or record.stage
     return state._replace(
         context=after.context,
         outcomes=after.outcomes,
         visits=after.visits,
         status=RunStatus(record.ends) if record.ends else RunStatus.RUNNING,
-        reason=record.chosen.reason if ended else "",
+        reason=chosen.reason if ended else "",
         cursor=state.cursor if ended else Cursor(target, after.visits.get(target, 0) + 1),
         stages_run=state.stages_run + 1 + len(record.branches),
         recent=_recent(state, record),
@@ -249,8 +249,8 @@ def _adopted(state: State, record: WorkflowAdopted) -> State:
 
 def owed_after(state: State, stage: str, option: str) -> frozenset[str]:
     """The human gates to be passed again, after a choice at one of them."""
-    gate = state.workflow.by_id.get(stage)
-    if not isinstance(gate, HumanStage) or not option:
+    gate = state.workflow.by_id.get(stage) if option else None
+    if not isinstance(gate, HumanStage):
         return state.owed
     if option in {approving.key for approving in approving_options(gate)}:
         return state.owed - {stage}

@@ -257,12 +257,13 @@ class Steps:
 
     def _finish(self, concluded: Concluded) -> None:
         record, before = concluded.record, self.state.context.list_at(Key.FINDINGS)
-        self._record(record, kept_of=record.stage, makes=concluded.state)
-        self._tell(EventKind.CHECKPOINT_SAVED, record.stage, record.visit)
-        self._tell_done(record.stage, record.visit, record.outcome, to=record.chosen.target, why=record.chosen.reason)
+        stage, visit, chosen = record.stage, record.visit, record.chosen
+        self._record(record, kept_of=stage, makes=concluded.state)
+        self._tell(EventKind.CHECKPOINT_SAVED, stage, visit)
+        self._tell_done(stage, visit, record.outcome, to=chosen.target, why=chosen.reason)
         after = self.state.context.list_at(Key.FINDINGS)
         if before is not after and before != after:
-            self._tell(EventKind.FINDINGS_CHANGED, record.stage, record.visit, outstanding=len(after))
+            self._tell(EventKind.FINDINGS_CHANGED, stage, visit, outstanding=len(after))
 
     def _tell_done(self, stage: str, visit: int, outcome: Outcome, **data: Any) -> None:
         kind = EventKind.STAGE_COMPLETED if outcome.status.passes else EventKind.STAGE_FAILED
