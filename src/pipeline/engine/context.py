@@ -6,7 +6,7 @@ The journal keeps the operations, so what a stage costs is what it changed.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeGuard
+from typing import Any, Literal, NamedTuple, TypeGuard, get_args
 
 from pipeline.engine.entries import Entries
 
@@ -70,6 +70,12 @@ Set = partial(Operation, "set")  # give a key a value
 Delete = partial(Operation, "delete")  # take a key away, if it is there
 Append = partial(Operation, "append")  # add a value to the end of a list, which is made when absent
 Discard = partial(Operation, "discard")  # remove from a list the entries that have all of these fields
+
+
+def is_operation(made: object) -> bool:
+    """Whether something that a plugin made is an operation, and one that can be recorded."""
+    return isinstance(made, Operation) and made.name in get_args(OperationName) and isinstance(made.key, str)
+
 
 Recorded = tuple[OperationName, str, Json]  # an operation, made here or read from a journal
 

@@ -8,7 +8,7 @@ import pluggy
 
 from pipeline.engine.agent import Backend
 from pipeline.engine.bookkeeping import Line
-from pipeline.engine.context import Context, Operation
+from pipeline.engine.context import Context, Operation, is_operation
 from pipeline.engine.events import Event, EventKind, Listener
 from pipeline.engine.handler import Handler
 from pipeline.engine.outcome import Outcome
@@ -78,7 +78,7 @@ class PluginManager:
         given = {"stage": stage, "visit": visit, "outcome": outcome, "context": context, "state": state, "at": at}
         gathered: list[Operation | Line] = []
         for name, added in self._call("after_stage", state, given):
-            wrong = [one for one in added if not isinstance(one, Operation | Line)]
+            wrong = [one for one in added if not isinstance(one, Line) and not is_operation(one)]
             if wrong:
                 self._complain(name, "after_stage", state, TypeError(f"{wrong[0]!r} is no operation and no line"))
             else:

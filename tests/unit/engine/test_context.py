@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.engine.context import EMPTY, Append, Context, Delete, Discard, Operation, Set, is_private
+from pipeline.engine.context import EMPTY, Append, Context, Delete, Discard, Operation, Set, is_operation, is_private
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import VisitCompleted
 from pipeline.engine.select import Selection
@@ -83,3 +83,10 @@ def test_operations_survive_a_record(made: list[Operation]) -> None:
 def test_operations_can_be_applied_in_pieces(made: list[Operation], at: int) -> None:
     """All at once or in two parts: the same context."""
     assert EMPTY.apply(made[:at]).apply(made[at:]) == EMPTY.apply(made)
+
+
+@pytest.mark.parametrize("made", [("set", "k", 1), Operation("rename", "k"), Set(1, 1), None])  # type: ignore[arg-type]
+def test_what_a_plugin_makes_up_is_no_operation(made: object) -> None:
+    """Only the four operations on a key that is a text are, since nothing else can be recorded."""
+    assert not is_operation(made)
+    assert is_operation(Delete("k"))
