@@ -37,6 +37,7 @@ from pipeline.handlers.workspace import WorkspaceHandler
 from pipeline.journal.letters import MemoryLetters
 from pipeline.language.model import LlmStage, StageKind
 from pipeline.plugins.manager import PluginManager
+from pipeline.summary.outstanding import Outstanding
 from pipeline.summary.render import render
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
     if not state.stages_run:
         backends.check(state.workflow)  # a missing agent is told before the first stage, not when it is reached
 
+    outstanding = Outstanding()
     findings = FindingsFile(around.store.absolute() / "runs" / state.run_id / "findings.json")
 
     def findings_file(job: Job) -> Path:
@@ -107,6 +109,7 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
     def summary(job: Job) -> str:
         return render(
             job.context,
+            outstanding.groups(job.context),
             goal=job.state.goal,
             workflow=job.state.workflow.name,
             past=job.state.recent,

@@ -55,7 +55,7 @@ def full_response_key(base: str) -> str:
 
 def is_private(key: str) -> bool:
     """Whether a key is kept out of the context summary: one of its parts begins with an underscore."""
-    return any(part.startswith("_") for part in key.split("."))
+    return key.startswith("_") or "._" in key
 
 
 class Operation(NamedTuple):
@@ -120,7 +120,7 @@ class Context:
                     values[key] = _entries(values.get(key)).plus(value)
                 case "discard":
                     if _is_list(present := values.get(key)):
-                        values[key] = [entry for entry in present if not _matches(entry, value)]
+                        values[key] = _entries([entry for entry in present if not _matches(entry, value)])
         return Context(values)
 
 

@@ -12,15 +12,15 @@ from typing import Any, overload
 class Entries(Sequence[Any]):
     """The first so many items of a list that others share, which only ever gets longer."""
 
-    __slots__ = ("_count", "_shared")
+    __slots__ = ("_count", "shared")
 
     def __init__(self, shared: list[Any], count: int) -> None:
-        self._shared = shared
+        self.shared = shared
         self._count = count
 
     def plus(self, item: Any) -> "Entries":
         """These and one more."""
-        shared, count = self._shared, self._count
+        shared, count = self.shared, self._count
         if count == len(shared):
             shared.append(item)
         if shared[count] is not item:  # somebody else has gone on from here, maybe just now and in another thread
@@ -31,7 +31,7 @@ class Entries(Sequence[Any]):
         return self._count
 
     def __iter__(self) -> Iterator[Any]:
-        return islice(self._shared, self._count)
+        return islice(self.shared, self._count)
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -39,7 +39,7 @@ class Entries(Sequence[Any]):
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
         place = range(self._count)[index]
-        return self._shared[place] if isinstance(place, int) else [self._shared[at] for at in place]
+        return self.shared[place] if isinstance(place, int) else [self.shared[at] for at in place]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Entries | list):
@@ -50,3 +50,11 @@ class Entries(Sequence[Any]):
 
     def __repr__(self) -> str:
         return repr(list(self))
+
+
+def only_added(before: Sequence[Any], after: Sequence[Any]) -> bool:
+    """Whether a list is known to be another with something added, or nothing. None of the items is looked at."""
+    if not before or after is before:
+        return True
+    shares = isinstance(before, Entries) and isinstance(after, Entries) and after.shared is before.shared
+    return shares and len(after) >= len(before)

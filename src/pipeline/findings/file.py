@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.engine.entries import only_added
+
 _END = b"\n]\n"
 
 
@@ -18,20 +20,13 @@ class FindingsFile:
 
     def current(self, reports: Sequence[Any]) -> Path:
         """The file, holding exactly these reports."""
-        if self._written is None or not self._path.exists() or not _grown(self._written, reports):
+        if self._written is None or not self._path.exists() or not only_added(self._written, reports):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_bytes(_array(reports))
         elif len(reports) > len(self._written):
             _add(self._path, reports[len(self._written) :], first=not self._written)
         self._written = reports
         return self._path
-
-
-def _grown(before: Sequence[Any], after: Sequence[Any]) -> bool:
-    """Whether reports were only added. Entries are never changed, so that the first and the last one tell."""
-    if not before:
-        return True
-    return len(after) >= len(before) and after[0] is before[0] and after[len(before) - 1] is before[-1]
 
 
 def _array(reports: Sequence[Any]) -> bytes:

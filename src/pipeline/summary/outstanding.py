@@ -3,15 +3,15 @@
 Entries are taken as they come: what is missing or of the wrong type is left blank, and no entry is refused.
 """
 
-from collections import Counter
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import inf
-from operator import itemgetter
 from typing import Any
 
 from pipeline.engine.context import Context, Key
+from pipeline.engine.entries import only_added
 from pipeline.engine.outcome import Status
 from pipeline.summary.budget import counted
 from pipeline.summary.fence import as_text
@@ -43,40 +43,57 @@ class Group:
     before: int  # how many are older still
 
 
-def outstanding(context: Context) -> list[Group]:
-    """The stages with reports: failed ones before those that passed in part, the newest first.
+@dataclass(slots=True)
+class _Stage:
+    """The reports of one stage so far."""
 
-    Of each stage only the latest reports are read: a stage that failed a thousand times costs little more than one that
-    failed ten times.
+    count: int = 0
+    latest: deque[Report] = field(default_factory=lambda: deque(maxlen=_READ))
+
+    def group(self) -> Group:
+        ordered = sorted(self.latest, key=_iteration)
+        return Group(ordered[-1], ordered[:-1], self.count - len(ordered))
+
+
+class Outstanding:
+    """A run's reports by stage. While reports are only added, none is read for two summaries.
+
+    Of each stage only the latest are read at all: one that failed a thousand times costs no more than one that failed
+    ten times.
     """
-    entries = _entries(context)
-    names = _names(entries)
-    counts = Counter(names)
-    latest: dict[str, list[Any]] = {name: [] for name in counts}
-    missing = sum(min(count, _READ) for count in counts.values())
-    for name, entry in zip(reversed(names), reversed(entries), strict=True):
-        if not missing:
-            break
-        if len(latest[name]) < _READ:
-            latest[name].append(entry)
-            missing -= 1
-    groups = [_group([_read(entry) for entry in reversed(latest[name])], counts[name]) for name in counts]
-    return sorted(groups, key=_order)
+
+    def __init__(self) -> None:
+        self._seen: Sequence[Any] = ()
+        self._stages: dict[str, _Stage] = {}
+
+    def groups(self, context: Context) -> list[Group]:
+        """The stages with reports: failed ones before those that passed in part, the newest first."""
+        entries = _entries(context)
+        if not only_added(self._seen, entries):
+            self._seen, self._stages = (), {}
+        self._add(entries[len(self._seen) :])
+        self._seen = entries
+        return sorted((stage.group() for stage in self._stages.values()), key=_order)
+
+    def _add(self, entries: Sequence[Any]) -> None:
+        added: dict[str, list[Any]] = {}
+        for entry in entries:
+            added.setdefault(_name(entry), []).append(entry)
+        for name, own in added.items():
+            stage = self._stages.setdefault(name, _Stage())
+            stage.count += len(own)
+            stage.latest.extend(map(_read, own[-_READ:]))
 
 
-def _names(entries: Sequence[Any]) -> list[str]:
-    """The stage of each entry; by far the most entries are what they should be."""
-    try:
-        names = list(map(itemgetter("stageId"), entries))
-    except (TypeError, KeyError):
-        names = [entry.get("stageId") if isinstance(entry, dict) else None for entry in entries]
-    return names if set(map(type, names)) <= {str} else [as_text(name) for name in names]
+def _name(entry: Any) -> str:
+    return as_text(entry.get("stageId")) if isinstance(entry, dict) else ""
 
 
 def _entries(context: Context) -> Sequence[Any]:
+    """The list of reports; what is no list is one."""
+    if reports := context.list_at(Key.FINDINGS):
+        return reports
     found = context.get(Key.FINDINGS)
-    if isinstance(found, list | tuple):
-        return found
     return [found] if found else []
 
 
@@ -105,11 +122,6 @@ def _response(entry: dict[str, Any]) -> str:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_VISITS
-
-
-def _group(reports: list[Report], count: int) -> Group:
-    ordered = sorted(reports, key=_iteration)
-    return Group(ordered[-1], ordered[:-1], count - len(ordered))
 
 
 def _iteration(report: Report) -> float:

@@ -11,7 +11,7 @@ from pipeline.engine.context import Context, Key
 from pipeline.engine.state import Past
 from pipeline.summary import fence
 from pipeline.summary.budget import Part, counted, line, prose, quoted, section, shared
-from pipeline.summary.outstanding import Group, outstanding
+from pipeline.summary.outstanding import Group
 from pipeline.summary.reports import findings_section
 from pipeline.summary.values import values
 
@@ -32,6 +32,7 @@ def _no_items(room: int) -> str:
 
 def render(
     context: Context,
+    groups: Sequence[Group],
     *,
     goal: str,
     workflow: str,
@@ -44,14 +45,13 @@ def render(
 ) -> str:
     """The summary, in at most `budget` characters.
 
-    `past` is oldest first, and `untold` counts the visits before those; `extra` holds sections of plugins, and `items`
-    gives what is known of findings one by one in so many characters: it has a line for each, also where that is more,
-    and then the summary is as much longer.
+    `groups` are the outstanding reports, `past` is oldest first, and `untold` counts the visits before those; `extra`
+    holds sections of plugins, and `items` gives what is known of findings one by one in so many characters: it has a
+    line for each, also where that is more, and then the summary is as much longer.
     """
     budget = max(budget, SMALLEST_BUDGET)
     listed = items(min(int(budget * _FINDINGS_SHARE), budget - len(_GAP) - SMALLEST_BUDGET))
     budget = max(budget - len(listed) - len(_GAP), SMALLEST_BUDGET) if listed else budget
-    groups = outstanding(context)
     parts = [
         *_goal(goal),
         *_history(past, untold),
@@ -115,8 +115,8 @@ def _condensed(past: Sequence[Past]) -> Iterator[Part]:
     for stage, visits in stages.items():
         first, last = visits[0].visit, visits[-1].visit
         numbers = f"#{first}" if first == last else f"#{first}-#{last}"
-        counts = Counter(fence.flat(visit.status, _NAME) for visit in visits)
-        words = (f"{status} {number:,}" for status, number in sorted(counts.items(), key=lambda it: (-it[1], it[0])))
+        counts = sorted(Counter(visit.status for visit in visits).items(), key=lambda it: (-it[1], it[0]))
+        words = (f"{fence.flat(status, _NAME)} {number:,}" for status, number in counts)
         yield line(f"- {fence.flat(stage, _NAME)} {numbers}: {', '.join(words)}")
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.engine.entries import Entries
+from pipeline.engine.entries import Entries, only_added
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers()), max_size=40))
@@ -20,6 +20,20 @@ def test_every_list_keeps_what_it_had(steps: list[tuple[int, int]]) -> None:
     assert [list(entries) for entries in grown] == meant
     assert grown == meant
     assert [len(entries) for entries in grown] == [len(items) for items in meant]
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 1)), max_size=20))
+def test_what_is_said_to_be_only_added_to_is(steps: list[tuple[int, int]]) -> None:
+    """Of any two lists; and one that a single list was made of by adding is known to be so."""
+    grown: list[Entries] = [Entries([], 0)]
+    for which, item in steps:
+        grown.append(grown[which % len(grown)].plus(item))
+        assert only_added(grown[0], grown[-1])
+    for before in grown:
+        assert all(list(after)[: len(before)] == before for after in grown if only_added(before, after))
+    alone = Entries([1], 1)
+    assert only_added(alone, alone.plus(2).plus(3))
+    assert not only_added(alone.plus(2), alone)
 
 
 @given(st.lists(st.integers(), max_size=6), st.integers(-8, 8), st.slices(6))

@@ -9,6 +9,7 @@ from pipeline.engine.fold import replay
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.records import RunCreated
 from pipeline.findings.accumulate import after_stage
+from pipeline.summary.outstanding import Outstanding
 from pipeline.summary.render import render
 
 FAIL, PARTIAL, SUCCESS = Status.FAIL, Status.PARTIAL_SUCCESS, Status.SUCCESS
@@ -77,7 +78,15 @@ def test_edge_1_and_2_nothing_fails() -> None:
     run = machine().run()
     assert Key.FINDINGS not in run.state.context
     assert "fix" not in run.path
-    summary = render(run.state.context, goal="g", workflow="W", past=(), budget=9000, findings_path="")
+    summary = render(
+        run.state.context,
+        Outstanding().groups(run.state.context),
+        goal="g",
+        workflow="W",
+        past=(),
+        budget=9000,
+        findings_path="",
+    )
     assert "Review Findings" not in summary
 
 
@@ -117,7 +126,15 @@ def test_edge_8_a_very_large_response_is_kept_whole_and_shown_cut() -> None:
     run = machine(a=[said(FAIL, "x" * 500_000), SUCCESS]).run(steps=2)
     (entry,) = run.state.context.list_at(Key.FINDINGS)
     assert len(entry["response"]) == 500_000
-    summary = render(run.state.context, goal="g", workflow="W", past=(), budget=9000, findings_path="f.json")
+    summary = render(
+        run.state.context,
+        Outstanding().groups(run.state.context),
+        goal="g",
+        workflow="W",
+        past=(),
+        budget=9000,
+        findings_path="f.json",
+    )
     assert len(summary) <= 9000
     assert "f.json" in summary
 

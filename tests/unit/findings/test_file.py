@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.engine.context import EMPTY, Append, Discard
+from pipeline.engine.context import EMPTY, Append, Discard, Set
 from pipeline.findings.file import FindingsFile
 
 
@@ -30,3 +30,13 @@ def test_a_file_somebody_removed_comes_back(tmp_path: Path) -> None:
     reports = [{"stageId": "a"}]
     file.current(reports).unlink()
     assert json.loads(file.current(reports).read_text()) == reports
+
+
+def test_a_report_that_is_replaced_among_others_is_not_missed(tmp_path: Path) -> None:
+    """A plugin may set the whole list, with the same first and last report."""
+    file = FindingsFile(tmp_path / "findings.json")
+    context = EMPTY.apply([Append("f", {"stageId": stage}) for stage in "abc"])
+    file.current(context.list_at("f"))
+    first, _, last = context.get("f")
+    after = context.apply([Set("f", [first, {"stageId": "other"}, last])])
+    assert json.loads(file.current(after.list_at("f")).read_text()) == after.get("f")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.engine.context import Context
+from pipeline.summary.outstanding import Outstanding
 from pipeline.summary.render import render
 
 Report = Callable[..., dict[str, Any]]
@@ -41,7 +42,7 @@ def summary() -> Summary:
     def make(given: Any = (), **options: Any) -> str:
         context = Context(given) if isinstance(given, dict) else Context({"review.findings": list(given)})
         defaults = {"goal": "", "workflow": "w", "past": (), "budget": 24_000, "findings_path": "/run/findings.json"}
-        return render(context, **{**defaults, **options})
+        return render(context, Outstanding().groups(context), **{**defaults, **options})
 
     return make
 

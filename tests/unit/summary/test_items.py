@@ -11,7 +11,7 @@ from tests.unit.summary.conftest import Report, Summary
 from pipeline.engine.context import Context
 from pipeline.findings.model import Finding
 from pipeline.findings.worklist import HEADING, worklist
-from pipeline.summary.outstanding import outstanding
+from pipeline.summary.outstanding import Outstanding
 from pipeline.summary.render import SMALLEST_BUDGET, render
 
 JSON = '{"reviewer": "review", "findings": []}'
@@ -39,13 +39,13 @@ def test_a_report_without_ids_is_shown_by_its_text(report: Report, summary: Summ
 
 def test_the_whole_response_is_kept_beside_what_is_shown(report: Report) -> None:
     """004-23: the display may be shorter, the data may not."""
-    (group,) = outstanding(Context({"review.findings": [report(response=JSON, findingIds=["fnd_1"])]}))
+    (group,) = Outstanding().groups(Context({"review.findings": [report(response=JSON, findingIds=["fnd_1"])]}))
     assert group.newest.whole == JSON
 
 
 def test_an_entry_that_is_no_report_is_shown_as_it_is() -> None:
     """No entry is refused."""
-    (group,) = outstanding(Context({"review.findings": ["some words"]}))
+    (group,) = Outstanding().groups(Context({"review.findings": ["some words"]}))
     assert (group.newest.response, group.newest.whole) == ("some words", "some words")
 
 
@@ -67,7 +67,16 @@ def test_the_summary_keeps_its_budget_and_every_finding_its_line(found: list[Fin
     """004-23, 4.3: within the budget where the lines leave the rest its least; each finding is there in any case."""
     entry = {"stageId": "rev", "status": "fail", "failureReason": "bad", "response": "w " * words, "findingIds": []}
     context = Context({"review.findings": [entry], "value": "v" * words})
-    text = render(context, goal="g", workflow="w", past=(), budget=budget, findings_path="/f.json", items=of(found))
+    text = render(
+        context,
+        Outstanding().groups(context),
+        goal="g",
+        workflow="w",
+        past=(),
+        budget=budget,
+        findings_path="/f.json",
+        items=of(found),
+    )
     least = len(worklist(found, 0)) + GAP + SMALLEST_BUDGET if found else SMALLEST_BUDGET
     assert len(text) <= max(budget, least)
     assert all(f"- #{finding.number} (" in text for finding in found)

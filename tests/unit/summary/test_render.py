@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from pipeline.engine.context import Context
 from pipeline.engine.state import Past
 from pipeline.summary import fence
-from pipeline.summary.outstanding import outstanding
+from pipeline.summary.outstanding import Outstanding
 from pipeline.summary.render import render
 
 Report = Callable[..., dict[str, Any]]
@@ -103,7 +103,7 @@ def test_no_text_forges_anything(
     assert found == [heading for heading in SECTIONS if heading in found]
     headings = [
         f"### {fence.flat(it.newest.stage, 80) or 'unnamed stage'} ({fence.flat(it.newest.status, 30) or 'unknown'})"
-        for it in outstanding(Context(values))
+        for it in Outstanding().groups(Context(values))
     ]
     shown = [line for line in lines if line.startswith("###")]
     assert shown == (headings if budget == 300_000 else headings[: len(shown)])
@@ -246,5 +246,5 @@ def test_a_rich_summary(summary: Summary, report: Report, snapshot: SnapshotAsse
 def test_visits_that_are_not_told_one_by_one_are_counted() -> None:
     """A history that is cut says by how much."""
     past = [Past("a", 5, "success", "")]
-    told = render(Context({}), goal="g", workflow="W", past=past, budget=4000, findings_path="", untold=4)
+    told = render(Context({}), [], goal="g", workflow="W", past=past, budget=4000, findings_path="", untold=4)
     assert "- 4 visits before these\n- a #5: success" in told
