@@ -8,26 +8,24 @@ quick at all times. Prints the medians per stage: time, CPU, bytes written.
 import asyncio
 import gc
 import json
+import os
 import shutil
 import sqlite3
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from pipeline.app.backends import Backends
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
 from pipeline.app.runs import creation, load_state, result_of
 from pipeline.app.wiring import Surroundings, services
-from pipeline.backends.process import LocalProcesses
 from pipeline.engine.fold import begin
 from pipeline.engine.records import VisitCompleted
 from pipeline.engine.run import Driver
-from pipeline.handlers.llm import LlmHandler
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.language.model import StageKind
 
@@ -111,12 +109,10 @@ def run_loop(folder: Path, rounds: int, *, summary: bool) -> tuple[Cost, int]:
     journal = SqliteJournal(store)
     journal.create("bench", record)
     state = begin(record)
-    made = services(state, journal, Surroundings(store=store, environ={}))
+    made = services(state, journal, Surroundings(store=store, environ=dict(os.environ)))
     if not summary:
-        backends = Backends(options, LocalProcesses("bench"), {})
-        backends.check(state.workflow)  # reads the script, as `services` has done for its own
-        alone = LlmHandler(backends.choose, lambda _: "", lambda _: {})
-        made = replace(made, handlers={**made.handlers, StageKind.LLM: alone})
+        agents = made.handlers[StageKind.LLM]
+        agents._summary = lambda _: ""  # type: ignore[attr-defined]  # noqa: SLF001 - all else as in any run
     cost = measured(lambda: asyncio.run(Driver(state, made).drive()))
     result = result_of(load_state(journal, "bench"), journal)
     if result.status != "success":

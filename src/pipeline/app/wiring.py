@@ -5,9 +5,10 @@ import random
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pipeline.app.backends import Backends
@@ -120,8 +121,12 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
             items=lambda room: reviews.items(job.context, room),
         )
 
+    @cache  # to tell what is secret takes longer than all else that a short stage does
+    def passed_on(names: frozenset[str]) -> Mapping[str, str]:
+        return MappingProxyType(child_environment(around.environ, extra_names=names.union(around.settings.environment)))
+
     def environment(names: Collection[str]) -> Mapping[str, str]:
-        return child_environment(around.environ, extra_names=(*names, *around.settings.environment))
+        return passed_on(frozenset(names))
 
     workspace = WorkspaceHandler(worktrees)
     handlers: dict[StageKind, Handler] = {

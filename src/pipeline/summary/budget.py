@@ -72,20 +72,24 @@ def prose(text: str) -> Part:
     return Part(fence.closed(text), less)
 
 
-def section(heading: str, parts: Sequence[Part], *, what: str, newest_last: bool = False) -> Part:
-    """Parts below a heading. When there are too many, the last give way, or the first where the newest are last."""
+def section(heading: str, parts: Sequence[Part], *, what: str, newest_last: bool = False, unmade: int = 0) -> Part:
+    """Parts below a heading. When there are too many, the last give way, or the first where the newest are last.
+
+    `unmade` counts parts that were not even made, since those that were are more than there can be room for.
+    """
     opening = f"{heading}\n\n"
+    count = len(parts) + unmade
 
     def joined(texts: list[str], dropped: int) -> str:
         lines = [*texts, note(dropped, what)] if dropped else texts
         return opening + "\n".join(lines[::-1] if newest_last else lines).rstrip()
 
     def less(room: int) -> str:
-        left = room - len(opening) - len(note(len(parts), what)) - 1
+        left = room - len(opening) - len(note(count, what)) - 1
         ordered = parts[::-1] if newest_last else parts
         kept = ordered[: _how_many(ordered, left)]
         texts = [text for text in shared(kept, left) if text]
-        return joined(texts, len(parts) - len(texts)) if texts else ""
+        return joined(texts, count - len(texts)) if texts else ""
 
     return Part(opening + "\n".join(part.whole for part in parts).rstrip(), less)
 
@@ -105,10 +109,15 @@ def fair(needs: Sequence[int], room: int) -> list[int]:
     return shares
 
 
+def worth(part: Part) -> int:
+    """The least room, with a line break, that a part is shown in."""
+    return min(len(part.whole), _SMALLEST) + 1
+
+
 def _how_many(parts: Sequence[Part], room: int) -> int:
     """How many parts, from the first, can have a share worth having."""
     for number, part in enumerate(parts):
-        room -= min(len(part.whole), _SMALLEST) + 1
+        room -= worth(part)
         if room < 0:
             return number
     return len(parts)

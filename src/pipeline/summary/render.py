@@ -57,7 +57,7 @@ def render(
         *_history(past, untold),
         *_feedback(context),
         *_workspace(context),
-        *_values(context, groups),
+        *_values(context, groups, budget),
     ]
     extras = [prose(text) for text in extra if fence.clean(text)]
     opening = _opening(workflow)
@@ -145,6 +145,7 @@ def _workspace(context: Context) -> Iterator[Part]:
         yield section("## Workspace", lines, what="entries")
 
 
-def _values(context: Context, groups: Sequence[Group]) -> Iterator[Part]:
-    if parts := list(values(context, (group.newest.whole for group in groups))):
-        yield section("## Context values", parts, what="values")
+def _values(context: Context, groups: Sequence[Group], room: int) -> Iterator[Part]:
+    parts, unmade = values(context, (group.newest.whole for group in groups), room)
+    if parts:
+        yield section("## Context values", parts, what="values", unmade=unmade)

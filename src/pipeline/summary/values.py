@@ -1,11 +1,12 @@
 """The context's remaining values: whatever has no section of its own and is no bookkeeping of the engine."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import lru_cache
 
 from pipeline.engine.bookkeeping import SHOWN
 from pipeline.engine.context import Context, Key, is_private
 from pipeline.summary import fence
-from pipeline.summary.budget import Part, line, quoted
+from pipeline.summary.budget import Part, line, quoted, worth
 
 _KEY = 120
 _SHORT = 200  # characters of a value that stands beside its key
@@ -13,18 +14,27 @@ _LONGEST = 4_000  # characters of a value that are shown
 _ELSEWHERE = ("graph.", "human.", "workspace.", "last_")
 
 
-def values(context: Context, shown: Iterable[str]) -> Iterator[Part]:
-    """Keys and values, sorted, without the texts that are shown already. A long text that two keys hold stands once."""
-    reported = {text[:SHOWN] for text in shown}
+def values(context: Context, shown: Iterable[str], room: float) -> tuple[list[Part], int]:
+    """Keys and values, sorted, as many as there may be room for, and how many there are besides.
+
+    Texts that are `shown` already are left out. A long text that two keys hold stands once.
+    """
+    reported = {text[:SHOWN] for text in shown if text.strip()}
+    keys = sorted(filter(is_listed, context))
+    if reported:
+        keys = [key for key in keys if fence.as_text(context.get(key))[:SHOWN] not in reported]
     known: dict[str, str] = {}
-    for key in sorted(filter(is_listed, context)):
+    parts: list[Part] = []
+    for key in keys:
+        if room < 0:
+            break
         text = fence.as_text(context.get(key))
-        if text.strip() and text[:SHOWN] in reported:
-            continue
-        first = known.setdefault(text, key)
-        yield _same(key, first) if first != key and len(text) > _SHORT else _value(key, text)
+        parts.append(_part(key, text, known.setdefault(text, key)))
+        room -= worth(parts[-1])
+    return parts, len(keys) - len(parts)
 
 
+@lru_cache(maxsize=50_000)  # all keys of a run come again with every prompt
 def is_listed(key: str) -> bool:
     """Whether a key is neither private, nor the engine's bookkeeping, nor shown in a section of its own."""
     if is_private(key) or key in (Key.FINDINGS, Key.CHOSEN, Key.OUTCOME) or key.startswith(_ELSEWHERE):
@@ -32,7 +42,11 @@ def is_listed(key: str) -> bool:
     return not key.endswith(".status") and ".usage." not in key
 
 
-def _same(key: str, first: str) -> Part:
+def _part(key: str, text: str, first: str) -> Part:
+    if len(text) <= _SHORT:
+        return _short_value(key, text)
+    if first == key:
+        return _value(key, text)
     return line(f"- {fence.flat(key, _KEY)}: the same as {fence.flat(first, _KEY)}")
 
 
@@ -41,3 +55,6 @@ def _value(key: str, text: str) -> Part:
     if "\n" in text or len(text) > _SHORT:
         return quoted(f"- {name}:", text, _LONGEST)
     return line(f"- {name}: {fence.flat(text, 2 * _SHORT) or '(empty)'}")
+
+
+_short_value = lru_cache(maxsize=5_000)(_value)  # most values are short, and come again with every prompt of a run

@@ -1,0 +1,37 @@
+"""The section of context values, of which only as many are made as there may be room for."""
+
+import re
+from math import inf
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.engine.context import Context
+from pipeline.summary.budget import Part, section
+from pipeline.summary.values import values
+
+CONTEXTS = st.dictionaries(
+    st.text("abc_.", min_size=1, max_size=4), st.text("xy\n `", max_size=6) | st.just("long " * 60), max_size=12
+)
+
+
+def made(context: Context, room: float) -> Part:
+    """The section as far as there may be room for it."""
+    parts, unmade = values(context, ["x"], room)
+    return section("## S", parts, what="values", unmade=unmade)
+
+
+@given(CONTEXTS, st.integers(0, 400), st.integers(0, 100))
+def test_what_is_not_made_is_not_missed(held: dict[str, str], room: int, more: int) -> None:
+    """In any room up to the one that it is made for, the section is the one that is made of all values."""
+    context = Context(held)
+    assert made(context, room + more).within(room) == made(context, inf).within(room)
+
+
+def test_all_values_are_shown_or_counted() -> None:
+    """Of thousands of values the first are shown, and the rest is a number."""
+    context = Context({f"key{number}": "word" for number in range(5_000)})
+    text = made(context, 2_000).within(2_000)
+    (more,) = re.findall(r"\[cut: ([0-9,]+) more values\]", text)
+    assert text.count("- key") + int(more.replace(",", "")) == 5_000
+    assert text.count("- key") > 80
