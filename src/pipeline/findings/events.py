@@ -18,10 +18,10 @@ from pipeline.findings.model import (
     State,
     Strength,
     Suppression,
-    Value,
     Vote,
 )
 from pipeline.findings.passes import Pass
+from pipeline.findings.value import Value
 
 _EVENT = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
 

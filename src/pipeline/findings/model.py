@@ -3,14 +3,13 @@
 A finding is never changed: every event gives a new one. Votes, evidence and history only grow.
 """
 
-import dataclasses
-from collections.abc import Callable, Mapping
 from enum import StrEnum
-from operator import attrgetter
-from typing import Any, NewType, Self, get_type_hints
+from typing import Any, NewType
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import Field
 from pydantic.dataclasses import dataclass
+
+from pipeline.findings.value import CLOSED, Value
 
 FindingId = NewType("FindingId", str)
 PassId = NewType("PassId", str)
@@ -143,82 +142,6 @@ class Actor(StrEnum):
     FINISH_TASK = "finish-task"
     REVALIDATE = "revalidate"
     ORCHESTRATOR = "orchestrator"
-
-
-class Value:
-    """A part of a finding: frozen, checked when it is made, and closed to names it does not know.
-
-    A ledger has a hundred thousand of them and more, so that each takes as little room as it can.
-    """
-
-    __slots__ = ()
-
-    def model_copy(self, *, update: Mapping[str, Any]) -> Self:
-        """The same with some fields changed; what is given is taken as it is."""
-        make, fields = _open(type(self))
-        other: Self = make(*fields(self))
-        for name, value in update.items():
-            setattr(other, name, value)
-        other.__class__ = type(self)
-        return other
-
-    def revised(self, changes: Mapping[str, Any], *, update: Mapping[str, Any]) -> Self:
-        """The same with some fields changed, each checked as when it is made, and others taken as they are."""
-        kinds = _kinds(type(self))
-        checked = {name: kinds[name].validator.validate_python(value) for name, value in changes.items()}
-        return self.model_copy(update={**update, **checked})
-
-    def plain(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """New values for some fields as JSON has them, in the order of the fields."""
-        kinds = _kinds(type(self))
-        told = ((name, kind.serializer) for name, kind in kinds.items() if name in changes)
-        return {name: kind.to_python(changes[name], mode="json") for name, kind in told}
-
-    def model_dump(self, **options: Any) -> dict[str, Any]:
-        """The fields as plain data."""
-        dumped: dict[str, Any] = _adapter(type(self)).dump_python(self, **options)
-        return dumped
-
-    def model_dump_json(self, **options: Any) -> str:
-        """The fields as JSON."""
-        return _adapter(type(self)).dump_json(self, **options).decode()
-
-    @classmethod
-    def model_validate(cls, data: Mapping[str, Any]) -> Self:
-        """One from plain data."""
-        made: Self = _adapter(cls).validate_python(dict(data))
-        return made
-
-
-_ADAPTERS: dict[type[Value], TypeAdapter[Any]] = {}
-_KINDS: dict[type[Value], dict[str, TypeAdapter[Any]]] = {}
-_OPEN: dict[type[Value], tuple[Callable[..., Any], Callable[[Any], tuple[Any, ...]]]] = {}
-
-
-def _adapter(kind: type[Value]) -> TypeAdapter[Any]:
-    if kind not in _ADAPTERS:
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    return _ADAPTERS[kind]
-
-
-def _kinds(kind: type[Value]) -> dict[str, TypeAdapter[Any]]:
-    """What each field may be."""
-    if kind not in _KINDS:
-        hints, names = get_type_hints(kind, include_extras=True), tuple[str, ...](kind.__slots__)
-        _KINDS[kind] = {name: TypeAdapter(hints[name]) for name in names}
-    return _KINDS[kind]
-
-
-def _open(kind: type[Value]) -> tuple[Callable[..., Any], Callable[[Any], tuple[Any, ...]]]:
-    """The same kind, not frozen, and all fields of a value: a frozen one can be filled only slot by slot, slowly."""
-    if kind not in _OPEN:
-        names: tuple[str, ...] = kind.__slots__
-        opened = dataclasses.make_dataclass(kind.__name__, names, bases=(Value,), slots=True)
-        _OPEN[kind] = opened, attrgetter(*names)
-    return _OPEN[kind]
-
-
-CLOSED = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)

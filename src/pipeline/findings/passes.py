@@ -7,7 +7,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.findings.claims import Returned
-from pipeline.findings.model import CLOSED, PassId, Value
+from pipeline.findings.model import PassId
+from pipeline.findings.value import CLOSED, Value
 
 
 class Disposition(StrEnum):

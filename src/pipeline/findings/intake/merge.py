@@ -14,9 +14,10 @@ from pipeline.findings.intake.gate import passes, promoted
 from pipeline.findings.intake.group import Group
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.intake.wording import MOST
-from pipeline.findings.model import AutofixClass, Finding, FindingId, Owner, State, Suppression, Value, Vote
+from pipeline.findings.model import AutofixClass, Finding, FindingId, Owner, State, Suppression, Vote
 from pipeline.findings.passes import Pass
 from pipeline.findings.signature import signature
+from pipeline.findings.value import Value
 
 _Part = TypeVar("_Part", bound=Value)
 _CLASSES = (AutofixClass.SAFE_AUTO, AutofixClass.GATED_AUTO, AutofixClass.MANUAL)
