@@ -80,6 +80,20 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(awf: Awf, tmp_path: Path, s
     assert (result["status"], result["path"].count("a")) == ("success", 151)
 
 
+def test_a_disk_without_room_for_logs_stops_the_run(awf: Awf, tmp_path: Path) -> None:
+    """Where the output of an agent cannot be kept its stage has not failed: it runs again when there is room."""
+    (tmp_path / "w.awf.kdl").write_text(WORKFLOW)
+    (tmp_path / ".awf").mkdir()
+    agent = ("--backend", "command", "--agent-command", "sh -c 'seq 9999; echo [STATUS: success]'")
+    with disk(tmp_path / ".awf/runs", "size=16k"):
+        done = awf("run", "w.awf.kdl", "--run-id", "r", "--json", *agent)
+    assert done.returncode == 1, done.stderr
+    assert 'stage "a"' in done.stderr
+    assert "No space left" in done.stderr
+    assert json.loads(awf("status", "r", "--json").stdout)["status"] == "interrupted"
+    assert ended(awf("resume", "r", "--json"))["status"] == "success"
+
+
 def test_a_store_that_cannot_be_written_is_refused_at_the_start(awf: Awf, tmp_path: Path) -> None:
     """Before anything runs, with the place named."""
     prepared(tmp_path, 1)

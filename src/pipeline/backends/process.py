@@ -99,8 +99,8 @@ def start(command: Command, token: str, *, talks: bool = False) -> Popen[bytes] 
     """The program, with its marker, or why it could not be started. One that talks has a pipe for its input."""
     if not command.argv:
         return "there is no program to run: the command is empty"
-    try:
-        with _stdin(command, talks=talks) as stdin:
+    with _stdin(command, talks=talks) as stdin:
+        try:
             return Popen(
                 command.argv,
                 cwd=command.cwd,
@@ -111,8 +111,8 @@ def start(command: Command, token: str, *, talks: bool = False) -> Popen[bytes] 
                 bufsize=0,
                 start_new_session=True,
             )
-    except (OSError, ValueError) as error:
-        return _why(command, error)
+        except (OSError, ValueError) as error:
+            return _why(command, error)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ Drivers differ in how they wait and where a step runs; what a step does is writt
 """
 
 import asyncio
+import errno
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from pipeline.engine.handler import Handler, Job, Waiting
 from pipeline.engine.machine import Ask, Concluded, FanOut, Pause, Visit, complete, crashed, join_branches
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.policy import decide_retry
-from pipeline.engine.ports import Clock, Journal
+from pipeline.engine.ports import Clock, Journal, JournalError
 from pipeline.engine.records import (
     AnyRecord,
     AttemptFailed,
@@ -41,6 +42,7 @@ from pipeline.language.model import (
     is_review,
 )
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 OUTPUT_EVERY = 0.1  # seconds: whoever watches sees what a stage prints, and a stage that prints much is not slowed
 
 
@@ -80,6 +82,14 @@ def particulars(outcome: Outcome) -> dict[str, Any]:
     usage = outcome.usage.model_dump(exclude_none=True) if outcome.usage else {}
     told = {"status": outcome.status, "source": outcome.source, "reason": outcome.reason, "usage": usage}
     return {"duration": outcome.duration, **told}
+
+
+def cannot_be_kept(error: Exception, store: Path) -> bool:
+    """Whether the disk is full, or the store cannot be written: no stage is to blame for it, and none can mend it."""
+    if not isinstance(error, OSError):
+        return False
+    of_store = isinstance(error.filename, str) and {store, store.absolute()} & {*Path(error.filename).parents}
+    return bool(of_store) or error.errno in _NO_ROOM
 
 
 class Steps:
@@ -207,12 +217,16 @@ class Steps:
         return Visit(stage, number, attempt + 1, at + delay)
 
     async def _handle(self, job: Job) -> Outcome | Waiting:
-        """Run the handler; one that raises has failed its stage."""
+        """Run the handler; one that raises has failed its stage, unless what it leaves cannot be kept."""
         kind: StageKind = job.stage.kind  # type: ignore[attr-defined]  # every stage has one, what they share has not
         try:
             result = await self.services.handlers[kind].run(job)
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises, it is the stage that failed
-            result = crashed(error)
+        except Exception as error:
+            if cannot_be_kept(error, self.services.store):
+                words = f'what stage "{job.stage.id}" writes cannot be kept, so the run stopped there: {error}'
+                help = "make room on the disk, or make the store writable, and resume the run; the stage runs again"
+                raise JournalError(words, help=help) from error
+            result = crashed(error)  # whatever else a handler raises, it is the stage that failed
         if isinstance(result, Waiting):
             return result
         result = redact_outcome(self.services.redactor, result)

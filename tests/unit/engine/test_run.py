@@ -1,6 +1,7 @@
 """The local driver with the shipped fakes: cancellation reaches everything, and trouble stays where it is."""
 
 import asyncio
+import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -221,3 +222,37 @@ def test_a_journal_that_cannot_be_written_stops_the_run() -> None:
     )
     with pytest.raises(JournalError, match="the disk is full"):
         asyncio.run(Driver(made.state, broken).drive())
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EROFS, "Read-only file system", "/anywhere"),
+        PermissionError(errno.EACCES, "Permission denied", "/nowhere/runs/r/a/1"),
+    ],
+)
+def test_a_stage_whose_files_cannot_be_kept_stops_the_run(trouble: OSError) -> None:
+    """A full disk and a store that cannot be written are no failure of the stage: nothing is recorded of it."""
+
+    def fail(_: Job) -> Outcome:
+        raise trouble
+
+    made = driver('stage "a" kind="tool" command="x"\ntransition from="a" to="end"', fail, Clock())
+    with pytest.raises(JournalError, match='stage "a"') as told:
+        asyncio.run(made.drive())
+    assert str(trouble) in told.value.message
+    assert "resume the run" in str(told.value.help)
+    assert [record.kind for record in records(made)] == ["run_created"]
+
+
+@pytest.mark.parametrize("trouble", [PermissionError(errno.EACCES, "no", "/elsewhere/x"), ConnectionError("gone")])
+def test_other_trouble_with_the_system_is_the_stages(trouble: OSError) -> None:
+    """What a handler meets outside of the store fails its stage."""
+
+    def fail(_: Job) -> Outcome:
+        raise trouble
+
+    made = driver('stage "a" kind="tool" command="x"\ntransition from="a" to="end"', fail, Clock())
+    asyncio.run(made.drive())
+    assert made.state.status is RunStatus.FAIL
