@@ -39,20 +39,25 @@ _TOLD: dict[int, tuple[str, str]] = {
 }
 
 
+# What a damaged schema makes SQLite quote need not be UTF-8, and Python then cannot make its error of it.
+DATABASE_ERRORS = (sqlite3.Error, OSError, UnicodeDecodeError)
+
+
 @contextmanager
 def told(path: Path) -> Iterator[None]:
     """Turn what SQLite and the system raise about a database into a JournalError."""
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
+    except DATABASE_ERRORS as error:
         raise journal_error(path, error) from error
 
 
-def journal_error(path: Path, error: sqlite3.Error | OSError) -> JournalError:
+def journal_error(path: Path, error: sqlite3.Error | OSError | UnicodeDecodeError) -> JournalError:
     """What SQLite or the system raised about a database, in words."""
     if isinstance(error, OSError):
         help = "check that the store's directory is there and may be read and written"
         return JournalError(f"{error.filename or path}: {error.strerror}", help=help)
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of the code says which call it was
+    unknown = sqlite3.SQLITE_CORRUPT if isinstance(error, UnicodeDecodeError) else 0
+    code = getattr(error, "sqlite_errorcode", unknown) & 0xFF  # the rest of the code says which call it was
     message, help = _TOLD.get(code, ("{path} cannot be used", "nothing was changed"))
     return JournalError(f"{message.format(path=path)} ({error})", help=help)

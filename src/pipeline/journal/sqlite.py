@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pipeline.engine.ports import Entry, JournalError, UnknownRun
 from pipeline.engine.records import AnyRecord
 from pipeline.journal.attachments import ATTACHMENT_ERRORS, packed, unpacked
-from pipeline.journal.failures import journal_error, told
+from pipeline.journal.failures import DATABASE_ERRORS, journal_error, told
 from pipeline.journal.ids import check_run_id, there_already
 from pipeline.journal.listing import Listing
 from pipeline.journal.lock import LOCKS, owned
@@ -61,7 +61,7 @@ class SqliteJournal:
             return self._append_all(run_id, number, body, attached, lines)
         try:
             return self._append_one(run_id, number, body, attached)
-        except (sqlite3.Error, OSError) as error:
+        except DATABASE_ERRORS as error:
             raise journal_error(self._path, error) from error
 
     def _append_one(self, run_id: str, number: int, body: bytes, attached: str) -> int:

@@ -113,3 +113,12 @@ def test_what_is_no_database_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match=r"awf\.db is not a database"):
         SqliteJournal(tmp_path).create("a", CREATED)
     assert (tmp_path / "awf.db").read_text() == "dear diary " * 500
+
+
+def test_a_schema_that_cannot_even_be_quoted(stores: tuple[Path, Path], tmp_path: Path) -> None:
+    """What SQLite complains of need not be text: the file is named as damaged all the same."""
+    store = copy(stores[0], tmp_path / "store")
+    whole = (store / "awf.db").read_bytes()
+    (store / "awf.db").write_bytes(whole.replace(b"CREATE TABLE records (id", b"CREATE TABLE records (\xce("))
+    with pytest.raises(JournalError, match=r"awf\.db is damaged"):
+        SqliteJournal(store).runs()
