@@ -136,3 +136,19 @@ def test_many_runs_at_once_in_one_store(tmp_path: Path) -> None:
         results = [result for some in workers.map(every_fourth, (1, 2, 3, 4)) for result in some]
     assert sorted(result["run_id"] for result in results) == sorted(f"run{number}" for number in range(1, 51))
     assert {(result["status"], len(result["path"])) for result in results} == {("success", 12)}
+
+
+def test_a_damaged_run_does_not_hide_the_others(awf: Awf, tmp_path: Path) -> None:
+    """They are listed, and the damaged one is named with its record."""
+    prepared(tmp_path, 1)
+    for name in ("first", "second", "third"):
+        awf("run", "w.awf.kdl", "--run-id", name, *SCRIPTED)
+    database = sqlite3.connect(tmp_path / ".awf/awf.db")
+    with database:
+        database.execute("UPDATE records SET crc = 0 WHERE id = (2 << 32) + 3")
+    database.close()
+    done = awf("runs", "--json")
+    assert [run["run_id"] for run in json.loads(done.stdout)] == ["third", "first"]
+    assert done.returncode == 1
+    assert "record 3 of run second is damaged" in done.stderr
+    assert "third" in awf("runs").stdout

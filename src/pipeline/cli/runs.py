@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
@@ -11,8 +11,10 @@ from pipeline.app.shelf import Shelf
 from pipeline.app.summaries import Summary, summarise
 from pipeline.cli.looking import UNLIMITED, aligned, painted, say_json, width
 from pipeline.cli.options import as_json_option
-from pipeline.cli.terminal import Style
+from pipeline.cli.terminal import Style, inert
 from pipeline.cli.where import Where, where_option
+from pipeline.engine.ports import JournalError
+from pipeline.errors import ExitCode
 from pipeline.observe.text import age, calm, cut, label, money
 
 SHOWN = 30
@@ -28,28 +30,38 @@ _STATUS = 2
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @where_option
 @as_json_option
-def command(limit: int | None, where: Where, *, everything: bool, as_json: bool) -> None:
+def command(limit: int | None, where: Where, *, everything: bool, as_json: bool) -> int:
     """List the runs, the newest first.
 
-    A run that was being run by a process that is gone is shown as interrupted: `awf resume` takes it up again.
+    A run that was being run by a process that is gone is shown as interrupted: `awf resume` takes it up again. One that
+    cannot be read is named after the others, and the exit code is 1.
     """
     with where.shelf() as shelf:
         names = shelf.journal.runs()
         count = limit or (len(names) if everything or as_json else SHOWN)
-        summaries = list(_summaries(shelf, names[::-1][:count]))
+        summaries, damaged = _summaries(shelf, names[::-1][:count])
     if as_json:
         say_json([asdict(summary) for summary in summaries])
-    elif not summaries:
+    elif not names:
         click.echo(f"There are no runs in {shelf.name}. Start one with: awf run WORKFLOW", err=True)
     else:
         _print(summaries)
         if len(names) > count:
             click.echo(f"{len(names) - count} older runs are not shown; --all lists them.", err=True)
+    for error in damaged:
+        click.echo(f"note: {inert(error.message)}; {error.help}", err=True)
+    return ExitCode.RUN_FAILED if damaged else ExitCode.SUCCESS
 
 
-def _summaries(shelf: Shelf, names: Sequence[str]) -> Iterator[Summary]:
+def _summaries(shelf: Shelf, names: Sequence[str]) -> tuple[list[Summary], list[JournalError]]:
+    """What can be said of some runs, and what is wrong with those that cannot be read."""
+    found, damaged = list[Summary](), list[JournalError]()
     for name in names:
-        yield summarise((entry.record for entry in shelf.journal.entries(name)), shelf.driven)
+        try:
+            found.append(summarise((entry.record for entry in shelf.journal.entries(name)), shelf.driven))
+        except JournalError as error:
+            damaged.append(error)
+    return found, damaged
 
 
 def _print(summaries: list[Summary]) -> None:
