@@ -15,9 +15,11 @@ import click
 from pipeline.app.doctor import AgentState, Call, Diagnosis, Doctor, Part
 from pipeline.backends.agents.probe import cache_file
 from pipeline.backends.process import LocalProcesses
+from pipeline.cli.here import home
 from pipeline.cli.looking import say_json, width
 from pipeline.cli.options import as_json_option, store_option
 from pipeline.cli.settings import settings_here
+from pipeline.cli.streams import telling
 from pipeline.cli.terminal import Style
 from pipeline.errors import ExitCode
 from pipeline.observe.text import calm, cut, money, span
@@ -36,11 +38,12 @@ def command(store: Path, *, probe: bool, as_json: bool) -> int:
     Exits with 0 when at least one agent, git and the store are ready for a run, with 1 otherwise.
     """
     diagnosis = asyncio.run(_doctor(store).examine(call=probe))
-    if as_json:
-        say_json(as_object(diagnosis))
-    else:
-        for line in lines(diagnosis, Style.of(sys.stdout)):
-            click.echo(line)
+    with telling():
+        if as_json:
+            say_json(as_object(diagnosis))
+        else:
+            for line in lines(diagnosis, Style.of(sys.stdout)):
+                click.echo(line)
     return ExitCode.SUCCESS if diagnosis.healthy else ExitCode.RUN_FAILED
 
 
@@ -52,7 +55,7 @@ def _doctor(store: Path) -> Doctor:
         environ=dict(os.environ),
         store=store,
         processes=LocalProcesses(f"doctor-{os.getpid()}"),
-        cache=cache_file(os.environ, Path.home()),
+        cache=cache_file(os.environ, home()),
         added=plugins.backends(),
     )
 

@@ -20,6 +20,7 @@ from pipeline.cli.asking import TerminalPerson
 from pipeline.cli.deciding import TerminalDecider
 from pipeline.cli.here import user_name
 from pipeline.cli.settings import settings_here
+from pipeline.cli.streams import telling
 from pipeline.cli.terminal import inert
 from pipeline.cli.where import Where
 from pipeline.engine.events import Event, EventKind, Listener
@@ -46,10 +47,12 @@ def drive(run: Run, where: Where, *, as_json: bool, log: Path | None = None, sta
         if as_json:
             around = replace(around, listeners=(print_event, *listeners))
             result = asyncio.run(_until_stopped(run(journal, around)))
-            click.echo(json.dumps(result.as_event()))
+            said = json.dumps(result.as_event())
         else:
             result = _watched(run, journal, replace(around, listeners=listeners))
-            click.echo(closing(result, where.end))
+            said = closing(result, where.end)
+    with telling():
+        click.echo(said)
     return result.exit_code
 
 

@@ -4,11 +4,13 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import ClassVar, NoReturn
+from pathlib import Path
+from typing import Any, ClassVar
 
 import click
 
 from pipeline import __version__
+from pipeline.cli import streams
 from pipeline.cli.lazy import Commands, LazyGroup
 from pipeline.cli.terminal import Style, inert
 from pipeline.errors import AwfError, ExitCode
@@ -45,6 +47,14 @@ class Awf(LazyGroup):
 
     commands_known: ClassVar[Commands] = {name: (f"pipeline.cli.{name}", purpose) for name, purpose in COMMANDS.items()}
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; one whose reader has had enough ends well, which click would call a failure."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            streams.let_go()
+            return ExitCode.SUCCESS
+
 
 @click.command(cls=Awf, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="awf", message="%(prog)s %(version)s")
@@ -54,22 +64,14 @@ def awf() -> None:
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    streams.open_closed()
     code = exit_code(lambda: awf.main(prog_name="awf", standalone_mode=False))
+    streams.let_go()
     if "temporalio" in sys.modules:
-        _leave_at_once(code)
+        # Taking the interpreter apart while a thread of Temporal's library is inside it would abort the process, and
+        # its exit code be lost (github.com/temporalio/sdk-python/issues/300).
+        os._exit(code)
     sys.exit(code)
-
-
-def _leave_at_once(code: int) -> NoReturn:
-    """Leave without taking the interpreter apart.
-
-    A thread of Temporal's library that is still inside it then would abort the process, and its exit code be lost
-    (github.com/temporalio/sdk-python/issues/300).
-    """
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(BrokenPipeError):
-            stream.flush()
-    os._exit(code)
 
 
 def exit_code(run: Callable[[], object]) -> int:
@@ -77,18 +79,28 @@ def exit_code(run: Callable[[], object]) -> int:
     try:
         result = run()
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):
+            error.show()
         return error.exit_code
     except AwfError as error:
         report(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.CANCELLED
-    except BrokenPipeError:
-        # Whoever read our output has had enough. Python would complain about it once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.SUCCESS
+    except OSError as error:
+        report(_of_system(error))
+        return ExitCode.RUN_FAILED
     return result if isinstance(result, int) else ExitCode.SUCCESS
+
+
+def _of_system(error: OSError) -> AwfError:
+    """What the system says that nobody has put into better words."""
+    try:
+        Path.cwd()
+    except OSError:
+        return AwfError("the current directory is no longer there", help="go to another one with cd, and try again")
+    what = error.filename or "the output, or a file, cannot be written or read"
+    return AwfError(f"{what}: {error.strerror or error}", help="put that right, and try again")
 
 
 def report(error: AwfError) -> None:
@@ -96,6 +108,7 @@ def report(error: AwfError) -> None:
     from pipeline.engine.redaction import redactor_of  # noqa: PLC0415 - only an error needs it
 
     style, redactor = Style.of(sys.stderr), redactor_of(os.environ)
-    click.echo(f"{style.error('error')}: {inert(redactor.text(error.message))}", err=True)
-    if error.help:
-        click.echo(f"{style.quiet('help')}: {inert(redactor.text(error.help))}", err=True)
+    with suppress(OSError):  # the exit code says it too
+        click.echo(f"{style.error('error')}: {inert(redactor.text(error.message))}", err=True)
+        if error.help:
+            click.echo(f"{style.quiet('help')}: {inert(redactor.text(error.help))}", err=True)

@@ -8,13 +8,14 @@ import click
 
 from pipeline.app.settings import NOTHING_SET, Places, Settings, load_settings
 from pipeline.cli.formats import block
+from pipeline.cli.here import home
 from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
 
 
 def places() -> Places:
     """Where the settings files are for this directory and this user."""
-    return Places.of(Path.cwd(), Path.home(), os.environ)
+    return Places.of(Path.cwd(), home(), os.environ)
 
 
 def settings_if_sound() -> Settings:

@@ -7,6 +7,7 @@ import click
 from pipeline.app.check import check_all
 from pipeline.cli.formats import FORMATS
 from pipeline.cli.here import catalog
+from pipeline.cli.streams import telling
 from pipeline.cli.terminal import Style
 from pipeline.errors import ExitCode
 from pipeline.language.diagnostics import has_errors
@@ -24,6 +25,7 @@ def command(workflows: tuple[str, ...], form: str) -> int:
     Exits with 2 when there is an error; a warning alone is no error. A directory means every workflow in it.
     """
     checked = check_all(catalog(), workflows)
-    click.echo(FORMATS[form](checked, Style.of(sys.stdout)), nl=False)
+    with telling():
+        click.echo(FORMATS[form](checked, Style.of(sys.stdout)), nl=False)
     wrong = any(has_errors(one.diagnostics) for one in checked)
     return ExitCode.USAGE if wrong else ExitCode.SUCCESS

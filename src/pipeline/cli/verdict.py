@@ -9,6 +9,7 @@ from pipeline.app.findings.standing import Standing, standing_of
 from pipeline.cli.findings.asked import here, look_at, of_no_use, repo_option, run_option, unused_in
 from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option
+from pipeline.cli.streams import telling
 from pipeline.cli.terminal import Style, inert
 from pipeline.cli.where import Where, where_option
 from pipeline.errors import ExitCode
@@ -35,12 +36,13 @@ def command(fail_on: str, where: Where, run: str, repo: Path | None, *, as_json:
     """
     ledger = look_at(where, run, repo).ledger
     standing = standing_of(ledger)
-    if as_json:
-        say_json(standing.as_json())
-    else:
-        _print(standing)
-        if unused := unused_in(ledger, here(repo)):
-            click.echo(f"note: {of_no_use(len(unused))}", err=True)
+    with telling():
+        if as_json:
+            say_json(standing.as_json())
+        else:
+            _print(standing)
+            if unused := unused_in(ledger, here(repo)):
+                click.echo(f"note: {of_no_use(len(unused))}", err=True)
     return ExitCode.RUN_FAILED if standing.failing(Verdict(fail_on.upper())) else ExitCode.SUCCESS
 
 

@@ -14,6 +14,7 @@ import click
 from pipeline.app.runs import Resume, RunResult, adoption, load_state, placed, raised_settings, refuse_ended
 from pipeline.app.secrecy import options_without_secrets
 from pipeline.cli.driving import closing, logged, print_event
+from pipeline.cli.streams import telling
 from pipeline.cli.where import Where
 from pipeline.engine.events import Listener
 from pipeline.engine.fold import apply, begin
@@ -100,14 +101,16 @@ def _watch(where: Where, begin: Begin, how: Watching) -> int:
         try:
             if how.as_json:
                 result = _followed(remote, run_id, after, (print_event, *listeners), stay=how.stay)
-                click.echo(json.dumps(result.as_event()))
+                said = json.dumps(result.as_event())
             else:
                 with screen(sys.stderr) as view:
                     result = _followed(remote, run_id, after, (view.listen, *listeners), stay=how.stay)
-                click.echo(closing(result, where.end))
+                said = closing(result, where.end)
         except KeyboardInterrupt:
             click.echo(f"\nthe run goes on without you; stop it with: awf cancel {run_id}{where.end}", err=True)
             return ExitCode.CANCELLED
+    with telling():
+        click.echo(said)
     return result.exit_code
 
 
