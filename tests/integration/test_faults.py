@@ -152,3 +152,22 @@ def test_a_damaged_run_does_not_hide_the_others(awf: Awf, tmp_path: Path) -> Non
     assert done.returncode == 1
     assert "record 3 of run second is damaged" in done.stderr
     assert "third" in awf("runs").stdout
+
+
+def test_a_store_whose_name_is_no_text(awf: Awf, tmp_path: Path) -> None:
+    """A directory may have any bytes in its name, and so may that of the project."""
+    project = tmp_path / os.fsdecode(b"caf\xe9")
+    project.mkdir()
+    prepared(project, 1)
+    done = awf("run", "w.awf.kdl", "--run-id", "r", "--store", "./st\udcff ore", "--script", "script.json", cwd=project)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert awf("status", "r", "--store", "./st\udcff ore", cwd=project).returncode == 0
+
+
+def test_a_suggested_command_can_be_pasted(awf: Awf, tmp_path: Path) -> None:
+    """The store is quoted as a shell needs it, and acts on no terminal."""
+    prepared(tmp_path, 2)
+    (tmp_path / "w.awf.kdl").write_text(WORKFLOW.replace("max_visits 200", "max_visits 1"))
+    done = awf("run", "w.awf.kdl", "--run-id", "r", "--store", "my $tore\x1b[31m", "--script", "script.json")
+    assert done.returncode == 3, done.stderr
+    assert "--store 'my $tore\N{REPLACEMENT CHARACTER}[31m'" in done.stdout

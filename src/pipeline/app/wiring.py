@@ -1,6 +1,7 @@
 """Puts a run together: the only place that knows every part."""
 
 import asyncio
+import os
 import random
 import time
 from collections.abc import Collection, Mapping
@@ -77,7 +78,7 @@ class Surroundings:
 
 def store_label(store: Path) -> str:
     """What all processes of a store's runs have in their labels."""
-    return sha256(str(store.resolve()).encode()).hexdigest()[:16]
+    return sha256(os.fsencode(store.resolve())).hexdigest()[:16]
 
 
 def process_label(store: Path, run_id: str) -> str:

@@ -1,6 +1,7 @@
 """Where runs are: in a store of this machine, or on a cluster that `--on`, the environment or the settings name."""
 
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from click.core import ParameterSource
 from pipeline.app.shelf import Shelf, local_shelf
 from pipeline.cli.options import store_option
 from pipeline.cli.settings import settings_if_sound
+from pipeline.cli.terminal import inert
 from pipeline.errors import AwfError
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ class Where:
         if self.on:
             given = "AWF_ON" in os.environ or settings_if_sound().on
             return "" if given else f" --on {self.on} --artefacts {self.artefacts}"
-        return "" if self.store == _USUAL else f" --store {self.store}"
+        return "" if self.store == _USUAL else f" --store {inert(shlex.quote(str(self.store)))}"
 
     @contextmanager
     def shelf(self) -> Iterator[Shelf]:
