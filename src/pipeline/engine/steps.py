@@ -221,15 +221,15 @@ class Steps:
         kind: StageKind = job.stage.kind  # type: ignore[attr-defined]  # every stage has one, what they share has not
         try:
             result = await self.services.handlers[kind].run(job)
+            if isinstance(result, Waiting):
+                return result
+            result = redact_outcome(self.services.redactor, result)
         except Exception as error:
             if cannot_be_kept(error, self.services.store):
                 words = f'what stage "{job.stage.id}" writes cannot be kept, so the run stopped there: {error}'
                 help = "make room on the disk, or make the store writable, and resume the run; the stage runs again"
                 raise JournalError(words, help=help) from error
-            result = crashed(error)  # whatever else a handler raises, it is the stage that failed
-        if isinstance(result, Waiting):
-            return result
-        result = redact_outcome(self.services.redactor, result)
+            result = redact_outcome(self.services.redactor, crashed(error))  # whatever else it is, the stage has failed
         return result if result.duration else result.model_copy(update={"duration": job.elapsed()})
 
     def _job(self, stage: BaseStage, visit: int, attempt: int, before: State | None = None) -> Job:

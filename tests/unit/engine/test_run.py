@@ -256,3 +256,15 @@ def test_other_trouble_with_the_system_is_the_stages(trouble: OSError) -> None:
     made = driver('stage "a" kind="tool" command="x"\ntransition from="a" to="end"', fail, Clock())
     asyncio.run(made.drive())
     assert made.state.status is RunStatus.FAIL
+
+
+def test_an_outcome_that_is_nested_without_end_fails_its_stage() -> None:
+    """What cannot be looked through for secrets is not recorded, and stops nothing else."""
+    nested: Any = []
+    for _ in range(10_000):
+        nested = [nested]
+    outcome = SUCCESS.model_copy(update={"updates": {"deep": nested}})
+    made = driver('stage "a" kind="tool" command="x"\ntransition from="a" to="end"', lambda _: outcome, Clock())
+    asyncio.run(made.drive())
+    assert made.state.status is RunStatus.FAIL
+    assert "RecursionError" in made.state.reason
