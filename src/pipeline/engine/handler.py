@@ -12,6 +12,8 @@ from pipeline.engine.state import State
 from pipeline.engine.workspace import Workspace
 from pipeline.language.model import BaseStage
 
+RUNS = "runs"  # the directory in the store that has a directory for each run
+
 
 class Job(NamedTuple):
     """One attempt at one visit of one stage, and all it may look at."""
@@ -82,7 +84,7 @@ def attempt_directory(store: Path, run_id: str, stage: str, visit: int, attempt:
 
 @lru_cache(maxsize=64)
 def _stage_directory(store: Path, run_id: str, stage: str) -> Path:
-    return store / "runs" / run_id / stage
+    return store / RUNS / run_id / stage
 
 
 class Handler(Protocol):

@@ -14,7 +14,7 @@ from pipeline.engine.bookkeeping import Line, stage_operations
 from pipeline.engine.context import Context, Key, Operation, Set
 from pipeline.engine.events import EventKind
 from pipeline.engine.fold import apply
-from pipeline.engine.handler import Handler, Job, Waiting
+from pipeline.engine.handler import RUNS, Handler, Job, Waiting
 from pipeline.engine.machine import Ask, Concluded, FanOut, Pause, Visit, complete, crashed, join_branches
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.policy import decide_retry
@@ -85,11 +85,13 @@ def particulars(outcome: Outcome) -> dict[str, Any]:
 
 
 def cannot_be_kept(error: Exception, store: Path) -> bool:
-    """Whether the disk is full, or the store cannot be written: no stage is to blame for it, and none can mend it."""
-    if not isinstance(error, OSError):
+    """Whether the disk is full, or no file of the run can be written: no stage is to blame, and none can mend it."""
+    if not isinstance(error, OSError) or isinstance(error, FileNotFoundError):
         return False
-    of_store = isinstance(error.filename, str) and {store, store.absolute()} & {*Path(error.filename).parents}
-    return bool(of_store) or error.errno in _NO_ROOM
+    runs = store.absolute() / RUNS
+    return error.errno in _NO_ROOM or (
+        bool(error.filename) and Path(str(error.filename)).absolute().is_relative_to(runs)
+    )
 
 
 class Steps:

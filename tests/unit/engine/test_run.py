@@ -246,9 +246,17 @@ def test_a_stage_whose_files_cannot_be_kept_stops_the_run(trouble: OSError) -> N
     assert [record.kind for record in records(made)] == ["run_created"]
 
 
-@pytest.mark.parametrize("trouble", [PermissionError(errno.EACCES, "no", "/elsewhere/x"), ConnectionError("gone")])
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        PermissionError(errno.EACCES, "no", "/elsewhere/x"),
+        PermissionError(errno.EACCES, "no", "/nowhere/worktrees/r/x"),
+        FileNotFoundError(errno.ENOENT, "no", "/nowhere/runs/r/a/1/report"),
+        ConnectionError("gone"),
+    ],
+)
 def test_other_trouble_with_the_system_is_the_stages(trouble: OSError) -> None:
-    """What a handler meets outside of the store fails its stage."""
+    """What a handler meets elsewhere, in its workspace too, or does not find, fails its stage."""
 
     def fail(_: Job) -> Outcome:
         raise trouble
