@@ -477,6 +477,17 @@ def test_a_run_id_stays_inside_the_store(awf: Awf, tmp_path: Path, name: str) ->
     assert done.returncode == (2 if name else 0)
 
 
+def test_a_new_run_can_be_told_from_every_other(awf: Awf, tmp_path: Path) -> None:
+    """A name that is taken, or that stands for the newest run, is wrong usage; the run that has it is left alone."""
+    write(tmp_path, 'stage "a" kind="tool" command="true"\ntransition from="a" to="end"\n')
+    assert awf("run", "w.awf.kdl", "--run-id", "r").returncode == 0
+    again, newest = awf("run", "w.awf.kdl", "--run-id", "r"), awf("run", "w.awf.kdl", "--run-id", "latest")
+    assert (again.returncode, newest.returncode) == (2, 2)
+    assert "there is already a run r\nhelp: choose another name" in again.stderr
+    assert '"latest" cannot be the name of a run' in newest.stderr
+    assert [row["run_id"] for row in json.loads(awf("runs", "--json").stdout)] == ["r"]
+
+
 def test_a_command_can_be_the_agent(awf: Awf, tmp_path: Path) -> None:
     """Prompt on standard input, answer on standard output."""
     write(tmp_path, 'stage "a" kind="llm" prompt="Say $goal"\ntransition from="a" to="end"\n')

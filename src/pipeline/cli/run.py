@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from pipeline.app.check import check
+from pipeline.app.lookup import check_new_name
 from pipeline.app.runs import creation, start
 from pipeline.cli import formats
 from pipeline.cli.driving import drive
@@ -60,6 +61,7 @@ def command(
         options["max_cost_usd"] = most
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     check_run_id(name)
+    check_new_name(name)
     record = creation(entry, checked, name, goal, options, Path.cwd(), time.time())
     if where.on:
         how = Watching(as_json=as_json, log=log, stay=stay, detach=detach)

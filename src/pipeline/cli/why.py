@@ -41,7 +41,7 @@ def command(run: str, stage: str | None, where: Where, *, as_json: bool) -> None
         visited = {part.stage for part in story if isinstance(part, VisitSeen)}
         story = [part for part in story if isinstance(part, VisitSeen) and part.stage == stage]
         if not story:
-            raise never_visited(run_id, stage, replay(records).workflow.by_id, visited)
+            raise never_visited(replay(records), stage, visited)
     if as_json:
         say_json([as_object(part) for part in story])
         return
