@@ -119,13 +119,23 @@ def test_a_crashed_review_does_not_report_its_previous_answer(awf: Awf, tmp_path
 
 
 def test_the_last_failure_before_the_end_is_written_down(awf: Awf, tmp_path: Path) -> None:
-    """A tool whose failure ends the run has its report in the findings."""
+    """A tool whose failure ends the run has its report in the findings; the end names stage, reason and logs."""
     write(tmp_path, 'stage "a" kind="tool" command="echo boom error >&2; exit 3"\ntransition from="a" to="end"\n')
     ended = run(awf, folder=str(tmp_path))
     assert (ended["status"], ended["code"], ended["outstanding"]) == ("fail", 1, 1)
     (report,) = context(awf, "review.findings")
     assert (report["failureReason"], report["response"].strip()) == ("boom error", "boom error")
-    assert ended["reason"] == 'stage "a" failed (exit_nonzero): boom error'
+    assert ended["reason"] == 'stage "a" failed (exit_nonzero): boom error; its logs are in runs/r/a/1'
+    assert (tmp_path / ".awf/runs/r/a/1/stderr.log").read_text() == "boom error\n"
+
+
+def test_an_agent_that_ends_the_run_leaves_its_logs(awf: Awf, tmp_path: Path) -> None:
+    """What its program wrote is named by the end of the run, and printed where there is no answer to print."""
+    write(tmp_path, 'stage "a" kind="llm" prompt="x"\ntransition from="a" to="end"\n')
+    agent = ["--backend", "command", "--agent-command", "sh -c 'echo out of tea >&2; exit 3'"]
+    ended = run(awf, *agent, folder=str(tmp_path))
+    assert (ended["status"], ended["reason"].endswith("out of tea); its logs are in runs/r/a/1")) == ("fail", True)
+    assert awf("logs", "r", "a").stdout == "out of tea\n"
 
 
 def test_a_goal_is_data_in_a_command(awf: Awf, tmp_path: Path) -> None:
