@@ -74,7 +74,20 @@ Discard = partial(Operation, "discard")  # remove from a list the entries that h
 
 def is_operation(made: object) -> bool:
     """Whether something that a plugin made is an operation, and one that can be recorded."""
-    return isinstance(made, Operation) and made.name in get_args(OperationName) and isinstance(made.key, str)
+    if not (isinstance(made, Operation) and made.name in get_args(OperationName) and isinstance(made.key, str)):
+        return False
+    try:
+        return _is_json(made.value) and (made.name != "discard" or isinstance(made.value, dict))
+    except RecursionError:  # a value that holds itself
+        return False
+
+
+def _is_json(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_json(part) for key, part in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_json, value))
+    return value is None or isinstance(value, (str, int, float))
 
 
 Recorded = tuple[OperationName, str, Json]  # an operation, made here or read from a journal
