@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from tests.integration.conftest import COMMAND, Awf
 
+from pipeline.engine.events import EventKind
+
 GOAL = "make it so"
 
 
@@ -545,6 +547,41 @@ def test_events_are_one_object_a_line(awf: Awf, tmp_path: Path) -> None:
     assert events[0]["event"] == "run_started"
     assert set(events[-1]) == {"event", "run_id", "status", "path", "outstanding", "reason"}
     assert events[-1]["event"] == "run_completed"
+
+
+EVERY_EVENT = """
+stage "work" kind="llm" prompt="Work" { retry max_attempts=2 backoff="none" }
+stage "check" kind="tool" command="echo so; test -e there"
+stage "gate" kind="decision" {
+  route when="findings() > 0" to="ask"
+  route when="true" to="end"
+}
+stage "ask" kind="human" prompt="Well?" {
+  option "again" label="Again" to="check"
+  option "stop" label="Stop" to="last"
+}
+stage "last" kind="tool" command="exit 1"
+transition from="work" to="check"
+transition from="check" to="gate"
+transition from="last" to="end"
+"""
+
+
+def test_every_kind_of_event_is_told(awf: Awf, tmp_path: Path) -> None:
+    """A retry, output, a failure, its finding, a question with its answer, a pause and an end have their events."""
+    write(tmp_path, EVERY_EVENT, start="work")
+    (tmp_path / "stop.json").write_text('{"ask": ["stop"]}')
+    empty_once = "sh -c 'test -e tried && echo done; touch tried'"
+    agent = ["--backend", "command", "--agent-command", empty_once]
+    waits = awf("run", "w.awf.kdl", "--json", "--run-id", "r", *agent)
+    (tmp_path / "there").touch()
+    awf("answer", "r", "again")
+    passes = awf("resume", "r", "--json")
+    (tmp_path / "there").unlink()
+    fails = awf("run", "w.awf.kdl", "--json", *agent, "--answers", "stop.json")
+    assert [done.returncode for done in (waits, passes, fails)] == [3, 0, 1]
+    told = {json.loads(line)["event"] for done in (waits, passes, fails) for line in done.stdout.splitlines()}
+    assert told == set(EventKind) - {EventKind.RUN_CANCELLED, EventKind.PLUGIN_FAILED}
 
 
 def test_a_plugin_that_raises_stops_nothing(awf: Awf, tmp_path: Path) -> None:
