@@ -500,6 +500,23 @@ def test_a_new_run_can_be_told_from_every_other(awf: Awf, tmp_path: Path) -> Non
     assert [row["run_id"] for row in json.loads(awf("runs", "--json").stdout)] == ["r"]
 
 
+def test_replies_and_answers_for_stages_that_are_not_there_are_told(awf: Awf, tmp_path: Path) -> None:
+    """A mistyped name would let a review pass without a word; the run goes on, and standard output stays as it was."""
+    write(
+        tmp_path, 'stage "review" kind="llm" auto_status=true prompt="x"\ntransition from="review" to="end"\n', "review"
+    )
+    (tmp_path / "s.json").write_text(json.dumps({"revew": ["[STATUS: fail]"], "end": [""]}))
+    (tmp_path / "a.json").write_text(json.dumps({"quite\x1b[1m other": ["yes"]}))
+    done = awf("run", "w.awf.kdl", "--json", "--script", "s.json", "--answers", "a.json")
+    notes = [line for line in done.stderr.splitlines() if line.startswith("note: ")]
+    assert notes == [
+        'note: --script names the stage "revew", which is not in the workflow; did you mean "review"?',
+        'note: --answers names the stage "quite\N{REPLACEMENT CHARACTER}[1m other", which is not in the workflow; '
+        "it is left aside",
+    ]
+    assert (result(done)["status"], done.returncode) == ("success", 0)
+
+
 def test_a_command_can_be_the_agent(awf: Awf, tmp_path: Path) -> None:
     """Prompt on standard input, answer on standard output."""
     write(tmp_path, 'stage "a" kind="llm" prompt="Say $goal"\ntransition from="a" to="end"\n')
