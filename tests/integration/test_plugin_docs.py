@@ -61,14 +61,21 @@ def test_the_rule_of_a_plugin_is_one_of_the_rules(awf: Awf, tmp_path: Path) -> N
     assert "OUR001" not in awf("validate", "w.awf.kdl").stdout
 
 
-def test_a_rule_that_raises_is_named(awf: Awf, tmp_path: Path) -> None:
-    """What it would have said is unknown, so nothing is called fine."""
+@pytest.mark.parametrize(
+    ("right", "wrong", "raised"),
+    [
+        ("if not workflow.description", "if workflow.nothing", "AttributeError"),
+        ("Problem(", "print(", "TypeError: None"),
+    ],
+)
+def test_a_rule_that_raises_is_named(awf: Awf, tmp_path: Path, right: str, wrong: str, raised: str) -> None:
+    """What it would have said is unknown, so nothing is called fine; nor where it says what is no problem."""
     (_, code) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    site = installed(tmp_path / "site", code.replace("if not workflow.description", "if workflow.nothing"))
+    site = installed(tmp_path / "site", code.replace(right, wrong))
     (tmp_path / "w.awf.kdl").write_text(WORKFLOW)
     checked = awf("validate", "w.awf.kdl", PYTHONPATH=site)
     assert checked.returncode == 2
-    assert "the rule OUR001 of a plugin raised AttributeError" in checked.stderr
+    assert f"the rule OUR001 of a plugin raised {raised}" in checked.stderr
 
 
 @pytest.mark.parametrize(
@@ -77,8 +84,13 @@ def test_a_rule_that_raises_is_named(awf: Awf, tmp_path: Path) -> None:
         ("import nothing_of_this_name", 'the installed plugin "failures" (my_package.failures) cannot be loaded'),
         ("from pipeline.plugins.hooks import hookimpl\n@hookimpl\ndef after_stge(stage): ...", "after_stge"),
         ("from pipeline.plugins.hooks import hookimpl\n@hookimpl\ndef on_event(evnt): ...", "evnt"),
+        ("import sys\nsys.exit()", "SystemExit"),
+        (
+            "from pipeline.plugins.hooks import hookimpl\n@hookimpl\ndef agent_backends():\n    return ['mine']",
+            "its hook \"agent_backends\" gave 'mine', and a backend is expected",
+        ),
     ],
-    ids=["an import", "a hook", "an argument"],
+    ids=["an import", "a hook", "an argument", "an exit", "a backend"],
 )
 def test_an_installed_plugin_that_is_wrong_is_named(awf: Awf, tmp_path: Path, code: str, said: str) -> None:
     """With what is wrong in it, before anything runs."""

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from tests.integration.conftest import COMMAND, Awf
 
+from pipeline.engine.events import EventKind
+
 GOAL = "make it so"
 
 
@@ -119,13 +121,23 @@ def test_a_crashed_review_does_not_report_its_previous_answer(awf: Awf, tmp_path
 
 
 def test_the_last_failure_before_the_end_is_written_down(awf: Awf, tmp_path: Path) -> None:
-    """A tool whose failure ends the run has its report in the findings."""
+    """A tool whose failure ends the run has its report in the findings; the end names stage, reason and logs."""
     write(tmp_path, 'stage "a" kind="tool" command="echo boom error >&2; exit 3"\ntransition from="a" to="end"\n')
     ended = run(awf, folder=str(tmp_path))
     assert (ended["status"], ended["code"], ended["outstanding"]) == ("fail", 1, 1)
     (report,) = context(awf, "review.findings")
     assert (report["failureReason"], report["response"].strip()) == ("boom error", "boom error")
-    assert ended["reason"] == 'stage "a" failed (exit_nonzero): boom error'
+    assert ended["reason"] == 'stage "a" failed (exit_nonzero): boom error; its logs are in runs/r/a/1'
+    assert (tmp_path / ".awf/runs/r/a/1/stderr.log").read_text() == "boom error\n"
+
+
+def test_an_agent_that_ends_the_run_leaves_its_logs(awf: Awf, tmp_path: Path) -> None:
+    """What its program wrote is named by the end of the run, and printed where there is no answer to print."""
+    write(tmp_path, 'stage "a" kind="llm" prompt="x"\ntransition from="a" to="end"\n')
+    agent = ["--backend", "command", "--agent-command", "sh -c 'echo out of tea >&2; exit 3'"]
+    ended = run(awf, *agent, folder=str(tmp_path))
+    assert (ended["status"], ended["reason"].endswith("out of tea); its logs are in runs/r/a/1")) == ("fail", True)
+    assert awf("logs", "r", "a").stdout == "out of tea\n"
 
 
 def test_a_goal_is_data_in_a_command(awf: Awf, tmp_path: Path) -> None:
@@ -477,6 +489,34 @@ def test_a_run_id_stays_inside_the_store(awf: Awf, tmp_path: Path, name: str) ->
     assert done.returncode == (2 if name else 0)
 
 
+def test_a_new_run_can_be_told_from_every_other(awf: Awf, tmp_path: Path) -> None:
+    """A name that is taken, or that stands for the newest run, is wrong usage; the run that has it is left alone."""
+    write(tmp_path, 'stage "a" kind="tool" command="true"\ntransition from="a" to="end"\n')
+    assert awf("run", "w.awf.kdl", "--run-id", "r").returncode == 0
+    again, newest = awf("run", "w.awf.kdl", "--run-id", "r"), awf("run", "w.awf.kdl", "--run-id", "latest")
+    assert (again.returncode, newest.returncode) == (2, 2)
+    assert "there is already a run r\nhelp: choose another name" in again.stderr
+    assert '"latest" cannot be the name of a run' in newest.stderr
+    assert [row["run_id"] for row in json.loads(awf("runs", "--json").stdout)] == ["r"]
+
+
+def test_replies_and_answers_for_stages_that_are_not_there_are_told(awf: Awf, tmp_path: Path) -> None:
+    """A mistyped name would let a review pass without a word; the run goes on, and standard output stays as it was."""
+    write(
+        tmp_path, 'stage "review" kind="llm" auto_status=true prompt="x"\ntransition from="review" to="end"\n', "review"
+    )
+    (tmp_path / "s.json").write_text(json.dumps({"revew": ["[STATUS: fail]"], "end": [""]}))
+    (tmp_path / "a.json").write_text(json.dumps({"quite\x1b[1m other": ["yes"]}))
+    done = awf("run", "w.awf.kdl", "--json", "--script", "s.json", "--answers", "a.json")
+    notes = [line for line in done.stderr.splitlines() if line.startswith("note: ")]
+    assert notes == [
+        'note: --script names the stage "revew", which is not in the workflow; did you mean "review"?',
+        'note: --answers names the stage "quite\N{REPLACEMENT CHARACTER}[1m other", which is not in the workflow; '
+        "it is left aside",
+    ]
+    assert (result(done)["status"], done.returncode) == ("success", 0)
+
+
 def test_a_command_can_be_the_agent(awf: Awf, tmp_path: Path) -> None:
     """Prompt on standard input, answer on standard output."""
     write(tmp_path, 'stage "a" kind="llm" prompt="Say $goal"\ntransition from="a" to="end"\n')
@@ -524,6 +564,41 @@ def test_events_are_one_object_a_line(awf: Awf, tmp_path: Path) -> None:
     assert events[0]["event"] == "run_started"
     assert set(events[-1]) == {"event", "run_id", "status", "path", "outstanding", "reason"}
     assert events[-1]["event"] == "run_completed"
+
+
+EVERY_EVENT = """
+stage "work" kind="llm" prompt="Work" { retry max_attempts=2 backoff="none" }
+stage "check" kind="tool" command="echo so; test -e there"
+stage "gate" kind="decision" {
+  route when="findings() > 0" to="ask"
+  route when="true" to="end"
+}
+stage "ask" kind="human" prompt="Well?" {
+  option "again" label="Again" to="check"
+  option "stop" label="Stop" to="last"
+}
+stage "last" kind="tool" command="exit 1"
+transition from="work" to="check"
+transition from="check" to="gate"
+transition from="last" to="end"
+"""
+
+
+def test_every_kind_of_event_is_told(awf: Awf, tmp_path: Path) -> None:
+    """A retry, output, a failure, its finding, a question with its answer, a pause and an end have their events."""
+    write(tmp_path, EVERY_EVENT, start="work")
+    (tmp_path / "stop.json").write_text('{"ask": ["stop"]}')
+    empty_once = "sh -c 'test -e tried && echo done; touch tried'"
+    agent = ["--backend", "command", "--agent-command", empty_once]
+    waits = awf("run", "w.awf.kdl", "--json", "--run-id", "r", *agent)
+    (tmp_path / "there").touch()
+    awf("answer", "r", "again")
+    passes = awf("resume", "r", "--json")
+    (tmp_path / "there").unlink()
+    fails = awf("run", "w.awf.kdl", "--json", *agent, "--answers", "stop.json")
+    assert [done.returncode for done in (waits, passes, fails)] == [3, 0, 1]
+    told = {json.loads(line)["event"] for done in (waits, passes, fails) for line in done.stdout.splitlines()}
+    assert told == set(EventKind) - {EventKind.RUN_CANCELLED, EventKind.PLUGIN_FAILED}
 
 
 def test_a_plugin_that_raises_stops_nothing(awf: Awf, tmp_path: Path) -> None:

@@ -149,6 +149,19 @@ def test_a_finding_goes_to_the_fix_by_its_number_and_its_report_names_it(project
     assert project.context("review.verdict") == "WARN"
 
 
+def test_why_tells_of_a_finding_of_the_run(project: Project) -> None:
+    """By its id or its number, as `awf findings why` does, and as JSON; one that is not there is told as that."""
+    project.run(ONCE, {"rev": found(item())})
+    story = project.awf("findings", "why", "1").stdout
+    id = story.split()[1]
+    assert id.startswith("fnd_")
+    assert [project.awf("why", "r", name).stdout for name in (id, "#1")] == [story, story]
+    parts = json.loads(project.awf("why", "r", id, "--json").stdout)
+    assert all(f"  {line}" in story for part in parts for line in part["lines"])
+    missing = project.awf("why", "r", "#99")
+    assert (missing.returncode, 'there is no finding "#99"' in missing.stderr) == (2, True)
+
+
 def test_the_fixers_prompt_lists_every_finding_and_how_to_answer(project: Project) -> None:
     """4.3: one line for each finding with its number, gate, severity, state and place, and the raw JSON only once."""
     project.run(LOOP, {"rev": [found(item()), found()]})

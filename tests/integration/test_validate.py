@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from syrupy.assertion import SnapshotAssertion
 from tests.integration.conftest import COMMAND, Awf
+from tests.integration.screen import run_on_screen, shown
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ("implement-plan", "planning", "quick-dev")
@@ -288,3 +289,15 @@ def test_output_cut_short_is_no_error(tmp_path: Path) -> None:
 def test_the_picture_in_the_readme_is_the_one_that_is_drawn(awf: Awf) -> None:
     """`docs/quick-dev.svg` is what `awf show` draws of the shipped workflow."""
     assert awf("show", "quick-dev", "--format", "svg").stdout == (ROOT / "docs/quick-dev.svg").read_text()
+
+
+def test_an_excerpt_fits_a_narrow_terminal(tmp_path: Path) -> None:
+    """A terminal wraps no line of it, so that the caret stays under the thing."""
+    (tmp_path / "bad.awf.kdl").write_text(BAD)
+    lines = shown(run_on_screen([COMMAND, "validate", "bad.awf.kdl"], tmp_path, columns=60))
+    excerpts = [line for line in lines if line.lstrip("0123456789 ").startswith("|")]
+    assert any("…" in line for line in excerpts)
+    assert max(map(len, excerpts)) < 60
+    place = next(number for number, line in enumerate(lines) if "AWF007" in line)
+    code, carets = lines[place + 2 : place + 4]
+    assert code[carets.index("^") - 2 :].startswith("auto_staus")  # two wide characters stand before it

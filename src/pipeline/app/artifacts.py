@@ -53,7 +53,7 @@ def artifacts_of(
     run_id, declared = state.run_id, state.workflow.by_id
     visits = [seen for seen in every if seen.stage == stage]
     if not visits:
-        raise never_visited(run_id, stage, declared, {seen.stage for seen in every})
+        raise never_visited(state, stage, {seen.stage for seen in every})
     seen = max(visits, key=lambda one: one.visit) if visit is None else _numbered(visits, visit, run_id)
     number = seen.attempt if attempt is None else attempt
     numbers = sorted({one.number for one in seen.attempts} or {1})

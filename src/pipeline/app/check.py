@@ -135,10 +135,18 @@ def installed_rules() -> tuple[Rule[Any], ...]:
 
 def _of_plugin(rule: Rule[Any], workflow: Workflow) -> list[Seen]:
     try:
-        return rule(workflow)
+        return _checked(rule, workflow)
     except Exception as error:  # a plugin may raise anything
         words = f"the rule {rule.code} of a plugin raised {type(error).__name__}: {error}"
         raise AwfError(words, help="mend the plugin, or uninstall it; the workflow was not checked") from error
+
+
+def _checked(rule: Rule[Any], workflow: Workflow) -> list[Seen]:
+    seen = rule(workflow)
+    for _, problem in seen:
+        if not isinstance(problem, Problem):
+            raise TypeError(f"{problem!r:.80} is no problem")
+    return seen
 
 
 def every_rule() -> tuple[Rule[...], ...]:

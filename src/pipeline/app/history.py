@@ -199,8 +199,9 @@ def visits_of(records: Iterable[AnyRecord]) -> list[VisitSeen]:
     return [part for part in story_of(records) if isinstance(part, VisitSeen)]
 
 
-def never_visited(run_id: str, stage: str, declared: Collection[str], visited: Collection[str]) -> AwfError:
+def never_visited(state: State, stage: str, visited: Collection[str]) -> AwfError:
     """The error about a stage of which there is nothing to tell: not visited, or not there at all."""
+    run_id, declared = state.run_id, [one.id for one in state.workflow.stages]
     if stage in declared:
         stages = ", ".join(sorted(visited)) or "no stage yet"
         return AwfError(f'run {run_id} has not visited stage "{stage}"', help=f"it visited {stages}")
@@ -221,12 +222,11 @@ class StageSum:
 
 
 def stage_sums(visits: Iterable[VisitSeen]) -> list[StageSum]:
-    """The visits by stage, in the order of each stage's first."""
+    """The visits by stage, in the order of each stage's first: branches before their stage."""
     by_stage: dict[str, list[VisitSeen]] = {}
     for visit in visits:
         by_stage.setdefault(visit.stage, []).append(visit)
-    sums = [_sum(stage, seen) for stage, seen in by_stage.items()]
-    return sorted(sums, key=lambda one: by_stage[one.stage][0].began)
+    return [_sum(stage, seen) for stage, seen in by_stage.items()]
 
 
 def _sum(stage: str, visits: Sequence[VisitSeen]) -> StageSum:

@@ -29,13 +29,20 @@ def find_run(name: str, runs: Sequence[str]) -> str:
 def _nearest(name: str, runs: Sequence[str]) -> str:
     if not runs:
         return "there are no runs yet; start one with: awf run WORKFLOW"
-    near = get_close_matches(name, runs, n=LISTED, cutoff=0.6)
+    likely = get_close_matches(name, runs, n=LISTED, cutoff=0.6)
+    near = [run for run in runs if run in likely]
     return f"did you mean {_newest(near)}?" if near else f"the newest are {_newest(runs[-3:])}"
 
 
 def _newest(runs: Sequence[str]) -> str:
-    """Some runs, the newest first."""
-    return listed(sorted(runs, reverse=True))
+    """Some runs, the newest first; `runs` has the oldest first."""
+    return listed(runs[::-1])
+
+
+def check_new_name(name: str) -> None:
+    """Refuse a name for a run by which it could not be found."""
+    if name in NEWEST:
+        raise AwfError(f'"{name}" cannot be the name of a run: it stands for the newest', help="choose another")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -12,7 +12,8 @@ from pipeline.language.diagnostics import Diagnostic, Severity
 from pipeline.language.source import Source
 from pipeline.observe.text import columns, counted
 
-LINE_WIDTH = 100
+LINE_WIDTH = 100  # of an excerpt at most; a terminal that wraps it would put the caret elsewhere
+_AROUND = 6  # columns of an excerpt that are not its text: the bar, two ellipses and the last one
 
 
 def text(checked: Sequence[Checked], style: Style) -> str:
@@ -35,20 +36,21 @@ def block(diagnostic: Diagnostic, source: Source, style: Style) -> str:
 def _excerpt(diagnostic: Diagnostic, source: Source, style: Style) -> Iterator[str]:
     number = str(diagnostic.line)
     margin = " " * len(number)
-    line, column = _window(inert(source.line(diagnostic.line)), diagnostic.column - 1)
+    room = max(min(LINE_WIDTH, style.width - len(margin) - _AROUND), 20)
+    line, column = _window(inert(source.line(diagnostic.line)), diagnostic.column - 1, room)
     carets = "^" * max(1, columns(line[column : column + diagnostic.width]))
     yield style.quiet(f"{margin} |")
     yield f"{style.quiet(f'{number} |')} {line}".rstrip()
     yield f"{style.quiet(f'{margin} |')} {' ' * columns(line[:column])}{style.error(carets)}"
 
 
-def _window(line: str, column: int) -> tuple[str, int]:
+def _window(line: str, column: int, room: int) -> tuple[str, int]:
     """The part of a long line around a column, and the column in it."""
-    if len(line) <= LINE_WIDTH:
+    if len(line) <= room:
         return line, column
-    start = max(0, min(column - LINE_WIDTH // 3, len(line) - LINE_WIDTH))
-    shown = line[start : start + LINE_WIDTH]
-    before, after = "…" if start else "", "…" if start + LINE_WIDTH < len(line) else ""
+    start = max(0, min(column - room // 3, len(line) - room))
+    shown = line[start : start + room]
+    before, after = "…" if start else "", "…" if start + room < len(line) else ""
     return before + shown + after, column - start + len(before)
 
 

@@ -85,7 +85,12 @@ def _names(found: Artifacts, stream: str | None) -> tuple[str, ...]:
         raise AwfError(words, help="awf why RUN STAGE tells how it ended")
     if stream is not None:
         return (stream,)
-    return (RESPONSE,) if found.kind in _ANSWERING and found.done else STREAMS
+    return (RESPONSE,) if found.kind in _ANSWERING and _answered(found) else STREAMS
+
+
+def _answered(found: Artifacts) -> bool:
+    """Whether there is an answer; of an agent that gave none, what its program wrote tells why."""
+    return found.outcome is not None and bool(found.outcome.response or not found.outcome.logs)
 
 
 def _parts(found: Artifacts, names: Sequence[str], files: Files) -> list[Part]:

@@ -10,11 +10,10 @@ import click
 
 from pipeline.app.lookup import find_run
 from pipeline.app.shelf import Shelf
-from pipeline.cli.terminal import Style, inert
+from pipeline.cli.terminal import UNLIMITED, Style, inert
 from pipeline.engine.records import AnyRecord
 from pipeline.observe.text import columns, padded
 
-UNLIMITED = 1000  # columns of a line that no terminal has to fit
 _LONGEST_LINE = 64 * 1024
 
 

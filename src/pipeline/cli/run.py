@@ -9,14 +9,15 @@ from typing import Any
 import click
 
 from pipeline.app.check import check
+from pipeline.app.lookup import check_new_name
 from pipeline.app.runs import creation, start
 from pipeline.cli import formats
 from pipeline.cli.driving import drive
 from pipeline.cli.here import catalog
 from pipeline.cli.options import as_json_option, detach_option, log_option, wait_option
 from pipeline.cli.settings import settings_here
-from pipeline.cli.starting import who_works, working_options
-from pipeline.cli.terminal import Style
+from pipeline.cli.starting import strangers, who_works, working_options
+from pipeline.cli.terminal import Style, inert
 from pipeline.cli.watching import Watching, start_there
 from pipeline.cli.where import Where, where_option
 from pipeline.journal.ids import check_run_id, new_run_id
@@ -60,6 +61,9 @@ def command(
         options["max_cost_usd"] = most
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     check_run_id(name)
+    check_new_name(name)
+    for stranger in strangers(options, checked.workflow) if checked.workflow else ():
+        click.echo(f"note: {inert(stranger)}", err=True)
     record = creation(entry, checked, name, goal, options, Path.cwd(), time.time())
     if where.on:
         how = Watching(as_json=as_json, log=log, stay=stay, detach=detach)

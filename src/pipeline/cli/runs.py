@@ -9,9 +9,9 @@ import click
 
 from pipeline.app.shelf import Shelf
 from pipeline.app.summaries import Summary, summarise
-from pipeline.cli.looking import UNLIMITED, aligned, painted, say_json, width
+from pipeline.cli.looking import aligned, painted, say_json, width
 from pipeline.cli.options import as_json_option
-from pipeline.cli.terminal import Style, inert
+from pipeline.cli.terminal import UNLIMITED, Style, inert
 from pipeline.cli.where import Where, where_option
 from pipeline.engine.ports import JournalError
 from pipeline.errors import ExitCode

@@ -1,7 +1,8 @@
 """Who does the work of a run: the agent, and who answers for people. Given at the start, and again at a resume."""
 
+import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +12,8 @@ from pipeline.app.files import read_text
 from pipeline.app.people import read_answers
 from pipeline.backends.agents.script import load_script
 from pipeline.errors import AwfError
+from pipeline.language.model import Workflow
+from pipeline.language.names import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -53,6 +56,16 @@ def working_options(
         "auto_approve": auto_approve or None,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def strangers(options: Mapping[str, Any], workflow: Workflow) -> Iterator[str]:
+    """What was given for stages that are not there: by a mistyped name a review passes that was to fail."""
+    named = {"script": json.loads(options.get("script", "{}")), "answers": options.get("answers", {})}
+    for option, stages in named.items():
+        for name in stages:
+            if name not in workflow.by_id:
+                help = did_you_mean(name, workflow.by_id) or "it is left aside"
+                yield f'--{option} names the stage "{name}", which is not in the workflow; {help}'
 
 
 def words_of(command: str, option: str) -> tuple[str, ...]:

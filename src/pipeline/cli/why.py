@@ -24,13 +24,14 @@ _INDENT = "    "
 
 @click.command("why")
 @click.argument("run")
-@click.argument("stage", required=False)
+@click.argument("stage", metavar="[STAGE|FINDING]", required=False)
 @where_option
 @as_json_option
 def command(run: str, stage: str | None, where: Where, *, as_json: bool) -> None:
     """Tell why a run went where it went: each visit, its outcome and where that came from, and the way taken.
 
-    RUN is a run's id, the beginning of one, or "latest". With STAGE only the visits of that stage are told.
+    RUN is a run's id, the beginning of one, or "latest". With STAGE only the visits of that stage are told, with
+    FINDING, an id or a number such as "#3", who said it, how it was recognised and who decided what.
     """
     with where.shelf() as shelf:
         run_id, records = run_on(shelf, run)
@@ -40,8 +41,11 @@ def command(run: str, stage: str | None, where: Where, *, as_json: bool) -> None
     if stage is not None:
         visited = {part.stage for part in story if isinstance(part, VisitSeen)}
         story = [part for part in story if isinstance(part, VisitSeen) and part.stage == stage]
+        if not story and stage.startswith(("fnd_", "#")):
+            _tell_finding(stage, run_id, where, as_json=as_json)
+            return
         if not story:
-            raise never_visited(run_id, stage, replay(records).workflow.by_id, visited)
+            raise never_visited(replay(records), stage, visited)
     if as_json:
         say_json([as_object(part) for part in story])
         return
@@ -50,6 +54,22 @@ def command(run: str, stage: str | None, where: Where, *, as_json: bool) -> None
         for line in _lines(part, Style.of(sys.stdout), open_word):
             click.echo(line)
     for line in _rounds(rounds):
+        click.echo(line)
+
+
+def _tell_finding(name: str, run_id: str, where: Where, *, as_json: bool) -> None:
+    # few ask for it, and it takes a while
+    from pipeline.app.findings.lookup import find_finding  # noqa: PLC0415
+    from pipeline.app.findings.story import story  # noqa: PLC0415
+    from pipeline.cli.findings.asked import look_at  # noqa: PLC0415
+    from pipeline.cli.findings.why import story_lines  # noqa: PLC0415
+
+    ledger = look_at(where, run_id, None).ledger
+    finding = find_finding(name, ledger)
+    if as_json:
+        say_json([asdict(part) for part in story(finding, ledger)])
+        return
+    for line in story_lines(finding, ledger, Style.of(sys.stdout)):
         click.echo(line)
 
 

@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from pipeline.cluster.artefacts import Artefacts, StoreAway
-from pipeline.engine.ports import Entry, JournalError, UnknownRun
+from pipeline.engine.ports import Entry, UnknownRun
 from pipeline.engine.records import AnyRecord
 from pipeline.journal.attachments import ATTACHMENT_ERRORS, packed, unpacked
-from pipeline.journal.ids import check_run_id
+from pipeline.journal.ids import check_run_id, there_already
 from pipeline.journal.records import damaged, decode, encode
 
 INDEX = "index/"  # what the keys begin with that name the runs in the order of their times
@@ -52,7 +52,7 @@ class SharedJournal:
         if self._store.find(_key(run_id, 1)) is None:
             self._store.create(f"{INDEX}{int(self._now() * 1e9):020d}-{run_id}", b"")
         if not self._store.create(_key(run_id, 1), body):
-            raise JournalError(f"there is already a run {run_id}")
+            raise there_already(run_id)
 
     def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
         return self._add(run_id, _written(encode(record), attached, lines))

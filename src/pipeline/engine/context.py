@@ -74,7 +74,28 @@ Discard = partial(Operation, "discard")  # remove from a list the entries that h
 
 def is_operation(made: object) -> bool:
     """Whether something that a plugin made is an operation, and one that can be recorded."""
-    return isinstance(made, Operation) and made.name in get_args(OperationName) and isinstance(made.key, str)
+    if not (isinstance(made, Operation) and made.name in get_args(OperationName) and isinstance(made.key, str)):
+        return False
+    try:
+        check_json(made.value)
+    except (TypeError, RecursionError):  # the second of a value that holds itself
+        return False
+    return made.name != "discard" or isinstance(made.value, dict)
+
+
+def check_json(value: Json) -> None:
+    """Raise TypeError for what JSON would make another value of, or has no words for."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"the key {key!r:.80} is not a text")
+            if type(part) is not str:
+                check_json(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            check_json(part)
+    elif not (value is None or isinstance(value, (str, int, float))):
+        raise TypeError(f"{value!r:.80} is not a JSON value")
 
 
 Recorded = tuple[OperationName, str, Json]  # an operation, made here or read from a journal

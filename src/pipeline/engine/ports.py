@@ -15,6 +15,12 @@ class JournalError(AwfError):
     exit_code = ExitCode.RUN_FAILED
 
 
+class RunExists(JournalError):
+    """There is already a run of the name that a new one was given."""
+
+    exit_code = ExitCode.USAGE
+
+
 class UnknownRun(AwfError):
     """There is no run of this name."""
 

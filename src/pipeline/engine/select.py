@@ -79,7 +79,13 @@ def _after_failure(
         if edge.role is Role.RETRY:
             return _taken(edge, f'stage "{stage.id}" failed, and this is its retry target')
     kind = f" ({outcome.failure.kind})" if outcome.failure else ""
-    return Selection(None, f'stage "{stage.id}" failed{kind}: {outcome.reason or "no reason given"}')
+    return Selection(None, f'stage "{stage.id}" failed{kind}: {outcome.reason or "no reason given"}{_logs(outcome)}')
+
+
+def _logs(outcome: Outcome) -> str:
+    """Where the whole of what a stage wrote is: the directory of its logs, below the store."""
+    directories = dict.fromkeys(path.rpartition("/")[0] for path in outcome.logs.values())
+    return f"; its logs are in {' and '.join(directories)}" if directories else ""
 
 
 def _by_option(stage: BaseStage, edges: Sequence[Edge], option: str, outcome: Outcome) -> Selection:

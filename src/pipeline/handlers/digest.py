@@ -2,6 +2,7 @@
 
 import re
 
+_COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")  # and links, cursors, titles
 # From the most telling to the least; the first that is found is the digest.
 _TELLING = tuple(
     re.compile(pattern, re.MULTILINE)
@@ -21,6 +22,7 @@ LONGEST = 200
 
 def digest(stdout: str, stderr: str, otherwise: str) -> str:
     """The first failing test, a count of failures, or the first error line; `otherwise` when none is to be seen."""
+    stdout, stderr = (_COLOURS.sub("", text) if "\x1b" in text else text for text in (stdout, stderr))
     for pattern in _TELLING:
         for text in (stdout, stderr):
             if found := pattern.search(text):

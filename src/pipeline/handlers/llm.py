@@ -74,8 +74,8 @@ class LlmHandler:
             wish = _wish(outcome)
             second, _ = await self._asked(job, stage, wish if session else prompt + wish, session)
             second = _not_less(outcome, second)
-            return second.model_copy(update={"usage": _both(outcome.usage, second.usage)})
-        return outcome
+            outcome = second.model_copy(update={"usage": _both(outcome.usage, second.usage)})
+        return outcome if outcome.failure is None else _with_logs(outcome, job)
 
     def _prompt(self, job: Job, stage: LlmStage) -> str:
         parts = [stage.prompt] if stage.prompt is not None else [job.state.prompts[path] for path in stage.prompt_file]
@@ -113,6 +113,13 @@ class LlmHandler:
         if stage.timeout:
             return Limits(timeout=stage.timeout.total_seconds())
         return Limits(timeout=self._defaults.timeout, idle=self._defaults.idle)
+
+
+def _with_logs(outcome: Outcome, job: Job) -> Outcome:
+    """A failure with the files that tell more of it."""
+    written = {name: job.artifacts / f"{name}.log" for name in ("stdout", "stderr")}
+    logs = {name: job.named(path) for name, path in written.items() if path.is_file()}
+    return outcome.model_copy(update={"logs": logs})
 
 
 def _wish(outcome: Outcome) -> str:

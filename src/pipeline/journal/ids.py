@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from pipeline.engine.ports import JournalError
+from pipeline.engine.ports import RunExists
 from pipeline.errors import AwfError
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # in the order of ASCII; without i, l, o and u
@@ -33,7 +33,7 @@ def check_run_id(run_id: str) -> None:
     )
 
 
-def there_already(run_id: str) -> JournalError:
+def there_already(run_id: str) -> RunExists:
     """What to say when a run is to be begun and there is one of its name."""
     help = f"choose another name with --run-id, or go on with that one: awf resume {run_id}"
-    return JournalError(f"there is already a run {run_id}", help=help)
+    return RunExists(f"there is already a run {run_id}", help=help)

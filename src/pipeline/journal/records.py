@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from pipeline.engine.context import check_json
 from pipeline.engine.ports import JournalError
 from pipeline.engine.records import (
     AnyRecord,
@@ -97,25 +98,10 @@ def _loaded(body: bytes) -> Any:
 def _of_other(record: AnyRecord) -> dict[str, Any]:
     match record:
         case AttemptFailed() | BranchCompleted():
-            _check(record.outcome.updates)
+            check_json(record.outcome.updates)
         case RunCreated() | RunResumed():
-            _check(record.options)
+            check_json(record.options)
     return record.__dict__
-
-
-def _check(value: Any) -> None:
-    """Raise TypeError for what JSON would make another value of, or has no words for."""
-    if isinstance(value, dict):
-        for key, part in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"the key {key!r:.80} is not a text")
-            if type(part) is not str:
-                _check(part)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            _check(part)
-    elif not (value is None or isinstance(value, (str, int, float))):
-        raise TypeError(f"{value!r:.80} is not a JSON value")
 
 
 def _of_visit(record: VisitCompleted) -> dict[str, Any]:
@@ -132,7 +118,7 @@ def _of_visit(record: VisitCompleted) -> dict[str, Any]:
             if len(value) >= LONG:
                 pool.take(operation, 2, ("operations", number))
             continue
-        _check(value)
+        check_json(value)
         if type(value) is dict:
             operation[2] = {**value}
             for name, part in value.items():

@@ -42,6 +42,7 @@ class _Area(Live):
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
         before, lines = self.drawn
         width = self.console.width
+        self.drawn = (0, ())  # a drawing may write twice: what stays, then the lines that move
         more = sum((line - 1) // width for line in lines if line) if width < before else 0
         up = Control(*((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)) * more)
         processed = super().process_renderables(renderables)

@@ -1,6 +1,6 @@
 """Calls plugins one by one, so that one that raises is told of once and stops nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -19,7 +19,23 @@ from pipeline.language.model import BaseStage, StageKind
 from pipeline.language.rules.rule import Rule
 from pipeline.plugins import ENTRY_POINTS, hooks
 
+_GIVING = ("after_stage", "summary_sections")  # while a run goes on; what another hook returns is of no interest
 _HOOKS = {EventKind.CHECKPOINT_SAVED: "after_commit", EventKind.RUN_RESUMED: "on_resume"}  # more than to be told of
+
+
+def _is_pair(part: Any) -> bool:
+    return isinstance(part, tuple) and len(part) == 2
+
+
+_BROUGHT: dict[str, tuple[str, Callable[[Any], bool]]] = {  # before a run: what each thing has to be
+    "stage_handlers": (
+        "a kind of stage with a handler",
+        lambda part: _is_pair(part) and part[0] in list(StageKind) and callable(getattr(part[1], "run", None)),
+    ),
+    "agent_backends": ("a backend", lambda part: all(hasattr(part, name) for name in ("name", "variables", "run"))),
+    "trackers": ("a name with what opens it", lambda part: _is_pair(part) and callable(part[1])),
+    "workflow_rules": ("a rule", lambda part: isinstance(part, Rule)),
+}
 
 
 class PluginError(AwfError):
@@ -29,10 +45,21 @@ class PluginError(AwfError):
 def _loaded(entry: EntryPoint) -> object:
     try:
         plugin: object = entry.load()
-    except Exception as error:  # a package may raise anything while it is imported
+    except (Exception, SystemExit) as error:  # a package may raise anything while it is imported
         words = f'the installed plugin "{entry.name}" ({entry.value}) cannot be loaded: {type(error).__name__}: {error}'
         raise PluginError(words, help="mend the package that brings it, or uninstall it") from error
     return plugin
+
+
+def _refused(name: str, hook: str, words: str) -> PluginError:
+    help = "mend the package that brings it, or uninstall it"
+    return PluginError(f'plugin "{name}" cannot be used: its hook "{hook}" {words}', help=help)
+
+
+def _several(found: Any) -> list[Any]:
+    if isinstance(found, str):
+        raise TypeError("it gave one text, and a list or a generator is expected")
+    return [] if found is None else list(found)
 
 
 class PluginManager:
@@ -64,7 +91,8 @@ class PluginManager:
         try:
             self._plugins.register(plugin, name)
         except (pluggy.PluginValidationError, ValueError) as error:
-            raise PluginError(f'plugin "{name}" cannot be used: {" ".join(str(error).split())}') from None
+            help = "a hook takes any of the arguments that it is given, by their names"
+            raise PluginError(f'plugin "{name}" cannot be used: {" ".join(str(error).split())}', help=help) from None
 
     def load_installed(self) -> None:
         """Take in the plugins that installed packages offer."""
@@ -80,7 +108,8 @@ class PluginManager:
         for name, added in self._call("after_stage", state, given):
             wrong = [one for one in added if not isinstance(one, Line) and not is_operation(one)]
             if wrong:
-                self._complain(name, "after_stage", state, TypeError(f"{wrong[0]!r} is no operation and no line"))
+                words = f"{wrong[0]!r:.80} is no operation and no line, or cannot be recorded"
+                self._complain(name, "after_stage", state, TypeError(words))
             else:
                 gathered += added
         return tuple(gathered)
@@ -88,26 +117,33 @@ class PluginManager:
     def sections(self, stage: BaseStage, visit: int, state: State) -> tuple[str, ...]:
         """What plugins tell an agent about the run."""
         given = {"stage": stage, "visit": visit, "context": state.context, "state": state}
-        return tuple(section for _, found in self._call("summary_sections", state, given) for section in found)
+        gathered: list[str] = []
+        for name, found in self._call("summary_sections", state, given):
+            wrong = [one for one in found if not isinstance(one, str)]
+            if wrong:
+                self._complain(name, "summary_sections", state, TypeError(f"{wrong[0]!r:.80} is no text"))
+            else:
+                gathered += found
+        return tuple(gathered)
 
     def handlers(self) -> dict[StageKind, Handler]:
         """The handlers plugins bring, a later plugin's before an earlier one's."""
         gathered: dict[StageKind, Handler] = {}
-        for found in self._plugins.hook.stage_handlers():
-            gathered = {**found, **gathered}
+        for kind, handler in self._brought("stage_handlers"):
+            gathered.setdefault(kind, handler)
         return gathered
 
     def backends(self) -> dict[str, Backend]:
         """The backends plugins bring, by name."""
-        return {backend.name: backend for found in self._plugins.hook.agent_backends() for backend in found}
+        return {backend.name: backend for backend in self._brought("agent_backends")}
 
     def trackers(self) -> dict[str, Callable[..., Any]]:
         """What opens the trackers that plugins bring, by name."""
-        return {name: made for found in self._plugins.hook.trackers() for name, made in found.items()}
+        return dict(self._brought("trackers"))
 
     def rules(self) -> tuple[Rule[Any], ...]:
         """The rules plugins bring."""
-        return tuple(rule for found in self._plugins.hook.workflow_rules() for rule in found)
+        return tuple(self._brought("workflow_rules"))
 
     def tell(self, kind: EventKind, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
         """Let listeners and plugins know what happened, but no secret."""
@@ -121,10 +157,28 @@ class PluginManager:
         for listener in self._listeners:
             try:
                 listener(event)
-            except Exception as error:  # noqa: BLE001 - a listener never stops a run
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a listener never stops a run
                 self._complain(getattr(listener, "__qualname__", repr(listener)), "listener", state, error)
         for _ in self._call("on_event", state, {"event": event}):
             pass
+
+    def _brought(self, hook: str) -> Iterator[Any]:
+        """What plugins bring to a run before it begins, the latest plugin's first; of a mapping, its pairs.
+
+        A run without what a plugin was to bring would be another run, so a plugin that fails here is refused.
+        """
+        expected, is_sound = _BROUGHT[hook]
+        for implementation in reversed(self._implementations(hook)):
+            name = implementation.plugin_name
+            try:
+                found: Any = implementation.function()
+                parts = _several(found.items() if isinstance(found, Mapping) else found)
+            except (Exception, SystemExit) as error:
+                raise _refused(name, hook, f"raised {type(error).__name__}: {error}") from error
+            for part in parts:
+                if not is_sound(part):
+                    raise _refused(name, hook, f"gave {part!r:.80}, and {expected} is expected")
+                yield part
 
     def _implementations(self, hook: str) -> list[pluggy.HookImpl]:
         """Those of one hook, in the order of registration; asked several times a stage."""
@@ -138,13 +192,13 @@ class PluginManager:
             arguments = [given[name] for name in implementation.argnames]
             try:
                 found: Any = implementation.function(*arguments)
-                result: list[Any] = list(found) if found is not None else []
-            except Exception as error:  # noqa: BLE001 - a plugin never stops a run
+                result = _several(found) if hook in _GIVING else []
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin never stops a run
                 self._complain(implementation.plugin_name, hook, state, error)
             else:
                 yield implementation.plugin_name, result
 
-    def _complain(self, name: str, hook: str, state: State, error: Exception) -> None:
+    def _complain(self, name: str, hook: str, state: State, error: BaseException) -> None:
         """Tell once for each plugin and hook; the listeners that still listen get to know."""
         if (name, hook) in self._told:
             return

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.app.history import Ended, Note, Story, VisitSeen, stage_sums, story_of, visits_of
+from pipeline.app.history import Ended, Note, Story, VisitSeen, never_visited, stage_sums, story_of, visits_of
 from pipeline.app.lookup import find_run
 from pipeline.app.standing import standing_of
 from pipeline.app.summaries import summarise
+from pipeline.engine.fold import begin
 from pipeline.engine.outcome import Outcome, Status, Usage
 from pipeline.engine.ports import UnknownRun
 from pipeline.engine.records import (
@@ -57,6 +58,7 @@ workflow "Both" {
 }
 """
 PARALLEL = RunCreated(at=0, run_id="r2", file="both.awf.kdl", source=BOTH, cwd="/", version="1")
+ENDS = ((2, "b"), (3, "a"))
 CREATED = RunCreated(at=0, run_id="r1", file="ship.awf.kdl", source=SOURCE, cwd="/", version="1")
 
 
@@ -137,6 +139,22 @@ def test_stages_are_summed_over_all_visits() -> None:
     assert (build.visits, build.seconds, build.tokens, build.cost_usd) == (2, 4.0, 30, 1.2)
 
 
+def test_stages_are_summed_in_one_order() -> None:
+    """Branches in the order of the file, then their stage, whichever of them ended first."""
+    outcome = Outcome(status=Status.SUCCESS, duration=0.5)
+    ended = [BranchCompleted(at=n, stage="both", visit=1, branch=b, branch_visit=1, outcome=outcome) for n, b in ENDS]
+    results = tuple(BranchResult(stage=name, visit=1, outcome=outcome) for name in ("a", "b"))
+    whole = done("both", 1, "exit").model_copy(update={"branches": results})
+    assert [one.stage for one in stage_sums(visits_of([PARALLEL, *ended, whole]))][:3] == ["a", "b", "both"]
+
+
+@pytest.mark.parametrize("stage", ["x", "biuld"])
+def test_a_stage_that_is_not_there_brings_those_that_are(stage: str) -> None:
+    """The nearest one, or all in the order of the file."""
+    told = {"x": "its stages are build, deploy, ask, exit", "biuld": 'did you mean "build"?'}
+    assert never_visited(begin(CREATED), stage, ()).help == told[stage]
+
+
 @pytest.mark.parametrize(
     ("records", "status", "at"),
     [
@@ -214,6 +232,15 @@ def test_an_unknown_run_brings_the_nearest() -> None:
     assert runs[0] in str(unknown.value.help)
     with pytest.raises(AwfError, match="2 runs begin"):
         find_run("2026", runs)
+    with pytest.raises(AwfError) as several:
+        find_run("r", ["rz", "ra", "rm"])
+    assert several.value.help == "write more of the id: rm, ra, rz"  # the newest first, whatever they are called
+    with pytest.raises(UnknownRun) as strange:
+        find_run("0", ["rz", "ra", "rm"])
+    assert strange.value.help == "the newest are rm, ra, rz"
+    with pytest.raises(UnknownRun) as alike:
+        find_run("run-0", ["run-1", "other", "run-3", "run-2"])
+    assert alike.value.help == "did you mean run-2, run-3, run-1?"
     with pytest.raises(UnknownRun, match="no runs yet"):
         find_run("latest", [])
 

@@ -85,8 +85,30 @@ def test_operations_can_be_applied_in_pieces(made: list[Operation], at: int) -> 
     assert EMPTY.apply(made[:at]).apply(made[at:]) == EMPTY.apply(made)
 
 
-@pytest.mark.parametrize("made", [("set", "k", 1), Operation("rename", "k"), Set(1, 1), None])  # type: ignore[arg-type]
+ENDLESS: list[object] = []
+ENDLESS.append(ENDLESS)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        ("set", "k", 1),
+        Operation("rename", "k"),  # type: ignore[arg-type]
+        Set(1, 1),  # type: ignore[arg-type]
+        None,
+        Set("k", object()),
+        Append("k", [{"deep": {1: "a key"}}]),
+        Set("k", {1}),
+        Set("k", ENDLESS),
+        Discard("k", "fields"),
+    ],
+)
 def test_what_a_plugin_makes_up_is_no_operation(made: object) -> None:
-    """Only the four operations on a key that is a text are, since nothing else can be recorded."""
+    """Only the four operations on a key that is a text are, with JSON values, since nothing else can be recorded."""
     assert not is_operation(made)
-    assert is_operation(Delete("k"))
+
+
+@pytest.mark.parametrize("made", [Delete("k"), Set("k", {"a": [1, None, 2.5, "x", True]}), Discard("k", {"a": 1})])
+def test_what_can_be_recorded_is_an_operation(made: object) -> None:
+    """Whatever JSON has words for."""
+    assert is_operation(made)

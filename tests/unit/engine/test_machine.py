@@ -277,6 +277,30 @@ def test_every_limit_pauses(machine: Make, setting: str, limit: str) -> None:
     assert run.state.reason.startswith(f"{limit} is reached")
 
 
+def test_waiting_for_a_person_is_no_running_time(machine: Make) -> None:
+    """max_duration counts what stages ran, not how long somebody thought about it."""
+    run = machine('settings { max_duration "5s"; }' + ASKING, a=[Outcome(status=SUCCESS, duration=3.0)])
+    run.step(decide(run.state))
+    assert isinstance(decide(run.state), Ask)
+    run.done(Outcome(status=SUCCESS, duration=86_400.0), [], option="ok")
+    assert run.state.seconds == 3.0
+    assert run.run().state.status is RunStatus.SUCCESS
+
+
+def test_a_stage_leaves_the_well_known_keys(machine: Make) -> None:
+    """Its status, its answer cut and whole, and what it used; unknown use is no key."""
+    answered = Outcome(status=SUCCESS, response="x" * 100_000, usage=Usage(input_tokens=7, cost_usd=0.5))
+    kept = machine(CHAIN.replace('kind="tool" command', 'kind="llm" prompt'), a=[answered]).run().state.context.values
+    assert {key: kept[key] for key in kept if key.startswith("a.usage")} == {
+        "a.usage.input_tokens": 7,
+        "a.usage.cost_usd": 0.5,
+    }
+    assert (kept["outcome"], kept["last_stage"], kept["a.status"]) == ("success", "end", "success")
+    assert kept["a._full_response"] == answered.response
+    assert len(kept["a.response"]) < 100_000
+    assert (kept["graph.name"], kept["graph.goal"]) == ("W", "a goal")
+
+
 PARALLEL = """
 stage "a" kind="parallel"%s {
   branch "p"

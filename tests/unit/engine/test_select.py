@@ -163,6 +163,15 @@ FAILED = {
         outcome=FAIL,
         role="retry_target",
     ),
+    "nowhere, with logs": Case(
+        [way("b")],
+        None,
+        'stage "a" failed: boom; its logs are in runs/r/a/1',
+        outcome=FAIL.model_copy(
+            update={"logs": {"stdout": "runs/r/a/1/stdout.log", "stderr": "runs/r/a/1/stderr.log"}}
+        ),
+        role="",
+    ),
     "nowhere": Case([way("b")], None, 'stage "a" failed: boom', outcome=FAIL, role=""),
     "nowhere, for a known reason": Case(
         [way("b", FALSE)],

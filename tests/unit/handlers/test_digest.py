@@ -20,7 +20,13 @@ from pipeline.handlers.digest import LONGEST, digest
         ("ok\n", "make: *** [check] Error 1\n", "make: *** [check] Error 1"),
         ("0 errors\nall quiet\n", "", "exit code 1: all quiet"),
         ("", "", "exit code 1"),
-        ("\x1b[31mboom error\x1b[0m", "", "[31mboom error [0m"),
+        ("\x1b[31mboom error\x1b[0m", "", "boom error"),
+        (
+            "\x1b[31mFAILED\x1b[0m t.py::\x1b[1mtest_x\x1b[0m - assert 0\n\x1b[31m\x1b[1m1 failed\x1b[0m in 0.1s",
+            "",
+            "FAILED t.py::test_x - assert 0",
+        ),
+        ("", "\x1b]8;;https://e.org/E1\x1b\\error[E1]\x1b]8;;\x07: no\n", "error[E1]: no"),
     ],
 )
 def test_the_most_telling_line_is_taken(stdout: str, stderr: str, line: str) -> None:

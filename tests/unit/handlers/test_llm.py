@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.engine.agent import AgentEvent, AgentStatus, Request, Result, Session
+from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, ErrorKind, Request, Result, Session
 from pipeline.engine.fold import begin
 from pipeline.engine.handler import Job, Judged
 from pipeline.engine.outcome import FailureClass, Outcome, Source, Status, Usage
@@ -104,6 +104,19 @@ def test_in_a_session_the_agent_is_only_told_what_is_wrong() -> None:
     session = Session("s")
     _, asked = handled([said("half", session), said("whole")], {"half": BROKEN, "whole": GOOD})
     assert (asked[1].session, "Review it" in asked[1].prompt) == (session, False)
+
+
+@pytest.mark.parametrize("stage", [REVIEW, WORK], ids=["a review", "work"])
+@pytest.mark.parametrize(
+    "silent",
+    [said(""), said(" \n"), Result(AgentStatus.ERROR, "", error=AgentError(ErrorKind.EMPTY, "it answered nothing"))],
+)
+def test_silence_is_never_a_pass(silent: Result, stage: LlmStage) -> None:
+    """An agent that answers nothing has done nothing, and may when it is tried again."""
+    outcome, asked = handled([silent], {silent.text: None}, stage)
+    assert (outcome.status, outcome.reason) == (Status.RETRY, "the agent answered nothing")
+    assert outcome.failure is not None
+    assert (outcome.failure.kind, len(asked)) == (FailureClass.AGENT, 1)
 
 
 def test_a_review_without_status_is_asked_for_one() -> None:

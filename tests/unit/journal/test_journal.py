@@ -9,7 +9,7 @@ import pytest
 from pipeline.cluster.artefacts import Directory
 from pipeline.cluster.journal import SharedJournal
 from pipeline.engine.outcome import Outcome, Status
-from pipeline.engine.ports import Entry, Journal, JournalError, RunIsOwned, UnknownRun
+from pipeline.engine.ports import Entry, Journal, JournalError, RunExists, RunIsOwned, UnknownRun
 from pipeline.engine.records import AnyRecord, RunCreated, VisitCompleted, VisitStarted
 from pipeline.engine.select import Selection
 from pipeline.errors import AwfError
@@ -88,7 +88,7 @@ def test_a_run_is_created_once(journal: Journal) -> None:
     """A second creation is refused and changes nothing."""
     journal.create("a", created("a"))
     journal.append("a", started(1))
-    with pytest.raises(JournalError, match="already a run a"):
+    with pytest.raises(RunExists, match="already a run a"):
         journal.create("a", created("a"))
     assert [entry.seq for entry in journal.entries("a")] == [1, 2]
     assert journal.append("a", started(2)) == 3

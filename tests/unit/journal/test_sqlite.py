@@ -36,6 +36,16 @@ def test_asking_makes_no_store(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_commit_is_on_the_disk(tmp_path: Path) -> None:
+    """It is written to a log and synced before it counts, also by who opens the store later: no power cut takes it."""
+    filled(tmp_path, 2).close()
+    journal = SqliteJournal(tmp_path)
+    journal.append("a", started(3))
+    asked = [journal._opened().execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+    assert asked == ["wal", 2]  # 2 is FULL
+    journal.close()
+
+
 def test_a_store_is_read_by_the_next_process(tmp_path: Path) -> None:
     """What was recorded is there for whoever opens the directory later, or meanwhile."""
     journal = filled(tmp_path / ".awf", 5)

@@ -8,11 +8,12 @@ import pytest
 from rich.console import Console
 
 from pipeline.engine.events import Event, EventKind
-from pipeline.observe.live import PAUSE, LiveView, frame, running_line, visit_line
+from pipeline.observe.live import PAUSE, LiveView, _Area, frame, running_line, visit_line
 from pipeline.observe.picture import Happened, Mark, Picture, Running
 from pipeline.observe.text import columns
 
 K = EventKind
+UP = "\x1b[1A"
 HOSTILE = "\x1b[2J\x1b[5A日本語👩\u200d👧\u202e " + "x" * 500 + "\r\nlast \x1b[31mline"
 
 
@@ -64,6 +65,24 @@ def test_a_flood_of_events_is_drawn_seldom() -> None:
     drawings = stream.getvalue().count(" stages · ")
     assert drawings <= (time.monotonic() - began) / PAUSE + 2
     assert stream.getvalue().count("✓") == 50
+
+
+def test_a_narrower_terminal_loses_nothing_that_is_done() -> None:
+    """Lines that it wrapped are erased once, and with them nothing of what was written above them."""
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=80, height=24)
+    view = LiveView(stream, console=console)
+    told(view, K.STAGE_STARTED, "a", 1)
+    told(view, K.STAGE_OUTPUT, "a", 1, text="x" * 80)
+    with _Area(console=console, auto_refresh=False, transient=True) as area:
+        view._draw(area)
+        stream.truncate(0)
+        console.width = 50  # which makes two rows of what "a" said
+        told(view, K.STAGE_COMPLETED, "b", 1, status="success")
+        view._draw(area)
+        drawn = stream.getvalue()
+    first, rest = drawn.split("✓")
+    assert (first.count(UP), rest.count(UP)) == (2, 1)
 
 
 def test_a_terminal_that_is_gone_stops_nothing() -> None:

@@ -4,8 +4,8 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from pipeline.app.findings.story import place_of
-from pipeline.cli.looking import UNLIMITED, aligned, width
-from pipeline.cli.terminal import Style
+from pipeline.cli.looking import aligned, width
+from pipeline.cli.terminal import UNLIMITED, Style
 from pipeline.findings.model import Finding, Gate, Severity, State
 from pipeline.observe.text import ELLIPSIS, calm, columns, cut
 

@@ -31,7 +31,7 @@ def command(id: str, where: Where, run: str, repo: Path | None) -> None:
     ID is a finding's id, the beginning of one, its number, or an item of a pass such as "ruff#3".
     """
     ledger, style = look_at(where, run, repo).ledger, Style.of(sys.stdout)
-    told = _fate(id, ledger, style) if _is_input(id, ledger) else _story(find_finding(id, ledger), ledger, style)
+    told = _fate(id, ledger, style) if _is_input(id, ledger) else story_lines(find_finding(id, ledger), ledger, style)
     click.echo("\n".join(told))
 
 
@@ -39,7 +39,8 @@ def _is_input(name: str, ledger: Ledger) -> bool:
     return ledger.find(name) is None and bool(fates(name, ledger))
 
 
-def _story(finding: Finding, ledger: Ledger, style: Style) -> Iterator[str]:
+def story_lines(finding: Finding, ledger: Ledger, style: Style) -> Iterator[str]:
+    """A finding's story as it is printed."""
     yield style.name(_fitted(f"#{finding.number} {finding.id}  {finding.title}"))
     for part in story(finding, ledger):
         yield style.quiet(part.title)
