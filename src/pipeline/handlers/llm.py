@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.engine.agent import AgentEvent, AgentStatus, Backend, ErrorKind, Limits, Request, Result, Session
@@ -27,6 +28,7 @@ Your answer before this one cannot be used: {problem}. Answer again, in full: th
 in it, none left out or shortened.
 """
 _NO_STATUS = "the review gave no status"
+AGAIN = "again"  # the directory for what an agent writes that is asked once more
 
 Summary = Callable[[Job], str]
 ChooseBackend = Callable[[LlmStage, str | None], Backend]
@@ -48,7 +50,10 @@ class Defaults:
 
 
 class LlmHandler:
-    """Asks an agent. A review that gives no status is asked once more, then fails as no review at all."""
+    """Asks an agent, and once more where it says nothing, or a review says nothing that can be used.
+
+    A review that then gives no status fails as no review at all.
+    """
 
     def __init__(
         self,
@@ -69,13 +74,27 @@ class LlmHandler:
         assert isinstance(stage, LlmStage)  # noqa: S101 - the registry sees to it
         prompt = self._prompt(job, stage)
         job.keep(prompt)
-        outcome, session = await self._asked(job, stage, prompt)
-        if outcome.failure is not None and outcome.failure.kind is FailureClass.PROTOCOL:
-            wish = _wish(outcome)
-            second, _ = await self._asked(job, stage, wish if session else prompt + wish, session)
-            second = _not_less(outcome, second)
-            outcome = second.model_copy(update={"usage": _both(outcome.usage, second.usage)})
-        return outcome if outcome.failure is None else _with_logs(outcome, job)
+        outcome, session = await self._asked(job, stage, prompt, job.artifacts)
+        if outcome.failure is None:
+            return outcome
+        if not _worth_asking_again(stage, outcome):
+            return _with_logs(outcome, job, job.artifacts)
+        return await self._asked_again(job, stage, prompt, outcome, session)
+
+    async def _asked_again(
+        self, job: Job, stage: LlmStage, prompt: str, first: Outcome, session: Session | None
+    ) -> Outcome:
+        """The answer to the same prompt and what was wrong with the first. The files of the first stay as they are."""
+        artifacts = job.artifacts / AGAIN
+        if first.status is Status.RETRY:
+            second, _ = await self._asked(job, stage, prompt, artifacts)
+        else:
+            wish = _wish(first)
+            second, _ = await self._asked(job, stage, wish if session else prompt + wish, artifacts, session)
+        second = _not_less(first, second)
+        both = {"usage": _both(first.usage, second.usage), "response": _not_shorter(first, second)}
+        second = second.model_copy(update=both)
+        return second if second.failure is None else _with_logs(second, job, artifacts)
 
     def _prompt(self, job: Job, stage: LlmStage) -> str:
         parts = [stage.prompt] if stage.prompt is not None else [job.state.prompts[path] for path in stage.prompt_file]
@@ -84,7 +103,7 @@ class LlmHandler:
         return f"{summary.strip()}\n\n{own}\n" if summary.strip() else f"{own}\n"
 
     async def _asked(
-        self, job: Job, stage: LlmStage, prompt: str, session: Session | None = None
+        self, job: Job, stage: LlmStage, prompt: str, artifacts: Path, session: Session | None = None
     ) -> tuple[Outcome, Session | None]:
         choice = choose_model(stage, job.state.workflow.models, self._defaults.model)
         backend = self._backend(stage, choice.provider)
@@ -95,7 +114,7 @@ class LlmHandler:
             review=stage.auto_status,
             prompt=prompt,
             cwd=job.directory,
-            artifacts=job.artifacts,
+            artifacts=artifacts,
             model=choice.model,
             provider=choice.provider,
             reasoning_effort=choice.reasoning_effort,
@@ -115,11 +134,18 @@ class LlmHandler:
         return Limits(timeout=self._defaults.timeout, idle=self._defaults.idle)
 
 
-def _with_logs(outcome: Outcome, job: Job) -> Outcome:
+def _with_logs(outcome: Outcome, job: Job, artifacts: Path) -> Outcome:
     """A failure with the files that tell more of it."""
-    written = {name: job.artifacts / f"{name}.log" for name in ("stdout", "stderr")}
+    written = {name: artifacts / f"{name}.log" for name in ("stdout", "stderr")}
     logs = {name: job.named(path) for name, path in written.items() if path.is_file()}
     return outcome.model_copy(update={"logs": logs})
+
+
+def _worth_asking_again(stage: LlmStage, outcome: Outcome) -> bool:
+    """Whether an agent came to its end without an answer. Where the stage has a retry, that is for silence."""
+    kind = outcome.failure.kind if outcome.failure else None
+    silent = kind is FailureClass.AGENT and outcome.status is Status.RETRY
+    return kind is FailureClass.PROTOCOL or (silent and stage.retry.max_attempts == 1)
 
 
 def _wish(outcome: Outcome) -> str:
@@ -137,6 +163,16 @@ def _not_less(first: Outcome, second: Outcome) -> Outcome:
     return second.model_copy(
         update={"status": Status.FAIL, "source": Source.DEFAULT, "reason": words, "failure": failure}
     )
+
+
+def _not_shorter(first: Outcome, second: Outcome) -> str:
+    """The words of a second answer, behind those of the first where they cannot be a repetition of it.
+
+    Asked for a status, many an agent gives that alone, and what it found would be lost.
+    """
+    if first.reason == _NO_STATUS and len(second.response) < len(first.response):
+        return f"{first.response}\n\n{second.response}"
+    return second.response
 
 
 def _both(first: Usage | None, second: Usage | None) -> Usage | None:

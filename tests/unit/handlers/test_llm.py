@@ -12,7 +12,7 @@ from pipeline.engine.handler import Job, Judged
 from pipeline.engine.outcome import FailureClass, Outcome, Source, Status, Usage
 from pipeline.engine.records import RunCreated
 from pipeline.handlers.llm import RESTATED, LlmHandler, judge
-from pipeline.language.model import LlmStage
+from pipeline.language.model import LlmStage, Retry
 
 REVIEW = LlmStage(id="rev", prompt="Review it", auto_status=True)
 WORK = LlmStage(id="rev", prompt="Do it")
@@ -112,11 +112,43 @@ def test_in_a_session_the_agent_is_only_told_what_is_wrong() -> None:
     [said(""), said(" \n"), Result(AgentStatus.ERROR, "", error=AgentError(ErrorKind.EMPTY, "it answered nothing"))],
 )
 def test_silence_is_never_a_pass(silent: Result, stage: LlmStage) -> None:
-    """An agent that answers nothing has done nothing, and may when it is tried again."""
-    outcome, asked = handled([silent], {silent.text: None}, stage)
+    """An agent that twice answers nothing has done nothing, and may when it is tried again."""
+    outcome, asked = handled([silent, silent], {silent.text: None}, stage)
     assert (outcome.status, outcome.reason) == (Status.RETRY, "the agent answered nothing")
     assert outcome.failure is not None
-    assert (outcome.failure.kind, len(asked)) == (FailureClass.AGENT, 1)
+    assert (outcome.failure.kind, len(asked)) == (FailureClass.AGENT, 2)
+
+
+def test_an_agent_that_says_nothing_is_asked_the_same_once_more() -> None:
+    """An empty answer is retried, by the stage's own retry where it has one; what both cost is counted."""
+    outcome, asked = handled([said("", Session("s")), said("Done.")], {}, WORK)
+    assert (outcome.status, outcome.response, outcome.usage) == (Status.SUCCESS, "Done.", Usage(input_tokens=2))
+    assert (asked[1].prompt, asked[1].session) == (asked[0].prompt, None)
+    outcome, asked = handled([said("")], {}, WORK.model_copy(update={"retry": Retry(max_attempts=2)}))
+    assert (outcome.status, len(asked)) == (Status.RETRY, 1)
+
+
+@pytest.mark.parametrize("status", [AgentStatus.ERROR, AgentStatus.TIMEOUT, AgentStatus.IDLE])
+def test_an_agent_that_failed_is_not_asked_again(status: AgentStatus) -> None:
+    """A crash and a timeout are for the stage's own retry."""
+    _, asked = handled([Result(status, "half an ans")], {}, WORK)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("second", "response"),
+    [
+        ("As I said.\n[STATUS: fail]", "a.py:1 leaks, b.py:2 races\n\nAs I said.\n[STATUS: fail]"),
+        ("a.py:1 leaks, b.py:2 races\n[STATUS: fail]", "a.py:1 leaks, b.py:2 races\n[STATUS: fail]"),
+    ],
+    ids=["a status alone", "all of it again"],
+)
+def test_what_a_review_found_before_it_was_asked_for_a_status_is_not_lost(second: str, response: str) -> None:
+    """A second answer that is no repetition of the first stands behind it."""
+    first = "a.py:1 leaks, b.py:2 races"
+    outcome, asked = handled([said(first), said(second)], {first: None, second: None})
+    assert (outcome.status, outcome.response) == (Status.FAIL, response)
+    assert asked[0].artifacts != asked[1].artifacts, "what the first answer wrote is kept"
 
 
 def test_a_review_without_status_is_asked_for_one() -> None:
