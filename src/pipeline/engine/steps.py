@@ -124,8 +124,8 @@ class Steps:
     async def conclude(self, visit: Visit, outcome: Outcome) -> None:
         """Record what a visit at the cursor came to, with the way on."""
         stage = self.state.stage
-        operations = [*self._operations(stage, visit.visit, outcome, self.state)]
-        operations += await self._saved(stage, visit)
+        saved = await self._saved(stage, visit)  # first: nothing waits between a report and its record
+        operations = (*self._operations(stage, visit.visit, outcome, self.state), *saved)
         self._finish(complete(self.state, outcome, operations, self._now()))
 
     async def ask(self, command: Ask) -> None:

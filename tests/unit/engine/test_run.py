@@ -3,12 +3,14 @@
 import asyncio
 import errno
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.engine.context import Operation
+from pipeline.engine.bookkeeping import Line
+from pipeline.engine.context import Key, Operation
 from pipeline.engine.events import EventKind
 from pipeline.engine.fold import begin, replay
 from pipeline.engine.handler import Job, Waiting
@@ -18,8 +20,9 @@ from pipeline.engine.records import AnyRecord, BranchCompleted, RunCreated, Visi
 from pipeline.engine.run import Driver
 from pipeline.engine.state import RunStatus
 from pipeline.engine.steps import Services
+from pipeline.engine.workspace import Workspace
 from pipeline.journal.memory import MemoryJournal
-from pipeline.language.model import StageKind
+from pipeline.language.model import BaseStage, StageKind
 
 SUCCESS = Outcome(status=Status.SUCCESS)
 
@@ -118,6 +121,40 @@ def test_cancelling_reaches_whatever_is_waited_for(stage: str) -> None:
 
         made = driver(f'stage "a" {stage}', never, Clock())
         assert await cancelled(made, asked) is RunStatus.CANCELLED
+
+    asyncio.run(story())
+
+
+class Reporting(Quiet):
+    """Plugins that have a line for the ledger about every stage."""
+
+    def operations(self, stage: BaseStage, *_: object) -> tuple[Line, ...]:  # type: ignore[override]  # one of the two
+        return (Line(f"about {stage.id}"),)
+
+
+class Saving:
+    """Workspaces whose commit lasts for ever."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+
+    async def commit(self, workspace: Workspace, *_: object) -> Workspace:
+        self.begun.set()
+        await asyncio.Event().wait()
+        return workspace
+
+
+def test_cancelling_while_a_stage_is_saved_records_nothing_of_it() -> None:
+    """What it reported is not in the ledger without it: the stage runs again, and would report it twice."""
+
+    async def story() -> None:
+        body = 'stage "a" kind="workspace.create"\nstage "b" kind="tool" command="x"\n'
+        body += 'transition from="a" to="b"\ntransition from="b" to="end"'
+        made = driver(body, lambda _: Outcome(status=Status.SUCCESS, updates={Key.WORKSPACE_PATH: "/w"}), Clock())
+        saving: Any = Saving()
+        made.services = replace(made.services, plugins=Reporting(), workspaces=saving)
+        assert await cancelled(made, saving.begun) is RunStatus.CANCELLED
+        assert [line for _, line in made.services.journal.ledger()] == ["about a"]
 
     asyncio.run(story())
 
