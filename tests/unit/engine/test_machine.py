@@ -349,10 +349,24 @@ def test_only_unfinished_branches_run_again(machine: Make) -> None:
 
 
 def test_a_failed_attempt_is_due_after_its_wait(machine: Make) -> None:
-    """The wait stands in the record, so that a resumed run waits until the same moment."""
+    """The wait stands in the record, so that a resumed run waits until the same moment, for the same attempt."""
     run = machine(CHAIN)
     run.feed(AttemptFailed(at=5, stage="a", visit=1, attempt=1, outcome=Outcome(status=FAIL), delay=2.5))
     assert decide(run.state) == Visit("a", 1, 2, not_before=7.5)
+    run.feed(RunResumed(at=6))
+    assert decide(run.state) == Visit("a", 1, 2, not_before=7.5)
+    run.feed(RunResumed(at=8))  # it may have begun
+    assert decide(run.state) == Visit("a", 1, 3)
+
+
+def test_each_branch_has_a_wait_of_its_own(machine: Make) -> None:
+    """A resumed parallel stage waits for the branch that is to be tried later, and for no other."""
+    run = machine(PARALLEL % "")
+    run.feed(AttemptFailed(at=5, stage="q", visit=1, attempt=1, outcome=Outcome(status=FAIL), delay=2.5))
+    run.feed(RunResumed(at=6))
+    command = decide(run.state)
+    assert isinstance(command, FanOut)
+    assert command.branches == (Visit("p", 1, 2), Visit("q", 1, 2, not_before=7.5), Visit("r", 1, 2))
 
 
 def test_an_interrupted_stage_runs_again_with_its_first_attempt_on_record(machine: Make) -> None:
