@@ -64,8 +64,8 @@ class Doing:
         return outcome
 
 
-def driver(body: str, act: Callable[[Job], Any], clock: Clock) -> Driver:
-    source = f'workflow "W" {{\nversion 2\nstart "a"\n{body}\nstage "end" kind="exit"\n}}\n'
+def driver(body: str, act: Callable[[Job], Any], clock: Clock, start: str = "a") -> Driver:
+    source = f'workflow "W" {{\nversion 2\nstart "{start}"\n{body}\nstage "end" kind="exit"\n}}\n'
     record = RunCreated(at=0.0, run_id="r", file="w", source=source, cwd="/", version="0")
     journal = MemoryJournal()
     journal.create("r", record)
@@ -189,6 +189,36 @@ def test_branches_run_at_once_and_are_applied_in_the_order_of_the_file() -> None
         finished = [record.branch for record in records(made) if isinstance(record, BranchCompleted)]
         assert finished == ["s", "q", "p"]
         assert made.state.context.get("last") == "s"
+
+    asyncio.run(story())
+
+
+class Counting:
+    """Workspaces that name each commit by its number, and keep what it was of."""
+
+    def __init__(self) -> None:
+        self.of: list[str] = []
+
+    async def commit(self, workspace: Workspace, subject: str, *_: object) -> Workspace:
+        self.of.append(subject)
+        return replace(workspace, commit=f"commit {len(self.of)}")
+
+
+def test_a_branch_that_only_looks_commits_nothing_beside_one_that_writes() -> None:
+    """The half of what another writes is in no checkpoint; the last branch commits whatever is left."""
+
+    async def story() -> None:
+        body = PARALLEL % " max_parallel=1" + 'stage "ws" kind="workspace.create"\ntransition from="ws" to="a"'
+        for name in "qs":
+            body = body.replace(f'"{name}" kind="tool"', f'"{name}" kind="tool" effects="none"')
+        outcome = Outcome(status=Status.SUCCESS, updates={Key.WORKSPACE_PATH: "/w"})
+        made = driver(body, lambda _: outcome, Clock(), start="ws")
+        workspaces: Any = Counting()
+        made.services = replace(made.services, workspaces=workspaces)
+        await made.drive()
+        commits = {one.branch: one.commit for one in records(made) if isinstance(one, BranchCompleted)}
+        assert commits == {"p": "commit 1", "q": "", "s": "commit 2"}
+        assert workspaces.of == ["awf: p #1", "awf: s #1"]
 
     asyncio.run(story())
 
