@@ -378,6 +378,22 @@ def test_an_interrupted_stage_runs_again_with_its_first_attempt_on_record(machin
     assert [r.attempt for r in run.records if isinstance(r, VisitCompleted)] == [2, 1, 1]
 
 
+def test_resuming_forgets_nothing(machine: Make) -> None:
+    """Outcomes of goal gates, approvals that are owed, visits, time and money: all but how far the stage had come."""
+    body = """
+    stage "a" kind="tool" command="x" goal_gate=true retry_target="ask"
+    stage "ask" kind="human" prompt="Good?" { option "yes" label="Yes" to="end"; option "no" label="No" to="b" }
+    stage "b" kind="tool" command="x"
+    transition from="b" to="end"
+    """
+    used = Outcome(status=FAIL, duration=2.0, usage=Usage(cost_usd=0.5, input_tokens=7))
+    run = machine(body, a=[used], ask=["no"]).run(steps=2)
+    before = run.state
+    assert (before.outcomes["a"], before.owed, before.seconds, before.cost_usd) == (FAIL, frozenset({"ask"}), 2.0, 0.5)
+    run.feed(RunResumed(at=9))
+    assert run.state._replace(progress=before.progress) == before
+
+
 def test_an_interrupted_stage_with_effects_outside_is_never_repeated_silently(machine: Make) -> None:
     """It pauses; only a word from a person repeats it."""
     run = machine(CHAIN.replace('"a" kind="tool" command="x"', '"a" kind="tool" command="x" effects="external"'))
