@@ -8,6 +8,7 @@ from pipeline.engine.fold import apply
 from pipeline.engine.machine import Ask, FanOut, Pause, Stop, Visit, decide
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, Usage
 from pipeline.engine.records import (
+    AnyRecord,
     AttemptFailed,
     BranchCompleted,
     RunCancelled,
@@ -405,6 +406,29 @@ def test_an_interrupted_stage_with_effects_outside_is_never_repeated_silently(ma
     run.feed(RunPaused(at=3, limit="effects", stage="a", count=1, allowed=0, reason="look"))
     run.feed(RunResumed(at=4, repeat=True))
     assert decide(run.state) == Visit("a", 1, 2)
+
+
+@pytest.mark.parametrize("after", [[], [RunCancelled(at=2, stage="a", visit=1)]])
+def test_an_interrupted_branch_with_effects_outside_is_never_repeated_silently(
+    machine: Make, after: list[AnyRecord]
+) -> None:
+    """Neither when its process died nor when somebody stopped it."""
+    run = machine(
+        (PARALLEL % "").replace('"q" kind="tool" command="x"', '"q" kind="tool" command="x" effects="external"')
+    )
+    for record in (VisitStarted(at=1, stage="q", visit=1, attempt=1), *after, RunResumed(at=3)):
+        run.feed(record)
+    command = decide(run.state)
+    assert isinstance(command, Pause)
+    assert (command.limit, command.stage) == ("effects", "q")
+
+
+def test_an_interruption_gives_no_attempt_back(machine: Make) -> None:
+    """Attempts that failed before a crash count against the stage's retries after it."""
+    run = machine(CHAIN)
+    run.feed(AttemptFailed(at=1, stage="a", visit=1, attempt=1, outcome=Outcome(status=FAIL), delay=0))
+    run.feed(RunResumed(at=2))
+    assert (run.state.progress.failed, run.state.progress.torn) == ({"a": 1}, {"a": 1})
 
 
 def test_an_external_stage_that_was_not_begun_just_runs(machine: Make) -> None:
