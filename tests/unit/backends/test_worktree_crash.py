@@ -209,6 +209,40 @@ def test_a_cancelled_call_ends_git_and_can_be_made_again(world: World, name: str
     asyncio.run(scenario())
 
 
+def test_a_git_that_is_being_started_is_ended_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cancellation that comes before its starter has it in hand leaves neither it nor what it runs."""
+
+    async def scenario() -> None:
+        os.mkfifo(world.root / "reached")
+        handed_over, start = asyncio.Event(), asyncio.create_subprocess_exec
+
+        async def slow(*arguments: Any, **options: Any) -> asyncio.subprocess.Process:
+            process = await start(*arguments, **options)
+            await handed_over.wait()
+            return process
+
+        trees = world.intercepting("true", f'sleep 300 &\necho $$ $! > "{world.root}/reached"; wait')
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
+        call = asyncio.create_task(trees.create(world.repo, "r2"))
+        processes = (await asyncio.to_thread((world.root / "reached").read_text)).split()
+        call.cancel()
+        await asyncio.sleep(0)  # so that it is cancelled in the middle of that
+        handed_over.set()
+        await asyncio.wait({call}, timeout=20)
+        assert call.cancelled()
+        assert [pid for pid in processes if is_alive(pid)] == []
+
+    asyncio.run(scenario())
+
+
+def is_alive(pid: str) -> bool:
+    """Whether a process runs; one that only waits to be buried does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def test_a_merge_that_has_begun_to_write_is_finished_before_it_is_cancelled(world: World) -> None:
     """The person's checkout is never left with half of the files."""
 
