@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.engine.conftest import Make
 
-from pipeline.engine.context import Append, Discard, Operation
+from pipeline.engine.context import Append, Discard, Key, Operation, Set
 from pipeline.engine.fold import apply
 from pipeline.engine.machine import Ask, FanOut, Pause, Stop, Visit, decide
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, Usage
@@ -429,6 +429,26 @@ def test_an_interruption_gives_no_attempt_back(machine: Make) -> None:
     run.feed(AttemptFailed(at=1, stage="a", visit=1, attempt=1, outcome=Outcome(status=FAIL), delay=0))
     run.feed(RunResumed(at=2))
     assert (run.state.progress.failed, run.state.progress.torn) == ({"a": 1}, {"a": 1})
+
+
+def test_what_a_failed_attempt_cost_is_counted(machine: Make) -> None:
+    """Time and money of tries that came to nothing are spent all the same."""
+    run = machine(CHAIN)
+    used = Outcome(status=FAIL, duration=2.0, usage=Usage(cost_usd=0.5, input_tokens=7))
+    run.feed(AttemptFailed(at=1, stage="a", visit=1, attempt=1, outcome=used, delay=0))
+    assert (run.state.seconds, run.state.cost_usd, run.state.tokens) == (2.0, 0.5, 7)
+
+
+def test_a_finished_branch_moves_the_checkpoint_of_the_workspace(machine: Make) -> None:
+    """What is put back after a crash holds what the branches that are on record have left."""
+    run = machine(PARALLEL % "")
+    known = {Key.WORKSPACE_PATH: "/w", Key.WORKSPACE_BRANCH: "b", Key.WORKSPACE_BASE: "0", Key.WORKSPACE_COMMIT: "1"}
+    run.state = run.state._replace(context=run.state.context.apply(Set(key, value) for key, value in known.items()))
+    done = {"stage": "a", "visit": 1, "branch": "q", "branch_visit": 1, "outcome": Outcome(status=SUCCESS)}
+    run.feed(BranchCompleted(at=2, **done, commit="2"))
+    run.feed(RunResumed(at=3))
+    assert run.state.workspace is not None
+    assert run.state.workspace.commit == "2"
 
 
 def test_an_external_stage_that_was_not_begun_just_runs(machine: Make) -> None:
