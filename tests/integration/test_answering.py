@@ -315,6 +315,19 @@ def test_cancel_reaches_a_running_tool(awf: Awf, start: Start, workflow: Path, t
     assert awf("resume", "r").returncode == 0  # the old wish does not stop it again
 
 
+def test_cancel_ends_what_a_killed_process_left(awf: Awf, start: Start, workflow: Path, tmp_path: Path) -> None:
+    """Nobody is at the run any more; its tool still is, until the run is cancelled."""
+    os.mkfifo(tmp_path / "up")
+    workflow.write_text(WORKFLOW.replace("echo ran >> ran.txt", "echo $$ > up; sleep 300"))
+    run = start("run", "w.awf.kdl", "--run-id", "r", "--auto-approve")
+    tool = (tmp_path / "up").read_text().strip()
+    run.process.kill()
+    run.process.wait()
+    assert alive(tool)
+    assert awf("cancel", "r").returncode == 0
+    assert not alive(tool)
+
+
 def test_cancel_reaches_a_question_and_a_wait_before_a_retry(awf: Awf, start: Start, workflow: Path) -> None:
     """Whatever the process does, it stops within moments."""
     run = start("run", "w.awf.kdl", "--run-id", "r", "--wait")

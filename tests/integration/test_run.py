@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -463,6 +464,51 @@ def test_resume_uses_the_recorded_workflow(awf: Awf, tmp_path: Path) -> None:
     assert (gone.returncode, 'no stage "ask"' in gone.stderr) == (2, True)
     done = awf("resume", "r", "--json", "--adopt", "w.awf.kdl", "--answers", "answers.json")
     assert result(done)["path"] == ["a", "ask", "b", "end"]
+
+
+def test_a_resume_that_is_refused_adopts_nothing(awf: Awf, tmp_path: Path) -> None:
+    """A wrong word beside `--adopt` leaves the run with its own workflow."""
+    write(tmp_path, ASKING)
+    run(awf, folder=str(tmp_path))
+    write(tmp_path, ASKING.replace("Merge", "Ship"))
+    before = awf("why", "r").stdout
+    assert awf("resume", "r", "--adopt", "w.awf.kdl", "--raise", "max_fun=3").returncode == 2
+    assert awf("why", "r").stdout == before
+
+
+def test_ctrl_c_while_the_workspace_is_put_back(awf: Awf, tmp_path: Path) -> None:
+    """A resume that is stopped before the run goes on says so, exits with 130, and can be made again."""
+    write(
+        tmp_path,
+        'stage "a" kind="workspace.create"\nstage "b" kind="tool" command="echo x > b; test -e $HOME/go || sleep 300"\n'
+        'transition from="a" to="b"\ntransition from="b" to="end"\n',
+    )
+    person = ("git", "-c", "user.name=t", "-c", "user.email=t@t")
+    for words in (["git", "init", "-q"], ["git", "add", "w.awf.kdl"], [*person, "commit", "-qm", "start"]):
+        subprocess.run(words, cwd=tmp_path, check=True)
+    child = begun(tmp_path)
+    wait_for(tmp_path / ".awf/worktrees/r/b")
+    child.kill()
+    child.wait()
+    (tmp_path / "bin").mkdir()
+    os.mkfifo(tmp_path / "reached")
+    fake = tmp_path / "bin/git"
+    real = shutil.which("git")
+    fake.write_text(
+        f'#!/bin/sh\ncase "$*" in *reset*) echo > "{tmp_path}/reached"; sleep 300;; esac\nexec {real} "$@"\n'
+    )
+    fake.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    with subprocess.Popen(
+        [COMMAND, "resume", "r"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    ) as resumed:
+        (tmp_path / "reached").read_text()
+        resumed.send_signal(signal.SIGINT)
+        _, said = resumed.communicate(timeout=30)
+    assert (resumed.returncode, "Traceback" in said) == (130, False)
+    assert "run r was not taken up" in said
+    (tmp_path / "go").touch()
+    assert awf("resume", "r", HOME=str(tmp_path)).returncode == 0
 
 
 def test_a_finished_run_is_not_resumed(awf: Awf, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
+from pipeline.engine.outcome import Source
 from pipeline.engine.ports import Answer, JournalError, Letters
 from pipeline.engine.redaction import Redactor
 from pipeline.engine.run import Driver
@@ -18,6 +19,7 @@ T = TypeVar("T")
 Pause = Callable[[], Awaitable[None]]
 
 LOOK_EVERY = 0.3  # seconds between two looks into the letter-box
+TIMEOUT = "the timeout"  # whose answer a default is, to those who come too late
 
 
 async def a_while() -> None:
@@ -80,15 +82,22 @@ class Beside:
             elsewhere.cancel()
             await asyncio.wait((here, elsewhere))  # a terminal is given back before anything else happens
 
+    def settle(self, question: Question, default: Reply | None) -> Reply | None:
+        """What counts when the time is up; a default is kept like an answer, so that nobody is told theirs does."""
+        return self._kept(question, default) if default else Elsewhere(self.letters).look(question)
+
     def _kept(self, question: Question, reply: Reply) -> Reply:
         """The answer that counts: somebody elsewhere may have been quicker by a moment."""
         feedback = self.redactor.text(reply.feedback)
         visit = (question.run_id, question.stage, question.visit)
-        kept = self.letters.put(Answer(*visit, reply.option, feedback, reply.by, self.now()))
+        by = TIMEOUT if reply.source is Source.DEFAULT else reply.by
+        kept = self.letters.put(Answer(*visit, reply.option, feedback, by, self.now()))
         return _reply(kept) if question.fits(kept.option, kept.feedback) else reply
 
 
 def _reply(answer: Answer) -> Reply:
+    if answer.by == TIMEOUT:
+        return Reply(answer.option, answer.feedback, Source.DEFAULT)
     return Reply(answer.option, answer.feedback, by=answer.by)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
 
 from pipeline.engine.fold import apply, begin, created
 from pipeline.engine.outcome import Outcome
@@ -112,7 +113,7 @@ class Story:
             case VisitCompleted():
                 self._completed(record)
             case RunResumed():
-                self._open = self._with_ends(Ended.TORN)
+                self._open = self._with_ends(Ended.TORN, record.at)
         if note := _note(record):
             self._told.append(Note(record.at, note))
         self._state = apply(self._state, record)
@@ -120,7 +121,7 @@ class Story:
 
     def told(self) -> list[VisitSeen | Note]:
         """Everything so far, what is under way last."""
-        return [*self._told, *self._with_ends(Ended.OPEN).values()]
+        return [*self._told, *self._with_ends(Ended.OPEN, inf).values()]
 
     def _seen(self, stage: str, visit: int) -> VisitSeen:
         return self._open.get((stage, visit), VisitSeen(stage, visit, self._at))
@@ -133,11 +134,12 @@ class Story:
         within = self._state.cursor.stage if stage != self._state.cursor.stage else ""
         return replace(seen, attempts=(*seen.attempts, attempt), within=within)
 
-    def _with_ends(self, ended: Ended) -> dict[tuple[str, int], VisitSeen]:
-        """The open visits; whatever is under way ended so, or was cancelled when the run was."""
+    def _with_ends(self, ended: Ended, at: float) -> dict[tuple[str, int], VisitSeen]:
+        """The open visits; what was under way then ended so, or was cancelled when the run was."""
         ended = Ended.CANCELLED if self._state.status is RunStatus.CANCELLED else ended
-        number = self._state.progress.attempt
-        tried = {place: self._tried(*place, Attempt(number(place[0]), ended)) for place in under_way(self._state)}
+        progress = self._state.progress
+        begun = [place for place in under_way(self._state) if progress.retry_at.get(place[0], at) <= at]
+        tried = {place: self._tried(*place, Attempt(progress.attempt(place[0]), ended)) for place in begun}
         return self._open | tried
 
     def _branch_done(self, record: BranchCompleted) -> None:

@@ -1,5 +1,6 @@
 """Runs from outside: start one, take one up again, look at one."""
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -48,6 +49,12 @@ _ENDINGS = {
     RunStatus.WAITING: EventKind.RUN_PAUSED,
     RunStatus.CANCELLED: EventKind.RUN_CANCELLED,
 }
+
+
+class NotTakenUp(AwfError):
+    """Somebody stopped a resume before the run went on."""
+
+    exit_code = ExitCode.CANCELLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +157,15 @@ async def resume(run_id: str, how: Resume, journal: Journal, around: Surrounding
             process_label(around.store, run_id)
         )  # whatever a killed process left running would work beside its repetition
         made = services(state._replace(options={**state.options, **options}), journal, around)
-        state = _adopted(state, how, made)
-        record = RunResumed(
-            at=made.clock.now(),
-            raised=raised_settings(state, how.raised),
-            options=options,
-            repeat=how.repeat,
-            torn=await _restored(state, made),
-        )
+        adopted = adoption(*how.adopt, made.redactor, made.clock.now()) if how.adopt else None
+        after = apply(state, adopted) if adopted else state  # refuses a workflow in which the run's place is gone
+        raised = raised_settings(after, how.raised)
+        torn = await _restored(state, made)
+        if adopted:  # recorded only now: whoever is refused has changed nothing
+            journal.append(run_id, adopted)
+        record = RunResumed(at=made.clock.now(), raised=raised, options=options, repeat=how.repeat, torn=torn)
         journal.append(run_id, record)
-        return await _drive(Driver(apply(state, record), made), EventKind.RUN_RESUMED, around, heard)
+        return await _drive(Driver(apply(after, record), made), EventKind.RUN_RESUMED, around, heard)
 
 
 def refuse_ended(state: State) -> None:
@@ -174,16 +180,11 @@ async def _restored(state: State, made: Services) -> str:
     if state.workspace is None:
         return ""
     keep_as = f"{state.run_id}/{state.cursor.stage}-{state.cursor.visit}"
-    return await made.workspaces.restore(state.workspace, keep_as) or ""
-
-
-def _adopted(state: State, how: Resume, made: Services) -> State:
-    if how.adopt is None:
-        return state
-    record = adoption(*how.adopt, made.redactor, made.clock.now())
-    after = apply(state, record)  # refuses a workflow in which the run's place is gone, before it is recorded
-    made.journal.append(state.run_id, record)
-    return after
+    try:
+        return await made.workspaces.restore(state.workspace, keep_as) or ""
+    except asyncio.CancelledError:
+        words = f"run {state.run_id} was not taken up: it was stopped while its workspace was put back"
+        raise NotTakenUp(words, help=f"nothing was recorded; go on with: awf resume {state.run_id}") from None
 
 
 def adoption(entry: Entry, checked: Checked, redactor: Redactor, at: float) -> WorkflowAdopted:

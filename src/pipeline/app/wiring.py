@@ -23,7 +23,7 @@ from pipeline.backends.worktree import GitWorktrees
 from pipeline.engine.context import Key
 from pipeline.engine.events import Listener
 from pipeline.engine.handler import Handler, Job
-from pipeline.engine.ports import Clock, Journal, Letters
+from pipeline.engine.ports import Journal, Letters
 from pipeline.engine.redaction import Redactor, redactor_of
 from pipeline.engine.state import State
 from pipeline.engine.steps import Services
@@ -130,12 +130,13 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
         return passed_on(frozenset(names))
 
     workspace = WorkspaceHandler(worktrees)
+    beside = Beside(FirstOf(around.people), around.letters, clock.now, around.redactor, stay=around.stay)
     handlers: dict[StageKind, Handler] = {
         StageKind.LLM: LlmHandler(
             backends.choose, summary, environment, _defaults(around.settings), reviews.read_answer
         ),
         StageKind.TOOL: ToolHandler(processes, environment, findings_file, reviews.read_report),
-        StageKind.HUMAN: HumanHandler(FirstOf(_people(state, around, clock)), clock.now),
+        StageKind.HUMAN: HumanHandler(FirstOf(_people(state, around, beside)), clock.now, beside.settle),
         StageKind.DECISION: NothingToRun(),
         StageKind.WORKSPACE_CREATE: workspace,
         StageKind.WORKSPACE_MERGE: workspace,
@@ -159,10 +160,9 @@ def _summary_budget(job: Job) -> int:
     return job.state.options.get("summary_budget") or of_stage or job.state.settings.summary_budget
 
 
-def _people(state: State, around: Surroundings, clock: Clock) -> list[People]:
+def _people(state: State, around: Surroundings, beside: Beside) -> list[People]:
     """Who is asked, in this order: who has left an answer, answers in a file, a word in advance, whoever is there."""
     people: list[People] = [Elsewhere(around.letters), Answers(state.options.get("answers") or {})]
     if state.options.get("auto_approve"):
         people.append(AutoApprove())
-    present = FirstOf(around.people)
-    return [*people, Beside(present, around.letters, clock.now, around.redactor, stay=around.stay)]
+    return [*people, beside]

@@ -99,11 +99,12 @@ class Git:
 
     async def ask(self, *arguments: str, stdin: str = "") -> Reply:
         """Run git to its end, whatever that is; when cancelled, end it first."""
-        process = await self._start(arguments)
+        starting = asyncio.ensure_future(self._start(arguments))
         try:
+            process = await asyncio.shield(starting)  # asyncio would kill one that is half started, and nothing it runs
             out, err = await process.communicate(stdin.encode("utf-8", "replace"))
         except asyncio.CancelledError:
-            await unbroken(_stop(process))
+            await unbroken(_stop(starting))
             raise
         return Reply(process.returncode or 0, os.fsdecode(out), err.decode("utf-8", "replace"))
 
@@ -165,7 +166,11 @@ def _one_line(text: str) -> str:
     return " ".join(text.replace("\0", " ").split())
 
 
-async def _stop(process: Process) -> None:
+async def _stop(starting: "asyncio.Future[Process]") -> None:
+    try:
+        process = await starting
+    except WorkspaceError:  # there is no git to be stopped
+        return
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)

@@ -1,5 +1,9 @@
-"""Merging a branch into a checkout that a person works in: everything is decided before a file of theirs is touched."""
+"""Merging a branch into a checkout that a person works in: everything is decided before a file of theirs is touched.
 
+A ref names the merge commit while their files are written: what a killed git left of that is put back by the next call.
+"""
+
+import os
 from pathlib import Path
 
 from pipeline.backends.checkout import record
@@ -10,8 +14,14 @@ from pipeline.engine.workspace import Merge, WorkspaceError
 _CONFLICT = 1
 
 
+def refs(name: str) -> tuple[str, str]:
+    """The ref of a merge that is being written, and that of what one left that never came to its end."""
+    return f"refs/awf/merging/{name}", f"refs/awf/torn/{name}-merge"
+
+
 async def merge(git: Git, tip: str, subject: str, path: Path) -> Merge:
     """Merge a commit into the branch that is checked out, with a merge commit; done before, there is nothing to do."""
+    await _tidy(git, path)
     head = await _checked_out(git)
     if await git.agrees("merge-base", "--is-ancestor", tip, head):
         return Merge(head)
@@ -19,9 +29,52 @@ async def merge(git: Git, tip: str, subject: str, path: Path) -> Merge:
     if conflicts:
         return Merge(None, conflicts)
     commit = await record(git, tree, (head, tip), subject)
-    # A checkout of which half the files are merged would be worse than a cancellation that comes a moment later.
-    await unbroken(_move_forward(git, commit))
+    await git.run("update-ref", refs(path.name)[0], commit)
+    try:
+        # A checkout of which half the files are merged would be worse than a cancellation that comes a moment later.
+        await unbroken(_move_forward(git, commit))
+    finally:
+        await _tidy(git, path)
     return Merge(commit)
+
+
+async def _tidy(git: Git, path: Path) -> None:
+    """Put back the files of a merge that git was killed in, if there is one, and let go of its ref."""
+    begun, torn = refs(path.name)
+    commit = await git.commit_at(begun)
+    if not commit:
+        return
+    head = await git.commit_at("HEAD")
+    lock = await git.run("rev-parse", "--path-format=absolute", "--git-path", "index.lock")
+    written = await _is_in_index(git, commit)
+    if head and head == await git.commit_at(f"{commit}^1") and (written or os.access(lock, os.F_OK)):
+        with scratch(path) as directory:
+            await _put_back(git, head, commit, directory, torn)
+        if written:
+            await git.run("read-tree", head)
+        _unlock(lock)  # last: it is what tells that there is something to put back
+    await git.run("update-ref", "-d", begun)
+
+
+def _unlock(lock: str) -> None:
+    Path(lock).unlink(missing_ok=True)
+
+
+async def _is_in_index(git: Git, commit: str) -> bool:
+    """Whether every file was written and only the branch was not moved."""
+    return (await git.ask("write-tree")).out.strip() == await git.run("rev-parse", f"{commit}^{{tree}}")
+
+
+async def _put_back(git: Git, head: str, commit: str, directory: Path, torn: str) -> None:
+    """Bring the files that a merge changes back to what they were; as they are now they are kept under a ref."""
+    names = await git.names("diff-tree", "-r", "-z", "--name-only", "--no-renames", head, commit)
+    aside = git.using({"GIT_INDEX_FILE": str(directory / "index")})
+    await aside.run("read-tree", head)
+    seen = "".join(f"{name}\0" for name in names)
+    await aside.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=seen)
+    subject = "What a merge that was interrupted had written"
+    await git.run("update-ref", torn, await record(git, await aside.run("write-tree"), (head,), subject))
+    await aside.run("read-tree", "-m", "-u", head)  # it touches no file but those
 
 
 async def _checked_out(git: Git) -> str:

@@ -81,6 +81,7 @@ class GitWorktrees:
         """Merge the branch, or its checkpoint when it is gone, into the branch that is checked out."""
         path = workspace.path
         async with self._alone(path, await self._open(repository), path.parent) as git:
+            await _unlock(git, *merging.refs(path.name))
             tip = await git.commit_at(f"refs/heads/{workspace.branch}") or workspace.commit
             return await merging.merge(git, tip, subject, path)
 

@@ -109,7 +109,8 @@ class Snapshot(BaseModel):
     torn: dict[str, int] = Field(default_factory=dict)
     begun: list[str] = Field(default_factory=list)
     branches: dict[str, Outcome] = Field(default_factory=dict)
-    retry_at: float | None = None
+    due: dict[str, float] = Field(default_factory=dict)
+    retry_at: float | None = None  # of the stage at the cursor, as histories have it that were begun before `due`
     asked_at: float | None = None
     commit: str = ""
 
@@ -138,7 +139,7 @@ class Snapshot(BaseModel):
             torn=dict(progress.torn),
             begun=sorted(progress.begun),
             branches=dict(kept.progress.branches),
-            retry_at=progress.retry_at,
+            due=dict(progress.retry_at),
             asked_at=progress.asked_at,
             commit=progress.commit,
         )
@@ -174,7 +175,7 @@ class Snapshot(BaseModel):
             torn=self.torn,
             begun=frozenset(self.begun),
             branches=self.branches,
-            retry_at=self.retry_at,
+            retry_at=self.due if self.retry_at is None else {self.cursor[0]: self.retry_at},
             asked_at=self.asked_at,
             commit=self.commit,
         )

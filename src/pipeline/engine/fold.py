@@ -128,10 +128,11 @@ def _branch_done(progress: Progress, record: BranchCompleted) -> Progress:
 
 
 def _tried_again(state: State, record: AttemptFailed) -> State:
-    failed = {**state.progress.failed, record.stage: state.progress.failed.get(record.stage, 0) + 1}
-    due = record.at + record.delay if record.stage == state.cursor.stage else None
-    begun = state.progress.begun - {record.stage}
-    return state._replace(progress=state.progress._replace(failed=failed, begun=begun, retry_at=due))
+    progress = state.progress
+    failed = {**progress.failed, record.stage: progress.failed.get(record.stage, 0) + 1}
+    due = {**progress.retry_at, record.stage: record.at + record.delay}
+    begun = progress.begun - {record.stage}
+    return state._replace(progress=progress._replace(failed=failed, begun=begun, retry_at=due))
 
 
 class After(NamedTuple):
@@ -203,7 +204,7 @@ def _resumed(state: State, record: RunResumed) -> State:
         context=_let_go(state),
         options={**state.options, **record.options},
         settings=_raised(state.settings, record.raised),
-        progress=_interrupted(state) if state.status in _MID_STAGE else state.progress,
+        progress=_interrupted(state, record.at) if state.status in _MID_STAGE else state.progress,
     )
 
 
@@ -214,14 +215,19 @@ def _let_go(state: State) -> Context:
     return state.context
 
 
-def _interrupted(state: State) -> Progress:
-    """The attempts that were under way when a process ended without a word, or was told to stop."""
+def _interrupted(state: State, at: float) -> Progress:
+    """The attempts that were under way when a process ended without a word, or was told to stop.
+
+    One that is not due yet had not begun, and is still waited for.
+    """
     stage, progress = state.stage, state.progress
     running = [stage.id]
     if isinstance(stage, ParallelStage):
         running = [branch.stage for branch in stage.branches if branch.stage not in progress.branches]
-    torn = {**progress.torn, **{name: progress.torn.get(name, 0) + 1 for name in running}}
-    return progress._replace(torn=torn, retry_at=None)
+    waiting = {name: due for name, due in progress.retry_at.items() if due > at}
+    begun = [name for name in running if name not in waiting]
+    torn = {**progress.torn, **{name: progress.torn.get(name, 0) + 1 for name in begun}}
+    return progress._replace(torn=torn, retry_at=waiting)
 
 
 def _raised(settings: Settings, raised: Mapping[str, float]) -> Settings:

@@ -102,7 +102,7 @@ def decide(state: State) -> Command:
 
 
 def _visit(state: State, stage: str, visit: int) -> Visit:
-    return Visit(stage, visit, state.progress.attempt(stage), state.progress.retry_at)
+    return Visit(stage, visit, state.progress.attempt(stage), state.progress.retry_at.get(stage))
 
 
 def _unfinished(state: State, stage: ParallelStage) -> tuple[Visit, ...]:

@@ -59,7 +59,7 @@ class Progress(NamedTuple):
     torn: Mapping[str, int] = _NONE  # attempts that were interrupted, by stage
     begun: frozenset[str] = frozenset()  # stages that act outside the workspace, begun and not ended
     branches: Mapping[str, Outcome] = _NONE  # of a parallel stage, those that are done
-    retry_at: float | None = None  # when the next attempt is due
+    retry_at: Mapping[str, float] = _NONE  # when the next attempt is due, by stage
     asked_at: float | None = None  # when a person was first asked and was not there
     commit: str = ""  # the workspace as the last finished branch left it
 

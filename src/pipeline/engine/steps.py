@@ -40,6 +40,7 @@ from pipeline.language.model import (
     StageKind,
     ToolStage,
     is_review,
+    may_write,
 )
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -124,8 +125,8 @@ class Steps:
     async def conclude(self, visit: Visit, outcome: Outcome) -> None:
         """Record what a visit at the cursor came to, with the way on."""
         stage = self.state.stage
-        operations = [*self._operations(stage, visit.visit, outcome, self.state)]
-        operations += await self._saved(stage, visit)
+        saved = await self._saved(stage, visit)  # first: nothing waits between a report and its record
+        operations = (*self._operations(stage, visit.visit, outcome, self.state), *saved)
         self._finish(complete(self.state, outcome, operations, self._now()))
 
     async def ask(self, command: Ask) -> None:
@@ -143,8 +144,12 @@ class Steps:
         self._finish(complete(self.state, outcome, operations, self._now(), option=option))
 
     async def conclude_branch(self, command: FanOut, visit: Visit, outcome: Outcome) -> None:
-        """Record what one branch of a parallel stage came to."""
-        saved = await self._saved(self.state.workflow.stage(visit.stage), visit)
+        """Record what one branch of a parallel stage came to.
+
+        One that only looks commits nothing while others run: it would be the half of what one of them is writing.
+        """
+        stage = self.state.workflow.stage(visit.stage)
+        saved = await self._saved(stage, visit) if may_write(stage) or self._is_last(command, stage) else ()
         commit = next((str(operation.value) for operation in saved), "")
         self._record(
             BranchCompleted(
@@ -185,6 +190,10 @@ class Steps:
         """Record that somebody stopped the run."""
         cursor = self.state.cursor
         self._record(RunCancelled(at=self._now(), stage=cursor.stage, visit=cursor.visit, reason=reason))
+
+    def _is_last(self, command: FanOut, stage: BaseStage) -> bool:
+        done = {*self.state.progress.branches, stage.id}
+        return all(branch.stage in done for branch in command.parallel.branches)
 
     def _result(self, branch: str) -> BranchResult:
         visit = self.state.visits.get(branch, 0) + 1

@@ -49,24 +49,44 @@ class People(Protocol):
     async def ask(self, question: Question) -> Reply | None: ...
 
 
-class HumanHandler:
-    """Asks, and waits when nobody is there; after the stage's timeout its default is taken."""
+Settle = Callable[[Question, Reply | None], Reply | None]
 
-    def __init__(self, people: People, now: Callable[[], float]) -> None:
+
+def _undisputed(question: Question, default: Reply | None) -> Reply | None:
+    """Nobody else can have answered."""
+    del question
+    return default
+
+
+class HumanHandler:
+    """Asks, and waits when nobody is there; after the stage's timeout its default is taken.
+
+    `settle` says what counts then: the default, or an answer that came at the last moment.
+    """
+
+    def __init__(self, people: People, now: Callable[[], float], settle: Settle = _undisputed) -> None:
         self._people = people
         self._now = now
+        self._settle = settle
 
     async def run(self, job: Job) -> Outcome | Waiting:
         stage = job.stage
         assert isinstance(stage, HumanStage)  # noqa: S101 - the registry sees to it
-        left = self._time_left(job, stage)
+        left, question = self._time_left(job, stage), question_of(job.state, stage, job.visit)
         try:
             async with asyncio.timeout(left):
-                reply = await self._people.ask(question_of(job.state, stage, job.visit))
+                reply = await self._people.ask(question)
         except TimeoutError:
-            return _timed_out(stage)
+            return self._timed_out(stage, question)
         if reply is None:
-            return Waiting() if left is None or left > 0 else _timed_out(stage)
+            return Waiting() if left is None or left > 0 else self._timed_out(stage, question)
+        return chosen(stage, reply)
+
+    def _timed_out(self, stage: HumanStage, question: Question) -> Outcome:
+        default = Reply(stage.default, "nobody answered in time", Source.DEFAULT) if stage.default else None
+        reply = self._settle(question, default)
+        if reply is None:
+            return Outcome(status=Status.FAIL, reason="nobody answered in time, and the stage has no default option")
         return chosen(stage, reply)
 
     def _time_left(self, job: Job, stage: HumanStage) -> float | None:
@@ -91,12 +111,6 @@ def chosen(stage: HumanStage, reply: Reply) -> Outcome:
         Key.HUMAN_BY: reply.by,
     }
     return Outcome(status=Status.SUCCESS, source=reply.source, response=reply.feedback, updates=updates)
-
-
-def _timed_out(stage: HumanStage) -> Outcome:
-    if stage.default is None:
-        return Outcome(status=Status.FAIL, reason="nobody answered in time, and the stage has no default option")
-    return chosen(stage, Reply(stage.default, "nobody answered in time", Source.DEFAULT))
 
 
 def question_of(state: State, stage: HumanStage, visit: int) -> Question:

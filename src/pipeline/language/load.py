@@ -31,6 +31,7 @@ RULES = (
     loops.loop_ending,
     care.piped_exit_code,
     care.timeout_without_default,
+    care.shared_workspace,
 )
 CONDITION_RULES = (
     conditions.unknown_stage_in_condition,

@@ -376,6 +376,13 @@ def is_review(stage: BaseStage) -> bool:
     return isinstance(stage, LlmStage) and stage.auto_status
 
 
+def may_write(stage: BaseStage) -> bool:
+    """Whether a stage may change files, as far as its file says."""
+    if isinstance(stage, ToolStage):
+        return stage.effects is not Effects.NONE
+    return isinstance(stage, LlmStage) and stage.access is Access.CODING
+
+
 def asks_a_person(stage: BaseStage) -> bool:
     """Whether a stage waits for somebody to decide."""
     return isinstance(stage, HumanStage | TriageStage)

@@ -8,8 +8,9 @@ import pytest
 from tests.unit.app.gate import question
 
 from pipeline.app.elsewhere import Beside, Elsewhere, Pause, arrival
+from pipeline.engine.outcome import Source
 from pipeline.engine.ports import Answer, JournalError
-from pipeline.engine.redaction import redactor_of
+from pipeline.engine.redaction import PATTERNS_ONLY, redactor_of
 from pipeline.handlers.human import People, Question, Reply
 from pipeline.journal.letters import MemoryLetters
 
@@ -94,6 +95,29 @@ def test_a_letter_that_was_quicker_by_a_moment_counts() -> None:
     letters = MemoryLetters()
     here = Somebody(Reply("yes", by="ben"), before=lambda: letters.put(ANNA))
     assert asked(here, letters) == Reply("no", "Not yet.", by="anna")
+
+
+DEFAULT = Reply("yes", "nobody answered in time", Source.DEFAULT)
+
+
+def settled(letters: MemoryLetters, default: Reply | None) -> Reply | None:
+    return Beside(Nobody(), letters, lambda: 7.0, PATTERNS_ONLY).settle(ASKED, default)
+
+
+@pytest.mark.parametrize("default", [DEFAULT, None])
+def test_a_letter_that_came_before_the_time_was_up_counts(default: Reply | None) -> None:
+    """Its sender was told so, even when nobody had looked into the box since."""
+    letters = MemoryLetters()
+    letters.put(ANNA)
+    assert settled(letters, default) == Reply("no", "Not yet.", by="anna")
+
+
+def test_a_default_that_was_taken_is_told_to_who_comes_too_late() -> None:
+    """It is kept as the answer to its visit, and a process that takes it up again knows that it was nobody's."""
+    letters = MemoryLetters()
+    assert settled(letters, DEFAULT) == DEFAULT
+    assert (letters.put(ANNA).option, letters.put(ANNA).by) == ("yes", "the timeout")
+    assert Elsewhere(letters).look(ASKED) == DEFAULT
 
 
 def test_with_nobody_here_nobody_is_waited_for() -> None:

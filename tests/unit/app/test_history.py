@@ -87,6 +87,13 @@ def test_a_torn_attempt_is_told() -> None:
     assert [(one.number, one.ended) for one in visit.attempts] == [(1, Ended.TORN), (2, Ended.DONE)]
 
 
+def test_an_attempt_that_was_not_due_was_not_interrupted() -> None:
+    """A run that is resumed in the wait between two attempts tells of no attempt that never was."""
+    failed = AttemptFailed(at=2, stage="build", visit=1, attempt=1, outcome=Outcome(status=Status.FAIL), delay=4)
+    visit = seen(failed, RunResumed(at=3), done("build", 1, "deploy", attempt=2))
+    assert [(one.number, one.ended) for one in visit.attempts] == [(1, Ended.FAILED), (2, Ended.DONE)]
+
+
 def test_a_failed_attempt_keeps_its_reason() -> None:
     """A failed attempt is told with why it failed and how long the next one waited."""
     failed = AttemptFailed(

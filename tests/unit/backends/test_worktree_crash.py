@@ -209,6 +209,40 @@ def test_a_cancelled_call_ends_git_and_can_be_made_again(world: World, name: str
     asyncio.run(scenario())
 
 
+def test_a_git_that_is_being_started_is_ended_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cancellation that comes before its starter has it in hand leaves neither it nor what it runs."""
+
+    async def scenario() -> None:
+        os.mkfifo(world.root / "reached")
+        handed_over, start = asyncio.Event(), asyncio.create_subprocess_exec
+
+        async def slow(*arguments: Any, **options: Any) -> asyncio.subprocess.Process:
+            process = await start(*arguments, **options)
+            await handed_over.wait()
+            return process
+
+        trees = world.intercepting("true", f'sleep 300 &\necho $$ $! > "{world.root}/reached"; wait')
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
+        call = asyncio.create_task(trees.create(world.repo, "r2"))
+        processes = (await asyncio.to_thread((world.root / "reached").read_text)).split()
+        call.cancel()
+        await asyncio.sleep(0)  # so that it is cancelled in the middle of that
+        handed_over.set()
+        await asyncio.wait({call}, timeout=20)
+        assert call.cancelled()
+        assert [pid for pid in processes if is_alive(pid)] == []
+
+    asyncio.run(scenario())
+
+
+def is_alive(pid: str) -> bool:
+    """Whether a process runs; one that only waits to be buried does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def test_a_merge_that_has_begun_to_write_is_finished_before_it_is_cancelled(world: World) -> None:
     """The person's checkout is never left with half of the files."""
 
@@ -229,6 +263,83 @@ def test_a_merge_that_has_begun_to_write_is_finished_before_it_is_cancelled(worl
         assert (await world.trees.merge(world.repo, workspace, "Merge")).commit == world.git("rev-parse", "HEAD")
 
     asyncio.run(scenario())
+
+
+BOMB = """
+case "$(git rev-parse --absolute-git-dir)" in */worktrees/*) exec cat;; esac
+if [ "$1" = old-7 ] && rm "{root}/armed" 2>/dev/null; then kill -9 {victims}; fi
+exec cat
+"""
+
+
+def armed(world: World, victims: str) -> None:
+    """Kill something as soon as the person's checkout is half merged."""
+    (world.root / "bomb.sh").write_text(BOMB.format(root=world.root, victims=victims))
+    world.git("config", "filter.bomb.smudge", f"sh {world.root}/bomb.sh %f")
+    (world.repo / ".git/info").mkdir(exist_ok=True)
+    (world.repo / ".git/info/attributes").write_text("* filter=bomb\n")
+    (world.root / "armed").touch()
+
+
+MERGE = """
+import asyncio, os, sys
+from pathlib import Path
+from pipeline.backends.worktree import GitWorktrees
+
+async def main(repo):
+    trees = GitWorktrees(repo / ".awf/worktrees", os.environ)
+    await trees.merge(repo, await trees.create(repo, "r1"), "Merge")
+
+(Path(sys.argv[2])).write_text(str(os.getpid()))
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+@pytest.mark.parametrize("also", ["", '$(cat "{root}/pid")'])
+def test_a_merge_whose_git_is_killed_is_put_back_and_made_again(world: World, also: str) -> None:
+    """Whether git dies alone or with its starter: nothing is half merged, and what a person changed is untouched."""
+    workspace = asyncio.run(prepared(world))
+    (workspace.path / "added").write_text("new")
+    workspace = asyncio.run(world.trees.commit(workspace, "work", {}))
+    (world.repo / "mine").write_text("unsaved")
+    armed(world, also.format(root=world.root) + " 0")
+    command = [sys.executable, "-c", MERGE, str(world.repo), str(world.root / "pid")]
+    died = subprocess.run(command, env=world.env, check=False, capture_output=True, text=True)
+    assert died.returncode == (-9 if also else 1)
+    assert not (world.root / "armed").exists()
+    if not also:
+        assert world.git("status", "--porcelain").split() == ["??", "mine"]
+    merged = asyncio.run(world.trees.merge(world.repo, workspace, "Merge"))
+    assert merged.commit == world.git("rev-parse", "HEAD")
+    assert world.git("status", "--porcelain").split() == ["??", "mine"]
+    assert {(world.repo / f"old-{number}").read_text() for number in range(20)} == {"new"}
+    assert (world.repo / "mine").read_text() == "unsaved"
+    assert world.git("for-each-ref", "refs/awf/merging") == ""
+    assert world.git("rev-parse", "refs/awf/torn/r1-merge^") == world.git("rev-parse", "HEAD^1")
+
+
+def test_a_merge_that_only_lacks_its_branch_is_made_again(world: World) -> None:
+    """Git may die when all files and the index are written and the branch is not moved."""
+    workspace = asyncio.run(world.trees.commit(asyncio.run(prepared(world)), "work", {}))
+    first = asyncio.run(world.trees.merge(world.repo, workspace, "Merge")).commit
+    world.git("update-ref", "refs/awf/merging/r1", str(first))
+    world.git("update-ref", "refs/heads/main", f"{first}^1")
+    again = asyncio.run(world.trees.merge(world.repo, workspace, "Merge")).commit
+    assert again == world.git("rev-parse", "HEAD")
+    assert world.git("status", "--porcelain") == ""
+    assert (world.repo / "old-7").read_text() == "new"
+
+
+def test_a_merge_that_is_refused_touches_nothing_a_person_changed(world: World) -> None:
+    """Their change is neither merged over nor put back, also when the refused merge is made again."""
+    workspace = asyncio.run(world.trees.commit(asyncio.run(prepared(world)), "work", {}))
+    (world.repo / "old-7").write_text("mine")
+    for _ in range(2):
+        with pytest.raises(WorkspaceError, match="would overwrite"):
+            asyncio.run(world.trees.merge(world.repo, workspace, "Merge"))
+        assert world.git("status", "--porcelain") == "M old-7"
+    assert (world.repo / "old-7").read_text() == "mine"
+    assert world.git("for-each-ref", "refs/awf/merging", "refs/awf/torn") == ""
 
 
 def test_a_cleanup_that_is_cancelled_can_be_made_again(world: World) -> None:

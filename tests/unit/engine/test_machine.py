@@ -3,11 +3,12 @@
 import pytest
 from tests.unit.engine.conftest import Make
 
-from pipeline.engine.context import Append, Discard, Operation
+from pipeline.engine.context import Append, Discard, Key, Operation, Set
 from pipeline.engine.fold import apply
 from pipeline.engine.machine import Ask, FanOut, Pause, Stop, Visit, decide
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, Usage
 from pipeline.engine.records import (
+    AnyRecord,
     AttemptFailed,
     BranchCompleted,
     RunCancelled,
@@ -349,10 +350,24 @@ def test_only_unfinished_branches_run_again(machine: Make) -> None:
 
 
 def test_a_failed_attempt_is_due_after_its_wait(machine: Make) -> None:
-    """The wait stands in the record, so that a resumed run waits until the same moment."""
+    """The wait stands in the record, so that a resumed run waits until the same moment, for the same attempt."""
     run = machine(CHAIN)
     run.feed(AttemptFailed(at=5, stage="a", visit=1, attempt=1, outcome=Outcome(status=FAIL), delay=2.5))
     assert decide(run.state) == Visit("a", 1, 2, not_before=7.5)
+    run.feed(RunResumed(at=6))
+    assert decide(run.state) == Visit("a", 1, 2, not_before=7.5)
+    run.feed(RunResumed(at=8))  # it may have begun
+    assert decide(run.state) == Visit("a", 1, 3)
+
+
+def test_each_branch_has_a_wait_of_its_own(machine: Make) -> None:
+    """A resumed parallel stage waits for the branch that is to be tried later, and for no other."""
+    run = machine(PARALLEL % "")
+    run.feed(AttemptFailed(at=5, stage="q", visit=1, attempt=1, outcome=Outcome(status=FAIL), delay=2.5))
+    run.feed(RunResumed(at=6))
+    command = decide(run.state)
+    assert isinstance(command, FanOut)
+    assert command.branches == (Visit("p", 1, 2), Visit("q", 1, 2, not_before=7.5), Visit("r", 1, 2))
 
 
 def test_an_interrupted_stage_runs_again_with_its_first_attempt_on_record(machine: Make) -> None:
@@ -362,6 +377,22 @@ def test_an_interrupted_stage_runs_again_with_its_first_attempt_on_record(machin
     assert decide(run.state) == Visit("a", 1, 2)
     run.run()
     assert [r.attempt for r in run.records if isinstance(r, VisitCompleted)] == [2, 1, 1]
+
+
+def test_resuming_forgets_nothing(machine: Make) -> None:
+    """Outcomes of goal gates, approvals that are owed, visits, time and money: all but how far the stage had come."""
+    body = """
+    stage "a" kind="tool" command="x" goal_gate=true retry_target="ask"
+    stage "ask" kind="human" prompt="Good?" { option "yes" label="Yes" to="end"; option "no" label="No" to="b" }
+    stage "b" kind="tool" command="x"
+    transition from="b" to="end"
+    """
+    used = Outcome(status=FAIL, duration=2.0, usage=Usage(cost_usd=0.5, input_tokens=7))
+    run = machine(body, a=[used], ask=["no"]).run(steps=2)
+    before = run.state
+    assert (before.outcomes["a"], before.owed, before.seconds, before.cost_usd) == (FAIL, frozenset({"ask"}), 2.0, 0.5)
+    run.feed(RunResumed(at=9))
+    assert run.state._replace(progress=before.progress) == before
 
 
 def test_an_interrupted_stage_with_effects_outside_is_never_repeated_silently(machine: Make) -> None:
@@ -375,6 +406,49 @@ def test_an_interrupted_stage_with_effects_outside_is_never_repeated_silently(ma
     run.feed(RunPaused(at=3, limit="effects", stage="a", count=1, allowed=0, reason="look"))
     run.feed(RunResumed(at=4, repeat=True))
     assert decide(run.state) == Visit("a", 1, 2)
+
+
+@pytest.mark.parametrize("after", [[], [RunCancelled(at=2, stage="a", visit=1)]])
+def test_an_interrupted_branch_with_effects_outside_is_never_repeated_silently(
+    machine: Make, after: list[AnyRecord]
+) -> None:
+    """Neither when its process died nor when somebody stopped it."""
+    run = machine(
+        (PARALLEL % "").replace('"q" kind="tool" command="x"', '"q" kind="tool" command="x" effects="external"')
+    )
+    for record in (VisitStarted(at=1, stage="q", visit=1, attempt=1), *after, RunResumed(at=3)):
+        run.feed(record)
+    command = decide(run.state)
+    assert isinstance(command, Pause)
+    assert (command.limit, command.stage) == ("effects", "q")
+
+
+def test_an_interruption_gives_no_attempt_back(machine: Make) -> None:
+    """Attempts that failed before a crash count against the stage's retries after it."""
+    run = machine(CHAIN)
+    run.feed(AttemptFailed(at=1, stage="a", visit=1, attempt=1, outcome=Outcome(status=FAIL), delay=0))
+    run.feed(RunResumed(at=2))
+    assert (run.state.progress.failed, run.state.progress.torn) == ({"a": 1}, {"a": 1})
+
+
+def test_what_a_failed_attempt_cost_is_counted(machine: Make) -> None:
+    """Time and money of tries that came to nothing are spent all the same."""
+    run = machine(CHAIN)
+    used = Outcome(status=FAIL, duration=2.0, usage=Usage(cost_usd=0.5, input_tokens=7))
+    run.feed(AttemptFailed(at=1, stage="a", visit=1, attempt=1, outcome=used, delay=0))
+    assert (run.state.seconds, run.state.cost_usd, run.state.tokens) == (2.0, 0.5, 7)
+
+
+def test_a_finished_branch_moves_the_checkpoint_of_the_workspace(machine: Make) -> None:
+    """What is put back after a crash holds what the branches that are on record have left."""
+    run = machine(PARALLEL % "")
+    known = {Key.WORKSPACE_PATH: "/w", Key.WORKSPACE_BRANCH: "b", Key.WORKSPACE_BASE: "0", Key.WORKSPACE_COMMIT: "1"}
+    run.state = run.state._replace(context=run.state.context.apply(Set(key, value) for key, value in known.items()))
+    done = {"stage": "a", "visit": 1, "branch": "q", "branch_visit": 1, "outcome": Outcome(status=SUCCESS)}
+    run.feed(BranchCompleted(at=2, **done, commit="2"))
+    run.feed(RunResumed(at=3))
+    assert run.state.workspace is not None
+    assert run.state.workspace.commit == "2"
 
 
 def test_an_external_stage_that_was_not_begun_just_runs(machine: Make) -> None:

@@ -3,12 +3,14 @@
 import asyncio
 import errno
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.engine.context import Operation
+from pipeline.engine.bookkeeping import Line
+from pipeline.engine.context import Key, Operation
 from pipeline.engine.events import EventKind
 from pipeline.engine.fold import begin, replay
 from pipeline.engine.handler import Job, Waiting
@@ -18,8 +20,9 @@ from pipeline.engine.records import AnyRecord, BranchCompleted, RunCreated, Visi
 from pipeline.engine.run import Driver
 from pipeline.engine.state import RunStatus
 from pipeline.engine.steps import Services
+from pipeline.engine.workspace import Workspace
 from pipeline.journal.memory import MemoryJournal
-from pipeline.language.model import StageKind
+from pipeline.language.model import BaseStage, StageKind
 
 SUCCESS = Outcome(status=Status.SUCCESS)
 
@@ -61,8 +64,8 @@ class Doing:
         return outcome
 
 
-def driver(body: str, act: Callable[[Job], Any], clock: Clock) -> Driver:
-    source = f'workflow "W" {{\nversion 2\nstart "a"\n{body}\nstage "end" kind="exit"\n}}\n'
+def driver(body: str, act: Callable[[Job], Any], clock: Clock, start: str = "a") -> Driver:
+    source = f'workflow "W" {{\nversion 2\nstart "{start}"\n{body}\nstage "end" kind="exit"\n}}\n'
     record = RunCreated(at=0.0, run_id="r", file="w", source=source, cwd="/", version="0")
     journal = MemoryJournal()
     journal.create("r", record)
@@ -122,6 +125,40 @@ def test_cancelling_reaches_whatever_is_waited_for(stage: str) -> None:
     asyncio.run(story())
 
 
+class Reporting(Quiet):
+    """Plugins that have a line for the ledger about every stage."""
+
+    def operations(self, stage: BaseStage, *_: object) -> tuple[Line, ...]:  # type: ignore[override]  # one of the two
+        return (Line(f"about {stage.id}"),)
+
+
+class Saving:
+    """Workspaces whose commit lasts for ever."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+
+    async def commit(self, workspace: Workspace, *_: object) -> Workspace:
+        self.begun.set()
+        await asyncio.Event().wait()
+        return workspace
+
+
+def test_cancelling_while_a_stage_is_saved_records_nothing_of_it() -> None:
+    """What it reported is not in the ledger without it: the stage runs again, and would report it twice."""
+
+    async def story() -> None:
+        body = 'stage "a" kind="workspace.create"\nstage "b" kind="tool" command="x"\n'
+        body += 'transition from="a" to="b"\ntransition from="b" to="end"'
+        made = driver(body, lambda _: Outcome(status=Status.SUCCESS, updates={Key.WORKSPACE_PATH: "/w"}), Clock())
+        saving: Any = Saving()
+        made.services = replace(made.services, plugins=Reporting(), workspaces=saving)
+        assert await cancelled(made, saving.begun) is RunStatus.CANCELLED
+        assert [line for _, line in made.services.journal.ledger()] == ["about a"]
+
+    asyncio.run(story())
+
+
 PARALLEL = """
 stage "a" kind="parallel"%s { branch "p"; branch "q"; branch "s" }
 stage "p" kind="tool" command="x"
@@ -152,6 +189,36 @@ def test_branches_run_at_once_and_are_applied_in_the_order_of_the_file() -> None
         finished = [record.branch for record in records(made) if isinstance(record, BranchCompleted)]
         assert finished == ["s", "q", "p"]
         assert made.state.context.get("last") == "s"
+
+    asyncio.run(story())
+
+
+class Counting:
+    """Workspaces that name each commit by its number, and keep what it was of."""
+
+    def __init__(self) -> None:
+        self.of: list[str] = []
+
+    async def commit(self, workspace: Workspace, subject: str, *_: object) -> Workspace:
+        self.of.append(subject)
+        return replace(workspace, commit=f"commit {len(self.of)}")
+
+
+def test_a_branch_that_only_looks_commits_nothing_beside_one_that_writes() -> None:
+    """The half of what another writes is in no checkpoint; the last branch commits whatever is left."""
+
+    async def story() -> None:
+        body = PARALLEL % " max_parallel=1" + 'stage "ws" kind="workspace.create"\ntransition from="ws" to="a"'
+        for name in "qs":
+            body = body.replace(f'"{name}" kind="tool"', f'"{name}" kind="tool" effects="none"')
+        outcome = Outcome(status=Status.SUCCESS, updates={Key.WORKSPACE_PATH: "/w"})
+        made = driver(body, lambda _: outcome, Clock(), start="ws")
+        workspaces: Any = Counting()
+        made.services = replace(made.services, workspaces=workspaces)
+        await made.drive()
+        commits = {one.branch: one.commit for one in records(made) if isinstance(one, BranchCompleted)}
+        assert commits == {"p": "commit 1", "q": "", "s": "commit 2"}
+        assert workspaces.of == ["awf: p #1", "awf: s #1"]
 
     asyncio.run(story())
 

@@ -85,6 +85,17 @@ def test_after_its_time_the_default_is_taken(tmp_path: Path, *, silent: bool) ->
     assert (outcome.updates[Key.HUMAN_SELECTED], outcome.response) == ("no", "nobody answered in time")
 
 
+@pytest.mark.parametrize("default", ["yes", None])
+def test_an_answer_at_the_last_moment_counts(tmp_path: Path, default: str | None) -> None:
+    """Whoever keeps the answers has the last word before the default is taken, or the stage fails."""
+    job = job_of(stage(timeout=timedelta(seconds=60), default=default), tmp_path)
+    job = job._replace(state=job.state._replace(progress=Progress(asked_at=0.0)))
+    handler = HumanHandler(Somebody(), lambda: 100.0, lambda *_: Reply("no", "Wait.", by="anna"))
+    outcome = asyncio.run(handler.run(job))
+    assert isinstance(outcome, Outcome)
+    assert (outcome.updates[Key.HUMAN_SELECTED], outcome.updates[Key.HUMAN_BY]) == ("no", "anna")
+
+
 def test_without_a_default_nobody_answered_is_a_failure(tmp_path: Path) -> None:
     """Silence is never a yes."""
     job = job_of(stage(timeout=timedelta(seconds=60)), tmp_path)

@@ -64,7 +64,7 @@ EVERYTHING = """workflow "Everything" {
   }
   stage "many" kind="parallel" max_parallel=2 join=1 { branch "b1"; branch "b2"; }
   stage "b1" kind="tool" command="one"
-  stage "b2" kind="tool" command="two"
+  stage "b2" kind="tool" command="two" effects="none"
   stage "way" kind="decision" {
     route when="findings() > 0" to="plan" priority=5
     route when="true" to="ws"

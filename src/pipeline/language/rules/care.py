@@ -13,10 +13,13 @@ from pipeline.language.model import (
     HumanStage,
     ParallelStage,
     Route,
+    StageKind,
     ToolStage,
     TriageStage,
     Workflow,
+    WorkspaceStage,
     is_review,
+    may_write,
 )
 from pipeline.language.rules.conditions import Use
 from pipeline.language.rules.rule import warning
@@ -210,3 +213,50 @@ def timeout_without_default(workflow: Workflow) -> Iterator[Problem]:
         if isinstance(stage, HumanStage) and stage.timeout is not None and stage.default is None:
             message = f'stage "{stage.id}" has a timeout and no default option: it fails when nobody answers'
             yield Problem(stage.at.of("timeout"), message, 'add: default "key"', stage.id)
+
+
+@warning("AWF109")
+def shared_workspace(workflow: Workflow) -> Iterator[Problem]:
+    """Branches that run at once may both change files of the run's workspace.
+
+    ## Why is this bad?
+    They see each other's half-written files. The commit of the branch that ends first holds what the other had
+    written by then, and a crash after it leaves that there: the other branch runs again on its own leftovers.
+
+    ## Example
+    ```kdl
+    stage "workspace" kind="workspace.create"
+    stage "checks" kind="parallel" {
+      branch "lint"
+      branch "review"
+    }
+    stage "lint" kind="tool" command="make lint"
+    stage "review" kind="llm" prompt="Review the change"
+    transition from="workspace" to="checks"
+    transition from="checks" to="done"
+    ```
+
+    ## Use instead
+    ```kdl
+    stage "workspace" kind="workspace.create"
+    stage "checks" kind="parallel" {
+      branch "lint"
+      branch "review"
+    }
+    stage "lint" kind="tool" command="make lint" effects="none"
+    stage "review" kind="llm" prompt="Review the change" access="read-only"
+    transition from="workspace" to="checks"
+    transition from="checks" to="done"
+    ```
+    """
+    made = [stage for stage in workflow.stages if isinstance(stage, WorkspaceStage)]
+    if all(stage.kind is not StageKind.WORKSPACE_CREATE for stage in made):
+        return
+    for stage in workflow.stages:
+        if isinstance(stage, ParallelStage) and stage.max_parallel != 1:
+            named = [branch.stage for branch in stage.branches if branch.stage in workflow.by_id]
+            writing = [f'"{name}"' for name in named if may_write(workflow.by_id[name])]
+            if len(writing) > 1:
+                message = f"{', '.join(writing[:-1])} and {writing[-1]} may write to the workspace at once"
+                help = 'say access="read-only" or effects="none" of those that only look, or run one after the other'
+                yield Problem(stage.at.span, message, help, stage.id)
