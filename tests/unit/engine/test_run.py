@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from pipeline.engine.bookkeeping import Line
-from pipeline.engine.context import Key, Operation
+from pipeline.engine.context import Append, Key, Operation
 from pipeline.engine.events import EventKind
 from pipeline.engine.fold import begin, replay
 from pipeline.engine.handler import Job, Waiting
-from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.outcome import Outcome, Status, Usage
 from pipeline.engine.ports import JournalError
 from pipeline.engine.records import AnyRecord, BranchCompleted, RunCreated, VisitCompleted
 from pipeline.engine.run import Driver
@@ -191,6 +191,30 @@ def test_branches_run_at_once_and_are_applied_in_the_order_of_the_file() -> None
         assert made.state.context.get("last") == "s"
 
     asyncio.run(story())
+
+
+class Appending(Quiet):
+    """Plugins that add one entry for each stage that is done, as reports are added."""
+
+    def operations(self, stage: BaseStage, *_: object) -> tuple[Operation, ...]:  # type: ignore[override]
+        return (Append("done", stage.id),)
+
+
+def test_every_branch_is_applied_once() -> None:
+    """What plugins add for a branch is added when the stage is done, once for each, before what they add for itself."""
+
+    def counted(job: Job) -> Outcome:
+        return Outcome(status=Status.SUCCESS, usage=Usage(input_tokens=1), updates={f"{job.stage.id}.x": job.visit})
+
+    made = driver(PARALLEL % "", counted, Clock())
+    made.services = replace(made.services, plugins=Appending())
+    asyncio.run(made.drive())
+    assert made.state.context.get("done") == ["p", "q", "s", "a", "d", "end"]
+    assert made.state.visits == dict.fromkeys(("p", "q", "s", "a", "d", "end"), 1)
+    assert (made.state.stages_run, made.state.tokens) == (6, 5), "the stage itself asks nobody"
+    joined = next(one for one in records(made) if isinstance(one, VisitCompleted))
+    keys = [key for _, key, _ in joined.operations]
+    assert [keys.count(f"{name}.x") for name in "pqs"] == [1, 1, 1]
 
 
 class Counting:
