@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -146,18 +147,20 @@ def operations(store: Path) -> list[bytes]:
 def row(base: Path, rounds: int, *, summary: bool) -> float:
     """Measure one length of the loop in turn with its floor, print it, and give the seconds of a stage.
 
-    The ratio to the floor is that of the middle turn: what disturbs the machine disturbs both sides of a turn.
+    Each turn is compared with the floors before and after it, and the middle one counts: a disk is now quick, now slow.
     """
     costs, floors = [], []
-    for turn in range(TURNS):
+    for turn in range(TURNS + 1):
         folder = base / f"{rounds}-{summary}-{turn}"
         folder.mkdir()
         cost, stages = run_loop(folder, rounds, summary=summary)
         made = operations(folder / ".awf")
         costs.append(cost.per(stages))
         floors.append(floor(folder, stages, made).per(stages))
+    costs.pop(0)  # it has no floor before it
     each, bare, own = middle(costs), middle(floors), sum(map(len, made)) // stages
-    ratio = median(cost.seconds / commit.seconds for cost, commit in zip(costs, floors, strict=True))
+    around = [(before.seconds + after.seconds) / 2 for before, after in pairwise(floors)]
+    ratio = median(cost.seconds / commit for cost, commit in zip(costs, around, strict=True))
     print(
         f"{'summary' if summary else 'engine':<8} {rounds:>5} {stages:>7} {each.seconds * 1e3:>7.2f}"
         f" {bare.seconds * 1e3:>7.2f} {ratio:>6.2f} {each.cpu * 1e3:>7.2f}"
@@ -179,6 +182,7 @@ def main() -> None:
     """Measure and print."""
     base = Path(tempfile.mkdtemp(prefix="awf-bench-", dir=sys.argv[1] if len(sys.argv) > 1 else None))
     gc.freeze()  # as `awf run` does
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # to be moved between cores costs now this side, now that
     print("per stage: the engine alone, and with the summary of the run that each agent is given")
     names = ("K", "stages", "ms", "floor", "ratio", "cpu ms", "bytes", "ops", "ratio")
     widths = (5, 7, 7, 7, 6, 7, 7, 6, 6)

@@ -268,12 +268,26 @@ def test_when_the_answers_run_out_the_run_waits(awf: Awf, tmp_path: Path) -> Non
     assert context(awf, "human.gate.feedback") == "Rename it."
 
 
-def test_feedback_that_is_required_is_required(awf: Awf, tmp_path: Path) -> None:
-    """An answer without it fails the stage and says so."""
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("revise", 'answer 1 for "ask" is "revise", which needs feedback, and none is given'),
+        ("aprove", "which is none of its options"),
+        ({"option": "aprove"}, 'did you mean "approve"?'),
+    ],
+)
+def test_an_answer_that_cannot_be_taken_is_told_before_the_run_begins(
+    awf: Awf, tmp_path: Path, answer: object, told: str
+) -> None:
+    """Feedback that is required and options that are not there: exit code 2, and a resume is refused so as well."""
     write(tmp_path, ASKING)
-    (tmp_path / "answers.json").write_text(json.dumps({"ask": ["revise"]}))
-    ended = run(awf, "--answers", "answers.json", folder=str(tmp_path))
-    assert (ended["status"], "needs feedback" in ended["reason"]) == ("fail", True)
+    (tmp_path / "answers.json").write_text(json.dumps({"ask": [answer]}))
+    started = awf("run", "w.awf.kdl", "--run-id", "r", "--backend", "scripted", "--answers", "answers.json")
+    assert (started.returncode, told in started.stderr) == (2, True)
+    run(awf, folder=str(tmp_path))
+    resumed = awf("resume", "r", "--answers", "answers.json")
+    assert (resumed.returncode, told in resumed.stderr) == (2, True)
+    assert json.loads(awf("status", "r", "--json").stdout)["status"] == "waiting"
 
 
 def test_auto_approve_takes_the_approving_option(awf: Awf, tmp_path: Path) -> None:
@@ -364,8 +378,14 @@ def test_a_wrong_raise_is_refused(awf: Awf, tmp_path: Path, arguments: list[str]
     assert awf("status", "r").returncode == 0
 
 
-def test_ctrl_c_cancels_and_resume_repeats_the_interrupted_stage(tmp_path: Path, awf: Awf) -> None:
-    """The process group is gone, the exit code is 130, and the run can be taken up again."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_ctrl_c_cancels_and_resume_repeats_the_interrupted_stage(
+    tmp_path: Path, awf: Awf, number: signal.Signals
+) -> None:
+    """The process group is gone, the exit code is 130, and the run can be taken up again.
+
+    So it is where the terminal is closed.
+    """
     write(
         tmp_path,
         'stage "a" kind="tool" command="echo $$ > pid; if [ -e go ]; then exit 0; fi; sleep 300 & sleep 300"\n'
@@ -373,7 +393,7 @@ def test_ctrl_c_cancels_and_resume_repeats_the_interrupted_stage(tmp_path: Path,
     )
     child = begun(tmp_path)
     wait_for(tmp_path / "pid")
-    child.send_signal(signal.SIGINT)
+    child.send_signal(number)
     assert child.wait(timeout=30) == 130
     assert not alive((tmp_path / "pid").read_text().strip())
     (tmp_path / "go").touch()

@@ -64,8 +64,7 @@ class Catalog:
             if entry.name == reference:
                 return entry
             names.append(entry.name)
-        help = did_you_mean(reference, names) or 'see "awf workflows" for those that are found'
-        raise AwfError(f'there is no workflow "{reference}"', help=help)
+        raise AwfError(f'there is no workflow "{reference}"', help=self._instead(reference, names))
 
     def expand(self, reference: str) -> list[Entry]:
         """The workflows meant by a path, a name, or a directory that holds them."""
@@ -76,6 +75,12 @@ class Catalog:
         if not entries:
             raise AwfError(f'the directory "{reference}" holds no workflow', help=f'their names end in "{SUFFIX}"')
         return entries
+
+    def _instead(self, reference: str, names: list[str]) -> str:
+        beside = f"{reference}{SUFFIX}"
+        if os.path.isfile(self.cwd / beside):  # noqa: PTH113 - as below
+            return f'a file is named in full: "{beside}"'
+        return did_you_mean(reference, names) or 'see "awf workflows" for those that are found'
 
     def _entry(self, path: Path, *, shipped: bool = False) -> Entry:
         root = None if shipped else _repository_root(path.parent)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pipeline.errors import AwfError
 from pipeline.language.load import MAX_BYTES, Draft, load
+from pipeline.language.names import did_you_mean
 from pipeline.language.rules import reading
 from pipeline.language.rules.rule import Seen
 from pipeline.language.source import START, Source, Span, decode
@@ -19,7 +20,7 @@ def load_file(path: Path, name: str) -> Draft:
     try:
         source, seen = read_source(path, name)
     except OSError as error:
-        source, seen = Source(name, ""), reading.unreadable_file(*_why(name, error))
+        source, seen = Source(name, ""), reading.unreadable_file(*_why(path, name, error))
     return Draft(source, None, tuple(seen)) if seen else load(source)
 
 
@@ -59,10 +60,12 @@ def _walk(directory: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in names if name.endswith(SUFFIX))
 
 
-def _why(name: str, error: OSError) -> tuple[Span, str, str]:
+def _why(path: Path, name: str, error: OSError) -> tuple[Span, str, str]:
     match error:
         case FileNotFoundError():
-            return START, f'there is no file "{name}"', 'see "awf workflows" for the workflows that are found by name'
+            beside = did_you_mean(path.name, sorted(one.name for one in path.parent.glob(f"*{SUFFIX}")))
+            help = beside or 'see "awf workflows" for the workflows that are found by name'
+            return START, f'there is no file "{name}"', help
         case IsADirectoryError():
             return START, f'"{name}" is a directory', f'name a file in it that ends in "{SUFFIX}"'
         case PermissionError():

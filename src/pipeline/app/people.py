@@ -7,6 +7,8 @@ from typing import Any
 from pipeline.engine.outcome import Source
 from pipeline.errors import AwfError
 from pipeline.handlers.human import People, Question, Reply
+from pipeline.language.model import HumanStage, Workflow
+from pipeline.language.names import did_you_mean
 
 _EXAMPLE = 'write {"stage": ["option", {"option": "revise", "feedback": "why"}]}, one for each visit'
 
@@ -70,3 +72,21 @@ def _checked(stage: str, given: Any) -> list[Any]:
             )
             raise AwfError(said, help=_EXAMPLE)
     return answers
+
+
+def check_answers(answers: Mapping[str, Sequence[Any]], workflow: Workflow) -> None:
+    """Refuse an answer that its stage cannot take: when it is reached, hours later, that would end the run."""
+    for stage in workflow.stages:
+        if isinstance(stage, HumanStage):
+            for number, answer in enumerate(answers.get(stage.id, ()), 1):
+                _check_answer(stage, number, answer if isinstance(answer, dict) else {"option": str(answer)})
+
+
+def _check_answer(stage: HumanStage, number: int, answer: Mapping[str, str]) -> None:
+    option, keys = answer["option"], [option.key for option in stage.options]
+    said = f'answer {number} for "{stage.id}" is "{option}", '
+    if option not in keys:
+        help = did_you_mean(option, keys) or "name an option by its key"
+        raise AwfError(f"{said}which is none of its options {', '.join(keys)}", help=help)
+    if option in stage.require_feedback_on and not answer.get("feedback", "").strip():
+        raise AwfError(f"{said}which needs feedback, and none is given", help=_EXAMPLE)

@@ -6,6 +6,7 @@ costs a line of the summary.
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ class ReviewedTrees:
                 forget(state.cwd, self._environ, _ref(state.run_id, key.removesuffix(_KEY)))
 
 
+@lru_cache(maxsize=1000)  # every review of a run asks for its own
 def _ref(run: str, stage: str) -> str:
     return f"refs/awf/reviewed/{_plain(run)}/{_plain(stage)}"
 

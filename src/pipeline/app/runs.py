@@ -15,6 +15,7 @@ from pipeline.app.check import Checked
 from pipeline.app.elsewhere import stopped_on_request
 from pipeline.app.files import read_text
 from pipeline.app.next_step import resume_options
+from pipeline.app.people import check_answers
 from pipeline.app.secrecy import options_without_secrets, without_secrets
 from pipeline.app.wiring import Surroundings, process_label, services
 from pipeline.backends.sweep import kill_labelled
@@ -159,6 +160,7 @@ async def resume(run_id: str, how: Resume, journal: Journal, around: Surrounding
         made = services(state._replace(options={**state.options, **options}), journal, around)
         adopted = adoption(*how.adopt, made.redactor, made.clock.now()) if how.adopt else None
         after = apply(state, adopted) if adopted else state  # refuses a workflow in which the run's place is gone
+        check_answers(options.get("answers", {}), after.workflow)
         raised = raised_settings(after, how.raised)
         torn = await _restored(state, made)
         if adopted:  # recorded only now: whoever is refused has changed nothing

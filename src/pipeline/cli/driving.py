@@ -83,8 +83,9 @@ async def _until_stopped(work: Coroutine[Any, Any, RunResult]) -> RunResult:
     """Run until it stops by itself, or a signal stops it; a run that is stopping is not stopped again."""
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            loop.add_signal_handler(number, task.cancel)
     return await task
 
 

@@ -10,6 +10,7 @@ import click
 
 from pipeline.app.check import check
 from pipeline.app.lookup import check_new_name
+from pipeline.app.people import check_answers
 from pipeline.app.runs import creation, start
 from pipeline.cli import formats
 from pipeline.cli.driving import drive
@@ -62,8 +63,10 @@ def command(
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     check_run_id(name)
     check_new_name(name)
-    for stranger in strangers(options, checked.workflow) if checked.workflow else ():
-        click.echo(f"note: {inert(stranger)}", err=True)
+    if checked.workflow:
+        check_answers(options.get("answers", {}), checked.workflow)
+        for stranger in strangers(options, checked.workflow):
+            click.echo(f"note: {inert(stranger)}", err=True)
     record = creation(entry, checked, name, goal, options, Path.cwd(), time.time())
     if where.on:
         how = Watching(as_json=as_json, log=log, stay=stay, detach=detach)

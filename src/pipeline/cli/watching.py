@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipeline.app.people import check_answers
 from pipeline.app.runs import Resume, RunResult, adoption, load_state, placed, raised_settings, refuse_ended
 from pipeline.app.secrecy import options_without_secrets
 from pipeline.cli.driving import closing, logged, print_event
@@ -89,6 +90,7 @@ def _resumption(state: State, how: Resume) -> list[AnyRecord]:
         state = apply(state, adopted)  # refuses a workflow in which the run's place is gone
         records.append(adopted)
     options = options_without_secrets(redactor, dict(how.options))
+    check_answers(options.get("answers", {}), state.workflow)
     raised = raised_settings(state, how.raised)
     return [*records, RunResumed(at=0.0, raised=raised, options=options, repeat=how.repeat)]
 

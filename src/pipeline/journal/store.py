@@ -17,7 +17,7 @@ CREATE TABLE runs (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE records (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, body TEXT NOT NULL, attached BLOB);
 """
 _PAGE = 2048  # bytes; a record of 3 KB then writes little more than itself, in few calls
-_WAL_PAGES = 512  # when the log is moved into the database: a log that is written over costs less than one that grows
+_WAL_PAGES = 1024  # when the log is moved into the database: seldom, but a log that grows costs more than a full one
 _PATIENCE = 60.0  # seconds for another process to finish its commit
 
 _GITIGNORE = """\

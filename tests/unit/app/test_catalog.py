@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.app.catalog import Catalog
+from pipeline.app.files import load_file
 from pipeline.errors import AwfError
 
 WORKFLOW = 'workflow "W" {\n  version 2\n  start "end"\n  stage "end" kind="exit"\n}\n'
@@ -69,6 +70,16 @@ def test_an_unknown_name_is_answered_with_the_nearest(project: Path) -> None:
     with pytest.raises(AwfError, match='there is no workflow "quikdev"') as caught:
         catalog(project).find("quikdev")
     assert caught.value.help == 'did you mean "quick-dev"?'
+
+
+def test_a_file_is_named_in_full(project: Path) -> None:
+    """What is meant by half of a file's name, or by a mistyped one, is told."""
+    put(project / "fix.awf.kdl")
+    with pytest.raises(AwfError, match='there is no workflow "fix"') as caught:
+        catalog(project).find("fix")
+    assert caught.value.help == 'a file is named in full: "fix.awf.kdl"'
+    (_, problem), *_ = load_file(project / "fxi.awf.kdl", "fxi.awf.kdl").seen
+    assert (problem.message, problem.help) == ('there is no file "fxi.awf.kdl"', 'did you mean "fix.awf.kdl"?')
 
 
 def test_an_empty_directory_is_an_error(project: Path) -> None:
