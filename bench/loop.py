@@ -24,6 +24,7 @@ from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
 from pipeline.app.runs import creation, load_state, result_of
 from pipeline.app.wiring import Surroundings, services
+from pipeline.cli.driving import spare_the_collector
 from pipeline.engine.fold import begin
 from pipeline.engine.records import VisitCompleted
 from pipeline.engine.run import Driver
@@ -31,7 +32,7 @@ from pipeline.journal.sqlite import SqliteJournal
 from pipeline.language.model import StageKind
 
 ROUNDS = (10, 100, 1000)
-TURNS = 5
+TURNS = 9
 ANSWER = 2_000
 WORKFLOW = """workflow "Review loop" {
   version 2
@@ -181,7 +182,7 @@ def middle(costs: list[Cost]) -> Cost:
 def main() -> None:
     """Measure and print."""
     base = Path(tempfile.mkdtemp(prefix="awf-bench-", dir=sys.argv[1] if len(sys.argv) > 1 else None))
-    gc.freeze()  # as `awf run` does
+    spare_the_collector()  # as `awf run` does
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # to be moved between cores costs now this side, now that
     print("per stage: the engine alone, and with the summary of the run that each agent is given")
     names = ("K", "stages", "ms", "floor", "ratio", "cpu ms", "bytes", "ops", "ratio")

@@ -32,6 +32,8 @@ from pipeline.journal.sqlite import SqliteJournal
 from pipeline.observe.progress import screen
 from pipeline.observe.text import counted
 
+_MADE = 10_000  # objects between two looks for garbage
+
 Run = Callable[[Journal, Surroundings], Coroutine[Any, Any, RunResult]]
 
 
@@ -42,7 +44,7 @@ def drive(run: Run, where: Where, *, as_json: bool, log: Path | None = None, sta
     """
     store, letters = where.store, SqliteLetters(where.store)
     around = Surroundings(store, dict(os.environ), settings=settings_here(), letters=letters, stay=stay)
-    gc.freeze()  # what the program itself is made of is never garbage
+    spare_the_collector()
     with contextlib.closing(SqliteJournal(store)) as journal, logged(log) as listeners:
         if as_json:
             around = replace(around, listeners=(print_event, *listeners))
@@ -54,6 +56,12 @@ def drive(run: Run, where: Where, *, as_json: bool, log: Path | None = None, sta
     with telling():
         click.echo(said)
     return result.exit_code
+
+
+def spare_the_collector() -> None:
+    """Have garbage looked for seldom: the program itself is none, and a run makes little that goes in circles."""
+    gc.freeze()
+    gc.set_threshold(_MADE)
 
 
 def _watched(run: Run, journal: Journal, around: Surroundings) -> RunResult:

@@ -72,9 +72,12 @@ Append = partial(Operation, "append")  # add a value to the end of a list, which
 Discard = partial(Operation, "discard")  # remove from a list the entries that have all of these fields
 
 
+_NAMES = get_args(OperationName)
+
+
 def is_operation(made: object) -> bool:
     """Whether something that a plugin made is an operation, and one that can be recorded."""
-    if not (isinstance(made, Operation) and made.name in get_args(OperationName) and isinstance(made.key, str)):
+    if not (isinstance(made, Operation) and made.name in _NAMES and isinstance(made.key, str)):
         return False
     try:
         check_json(made.value)

@@ -11,7 +11,7 @@ from pipeline.engine.outcome import Failure, FailureClass, Outcome, Source, Stat
 from pipeline.handlers.markers import Claims, read_claims
 from pipeline.handlers.variables import expand_prompt
 from pipeline.language.choice import UNCHOSEN, ModelChoice, choose_model
-from pipeline.language.model import LlmStage
+from pipeline.language.model import LlmStage, Models
 
 RESTATED = """
 
@@ -68,6 +68,7 @@ class LlmHandler:
         self._environment = environment
         self._defaults = defaults
         self._read = read
+        self._choices: dict[str, ModelChoice] = {}
 
     async def run(self, job: Job) -> Outcome:
         stage = job.stage
@@ -105,7 +106,7 @@ class LlmHandler:
     async def _asked(
         self, job: Job, stage: LlmStage, prompt: str, artifacts: Path, session: Session | None = None
     ) -> tuple[Outcome, Session | None]:
-        choice = choose_model(stage, job.state.workflow.models, self._defaults.model)
+        choice = self._choice(stage, job.state.workflow.models)
         backend = self._backend(stage, choice.provider)
         request = Request(
             stage=stage.id,
@@ -126,6 +127,12 @@ class LlmHandler:
         result = await backend.run(request, lambda event: job.tell(_told(event)))
         judged = self._read(job, result.text) if stage.auto_status and result.status is AgentStatus.OK else None
         return judge(stage, result, backend.name, judged, job.elapsed()), result.session
+
+    def _choice(self, stage: LlmStage, models: Models) -> ModelChoice:
+        """The model of a stage, worked out once: a handler lives for one run in one process."""
+        if stage.id not in self._choices:
+            self._choices[stage.id] = choose_model(stage, models, self._defaults.model)
+        return self._choices[stage.id]
 
     def _limits(self, stage: LlmStage) -> Limits:
         """A stage's own time is for all of it, silent or not."""
