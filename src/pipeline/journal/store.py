@@ -41,20 +41,31 @@ def prepare(directory: Path) -> None:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is a database; raises JournalError where only a part of one is left."""
-    if path.exists() and path.stat().st_size:
+    """Whether there is a database; raises JournalError where only a part of one is left.
+
+    Another process may be making it: its log comes after it, and so is looked for first, and each is looked at once.
+    """
+    logged, size = _logged(path), _size(path)
+    if size:
         return True
-    if path.exists() or _logged(path):
+    if size is not None or logged:
         raise JournalError(
-            f"{path} is {'empty' if path.exists() else 'gone'}, but it was not when awf last used it",
+            f"{path} is {'gone' if size is None else 'empty'}, but it was not when awf last used it",
             help=f"restore it from a copy; to begin an empty store, move away all files named {path.name}*",
         )
     return False
 
 
 def _logged(path: Path) -> bool:
-    log = Path(f"{path}-wal")
-    return log.exists() and log.stat().st_size > 0
+    return bool(_size(Path(f"{path}-wal")))
+
+
+def _size(path: Path) -> int | None:
+    """How many bytes a file has; None where there is none."""
+    try:
+        return path.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _make(directory: Path) -> None:

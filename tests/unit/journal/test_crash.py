@@ -1,6 +1,7 @@
 """Processes that are killed while they append, and processes that append at the same time."""
 
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 from tests.unit.journal.conftest import Start
@@ -8,6 +9,7 @@ from tests.unit.journal.conftest import Start
 from pipeline.engine.ports import Entry
 from pipeline.engine.records import VisitStarted
 from pipeline.journal.sqlite import SqliteJournal
+from pipeline.journal.store import exists
 
 ROUNDS = 40
 
@@ -49,3 +51,23 @@ def test_processes_share_a_store(tmp_path: Path, start: Start) -> None:
         check(found)
     journal.close()
     assert sorted(path.name for path in (tmp_path / ".awf").iterdir()) == [".gitignore", "awf.db"]
+
+
+def test_a_store_that_appears_meanwhile_is_not_a_damaged_one(tmp_path: Path) -> None:
+    """Whether another process has just made the database or not, it is there or it is not."""
+    draft, path = tmp_path / "draft", tmp_path / "awf.db"
+    draft.write_text("whole")
+    over = Event()
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            path.hardlink_to(draft)
+            path.unlink()
+
+    other = Thread(target=come_and_go)
+    other.start()
+    try:
+        assert {exists(path) for _ in range(3_000)} <= {True, False}
+    finally:
+        over.set()
+        other.join()
