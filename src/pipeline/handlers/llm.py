@@ -177,7 +177,8 @@ def _not_shorter(first: Outcome, second: Outcome) -> str:
 
     Asked for a status, many an agent gives that alone, and what it found would be lost.
     """
-    if first.reason == _NO_STATUS and len(second.response) < len(first.response):
+    in_words = first.reason == _NO_STATUS and second.source is Source.MARKER  # findings that code reads stand alone
+    if in_words and len(second.response) < len(first.response):
         return f"{first.response}\n\n{second.response}"
     return second.response
 

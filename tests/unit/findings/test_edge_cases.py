@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.engine.conftest import Answer, Machine
 
-from pipeline.engine.context import Key, Operation
+from pipeline.engine.context import Context, Key, Operation
 from pipeline.engine.fold import replay
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.records import RunCreated
@@ -73,20 +73,18 @@ def broken(text: str) -> Outcome:
     return Outcome(status=FAIL, response=text, failure=failure)
 
 
+def summary_of(context: Context, findings_path: str) -> str:
+    """What an agent is told, in nine thousand characters."""
+    groups = Outstanding().groups(context)
+    return render(context, groups, goal="g", workflow="W", past=(), budget=9000, findings_path=findings_path)
+
+
 def test_edge_1_and_2_nothing_fails() -> None:
     """Edge cases 1 and 2: with no failing review the key is absent, the section is not there, fix never runs."""
     run = machine().run()
     assert Key.FINDINGS not in run.state.context
     assert "fix" not in run.path
-    summary = render(
-        run.state.context,
-        Outstanding().groups(run.state.context),
-        goal="g",
-        workflow="W",
-        past=(),
-        budget=9000,
-        findings_path="",
-    )
+    summary = summary_of(run.state.context, "")
     assert "Review Findings" not in summary
 
 
@@ -126,15 +124,7 @@ def test_edge_8_a_very_large_response_is_kept_whole_and_shown_cut() -> None:
     run = machine(a=[said(FAIL, "x" * 500_000), SUCCESS]).run(steps=2)
     (entry,) = run.state.context.list_at(Key.FINDINGS)
     assert len(entry["response"]) == 500_000
-    summary = render(
-        run.state.context,
-        Outstanding().groups(run.state.context),
-        goal="g",
-        workflow="W",
-        past=(),
-        budget=9000,
-        findings_path="f.json",
-    )
+    summary = summary_of(run.state.context, "f.json")
     assert len(summary) <= 9000
     assert "f.json" in summary
 

@@ -158,6 +158,12 @@ def test_a_review_without_status_is_asked_for_one() -> None:
     assert asked[1].prompt.endswith(RESTATED)
 
 
+def test_findings_that_code_can_read_are_given_alone() -> None:
+    """What is read again when the stage is recorded is what was judged."""
+    outcome, _ = handled([said("many words"), said("{}")], {"many words": None, "{}": Judged(Status.FAIL, "one")})
+    assert (outcome.source, outcome.response) == (Source.STRUCTURED, "{}")
+
+
 def test_a_mere_success_does_not_wave_through_what_could_not_be_read() -> None:
     """6.6: findings were there and nobody read them, so a status alone is no pass."""
     outcome, asked = handled([said("half"), said("[STATUS: success]")], {"half": BROKEN, "[STATUS: success]": None})
