@@ -12,9 +12,11 @@ from pipeline.engine.records import (
     AttemptFailed,
     BranchCompleted,
     RunCancelled,
+    RunFailed,
     RunPaused,
     RunResumed,
     RunWaiting,
+    StageErrored,
     VisitCompleted,
     WorkflowAdopted,
 )
@@ -30,6 +32,7 @@ class Ended(StrEnum):
 
     DONE = "done"  # its outcome is the visit's
     FAILED = "failed"  # and another was made
+    ERRORED = "error"  # the stage could not do its job, and the run stopped
     TORN = "interrupted"  # its process was gone before it ended
     CANCELLED = "cancelled"  # somebody stopped the run
     OPEN = "open"  # it has not ended
@@ -80,8 +83,9 @@ def under_way(state: State) -> list[tuple[str, int]]:
     if asks_a_person(stage) or state.status not in (RunStatus.RUNNING, RunStatus.CANCELLED):
         return []
     if not isinstance(stage, ParallelStage):
-        return [(stage.id, state.cursor.visit)]
-    names = [branch.stage for branch in stage.branches if branch.stage not in state.progress.branches]
+        return [] if stage.id in state.progress.errors else [(stage.id, state.cursor.visit)]
+    ended = state.progress.branches.keys() | state.progress.errors.keys()
+    names = [branch.stage for branch in stage.branches if branch.stage not in ended]
     return [(name, state.visits.get(name, 0) + 1) for name in names]
 
 
@@ -108,6 +112,9 @@ class Story:
             case AttemptFailed():
                 failed = Attempt(record.attempt, Ended.FAILED, record.outcome, record.delay, self._seq)
                 self._attempted(record.stage, record.visit, failed)
+            case StageErrored():
+                errored = Attempt(record.attempt, Ended.ERRORED, record.outcome, seq=self._seq)
+                self._attempted(record.stage, record.visit, errored)
             case BranchCompleted():
                 self._branch_done(record)
             case VisitCompleted():
@@ -169,6 +176,8 @@ def _note(record: AnyRecord) -> str:
             return _resumed(record)
         case RunPaused():
             return f"paused: {record.reason}"
+        case RunFailed():
+            return f"failed: {record.reason}"
         case RunWaiting():
             return f'waiting: stage "{record.stage}" asks a person'
         case WorkflowAdopted():

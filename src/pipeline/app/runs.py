@@ -68,6 +68,7 @@ class RunResult:
     outstanding: int
     reason: str
     resume: tuple[str, ...] = ()  # what `awf resume` needs so that it goes on
+    until: float | None = None  # when a used-up quota resets, of a run that only has to wait
 
     @property
     def exit_code(self) -> ExitCode:
@@ -93,6 +94,7 @@ class Resume:
     raised: Mapping[str, str] = field(default_factory=dict)  # settings, as `12`, `+10` or a duration
     options: Mapping[str, Any] = field(default_factory=dict)  # those of its start that are different from now on
     repeat: bool = False
+    now: bool = False  # do not wait for a used-up quota to reset
     adopt: tuple[Entry, Checked] | None = None
 
 
@@ -152,7 +154,7 @@ async def resume(run_id: str, how: Resume, journal: Journal, around: Surrounding
     heard = around.letters.cancellations(run_id)
     with journal.own(run_id):
         state = load_state(journal, run_id)
-        refuse_ended(state)
+        refuse_finished(state)
         options = options_without_secrets(around.redactor, dict(how.options))
         kill_labelled(
             process_label(around.store, run_id)
@@ -160,6 +162,8 @@ async def resume(run_id: str, how: Resume, journal: Journal, around: Surrounding
         made = services(state._replace(options={**state.options, **options}), journal, around)
         adopted = adoption(*how.adopt, made.redactor, made.clock.now()) if how.adopt else None
         after = apply(state, adopted) if adopted else state  # refuses a workflow in which the run's place is gone
+        if not (how.now or await _quota_has_reset(state, made)):
+            return result_of(state, journal)
         check_answers(options.get("answers", {}), after.workflow)
         raised = raised_settings(after, how.raised)
         torn = await _restored(state, made)
@@ -167,14 +171,28 @@ async def resume(run_id: str, how: Resume, journal: Journal, around: Surrounding
             journal.append(run_id, adopted)
         record = RunResumed(at=made.clock.now(), raised=raised, options=options, repeat=how.repeat, torn=torn)
         journal.append(run_id, record)
-        return await _drive(Driver(apply(after, record), made), EventKind.RUN_RESUMED, around, heard)
+        driver = Driver(apply(after, record), made)
+        driver.prepare_resumed()
+        return await _drive(driver, EventKind.RUN_RESUMED, around, heard)
 
 
-def refuse_ended(state: State) -> None:
-    """A run that is over is not taken up again."""
-    if state.status.final:
-        help = f"look at it with: awf why {state.run_id}; begin another with: awf run"
-        raise AwfError(f"run {state.run_id} is over ({state.status}): {state.reason}", help=help)
+def refuse_finished(state: State) -> None:
+    """Refuse to resume a run that has succeeded; every other run can continue."""
+    if state.status is RunStatus.SUCCESS:
+        help = f"look at it with: awf why {state.run_id}; start another with: awf run"
+        raise AwfError(f"run {state.run_id} has finished ({state.reason})", help=help)
+
+
+async def _quota_has_reset(state: State, made: Services) -> bool:
+    """Wait until a used-up quota resets, in a process that stays; in any other say whether it has."""
+    if state.until is None or state.until <= made.clock.now():
+        return True
+    if made.waits:
+        stage, visit = state.cursor
+        told: dict[str, Any] = {"status": state.status, "reason": state.reason, "until": state.until}
+        made.plugins.tell(EventKind.RUN_PAUSED, state, stage, visit, **told)
+        await made.clock.sleep_until(state.until)
+    return made.waits
 
 
 async def _restored(state: State, made: Services) -> str:
@@ -224,8 +242,9 @@ def load_state(journal: Journal, run_id: str) -> State:
 def result_of(state: State, journal: Journal) -> RunResult:
     """A run's result, with the path it took."""
     outstanding = len(state.context.list_at(Key.FINDINGS))
-    needed = () if state.status.final else tuple(resume_options(state))
-    return RunResult(state.run_id, state.status, path_of(journal, state.run_id), outstanding, state.reason, needed)
+    needed = () if state.status is RunStatus.SUCCESS else tuple(resume_options(state))
+    path = path_of(journal, state.run_id)
+    return RunResult(state.run_id, state.status, path, outstanding, state.reason, needed, state.until)
 
 
 def path_of(journal: Journal, run_id: str) -> tuple[str, ...]:

@@ -11,9 +11,11 @@ from pipeline.engine.records import (
     AnyRecord,
     AttemptFailed,
     RunCancelled,
+    RunFailed,
     RunPaused,
     RunResumed,
     RunWaiting,
+    StageErrored,
     VisitCompleted,
 )
 from pipeline.engine.state import RunStatus
@@ -24,6 +26,7 @@ UNKNOWN = "unknown"  # on record as running, and whether somebody is at it canno
 _STATUS = {
     "run_waiting": RunStatus.WAITING,
     "run_paused": RunStatus.PAUSED,
+    "run_failed": RunStatus.FAIL,
     "run_cancelled": RunStatus.CANCELLED,
 }
 
@@ -66,8 +69,10 @@ class Gathering:
         match record:
             case VisitCompleted():
                 self._visit_done(record)
-            case AttemptFailed():
+            case AttemptFailed() | StageErrored():
                 self._cost += _cost(record.outcome)
+            case RunFailed():
+                self._status, self._reason = RunStatus.FAIL, record.reason
             case RunPaused():
                 self._status, self._reason = RunStatus.PAUSED, record.reason
             case RunWaiting():

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +24,7 @@ from pipeline.backends.worktree import GitWorktrees
 from pipeline.engine.context import Key
 from pipeline.engine.events import Listener
 from pipeline.engine.handler import Handler, Job
+from pipeline.engine.policy import ON_ERROR
 from pipeline.engine.ports import Journal, Letters
 from pipeline.engine.redaction import Redactor, redactor_of
 from pipeline.engine.state import State
@@ -37,7 +39,7 @@ from pipeline.handlers.registry import refuse_unhandled
 from pipeline.handlers.tool import ToolHandler
 from pipeline.handlers.workspace import WorkspaceHandler
 from pipeline.journal.letters import MemoryLetters
-from pipeline.language.model import LlmStage, StageKind
+from pipeline.language.model import LlmStage, Retry, StageKind
 from pipeline.plugins.manager import PluginManager
 from pipeline.summary.outstanding import Outstanding
 from pipeline.summary.render import render
@@ -67,6 +69,7 @@ class Surroundings:
     letters: Letters = field(default_factory=MemoryLetters)
     deciders: "tuple[Decider, ...]" = ()  # who may be asked about findings, one by one
     stay: bool = False  # whether a run that nobody here can answer waits for somebody elsewhere
+    waits: bool = False  # whether the process waits until a used-up quota resets
     workspaces: Workspaces | None = None  # who makes worktrees, where they do not stay on this machine
 
     @cached_property
@@ -132,7 +135,7 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
     beside = Beside(FirstOf(around.people), around.letters, clock.now, around.redactor, stay=around.stay)
     handlers: dict[StageKind, Handler] = {
         StageKind.LLM: LlmHandler(
-            backends.choose, summary, environment, _defaults(around.settings), reviews.read_answer
+            backends.choose, summary, environment, clock.now, _defaults(around.settings), reviews.read_answer
         ),
         StageKind.TOOL: ToolHandler(processes, environment, findings_file, reviews.read_report),
         StageKind.HUMAN: HumanHandler(FirstOf(_people(state, around, beside)), clock.now, beside.settle),
@@ -144,7 +147,24 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
     }
     handlers.update(plugins.handlers())
     refuse_unhandled(state.workflow, handlers)
-    return Services(journal, handlers, plugins, clock, random.random, worktrees, around.store, around.redactor)
+    return Services(
+        journal,
+        handlers,
+        plugins,
+        clock,
+        random.random,
+        worktrees,
+        around.store,
+        around.redactor,
+        _error_retry(around.settings),
+        waits=around.waits,
+    )
+
+
+def _error_retry(settings: Settings) -> Retry:
+    if settings.limits.retry_delay is None:
+        return ON_ERROR
+    return ON_ERROR.model_copy(update={"delay": timedelta(seconds=settings.limits.retry_delay)})
 
 
 def _defaults(settings: Settings) -> Defaults:

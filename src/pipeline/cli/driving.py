@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from pipeline.handlers.human import People
 from pipeline.journal.letters import SqliteLetters
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.observe.progress import screen
-from pipeline.observe.text import counted
+from pipeline.observe.text import counted, moment
 
 _MADE = 10_000  # objects between two looks for garbage
 
@@ -43,7 +44,8 @@ def drive(run: Run, where: Where, *, as_json: bool, log: Path | None = None, sta
     With `stay` it does not stop where nobody here can answer, but waits for somebody elsewhere.
     """
     store, letters = where.store, SqliteLetters(where.store)
-    around = Surroundings(store, dict(os.environ), settings=settings_here(), letters=letters, stay=stay)
+    waits = stay or (sys.stdin.isatty() and sys.stderr.isatty())
+    around = Surroundings(store, dict(os.environ), settings=settings_here(), letters=letters, stay=stay, waits=waits)
     spare_the_collector()
     with contextlib.closing(SqliteJournal(store)) as journal, logged(log) as listeners:
         if as_json:
@@ -113,6 +115,8 @@ def closing(result: RunResult, end: str) -> str:
         words += f"\n{left} outstanding: awf context {result.run_id} review.findings{end}"
     if result.status is RunStatus.WAITING:
         words += f"\nanswer with: awf answer {result.run_id}{end}"
-    if not result.status.final:
-        words += f"\ngo on with: {' '.join(['awf resume', result.run_id, *result.resume])}{end}"
+    if result.until is not None:
+        words += f"\nthe quota resets {moment(result.until, time.time())}"
+    if result.status is not RunStatus.SUCCESS:
+        words += f"\nresume with: {' '.join(['awf resume', result.run_id, *result.resume])}{end}"
     return words

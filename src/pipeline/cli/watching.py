@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipeline.app.people import check_answers
-from pipeline.app.runs import Resume, RunResult, adoption, load_state, placed, raised_settings, refuse_ended
+from pipeline.app.runs import Resume, RunResult, adoption, load_state, placed, raised_settings, refuse_finished
 from pipeline.app.secrecy import options_without_secrets
 from pipeline.cli.driving import closing, logged, print_event
 from pipeline.cli.streams import telling
@@ -83,7 +83,7 @@ def resume_there(where: Where, run_id: str, resume: Resume, how: Watching) -> in
 
 def _resumption(state: State, how: Resume) -> list[AnyRecord]:
     """The records by which a run goes on, with what the command was given."""
-    refuse_ended(state)
+    refuse_finished(state)
     redactor, records = redactor_of(os.environ), list[AnyRecord]()
     if how.adopt is not None:
         adopted = adoption(*how.adopt, redactor, 0.0)

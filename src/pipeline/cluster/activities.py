@@ -22,7 +22,7 @@ from pipeline.cluster.pen import Pen, Replaced
 from pipeline.cluster.resuming import resumption
 from pipeline.engine.events import Event, EventKind
 from pipeline.engine.handler import attempt_directory
-from pipeline.engine.machine import Ask, Command, FanOut, Pause, Visit, decide
+from pipeline.engine.machine import Ask, Command, Fail, FanOut, Pause, Visit, decide
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import JournalError
 from pipeline.engine.records import (
@@ -32,6 +32,7 @@ from pipeline.engine.records import (
     RunCancelled,
     RunPaused,
     RunResumed,
+    StageErrored,
     VisitStarted,
 )
 from pipeline.engine.state import RunStatus, State
@@ -66,7 +67,7 @@ class Activities:
     async def open(self, order: Order) -> Opened:
         """Where a run stands; one that has begun before is taken up again."""
         run = self._desk.run(order.run_id)
-        if (order.resume or run.seq > 1) and not run.state.status.final:
+        if (order.resume or run.seq > 1) and run.state.status is not RunStatus.SUCCESS:
             self._resumed(run, order.resume)
         return Opened(snapshot=_snapshot(run), seq=run.seq)
 
@@ -115,8 +116,8 @@ class Activities:
 
         async def act(steps: Steps) -> None:
             command = _expected(decide(steps.state), FanOut)
-            for outcome in steps.state.progress.branches.values():
-                self._desk.fetched(outcome)
+            for branch in steps.state.progress.branches.values():
+                self._desk.fetched(branch.outcome)
             steps.join(command, order.began)
 
         return await self._near(order, act)
@@ -141,11 +142,12 @@ class Activities:
 
     @activity.defn
     async def pause(self, order: Order) -> Done:
-        """Note that the run is paused."""
+        """Record that the run pauses, or that it fails where nobody is to be waited for."""
         run, known = self._ready(order)
         pen = self._pen(order)
         if not known:
-            self._desk.steps(run, pen).pause(_expected(decide(run.state), Pause))
+            steps, command = self._desk.steps(run, pen), decide(run.state)
+            steps.fail(command) if isinstance(command, Fail) else steps.pause(_expected(command, Pause))
         return self._done(run, [*known, *pen.written])
 
     @activity.defn
@@ -324,7 +326,7 @@ def _is_about(record: AnyRecord, wanted: Attempt) -> bool:
     match record:
         case BranchCompleted():
             return record.branch == wanted.stage
-        case AttemptFailed() | VisitStarted():
+        case AttemptFailed() | StageErrored() | VisitStarted():
             return record.stage == wanted.stage and record.attempt == wanted.attempt
         case _:
             return False

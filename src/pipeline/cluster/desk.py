@@ -14,7 +14,7 @@ from pipeline.cluster.letters import SharedLetters
 from pipeline.cluster.orders import Attempt
 from pipeline.cluster.pen import Pen
 from pipeline.cluster.travel import MERGED, Travelling, remote_of
-from pipeline.engine.events import EventKind, Listener
+from pipeline.engine.events import Listener
 from pipeline.engine.fold import apply, begin
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import UnknownRun
@@ -98,7 +98,7 @@ class Desk:
             around = replace(self._around, workspaces=travelling)
             run.made = services(state, self.journal.of(state.run_id), around)
             if state.stages_run:
-                run.made.plugins.tell(EventKind.RUN_RESUMED, state)  # here, at least
+                run.made.plugins.on_resume(state)  # here, at least
         return Steps(state, replace(run.made, journal=pen))
 
     def placed(self, run: Run) -> State:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.app.artifacts import STREAMS, Artifacts
 from pipeline.cluster.artefacts import Artefacts
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.records import AnyRecord, AttemptFailed, BranchCompleted, VisitCompleted
+from pipeline.engine.records import AnyRecord, AttemptFailed, BranchCompleted, StageErrored, VisitCompleted
 
 FILES = "files"  # what their keys begin with
 _LARGEST = 4 * 1024 * 1024  # bytes of a part
@@ -73,7 +73,7 @@ def _parts(store: Artefacts, name: str, after: int) -> bytes | None:
 
 def _named(record: AnyRecord) -> list[str]:
     match record:
-        case AttemptFailed() | BranchCompleted() | VisitCompleted():
+        case AttemptFailed() | StageErrored() | BranchCompleted() | VisitCompleted():
             return _below(record.outcome)
         case _:
             return []

@@ -25,6 +25,7 @@ from pipeline.engine.records import (
     RunCreated,
     RunResumed,
     RunWaiting,
+    StageErrored,
     VisitCompleted,
 )
 from pipeline.engine.state import RunStatus, State
@@ -134,6 +135,9 @@ def _events(page: Page, before: State, after: State) -> Iterator[_Told]:
         case AttemptFailed():
             data = {"attempt": record.attempt, "reason": record.outcome.reason, "delay": record.delay}
             yield EventKind.STAGE_RETRYING, record.stage, record.visit, data
+        case StageErrored():
+            data = {"attempt": record.attempt, **particulars(record.outcome)}
+            yield EventKind.STAGE_ERRORED, record.stage, record.visit, data
         case BranchCompleted():
             yield _done(record.outcome, record.branch, record.branch_visit)
         case VisitCompleted():

@@ -23,9 +23,10 @@ from pipeline.engine.records import (
     BranchCompleted,
     RunCreated,
     RunResumed,
+    StageErrored,
     VisitCompleted,
 )
-from pipeline.engine.state import Cursor, Progress, RunStatus, State
+from pipeline.engine.state import BranchDone, Cursor, Progress, RunStatus, StageError, State
 
 KEYS = frozenset({Key.HOLD, Key.WORKSPACE_PATH})  # what is kept of the context
 LONGEST = 300  # characters of a reason
@@ -35,8 +36,10 @@ _LIMITS = ("max_visits", "max_stages", "max_duration", "max_cost_usd")
 def lean(record: AnyRecord) -> AnyRecord:
     """A record without its texts; a state that holds as little comes to the same decisions by it."""
     match record:
-        case AttemptFailed() | BranchCompleted():
+        case AttemptFailed() | StageErrored():
             return record.model_copy(update={"outcome": _short(record.outcome)})
+        case BranchCompleted():
+            return record.model_copy(update={"outcome": _short(record.outcome), "operations": ()})
         case VisitCompleted():
             return _completed(record)
         case RunResumed():
@@ -65,7 +68,7 @@ def _short(outcome: Outcome) -> Outcome:
 def lean_state(state: State) -> State:
     """A state with as little as `lean` leaves of its records."""
     values = {key: state.context.get(key) for key in state.context if key in KEYS}
-    done = {name: _short(outcome) for name, outcome in state.progress.branches.items()}
+    done = {name: BranchDone(_short(one.outcome), ()) for name, one in state.progress.branches.items()}
     return state._replace(
         prompts={},
         goal="",
@@ -109,6 +112,8 @@ class Snapshot(BaseModel):
     torn: dict[str, int] = Field(default_factory=dict)
     begun: list[str] = Field(default_factory=list)
     branches: dict[str, Outcome] = Field(default_factory=dict)
+    errors: dict[str, StageError] = Field(default_factory=dict)
+    until: float | None = None
     due: dict[str, float] = Field(default_factory=dict)
     retry_at: float | None = None  # of the stage at the cursor, as histories have it that were begun before `due`
     asked_at: float | None = None
@@ -138,7 +143,9 @@ class Snapshot(BaseModel):
             failed=dict(progress.failed),
             torn=dict(progress.torn),
             begun=sorted(progress.begun),
-            branches=dict(kept.progress.branches),
+            branches={name: one.outcome for name, one in kept.progress.branches.items()},
+            errors=dict(progress.errors),
+            until=kept.until,
             due=dict(progress.retry_at),
             asked_at=progress.asked_at,
             commit=progress.commit,
@@ -157,6 +164,7 @@ class Snapshot(BaseModel):
             settings=first.settings.model_copy(update=limits),
             status=self.status,
             reason=self.reason,
+            until=self.until,
             context=Context(self.context),
             outcomes=self.outcomes,
             visits=self.visits,
@@ -174,7 +182,8 @@ class Snapshot(BaseModel):
             failed=self.failed,
             torn=self.torn,
             begun=frozenset(self.begun),
-            branches=self.branches,
+            branches={name: BranchDone(outcome, ()) for name, outcome in self.branches.items()},
+            errors=self.errors,
             retry_at=self.due if self.retry_at is None else {self.cursor[0]: self.retry_at},
             asked_at=self.asked_at,
             commit=self.commit,

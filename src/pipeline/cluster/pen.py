@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pipeline.cluster.artefacts import Artefacts
 from pipeline.cluster.journal import Page, SharedJournal
 from pipeline.cluster.orders import Attempt
-from pipeline.engine.records import AnyRecord, AttemptFailed, BranchCompleted, VisitStarted
+from pipeline.engine.records import AnyRecord, AttemptFailed, BranchCompleted, StageErrored, VisitStarted
 from pipeline.errors import AwfError
 
 
@@ -53,7 +53,7 @@ def _is_beside(record: AnyRecord, mine: Attempt) -> bool:
     match record:
         case BranchCompleted():
             return record.branch != mine.stage
-        case VisitStarted() | AttemptFailed():
+        case VisitStarted() | AttemptFailed() | StageErrored():
             return record.stage != mine.stage or record.attempt < mine.attempt
         case _:
             return False

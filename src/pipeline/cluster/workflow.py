@@ -27,7 +27,7 @@ from pipeline.cluster.orders import (
     Standing,
 )
 from pipeline.engine.context import Key
-from pipeline.engine.machine import Ask, FanOut, Pause, Stop, Visit, decide
+from pipeline.engine.machine import Ask, Fail, FanOut, Pause, Stop, Visit, decide
 from pipeline.engine.records import AttemptFailed
 from pipeline.engine.state import RunStatus, State
 from pipeline.language.model import HumanStage
@@ -118,7 +118,7 @@ class RunWorkflow:
                 await self._fan_out(command)
             case Ask():
                 await self._near_step("ask", self._order())
-            case Pause():
+            case Pause() | Fail():
                 self._apply(await self._short_step("pause", self._order(), Done))
         return None
 
@@ -215,7 +215,7 @@ class RunWorkflow:
         self._apply(await self._short_step("take_up", order, Done))
 
     async def _woken(self) -> None:
-        """Wait for somebody: an answer, a wish to go on, or the end of the time there was for an answer."""
+        """Wait for an answer, a resume, the reset of a quota, or the end of the time there was for an answer."""
         answer = self._place() if self._known.status is RunStatus.WAITING else None
         with suppress(TimeoutError):
             await workflow.wait_condition(
@@ -227,9 +227,11 @@ class RunWorkflow:
         self._apply(await self._short_step("resume", order, Done))
 
     def _patience(self) -> float | None:
-        """Seconds until nobody has answered in time; None when there is time without end."""
+        """Seconds until a quota resets, or until nobody has answered in time; None when there is no such time."""
         state = self._known
         stage, asked_at = state.stage, state.progress.asked_at
+        if state.status is RunStatus.PAUSED and state.until is not None:
+            return max(0.001, state.until - workflow.time())
         if state.status is not RunStatus.WAITING or not isinstance(stage, HumanStage) or asked_at is None:
             return None
         if stage.timeout is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
 
+from pipeline.engine.outcome import ErrorKind as ErrorKind  # noqa: PLC0414 - part of this port
 from pipeline.engine.outcome import Usage
 from pipeline.language.model import Access
 
@@ -59,22 +60,6 @@ class AgentStatus(StrEnum):
     TIMEOUT = "timeout"  # more than its time in all
     IDLE = "idle"  # silent for too long
     CANCELLED = "cancelled"
-
-
-class ErrorKind(StrEnum):
-    """Why an agent's run failed."""
-
-    AUTH = "auth"
-    RATE_LIMIT = "rate_limit"
-    SERVER = "server"
-    INVALID = "invalid"
-    CONFIG = "config"
-    DENIED = "denied"
-    EMPTY = "empty"
-    PROTOCOL = "protocol"
-    KILLED = "killed"
-    SPAWN = "spawn"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)

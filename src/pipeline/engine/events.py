@@ -16,6 +16,7 @@ class EventKind(StrEnum):
     STAGE_RETRYING = "stage_retrying"
     STAGE_COMPLETED = "stage_completed"
     STAGE_FAILED = "stage_failed"
+    STAGE_ERRORED = "stage_errored"  # it could not do its job: nothing is known
     FINDINGS_CHANGED = "findings_changed"
     HUMAN_ASKED = "human_asked"
     HUMAN_ANSWERED = "human_answered"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pipeline.engine.context import EMPTY, Context, Delete, Key, Recorded, Set
 from pipeline.engine.outcome import Outcome, Status
-from pipeline.engine.policy import approving_options
+from pipeline.engine.policy import approving_options, unsatisfied_gates
 from pipeline.engine.records import (
     AnyRecord,
     AttemptFailed,
@@ -15,18 +15,20 @@ from pipeline.engine.records import (
     BranchResult,
     RunCancelled,
     RunCreated,
+    RunFailed,
     RunPaused,
     RunResumed,
     RunWaiting,
+    StageErrored,
     VisitCompleted,
     VisitStarted,
     WorkflowAdopted,
 )
-from pipeline.engine.state import Cursor, Past, Progress, RunStatus, State
+from pipeline.engine.state import BranchDone, Cursor, Past, Progress, RunStatus, StageError, State
 from pipeline.engine.ways import ways_of
 from pipeline.errors import AwfError
 from pipeline.language.load import load
-from pipeline.language.model import HumanStage, ParallelStage, Settings, Workflow, asks_a_person
+from pipeline.language.model import ExitStage, HumanStage, ParallelStage, Settings, Workflow, asks_a_person
 from pipeline.language.source import Source
 
 REMEMBERED = 30  # visits that agents are told of one by one
@@ -94,6 +96,8 @@ def apply(state: State, record: AnyRecord) -> State:
             return state._replace(progress=state.progress._replace(begun=state.progress.begun | {record.stage}))
         case AttemptFailed():
             return _tried_again(state, record)._replace(**_spent(state, [record.outcome]))
+        case StageErrored():
+            return _errored(state, record)._replace(**_spent(state, [record.outcome]))
         case BranchCompleted():
             return state._replace(progress=_branch_done(state.progress, record))
         case VisitCompleted():
@@ -101,7 +105,9 @@ def apply(state: State, record: AnyRecord) -> State:
         case RunWaiting():
             return _waiting(state, record)
         case RunPaused():
-            return state._replace(status=RunStatus.PAUSED, reason=record.reason)
+            return state._replace(status=RunStatus.PAUSED, reason=record.reason, until=record.until)
+        case RunFailed():
+            return state._replace(status=RunStatus.FAIL, reason=record.reason)
         case RunCancelled():
             return state._replace(status=RunStatus.CANCELLED, reason=record.reason or "cancelled")
         case RunResumed():
@@ -121,7 +127,7 @@ def _waiting(state: State, record: RunWaiting) -> State:
 
 def _branch_done(progress: Progress, record: BranchCompleted) -> Progress:
     return progress._replace(
-        branches={**progress.branches, record.branch: record.outcome},
+        branches={**progress.branches, record.branch: BranchDone(record.outcome, record.operations)},
         begun=progress.begun - {record.branch},
         commit=record.commit or progress.commit,
     )
@@ -133,6 +139,21 @@ def _tried_again(state: State, record: AttemptFailed) -> State:
     due = {**progress.retry_at, record.stage: record.at + record.delay}
     begun = progress.begun - {record.stage}
     return state._replace(progress=progress._replace(failed=failed, begun=begun, retry_at=due))
+
+
+def _errored(state: State, record: StageErrored) -> State:
+    """Count the attempt like an interrupted one: the retries of the next resume begin afresh."""
+    progress, stage = state.progress, record.stage
+    error = StageError(f'stage "{stage}" could not run: {record.outcome.reason}', record.until, record.ends_run)
+    attempts = progress.torn.get(stage, 0) + progress.failed.get(stage, 0) + 1
+    changed = progress._replace(
+        errors={**progress.errors, stage: error},
+        torn={**progress.torn, stage: attempts},
+        failed={name: count for name, count in progress.failed.items() if name != stage},
+        retry_at={name: due for name, due in progress.retry_at.items() if name != stage},
+        begun=progress.begun - {stage},
+    )
+    return state._replace(progress=changed)
 
 
 class After(NamedTuple):
@@ -194,18 +215,30 @@ def _spent(state: State, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def _resumed(state: State, record: RunResumed) -> State:
-    if state.status.final:
-        words = f"run {state.run_id} is over ({state.status}), and was resumed after that"
+    if state.status is RunStatus.SUCCESS:
+        words = f"run {state.run_id} finished with success, and was resumed after that"
         raise AwfError(words, help="its journal is damaged: restore the store from a copy; nothing was changed")
+    progress = _interrupted(state, record.at) if state.status in _MID_STAGE else state.progress
     return state._replace(
         status=RunStatus.RUNNING,
         reason="",
+        until=None,
+        cursor=_cursor_after_failure(state) if state.status is RunStatus.FAIL else state.cursor,
         repeat=record.repeat,
         context=_let_go(state),
         options={**state.options, **record.options},
         settings=_raised(state.settings, record.raised),
-        progress=_interrupted(state, record.at) if state.status in _MID_STAGE else state.progress,
+        progress=progress._replace(errors={}),
     )
+
+
+def _cursor_after_failure(state: State) -> Cursor:
+    """Where a failed run continues: at the stage that failed, or at the goal gate that kept it from its exit."""
+    if state.progress.errors:
+        return state.cursor
+    gate = next(unsatisfied_gates(state.workflow, state.outcomes), None) if isinstance(state.stage, ExitStage) else None
+    stage = gate.id if gate else state.cursor.stage
+    return Cursor(stage, state.visits.get(stage, 0) + 1)
 
 
 def _let_go(state: State) -> Context:
@@ -221,9 +254,8 @@ def _interrupted(state: State, at: float) -> Progress:
     One that is not due yet had not begun, and is still waited for.
     """
     stage, progress = state.stage, state.progress
-    running = [stage.id]
-    if isinstance(stage, ParallelStage):
-        running = [branch.stage for branch in stage.branches if branch.stage not in progress.branches]
+    started = [branch.stage for branch in stage.branches] if isinstance(stage, ParallelStage) else [stage.id]
+    running = [name for name in started if name not in progress.branches and name not in progress.errors]
     waiting = {name: due for name, due in progress.retry_at.items() if due > at}
     begun = [name for name in running if name not in waiting]
     torn = {**progress.torn, **{name: progress.torn.get(name, 0) + 1 for name in begun}}

@@ -1,6 +1,6 @@
 """The port behind which stage kinds run: a job in, an outcome out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -59,7 +59,7 @@ class Job(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Assessment:
     """What an answer or a report says in a form that code can read. With a `problem` it says nothing."""
 
     status: Status = Status.FAIL
@@ -67,8 +67,8 @@ class Judged:
     problem: str = ""
 
 
-ReadAnswer = Callable[[Job, str], Judged | None]  # None: it holds nothing that code can read
-ReadReport = Callable[[Job, Path], Judged]
+ReadAnswer = Callable[[Job, Sequence[str]], Assessment | None]  # None: they hold nothing that code can read
+ReadReport = Callable[[Job, Path], Assessment]
 
 
 @dataclass(frozen=True, slots=True)

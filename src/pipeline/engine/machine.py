@@ -16,10 +16,11 @@ from pipeline.engine.policy import gate_in_the_way, reached_limit, unsatisfied_g
 from pipeline.engine.records import BranchResult, VisitCompleted
 from pipeline.engine.select import Selection, select
 from pipeline.engine.state import RunStatus, State
+from pipeline.errors import AwfError
 from pipeline.language.model import ExitStage, HumanStage, ParallelStage, TriageStage
 
-# Pauses that are no limit of the settings: until a person has looked, and before an interrupted stage is repeated.
-HOLD, EFFECTS = "hold", "effects"
+# Pauses that are not limits of the settings: a stage errored, a person has to look, an interrupted stage has effects.
+ERROR, HOLD, EFFECTS = "error", "hold", "effects"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,21 @@ class FanOut:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Stop before the next visit, until somebody says to go on."""
+    """Stop before the next visit, until somebody resumes the run or `until` is reached."""
 
     limit: str
     stage: str
     count: float
     allowed: float
+    reason: str
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """End the run: a stage errored, and nobody is to be waited for."""
+
+    stage: str
     reason: str
 
 
@@ -76,13 +86,16 @@ class Concluded:
     state: State
 
 
-Command = Visit | Ask | FanOut | Pause | Stop
+Command = Visit | Ask | FanOut | Pause | Fail | Stop
 
 
 def decide(state: State) -> Command:
     """What comes next."""
     if state.status is not RunStatus.RUNNING:
         return Stop(state.status, state.reason)
+    unfinished = _unfinished(state)
+    if state.progress.errors and not unfinished:  # branches that still run are waited for
+        return _stop_at_errors(state)
     if hold := state.context.get(Key.HOLD):  # before any limit: a person who raises one has not been told of this
         return Pause(HOLD, state.cursor.stage, 1, 0, str(hold))
     if limit := reached_limit(state):
@@ -96,18 +109,34 @@ def decide(state: State) -> Command:
         case HumanStage() | TriageStage():
             return Ask(stage.id, state.cursor.visit)
         case ParallelStage():
-            return FanOut(stage, state.cursor.visit, _unfinished(state, stage))
+            return FanOut(stage, state.cursor.visit, unfinished)
         case _:
-            return _visit(state, stage.id, state.cursor.visit)
+            return unfinished[0]
 
 
-def _visit(state: State, stage: str, visit: int) -> Visit:
-    return Visit(stage, visit, state.progress.attempt(stage), state.progress.retry_at.get(stage))
+def _unfinished(state: State) -> tuple[Visit, ...]:
+    """What the stage at the cursor still has to run: itself, or its branches that are neither done nor errored."""
+    stage, progress = state.stage, state.progress
+    if isinstance(stage, ParallelStage):
+        visits = [(branch.stage, state.visits.get(branch.stage, 0) + 1) for branch in stage.branches]
+    else:
+        visits = [(stage.id, state.cursor.visit)]
+    return tuple(
+        Visit(name, visit, progress.attempt(name), progress.retry_at.get(name))
+        for name, visit in visits
+        if name not in progress.branches and name not in progress.errors
+    )
 
 
-def _unfinished(state: State, stage: ParallelStage) -> tuple[Visit, ...]:
-    names = [branch.stage for branch in stage.branches if branch.stage not in state.progress.branches]
-    return tuple(_visit(state, name, state.visits.get(name, 0) + 1) for name in names)
+def _stop_at_errors(state: State) -> Pause | Fail:
+    """Pause until every quota has reset, or until a person resumes where waiting would not help."""
+    errors = state.progress.errors
+    stage, reason = next(iter(errors)), "; ".join(error.reason for error in errors.values())
+    if all(error.ends_run for error in errors.values()):
+        return Fail(stage, reason)
+    waits = [error.until for error in errors.values()]
+    until = None if None in waits else max(moment for moment in waits if moment is not None)
+    return Pause(ERROR, stage, len(errors), 0, reason, until)
 
 
 def complete(
@@ -182,6 +211,6 @@ def join_branches(stage: ParallelStage, results: Sequence[BranchResult], duratio
 
 
 def crashed(error: BaseException) -> Outcome:
-    """The outcome of a handler that raised: a failure of its stage, not of the run."""
-    words = f"{type(error).__name__}: {error}"
-    return Outcome(status=Status.FAIL, reason=words, failure=Failure(kind=FailureClass.INTERNAL, digest=words))
+    """The outcome of a handler or plugin that raised."""
+    words = str(error) if isinstance(error, AwfError) else f"{type(error).__name__}: {error}"
+    return Outcome(status=Status.ERROR, reason=words, failure=Failure(kind=FailureClass.INTERNAL, digest=words))

@@ -15,6 +15,7 @@ class Status(StrEnum):
     RETRY = "retry"  # it did nothing of use, and may when it is tried again
     SKIPPED = "skipped"
     CANCELLED = "cancelled"
+    ERROR = "error"  # the stage could not do its job, so nothing is known; never on record as a visit's result
 
     @property
     def passes(self) -> bool:
@@ -46,6 +47,23 @@ class FailureClass(StrEnum):
     INTERNAL = "internal"  # a handler that raised
 
 
+class ErrorKind(StrEnum):
+    """Why an agent could not answer."""
+
+    AUTH = "auth"
+    RATE_LIMIT = "rate_limit"
+    QUOTA = "quota"  # a usage limit that is used up
+    SERVER = "server"
+    INVALID = "invalid"
+    CONFIG = "config"
+    DENIED = "denied"
+    EMPTY = "empty"
+    PROTOCOL = "protocol"
+    KILLED = "killed"
+    SPAWN = "spawn"
+    UNKNOWN = "unknown"
+
+
 class Value(BaseModel):
     """What is never changed, and is recorded as it is: a number without end as well."""
 
@@ -60,6 +78,8 @@ class Failure(Value):
     exit_code: int | None = None
     stdout_tail: str = ""
     stderr_tail: str = ""
+    error: ErrorKind | None = None  # of an agent
+    retry_after: float | None = None  # seconds until trying again can help, where the agent said so
 
 
 class Usage(Value):

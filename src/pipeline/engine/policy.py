@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
-from pipeline.engine.outcome import FailureClass, Outcome, Status
+from pipeline.engine.outcome import ErrorKind, FailureClass, Outcome, Status
 from pipeline.engine.state import State
 from pipeline.language.model import Backoff, HumanStage, LlmStage, Option, Retry, ToolStage, Workflow
 
@@ -20,15 +21,48 @@ class RetryDecision:
 
 
 _FINAL = RetryDecision(again=False, reason="the outcome is final")
+_TRANSIENT = (ErrorKind.RATE_LIMIT, ErrorKind.SERVER, ErrorKind.EMPTY)  # retried without being asked
+_LASTING = (  # never retried: trying again fails in the same way
+    *(ErrorKind.AUTH, ErrorKind.CONFIG, ErrorKind.INVALID, ErrorKind.DENIED, ErrorKind.SPAWN),
+    ErrorKind.QUOTA,
+)
+LONGEST_WAIT = 300.0  # seconds that a stage waits by itself for a limit to reset; beyond that the run pauses
+ON_ERROR = Retry(max_attempts=3, backoff=Backoff.EXPONENTIAL, delay=timedelta(seconds=2))
 
 
-def decide_retry(retry: Retry, failures: int, outcome: Outcome, chance: float, *, review: bool) -> RetryDecision:
-    """Decide after a failed attempt. `failures` counts those before it; `chance` is a random number in [0, 1)."""
-    if not _worth_retrying(outcome, review=review):
+def decide_retry(
+    retry: Retry, failures: int, outcome: Outcome, chance: float, *, review: bool, on_error: Retry = ON_ERROR
+) -> RetryDecision:
+    """Decide after a failed attempt. `failures` counts those before it; `chance` is a random number in [0, 1).
+
+    Transient errors follow `on_error` where the stage has no retry of its own.
+    """
+    least = 0.0
+    if outcome.status is Status.ERROR:
+        error, least = _error_of(outcome)
+        if error in _LASTING or quota_resets_after(outcome) is not None:
+            return _FINAL
+        if error in _TRANSIENT and retry.max_attempts == 1:
+            retry = on_error
+    elif not _worth_retrying(outcome, review=review):
         return _FINAL
     if failures + 1 >= retry.max_attempts:
         return RetryDecision(again=False, reason=f"all {retry.max_attempts} attempts are used")
-    return RetryDecision(True, retry_delay(retry, failures, chance), f"attempt {failures + 2} of {retry.max_attempts}")
+    delay = max(least, retry_delay(retry, failures, chance))
+    return RetryDecision(True, delay, f"attempt {failures + 2} of {retry.max_attempts}")
+
+
+def quota_resets_after(outcome: Outcome) -> float | None:
+    """Seconds until the quota that stopped an attempt resets; None for any other outcome, or when nobody knows."""
+    error, seconds = _error_of(outcome)
+    long = error is ErrorKind.QUOTA or (error in _TRANSIENT and seconds > LONGEST_WAIT)
+    return seconds if long and seconds > 0 else None
+
+
+def _error_of(outcome: Outcome) -> tuple[ErrorKind | None, float]:
+    """What kind of error an outcome is, and how many seconds it asks to wait."""
+    failure = outcome.failure
+    return (failure.error, failure.retry_after or 0.0) if failure else (None, 0.0)
 
 
 def retry_delay(retry: Retry, failures: int, chance: float) -> float:
@@ -43,13 +77,11 @@ def retry_delay(retry: Retry, failures: int, chance: float) -> float:
 
 
 def _worth_retrying(outcome: Outcome, *, review: bool) -> bool:
+    """Whether another attempt may end better: what a review found, or a conflict, does not go away by asking again."""
     if outcome.status is Status.RETRY:
         return True
-    if outcome.status is not Status.FAIL:
-        return False
-    if review:  # what a review found does not go away by asking again; a review that never took place may come
-        return outcome.failure is not None and outcome.failure.kind in (FailureClass.AGENT, FailureClass.PROTOCOL)
-    return outcome.failure is None or outcome.failure.kind is not FailureClass.CONFLICT
+    conflict = outcome.failure is not None and outcome.failure.kind is FailureClass.CONFLICT
+    return outcome.status is Status.FAIL and not review and not conflict
 
 
 @dataclass(frozen=True, slots=True)

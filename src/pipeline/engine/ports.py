@@ -29,6 +29,15 @@ class RunIsOwned(AwfError):
     """Another process is at this run."""
 
 
+class PluginFailed(AwfError):
+    """A plugin raised while the run depended on it."""
+
+    def __init__(self, plugin: str, hook: str, error: BaseException) -> None:
+        what = error.message if isinstance(error, AwfError) else f"{type(error).__name__}: {error}"
+        super().__init__(f'plugin "{plugin}" failed in {hook}: {what}')
+        self.plugin, self.hook = plugin, hook
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A record with its number in its run, from 1."""

@@ -58,6 +58,18 @@ class AttemptFailed(Record):
     delay: float
 
 
+class StageErrored(Record):
+    """A stage could not do its job, and no retry is left: nothing that follows from its result is decided."""
+
+    kind: Literal["stage_errored"] = "stage_errored"
+    stage: str
+    visit: int
+    attempt: int
+    outcome: Outcome
+    until: float | None = None  # when a used-up quota resets
+    ends_run: bool = False  # the run fails instead of pausing
+
+
 class BranchCompleted(Record):
     """One branch of a parallel stage is done; it will not run again in this visit."""
 
@@ -68,6 +80,7 @@ class BranchCompleted(Record):
     branch_visit: int
     outcome: Outcome
     commit: str = ""  # the workspace as this branch left it
+    operations: tuple[Recorded, ...] | None = None  # added by plugins; None: they are asked at the join, as awf 0.1 did
 
 
 class BranchResult(Value):
@@ -102,13 +115,22 @@ class RunWaiting(Record):
 
 
 class RunPaused(Record):
-    """A limit is reached, or somebody has to look before an interrupted stage is repeated."""
+    """The run stops before its next visit: at an error, at a limit, or because a person has to look first."""
 
     kind: Literal["run_paused"] = "run_paused"
     limit: str
     stage: str
     count: float
     allowed: float
+    reason: str
+    until: float | None = None  # when waiting is enough: the time to continue at
+
+
+class RunFailed(Record):
+    """The run ends because a stage errored and was told not to wait for anybody."""
+
+    kind: Literal["run_failed"] = "run_failed"
+    stage: str
     reason: str
 
 
@@ -144,10 +166,12 @@ AnyRecord = Annotated[
     RunCreated
     | VisitStarted
     | AttemptFailed
+    | StageErrored
     | BranchCompleted
     | VisitCompleted
     | RunWaiting
     | RunPaused
+    | RunFailed
     | RunCancelled
     | RunResumed
     | WorkflowAdopted,

@@ -3,8 +3,9 @@
 import asyncio
 
 from pipeline.engine.events import EventKind
-from pipeline.engine.machine import Ask, FanOut, Pause, Stop, Visit, decide
+from pipeline.engine.machine import Ask, Fail, FanOut, Pause, Stop, Visit, decide
 from pipeline.engine.outcome import Outcome
+from pipeline.engine.records import RunResumed
 from pipeline.engine.state import State
 from pipeline.engine.steps import Services, Steps
 from pipeline.language.model import ParallelStage
@@ -18,17 +19,31 @@ class Driver(Steps):
         self.cancelled_because = ""  # set by whoever cancels the task, where there is more to say than that
 
     async def drive(self) -> None:
-        """Carry out commands until there is nothing to do; a cancelled task leaves a cancelled run.
+        """Carry out commands until the run stops; a cancelled task leaves a cancelled run.
+
+        A run that is paused until a quota resets is waited for, and resumed, by a process that stays.
 
         Where it stopped is in `state`, and is not returned: asyncio would print all of it for itself to throw away.
         """
         try:
-            while not isinstance(command := decide(self.state), Stop):
-                await self._carry_out(command)
+            while True:
+                while not isinstance(command := decide(self.state), Stop):
+                    await self._carry_out(command)
+                if self.state.until is None or not self.services.waits:
+                    return
+                await self._wait(self.state.until)
         except asyncio.CancelledError:
             self.cancel(self.cancelled_because)
 
-    async def _carry_out(self, command: Visit | Ask | FanOut | Pause) -> None:
+    async def _wait(self, until: float) -> None:
+        """Continue by itself at the time when a quota resets."""
+        cursor = self.state.cursor
+        self._tell(EventKind.RUN_PAUSED, *cursor, status=self.state.status, reason=self.state.reason, until=until)
+        await self.services.clock.sleep_until(until)
+        self._record(RunResumed(at=self._now()))
+        self._tell(EventKind.RUN_RESUMED, *cursor, goal=self.state.goal, workflow=self.state.workflow.name)
+
+    async def _carry_out(self, command: Visit | Ask | FanOut | Pause | Fail) -> None:
         match command:
             case Visit():
                 await self.conclude(command, await self._attempts(command))
@@ -38,6 +53,8 @@ class Driver(Steps):
                 await self._fan_out(command)
             case Pause():
                 self.pause(command)
+            case Fail():
+                self.fail(command)
 
     async def _attempts(self, visit: Visit, before: State | None = None) -> Outcome:
         """Run a stage until an attempt is final."""
@@ -54,7 +71,9 @@ class Driver(Steps):
         stage = command.parallel
         self._tell(EventKind.STAGE_STARTED, stage.id, command.visit, branches=[b.stage for b in command.branches])
         await self._branches(stage, command)
-        self.join(command, began)
+        rest = decide(self.state)
+        if isinstance(rest, FanOut) and not rest.branches:
+            self.join(command, began)
 
     async def _branches(self, stage: ParallelStage, command: FanOut) -> None:
         """Run what is not done, so many at a time. One branch's trouble is its own."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pipeline.engine.context import EMPTY, Context, Key
+from pipeline.engine.context import EMPTY, Context, Key, Recorded
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.ways import Ways
 from pipeline.engine.workspace import Workspace
@@ -25,14 +25,14 @@ class RunStatus(StrEnum):
 
     RUNNING = "running"  # or interrupted: nobody may be at it
     WAITING = "waiting"  # for a person
-    PAUSED = "paused"  # at a limit
+    PAUSED = "paused"  # by an error or a limit
     CANCELLED = "cancelled"
     SUCCESS = "success"
     FAIL = "fail"
 
     @property
     def final(self) -> bool:
-        """Whether the run is over for good."""
+        """Whether the run has ended. A failed one can still be resumed."""
         return self in (RunStatus.SUCCESS, RunStatus.FAIL)
 
 
@@ -52,13 +52,29 @@ class Past(NamedTuple):
     reason: str
 
 
+class StageError(NamedTuple):
+    """Why a stage could not do its job."""
+
+    reason: str
+    until: float | None  # when a used-up quota resets
+    ends_run: bool
+
+
+class BranchDone(NamedTuple):
+    """A branch that is done, with the operations that plugins added to it."""
+
+    outcome: Outcome
+    operations: tuple[Recorded, ...] | None = None
+
+
 class Progress(NamedTuple):
     """How far the visit at the cursor has come."""
 
     failed: Mapping[str, int] = _NONE  # attempts that failed and were retried, by stage
     torn: Mapping[str, int] = _NONE  # attempts that were interrupted, by stage
     begun: frozenset[str] = frozenset()  # stages that act outside the workspace, begun and not ended
-    branches: Mapping[str, Outcome] = _NONE  # of a parallel stage, those that are done
+    branches: Mapping[str, BranchDone] = _NONE  # of a parallel stage, those that are done
+    errors: Mapping[str, StageError] = _NONE  # stages that could not do their job, until the run is resumed
     retry_at: Mapping[str, float] = _NONE  # when the next attempt is due, by stage
     asked_at: float | None = None  # when a person was first asked and was not there
     commit: str = ""  # the workspace as the last finished branch left it
@@ -82,6 +98,7 @@ class State(NamedTuple):
     settings: Settings
     status: RunStatus = RunStatus.RUNNING
     reason: str = ""
+    until: float | None = None  # of a paused run, when waiting is enough
     context: Context = EMPTY
     outcomes: Mapping[str, Status] = _NONE  # of each stage's last visit
     visits: Mapping[str, int] = _NONE  # completed

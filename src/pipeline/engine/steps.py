@@ -15,28 +15,32 @@ from pipeline.engine.context import Context, Key, Operation, Set
 from pipeline.engine.events import EventKind
 from pipeline.engine.fold import apply
 from pipeline.engine.handler import RUNS, Handler, Job, Waiting
-from pipeline.engine.machine import Ask, Concluded, FanOut, Pause, Visit, complete, crashed, join_branches
-from pipeline.engine.outcome import Outcome
-from pipeline.engine.policy import decide_retry
-from pipeline.engine.ports import Clock, Journal, JournalError
+from pipeline.engine.machine import HOLD, Ask, Concluded, Fail, FanOut, Pause, Visit, complete, crashed, join_branches
+from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.policy import ON_ERROR, decide_retry, quota_resets_after
+from pipeline.engine.ports import Clock, Journal, JournalError, PluginFailed
 from pipeline.engine.records import (
     AnyRecord,
     AttemptFailed,
     BranchCompleted,
     BranchResult,
     RunCancelled,
+    RunFailed,
     RunPaused,
     RunWaiting,
+    StageErrored,
     VisitStarted,
 )
 from pipeline.engine.redaction import PATTERNS_ONLY, Redactor, redact_operation, redact_outcome
-from pipeline.engine.state import State
+from pipeline.engine.state import RunStatus, State
 from pipeline.engine.workspace import Workspaces
 from pipeline.language.model import (
     BaseStage,
     Effects,
     LlmStage,
+    OnError,
     ParallelStage,
+    Retry,
     StageKind,
     ToolStage,
     is_review,
@@ -48,12 +52,21 @@ OUTPUT_EVERY = 0.1  # seconds: whoever watches sees what a stage prints, and a s
 
 
 class Plugins(Protocol):
-    """What plugins add to a run. None of these ever raises."""
+    """What plugins add to a run. All but `tell` raise PluginFailed when a plugin raises."""
+
+    def before_stage(self, stage: BaseStage, visit: int, state: State) -> None:
+        """Let plugins look at the run before an attempt begins."""
 
     def operations(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
     ) -> tuple[Operation | Line, ...]:
         """Context operations and ledger lines for a stage that is done. `context` holds what the stage itself left."""
+
+    def after_commit(self, state: State) -> None:
+        """Let plugins act on what has been committed."""
+
+    def on_resume(self, state: State) -> None:
+        """Let plugins put right what a crash left behind."""
 
     def tell(self, kind: EventKind, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
         """Let everybody who listens know."""
@@ -71,6 +84,8 @@ class Services:
     workspaces: Workspaces
     store: Path
     redactor: Redactor = PATTERNS_ONLY
+    error_retry: Retry = ON_ERROR  # of transient errors, where a stage has no retry of its own
+    waits: bool = False  # whether this process stays until a used-up quota resets
 
 
 def leaves_files(stage: BaseStage) -> bool:
@@ -107,7 +122,7 @@ class Steps:
         self._committing = asyncio.Lock()  # git allows one commit at a time
 
     async def attempt(self, visit: Visit, before: State | None = None) -> Outcome | Visit:
-        """Try a stage once: what it came to, or the try that follows one that failed, which is on record then.
+        """Run one attempt; return its outcome, or the next visit if a retry was recorded.
 
         A branch sees the state as it was `before` the fan-out.
         """
@@ -115,42 +130,69 @@ class Steps:
         self._started(stage, visit)
         outcome = await self._handle(self._job(stage, visit.visit, visit.attempt, before))
         if isinstance(outcome, Waiting):
-            outcome = crashed(TypeError(f"only a stage that asks a person may wait, and {stage.id} is none"))
-        failures = self.state.progress.failed.get(stage.id, 0)
-        decision = decide_retry(stage.retry, failures, outcome, self.services.chance(), review=is_review(stage))
+            outcome = crashed(TypeError(f'stage "{stage.id}" asks nobody, so it cannot wait for a person'))
+        decision = decide_retry(
+            stage.retry,
+            self.state.progress.failed.get(stage.id, 0),
+            outcome,
+            self.services.chance(),
+            review=is_review(stage),
+            on_error=self.services.error_retry,
+        )
         if not decision.again:
             return outcome
         return self._failed_once(visit, outcome, decision.delay)
 
     async def conclude(self, visit: Visit, outcome: Outcome) -> None:
-        """Record what a visit at the cursor came to, with the way on."""
+        """Record the outcome of the visit at the cursor with the transition taken, or that the stage errored."""
         stage = self.state.stage
-        saved = await self._saved(stage, visit)  # first: nothing waits between a report and its record
-        operations = (*self._operations(stage, visit.visit, outcome, self.state), *saved)
-        self._finish(complete(self.state, outcome, operations, self._now()))
+        if (outcome := self._routed(stage, outcome)).status is Status.ERROR:
+            return self._errored(visit, outcome)
+        saved = await self._saved(stage, visit)  # first: nothing is awaited between a report and its record
+        try:
+            operations = (*self._operations(stage, visit.visit, outcome, self.state), *saved)
+        except PluginFailed as error:
+            return self._errored(visit, crashed(error))
+        return self._finish(complete(self.state, outcome, operations, self._now()))
 
     async def ask(self, command: Ask) -> None:
         """Ask a person, and record the answer, or that nobody is there."""
         stage = self.state.stage
         self._tell(EventKind.HUMAN_ASKED, command.stage, command.visit)
+        visit = Visit(command.stage, command.visit, self.state.progress.attempt(command.stage))
         outcome = await self._handle(self._job(stage, command.visit, 1))
         if isinstance(outcome, Waiting):
             self._record(RunWaiting(at=self._now(), stage=command.stage, visit=command.visit))
             return
+        if outcome.status is Status.ERROR:
+            self._errored(visit, outcome)
+            return
         option = str(outcome.updates.get(Key.HUMAN_SELECTED, outcome.preferred_label))
         by = str(outcome.updates.get(Key.HUMAN_BY, ""))
         self._tell(EventKind.HUMAN_ANSWERED, command.stage, command.visit, option=option, by=by)
-        operations = self._operations(stage, command.visit, outcome, self.state)
+        try:
+            operations = self._operations(stage, command.visit, outcome, self.state)
+        except PluginFailed as error:
+            self._errored(visit, crashed(error))
+            return
         self._finish(complete(self.state, outcome, operations, self._now(), option=option))
 
     async def conclude_branch(self, command: FanOut, visit: Visit, outcome: Outcome) -> None:
-        """Record what one branch of a parallel stage came to.
+        """Record the outcome of one branch with all that was found in it, or that it errored.
 
         One that only looks commits nothing while others run: it would be the half of what one of them is writing.
         """
         stage = self.state.workflow.stage(visit.stage)
+        if (outcome := self._routed(stage, outcome)).status is Status.ERROR:
+            self._errored(visit, outcome)
+            return
         saved = await self._saved(stage, visit) if may_write(stage) or self._is_last(command, stage) else ()
         commit = next((str(operation.value) for operation in saved), "")
+        try:
+            added = self._added(stage, visit.visit, outcome, self.state)
+        except PluginFailed as error:
+            self._errored(visit, crashed(error))
+            return
         self._record(
             BranchCompleted(
                 at=self._now(),
@@ -160,21 +202,28 @@ class Steps:
                 branch_visit=visit.visit,
                 outcome=outcome,
                 commit=commit,
+                operations=added,
             ),
             kept_of=visit.stage,
         )
+        self._committed()
         self._tell_done(visit.stage, visit.visit, outcome)
 
     def join(self, command: FanOut, began: float) -> None:
-        """Record what a parallel stage came to, all of whose branches are done."""
+        """Record the outcome of a parallel stage, all of whose branches are done."""
         stage = command.parallel
         results = [self._result(branch.stage) for branch in stage.branches]
         outcome = join_branches(stage, results, self._now() - began)
-        operations = self._joined(stage, command, results, outcome)
+        try:
+            operations = self._joined(stage, command, results, outcome)
+        except PluginFailed as error:
+            visit = Visit(stage.id, command.visit, self.state.progress.attempt(stage.id))
+            self._errored(visit, crashed(error))
+            return
         self._finish(complete(self.state, outcome, operations, self._now(), branches=results))
 
     def pause(self, command: Pause) -> None:
-        """Record that the run stops here until somebody says to go on."""
+        """Record that the run stops here until somebody resumes it."""
         self._record(
             RunPaused(
                 at=self._now(),
@@ -183,8 +232,20 @@ class Steps:
                 count=command.count,
                 allowed=command.allowed,
                 reason=command.reason,
+                until=command.until,
             )
         )
+
+    def fail(self, command: Fail) -> None:
+        """Record that the run ends with the errors of the stage at the cursor."""
+        self._record(RunFailed(at=self._now(), stage=command.stage, reason=command.reason))
+
+    def prepare_resumed(self) -> None:
+        """Let plugins put right what a crash left behind; a plugin that cannot pauses the run."""
+        try:
+            self.services.plugins.on_resume(self.state)
+        except PluginFailed as error:
+            self._hold(error)
 
     def cancel(self, reason: str) -> None:
         """Record that somebody stopped the run."""
@@ -197,7 +258,7 @@ class Steps:
 
     def _result(self, branch: str) -> BranchResult:
         visit = self.state.visits.get(branch, 0) + 1
-        return BranchResult(stage=branch, visit=visit, outcome=self.state.progress.branches[branch])
+        return BranchResult(stage=branch, visit=visit, outcome=self.state.progress.branches[branch].outcome)
 
     def _joined(
         self, stage: ParallelStage, command: FanOut, results: Sequence[BranchResult], outcome: Outcome
@@ -207,7 +268,11 @@ class Steps:
         seen = self.state
         for result in results:
             branch = self.state.workflow.stage(result.stage)
-            added = self._operations(branch, result.visit, result.outcome, seen)
+            recorded = self.state.progress.branches[result.stage].operations
+            if recorded is None:
+                added = self._operations(branch, result.visit, result.outcome, seen)
+            else:
+                added = (*stage_operations(branch, result.outcome), *(Operation(*one) for one in recorded))
             seen = seen._replace(context=seen.context.apply(added))
             operations += added
         operations += self._operations(stage, command.visit, outcome, seen)
@@ -220,6 +285,31 @@ class Steps:
             self._record(VisitStarted(at=self._now(), stage=stage.id, visit=visit.visit, attempt=visit.attempt))
         self._tell(EventKind.STAGE_STARTED, stage.id, visit.visit, attempt=visit.attempt)
 
+    def _routed(self, stage: BaseStage, outcome: Outcome) -> Outcome:
+        """The outcome as the stage's `on_error` wants it: an error that is to be routed is an ordinary failure."""
+        if outcome.status is Status.ERROR and stage.on_error is OnError.ROUTE:
+            return outcome.model_copy(update={"status": Status.FAIL})
+        return outcome
+
+    def _errored(self, visit: Visit, outcome: Outcome) -> None:
+        """Record that a stage could not do its job; nothing that follows from its result is decided."""
+        at, wait = self._now(), quota_resets_after(outcome)
+        stage = self.state.workflow.stage(visit.stage)
+        policy = stage.on_error if stage.on_error is not OnError.PAUSE else self.state.options.get("on_error")
+        self._record(
+            StageErrored(
+                at=at,
+                stage=visit.stage,
+                visit=visit.visit,
+                attempt=visit.attempt,
+                outcome=outcome,
+                until=None if wait is None else at + wait,
+                ends_run=policy == OnError.FAIL,
+            ),
+            kept_of=visit.stage,
+        )
+        self._tell(EventKind.STAGE_ERRORED, visit.stage, visit.visit, attempt=visit.attempt, **particulars(outcome))
+
     def _failed_once(self, visit: Visit, outcome: Outcome, delay: float) -> Visit:
         stage, number, attempt = visit.stage, visit.visit, visit.attempt
         at = self._now()
@@ -228,19 +318,20 @@ class Steps:
         return Visit(stage, number, attempt + 1, at + delay)
 
     async def _handle(self, job: Job) -> Outcome | Waiting:
-        """Run the handler; one that raises has failed its stage, unless what it leaves cannot be kept."""
+        """Run the handler. An exception is an error of the stage, unless the run's files cannot be written."""
         kind: StageKind = job.stage.kind  # type: ignore[attr-defined]  # every stage has one, what they share has not
         try:
+            self.services.plugins.before_stage(job.stage, job.visit, job.state)
             result = await self.services.handlers[kind].run(job)
             if isinstance(result, Waiting):
                 return result
             result = redact_outcome(self.services.redactor, result)
         except Exception as error:
             if cannot_be_kept(error, self.services.store):
-                words = f'what stage "{job.stage.id}" writes cannot be kept, so the run stopped there: {error}'
+                words = f'the files of stage "{job.stage.id}" cannot be written, so the run stopped there: {error}'
                 help = "make room on the disk, or make the store writable, and resume the run; the stage runs again"
                 raise JournalError(words, help=help) from error
-            result = redact_outcome(self.services.redactor, crashed(error))  # whatever else it is, the stage has failed
+            result = redact_outcome(self.services.redactor, crashed(error))
         return result if result.duration else result.model_copy(update={"duration": job.elapsed()})
 
     def _job(self, stage: BaseStage, visit: int, attempt: int, before: State | None = None) -> Job:
@@ -263,12 +354,15 @@ class Steps:
         return Job(stage, visit, attempt, state, self.services.store, tell, keep, elapsed)
 
     def _operations(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
-        own = stage_operations(stage, outcome)
-        after = state.context.apply(own)
+        return (*stage_operations(stage, outcome), *self._added(stage, visit, outcome, state))
+
+    def _added(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
+        """The operations that plugins add. Their ledger lines are committed with the next record."""
+        after = state.context.apply(stage_operations(stage, outcome))
         added = self.services.plugins.operations(stage, visit, outcome, after, state, self._now())
         redactor = self.services.redactor
         self._lines += [redactor.text(line.text) for line in added if isinstance(line, Line)]
-        return (*own, *(redact_operation(redactor, one) for one in added if not isinstance(one, Line)))
+        return tuple(redact_operation(redactor, one) for one in added if not isinstance(one, Line))
 
     async def _saved(self, stage: BaseStage, visit: Visit) -> Iterable[Operation]:
         """Commit what a stage changed in the workspace; the commit becomes part of the checkpoint."""
@@ -284,6 +378,7 @@ class Steps:
         record, before = concluded.record, self.state.context.list_at(Key.FINDINGS)
         stage, visit, chosen = record.stage, record.visit, record.chosen
         self._record(record, kept_of=stage, makes=concluded.state)
+        self._committed()
         self._tell(EventKind.CHECKPOINT_SAVED, stage, visit)
         self._tell_done(stage, visit, record.outcome, to=chosen.target, why=chosen.reason)
         after = self.state.context.list_at(Key.FINDINGS)
@@ -294,8 +389,21 @@ class Steps:
         kind = EventKind.STAGE_COMPLETED if outcome.status.passes else EventKind.STAGE_FAILED
         self._tell(kind, stage, visit, **particulars(outcome), **data)
 
+    def _committed(self) -> None:
+        """Let plugins act on the commit; a plugin that cannot pauses the run."""
+        try:
+            self.services.plugins.after_commit(self.state)
+        except PluginFailed as error:
+            self._hold(error)
+
+    def _hold(self, error: PluginFailed) -> None:
+        if self.state.status is RunStatus.RUNNING:
+            self.pause(Pause(HOLD, self.state.cursor.stage, 1, 0, str(error)))
+        else:  # it has ended: all that is left is to say so
+            self._tell(EventKind.PLUGIN_FAILED, plugin=error.plugin, hook=error.hook, error=str(error))
+
     def _record(self, record: AnyRecord, kept_of: str = "", makes: State | None = None) -> None:
-        """Make it durable, then true. `kept_of` is the stage whose text is recorded with it."""
+        """Append the record, then update the state. `kept_of` is the stage whose text is recorded with it."""
         lines, self._lines = self._lines, []
         attached = self._kept.pop(kept_of, "")
         self.services.journal.append(self.state.run_id, record, attached=attached, lines=lines)

@@ -4,13 +4,13 @@ The files are written after the commit, and again when a run is taken up: whatev
 from the ledger.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pipeline.engine.bookkeeping import Line
 from pipeline.engine.context import Context, Delete, Key, Operation, Set
-from pipeline.engine.handler import Job, Judged
+from pipeline.engine.handler import Assessment, Job
 from pipeline.engine.outcome import FailureClass, Outcome
 from pipeline.engine.state import State
 from pipeline.errors import AwfError
@@ -66,12 +66,12 @@ class Clerk:
         self._problems: list[str] = []  # what may not be edited in the files, and was
         self._stale = False  # whether the files are to be written
 
-    def read_answer(self, job: Job, answer: str) -> Judged | None:
-        """What a review's answer comes to by the findings in it; None when it has none that code can read."""
-        found = returns.answered(job.stage, answer, job.directory)
+    def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
+        """The assessment of a review by the findings in its answers; None when there are none that code can read."""
+        found = returns.answered(job.stage, answers, job.directory)
         return None if found is None else self._judged(job, found)
 
-    def read_report(self, job: Job, report: Path) -> Judged:
+    def read_report(self, job: Job, report: Path) -> Assessment:
         """What a tool's report comes to."""
         assert isinstance(job.stage, ToolStage)  # noqa: S101 - only tools have reports
         return self._judged(job, returns.reported(job.stage, report, job.directory))
@@ -137,9 +137,9 @@ class Clerk:
             return chosen_worklist(left, context, wanted, room)
         return worklist([finding for finding in left if finding.id in wanted], room)
 
-    def _judged(self, job: Job, returned: Return) -> Judged:
+    def _judged(self, job: Job, returned: Return) -> Assessment:
         if problem := returns.unreadable(returned):
-            return Judged(problem=problem)
+            return Assessment(problem=problem)
         self._held[job.stage.id, job.visit, job.attempt] = returned
         return returns.judged(self._taken(returned, job.stage, job.visit, job.state, self._now()))
 

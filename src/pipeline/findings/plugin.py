@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.engine.bookkeeping import Line
 from pipeline.engine.context import Context, Key, Operation
-from pipeline.engine.handler import Handler, Job, Judged, Waiting
+from pipeline.engine.handler import Assessment, Handler, Job, Waiting
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal
 from pipeline.engine.state import State
@@ -61,11 +61,12 @@ class ReviewFindings:
             self._clerk = Clerk(Book(self._journal), self._root, self._environ, self._now, self._store)
         return self._clerk
 
-    def read_answer(self, job: Job, answer: str) -> Judged | None:
-        """What a review's answer comes to by the findings in it; None when it has none that code can read."""
-        return self._at_work().read_answer(job, answer) if _RETURN.search(answer) else None
+    def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
+        """The assessment of a review by the findings in its answers; None when there are none that code can read."""
+        found = any(_RETURN.search(answer) for answer in answers)
+        return self._at_work().read_answer(job, answers) if found else None
 
-    def read_report(self, job: Job, report: Path) -> Judged:
+    def read_report(self, job: Job, report: Path) -> Assessment:
         """What a tool's report comes to."""
         return self._at_work().read_report(job, report)
 

@@ -1,9 +1,11 @@
 """What a stage returned in a form that code can read, and what it comes to. What cannot be read is never clean."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from pipeline.engine.handler import Judged
+from pipeline.engine.handler import Assessment
 from pipeline.engine.outcome import FailureClass, Outcome, Source, Status
 from pipeline.findings.claims import Return, Returned
 from pipeline.findings.codecs import FORMATS
@@ -15,17 +17,45 @@ from pipeline.findings.verdicts import stage_status
 from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, ToolStage
 
 LARGEST = 256 * 1024 * 1024  # bytes of a report
+_ITEM = re.compile(r'"findings"\s*:\s*\[\s*\{')
 REPORT = "report"  # the file beside a command's output that it may write what it found to
 
 
-def answered(stage: BaseStage, answer: str, root: Path) -> Return | None:
-    """What a review's answer returns; None when it has nothing that code can read."""
-    found = find_return(answer)
-    if found is None:
-        return None
+def answered(stage: BaseStage, answers: Sequence[str], root: Path) -> Return | None:
+    """What a review returned in its answers; None when they have nothing that code can read.
+
+    A review that was asked again can add to its first answer, never erase it.
+    """
     reviewer = (stage.lens if isinstance(stage, LlmStage) else None) or stage.id
-    read: Return = FORMATS["review"](found.encode(errors="replace"), reviewer=reviewer, root=str(root))
-    return read
+    whole: Return | None = None
+    lost = False  # whether what could not be read so far had findings in it
+    for text in filter(None, map(find_return, answers)):
+        read: Return = FORMATS["review"](text.encode(errors="replace"), reviewer=reviewer, root=str(root))
+        if whole is None or (whole.status is Returned.MALFORMED and (read.inputs or not lost)):
+            whole = read
+        elif whole.status is not Returned.MALFORMED:
+            whole = _add(whole, read)
+        lost = read.status is Returned.MALFORMED and _ITEM.search(text) is not None
+    return whole
+
+
+def _add(first: Return, second: Return) -> Return:
+    """The second return with all that the first one reported and the second leaves out."""
+    if second.status is Returned.MALFORMED:
+        return second
+    titles = {claim.title for claim in second.claims}
+    restated = len(second.claims) >= first.inputs
+    claims = [*second.claims, *(claim for claim in first.claims if claim.title not in titles)]
+    rejected = [*second.rejected, *(item for item in first.rejected if not restated and item.title not in titles)]
+    names = iter(f"{second.reviewer}#{number}" for number in range(1, len(claims) + len(rejected) + 1))
+    return replace(
+        second,
+        status=Returned.RETURNED if claims or rejected else second.status,
+        claims=tuple(replace(claim, input_id=next(names)) for claim in claims),
+        rejected=tuple(replace(item, input_id=next(names)) for item in rejected),
+        residual_risks=tuple(dict.fromkeys((*first.residual_risks, *second.residual_risks))),
+        testing_gaps=tuple(dict.fromkeys((*first.testing_gaps, *second.testing_gaps))),
+    )
 
 
 def reported(stage: ToolStage, report: Path, root: Path) -> Return:
@@ -42,7 +72,7 @@ def read_again(stage: BaseStage, outcome: Outcome, root: Path, store: Path | Non
     """What a stage returned that an earlier process ran; None when it returned nothing that can be read."""
     found: Return | None = None
     if isinstance(stage, LlmStage) and outcome.source is Source.STRUCTURED:
-        found = answered(stage, outcome.response, root)
+        found = answered(stage, [outcome.response], root)
     elif isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT and _ended(outcome):
         output = store / outcome.logs["stdout"] if store and "stdout" in outcome.logs else None
         written = output.with_name(REPORT) if output else None
@@ -61,14 +91,14 @@ def unreadable(returned: Return) -> str:
     return ""
 
 
-def judged(taken: Taken) -> Judged:
+def judged(taken: Taken) -> Assessment:
     """What a return comes to by the findings in it. With an item that could not be read it is no clean one."""
     counting = [taken.drafts[index] for index in shown(taken) if not taken.drafts[index].pre_existing]
     refused = [entry for entry in taken.passed.entries if entry.disposition is Disposition.REJECTED]
     status = stage_status(counting)
     if refused and status is Status.SUCCESS:
         status = Status.PARTIAL_SUCCESS
-    return Judged(status, "; ".join(part for part in (_found(counting), _refused(refused)) if part))
+    return Assessment(status, "; ".join(part for part in (_found(counting), _refused(refused)) if part))
 
 
 def shown(taken: Taken) -> list[int]:

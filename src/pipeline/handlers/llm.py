@@ -1,13 +1,15 @@
 """Agent stages: a prompt in, an answer out, and an honest reading of it."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from pipeline.engine.agent import AgentEvent, AgentStatus, Backend, ErrorKind, Limits, Request, Result, Session
-from pipeline.engine.handler import Job, Judged, ReadAnswer
-from pipeline.engine.outcome import Failure, FailureClass, Outcome, Source, Status, Usage
+from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, Backend, Limits, Request, Result, Session
+from pipeline.engine.handler import Assessment, Job, ReadAnswer
+from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Source, Status, Usage
+from pipeline.engine.policy import quota_resets_after
 from pipeline.handlers.markers import Claims, read_claims
 from pipeline.handlers.variables import expand_prompt
 from pipeline.language.choice import UNCHOSEN, ModelChoice, choose_model
@@ -15,7 +17,7 @@ from pipeline.language.model import LlmStage, Models
 
 RESTATED = """
 
-Your answer before this one did not end with a status, so nobody knows whether the review passes. Answer again, and end
+Your previous answer did not end with a status, so nobody knows whether the review passes. Answer again, and end
 with one of these lines, outside any code block:
 
 [STATUS: success]
@@ -24,20 +26,35 @@ with one of these lines, outside any code block:
 """
 UNREADABLE = """
 
-Your answer before this one cannot be used: {problem}. Answer again, in full: the whole JSON object with every finding
+Your previous answer cannot be used: {problem}. Answer again, in full: the whole JSON object with every finding
 in it, none left out or shortened.
 """
-_NO_STATUS = "the review gave no status"
-AGAIN = "again"  # the directory for what an agent writes that is asked once more
+NO_STATUS = "the review gave no status"
+AGAIN = "again"  # the directory for what an agent writes when it is asked once more
+_WORSE = (Status.SUCCESS, Status.PARTIAL_SUCCESS, Status.RETRY, Status.FAIL)  # each is worse than those before it
+_CAUSES = {
+    ErrorKind.AUTH: "was refused",
+    ErrorKind.RATE_LIMIT: "hit a rate limit",
+    ErrorKind.QUOTA: "has used up its quota",
+    ErrorKind.SERVER: "lost its model's server",
+    ErrorKind.INVALID: "sent a request that was rejected",
+    ErrorKind.CONFIG: "cannot be used as it is configured",
+    ErrorKind.DENIED: "was denied",
+    ErrorKind.EMPTY: "answered nothing",
+    ErrorKind.PROTOCOL: "did not finish its answer",
+    ErrorKind.KILLED: "was killed",
+    ErrorKind.SPAWN: "could not be started",
+    ErrorKind.UNKNOWN: "failed",
+}
 
 Summary = Callable[[Job], str]
 ChooseBackend = Callable[[LlmStage, str | None], Backend]
 AgentEnvironment = Callable[[Collection[str]], Mapping[str, str]]
 
 
-def _says_nothing(job: Job, answer: str) -> None:
-    """Take an answer for words alone."""
-    del job, answer
+def _says_nothing(job: Job, answers: Sequence[str]) -> None:
+    """Take answers for words alone."""
+    del job, answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,52 +67,64 @@ class Defaults:
 
 
 class LlmHandler:
-    """Asks an agent, and once more where it says nothing, or a review says nothing that can be used.
-
-    A review that then gives no status fails as no review at all.
-    """
+    """Asks an agent, and a review once more when its answer cannot be read: then both count, and the worse one wins."""
 
     def __init__(
         self,
         backend: ChooseBackend,
         summary: Summary,
         environment: AgentEnvironment,
+        now: Callable[[], float],
         defaults: Defaults = Defaults(),  # noqa: B008 - it is frozen
         read: ReadAnswer = _says_nothing,
     ) -> None:
         self._backend = backend
         self._summary = summary
         self._environment = environment
+        self._now = now
         self._defaults = defaults
         self._read = read
         self._choices: dict[str, ModelChoice] = {}
+        self._resets: dict[str, float] = {}  # when the used-up quota of an agent resets
 
     async def run(self, job: Job) -> Outcome:
         stage = job.stage
         assert isinstance(stage, LlmStage)  # noqa: S101 - the registry sees to it
+        choice = self._choice(stage, job.state.workflow.models)
+        backend = self._backend(stage, choice.provider)
+        if waiting := self._wait_for_quota(backend.name):
+            return waiting
         prompt = self._prompt(job, stage)
         job.keep(prompt)
-        outcome, session = await self._asked(job, stage, prompt, job.artifacts)
-        if outcome.failure is None:
-            return outcome
-        if not _worth_asking_again(stage, outcome):
-            return _with_logs(outcome, job, job.artifacts)
-        return await self._asked_again(job, stage, prompt, outcome, session)
 
-    async def _asked_again(
-        self, job: Job, stage: LlmStage, prompt: str, first: Outcome, session: Session | None
-    ) -> Outcome:
-        """The answer to the same prompt and what was wrong with the first. The files of the first stay as they are."""
-        artifacts = job.artifacts / AGAIN
-        if first.status is Status.RETRY:
-            second, _ = await self._asked(job, stage, prompt, artifacts)
-        else:
-            wish = _wish(first)
-            second, _ = await self._asked(job, stage, wish if session else prompt + wish, artifacts, session)
-        second = _not_less(first, second)
-        both = {"usage": _both(first.usage, second.usage), "response": _not_shorter(first, second)}
-        second = second.model_copy(update=both)
-        return second if second.failure is None else _with_logs(second, job, artifacts)
+        async def ask(text: str, artifacts: Path, session: Session | None = None) -> Result:
+            request = self._request(job, stage, choice, backend, text, artifacts, session)
+            return await backend.run(request, lambda event: job.tell(_told(event)))
+
+        results, artifacts = [await ask(prompt, job.artifacts)], job.artifacts
+        outcome = self._judge(job, stage, results, backend.name)
+        if outcome.failure and outcome.failure.kind is FailureClass.PROTOCOL:
+            session, artifacts = results[0].session, job.artifacts / AGAIN
+            wish = RESTATED if outcome.reason == NO_STATUS else UNREADABLE.format(problem=outcome.reason)
+            results.append(await ask(wish if session else prompt + wish, artifacts, session))
+            outcome = self._judge(job, stage, results, backend.name)
+        if (wait := quota_resets_after(outcome)) is not None:
+            self._resets[backend.name] = self._now() + wait
+        return _with_logs(outcome, job, artifacts) if outcome.failure else outcome
+
+    def _wait_for_quota(self, backend: str) -> Outcome | None:
+        """The error of a stage whose agent is known to have used up its quota: it is not even started."""
+        left = self._resets.get(backend, 0.0) - self._now()
+        if left <= 0:
+            return None
+        error = AgentError(ErrorKind.QUOTA, "another stage ran into the limit just before", left)
+        return _error([Result(AgentStatus.ERROR, error=error)], backend, 0.0)
+
+    def _judge(self, job: Job, stage: LlmStage, results: Sequence[Result], backend: str) -> Outcome:
+        assessment = None
+        if stage.auto_status and results[-1].status is AgentStatus.OK:
+            assessment = self._read(job, [result.text for result in results])
+        return judge(stage, results, backend, assessment, job.elapsed())
 
     def _prompt(self, job: Job, stage: LlmStage) -> str:
         parts = [stage.prompt] if stage.prompt is not None else [job.state.prompts[path] for path in stage.prompt_file]
@@ -103,12 +132,17 @@ class LlmHandler:
         summary = self._summary(job)
         return f"{summary.strip()}\n\n{own}\n" if summary.strip() else f"{own}\n"
 
-    async def _asked(
-        self, job: Job, stage: LlmStage, prompt: str, artifacts: Path, session: Session | None = None
-    ) -> tuple[Outcome, Session | None]:
-        choice = self._choice(stage, job.state.workflow.models)
-        backend = self._backend(stage, choice.provider)
-        request = Request(
+    def _request(
+        self,
+        job: Job,
+        stage: LlmStage,
+        choice: ModelChoice,
+        backend: Backend,
+        prompt: str,
+        artifacts: Path,
+        session: Session | None,
+    ) -> Request:
+        return Request(
             stage=stage.id,
             visit=job.visit,
             attempt=job.attempt,
@@ -124,9 +158,6 @@ class LlmHandler:
             session=session,
             env=self._environment(backend.variables(choice.provider)),
         )
-        result = await backend.run(request, lambda event: job.tell(_told(event)))
-        judged = self._read(job, result.text) if stage.auto_status and result.status is AgentStatus.OK else None
-        return judge(stage, result, backend.name, judged, job.elapsed()), result.session
 
     def _choice(self, stage: LlmStage, models: Models) -> ModelChoice:
         """The model of a stage, worked out once: a handler lives for one run in one process."""
@@ -148,129 +179,128 @@ def _with_logs(outcome: Outcome, job: Job, artifacts: Path) -> Outcome:
     return outcome.model_copy(update={"logs": logs})
 
 
-def _worth_asking_again(stage: LlmStage, outcome: Outcome) -> bool:
-    """Whether an agent came to its end without an answer. Where the stage has a retry, that is for silence."""
-    kind = outcome.failure.kind if outcome.failure else None
-    silent = kind is FailureClass.AGENT and outcome.status is Status.RETRY
-    return kind is FailureClass.PROTOCOL or (silent and stage.retry.max_attempts == 1)
+def judge(
+    stage: LlmStage,
+    results: Sequence[Result],
+    backend: str = "",
+    assessment: Assessment | None = None,
+    duration: float = 0.0,
+) -> Outcome:
+    """The outcome of a stage from all that its agent answered. Of two readings of a review the worse one wins."""
+    last = results[-1]
+    if last.outcome is not None:
+        return _scripted(last.outcome, backend)
+    if last.status is not AgentStatus.OK or not last.text.strip():
+        return _error(results, backend, duration)
+    markers = [read_claims(result.text) for result in results]
+    if not stage.auto_status:
+        return _answer(results, backend, duration, Status.SUCCESS, markers[-1])
+    if assessment is not None and assessment.problem:
+        return _unreadable(results, backend, duration, f"the review cannot be read: {assessment.problem}")
+    stated = [one for one in markers if one.status is not None]
+    worst = max(stated, key=lambda one: _WORSE.index(one.status or Status.FAIL), default=None)
+    if assessment is None and worst is None:
+        return _unreadable(results, backend, duration, NO_STATUS)
+    if assessment is None or (worst and _is_worse(worst.status, assessment.status)):
+        claims = worst or markers[-1]
+        notes = _contradiction(assessment, claims)
+        return _answer(results, backend, duration, claims.status or Status.FAIL, claims, Source.MARKER, notes=notes)
+    notes = _contradiction(assessment, worst) if worst else ()
+    reason, status = assessment.reason, assessment.status
+    return _answer(results, backend, duration, status, markers[-1], Source.STRUCTURED, reason, notes)
 
 
-def _wish(outcome: Outcome) -> str:
-    """What an agent is told whose answer is none."""
-    return RESTATED if outcome.reason == _NO_STATUS else UNREADABLE.format(problem=outcome.reason)
+def _is_worse(claimed: Status | None, read: Status) -> bool:
+    return claimed is not None and _WORSE.index(claimed) > _WORSE.index(read)
 
 
-def _not_less(first: Outcome, second: Outcome) -> Outcome:
-    """The second answer, unless it waves through what the first one found and nobody could read."""
-    waved = second.source is Source.MARKER and second.status.passes and first.reason != _NO_STATUS
-    if not waved:
-        return second
-    words = f"{first.reason}; asked again, it gave a status and no findings"
-    failure = Failure(kind=FailureClass.PROTOCOL, digest=words)
-    return second.model_copy(
-        update={"status": Status.FAIL, "source": Source.DEFAULT, "reason": words, "failure": failure}
+def _contradiction(assessment: Assessment | None, claims: Claims) -> tuple[str, ...]:
+    if assessment is None or claims.status is None or claims.status is assessment.status:
+        return ()
+    return (f"the answer claims {claims.status}; its findings say {assessment.status}; the worse one counts",)
+
+
+def _answer(
+    results: Sequence[Result],
+    backend: str,
+    duration: float,
+    status: Status,
+    claims: Claims,
+    source: Source = Source.DEFAULT,
+    reason: str = "",
+    notes: tuple[str, ...] = (),
+) -> Outcome:
+    claimed = source is Source.MARKER and status is not Status.SUCCESS
+    return Outcome(
+        status=status,
+        source=source,
+        reason=claims.reason if claimed else reason,
+        response=_whole_text(results),
+        usage=_usage(results),
+        preferred_label=claims.preferred_label,
+        preferred_next=claims.preferred_next,
+        duration=duration,
+        backend=backend,
+        notes=(*_refused_tools(results), *notes),
     )
 
 
-def _not_shorter(first: Outcome, second: Outcome) -> str:
-    """The words of a second answer, behind those of the first where they cannot be a repetition of it.
-
-    Asked for a status, many an agent gives that alone, and what it found would be lost.
-    """
-    in_words = first.reason == _NO_STATUS and second.source is Source.MARKER  # findings that code reads stand alone
-    if in_words and len(second.response) < len(first.response):
-        return f"{first.response}\n\n{second.response}"
-    return second.response
+def _unreadable(results: Sequence[Result], backend: str, duration: float, reason: str) -> Outcome:
+    """The error of a review that took place and said nothing that can be used."""
+    failure = Failure(kind=FailureClass.PROTOCOL, digest=reason, exit_code=results[-1].exit_code)
+    return _errored(results, backend, duration, failure)
 
 
-def _both(first: Usage | None, second: Usage | None) -> Usage | None:
-    return first if second is None else second.plus(first)
+def _error(results: Sequence[Result], backend: str, duration: float) -> Outcome:
+    """The error of an agent that could not answer: the cause in plain words, then the agent's own."""
+    last, name = results[-1], backend or "the agent"
+    error = last.error or AgentError(ErrorKind.EMPTY, "")
+    match last.status:
+        case AgentStatus.TIMEOUT:
+            kind, cause = None, "took too long"
+        case AgentStatus.IDLE:
+            kind, cause = None, "was silent for too long"
+        case _:
+            kind, cause = error.kind, _CAUSES[error.kind]
+    words = f"{name} {cause}: {error.message}" if error.message else f"{name} {cause}"
+    failure = Failure(
+        kind=FailureClass.AGENT,
+        digest=words,
+        exit_code=last.exit_code,
+        error=kind,
+        retry_after=error.retry_after,
+    )
+    return _errored(results, backend, duration, failure)
 
 
-def judge(
-    stage: LlmStage, result: Result, backend: str = "", judged: Judged | None = None, duration: float = 0.0
-) -> Outcome:
-    """What an agent's result means for its stage. What code can read of it goes before what it claims."""
-    said = _Said(result, backend, duration)
-    if result.outcome is not None:
-        return _scripted(result.outcome, backend)
-    if _is_empty(result):
-        return said.failed("the agent answered nothing", FailureClass.AGENT, Status.RETRY)
-    if result.status is not AgentStatus.OK:
-        return said.failed(f"the agent failed ({_trouble(result)})", FailureClass.AGENT)
-    claims = read_claims(result.text)
-    if not stage.auto_status:
-        return said.outcome(Status.SUCCESS, claims)
-    if judged is not None:
-        return said.judged(judged, claims)
-    if claims.status is None:
-        return said.failed(_NO_STATUS, FailureClass.PROTOCOL)
-    return said.outcome(claims.status, claims, Source.MARKER)
+def _errored(results: Sequence[Result], backend: str, duration: float, failure: Failure) -> Outcome:
+    return Outcome(
+        status=Status.ERROR,
+        reason=failure.digest,
+        response=_whole_text(results),
+        failure=failure,
+        usage=_usage(results),
+        duration=duration,
+        backend=backend,
+        notes=_refused_tools(results),
+    )
 
 
-class _Said(NamedTuple):
-    """An agent's answer, to be made an outcome of."""
-
-    result: Result
-    backend: str
-    duration: float
-
-    def outcome(self, status: Status, claims: Claims, source: Source = Source.DEFAULT) -> Outcome:
-        claimed = source is Source.MARKER and status is not Status.SUCCESS
-        return Outcome(
-            status=status,
-            source=source,
-            reason=claims.reason if claimed else "",
-            response=self.result.text,
-            usage=self.result.usage,
-            preferred_label=claims.preferred_label,
-            preferred_next=claims.preferred_next,
-            duration=self.duration,
-            backend=self.backend,
-            notes=_notes(self.result),
-        )
-
-    def judged(self, judged: Judged, claims: Claims) -> Outcome:
-        if judged.problem:
-            return self.failed(f"the review cannot be read: {judged.problem}", FailureClass.PROTOCOL)
-        outcome = self.outcome(judged.status, claims, Source.STRUCTURED)
-        notes = (*outcome.notes, *_contradiction(judged, claims))
-        return outcome.model_copy(update={"reason": judged.reason, "notes": notes})
-
-    def failed(self, reason: str, kind: FailureClass, status: Status = Status.FAIL) -> Outcome:
-        return Outcome(
-            status=status,
-            reason=reason,
-            response=self.result.text,
-            failure=Failure(kind=kind, digest=reason, exit_code=self.result.exit_code),
-            usage=self.result.usage,
-            duration=self.duration,
-            backend=self.backend,
-            notes=_notes(self.result),
-        )
+def _whole_text(results: Sequence[Result]) -> str:
+    """All that was answered: what a first answer said is not lost by asking again."""
+    last = results[-1].text
+    earlier = [result.text for result in results[:-1] if result.text.strip() and result.text.strip() not in last]
+    return "\n\n".join((*earlier, last))
 
 
-def _contradiction(judged: Judged, claims: Claims) -> tuple[str, ...]:
-    if claims.status is None or claims.status is judged.status:
-        return ()
-    return (f"the answer claims {claims.status}; its findings say {judged.status}",)
+def _usage(results: Sequence[Result]) -> Usage | None:
+    used = [result.usage for result in results if result.usage]
+    return reduce(Usage.plus, used) if used else None
 
 
-def _is_empty(result: Result) -> bool:
-    if result.error is not None:
-        return result.error.kind is ErrorKind.EMPTY
-    return result.status is AgentStatus.OK and not result.text.strip()
-
-
-def _trouble(result: Result) -> str:
-    if result.error:
-        return f"{result.error.kind}: {result.error.message}"
-    words = {AgentStatus.TIMEOUT: "it took too long", AgentStatus.IDLE: "it was silent for too long"}
-    return words.get(result.status, "no answer")
-
-
-def _notes(result: Result) -> tuple[str, ...]:
-    return (f"the agent was refused {', '.join(result.denied)}",) if result.denied else ()
+def _refused_tools(results: Sequence[Result]) -> tuple[str, ...]:
+    denied = dict.fromkeys(tool for result in results for tool in result.denied)
+    return (f"the agent was refused {', '.join(denied)}",) if denied else ()
 
 
 def _scripted(given: Mapping[str, Any], backend: str) -> Outcome:

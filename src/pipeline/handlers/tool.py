@@ -1,10 +1,13 @@
-"""Tool stages: a shell command in a process group of its own; its exit code is the outcome."""
+"""Tool stages: a shell command in a process group of its own; its exit code is the outcome.
+
+A command that fails is a result. One that could not be run, or whose report cannot be read, is an error.
+"""
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from pipeline.engine.context import Key
-from pipeline.engine.handler import Job, Judged, ReadReport
+from pipeline.engine.handler import Assessment, Job, ReadReport
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Source, Status
 from pipeline.engine.process import Command, Ending, Finished, Processes
 from pipeline.handlers.digest import digest
@@ -14,13 +17,15 @@ from pipeline.language.model import FindingsFormat, ToolStage
 LARGEST_VALUE = 100_000  # bytes that fit into an environment variable with room to spare
 REPORT = "report"  # the file a command may write what it found to, instead of printing it
 
+_NOT_RUN = {126: "the command cannot be executed", 127: "the command was not found"}  # exit codes of the shell
+
 Environment = Callable[[Collection[str]], Mapping[str, str]]
 
 
-def _unread(job: Job, report: Path) -> Judged:
+def _unread(job: Job, report: Path) -> Assessment:
     """Say that nobody reads reports."""
     del job, report
-    return Judged(problem="nothing here reads reports")
+    return Assessment(problem="nothing here reads reports")
 
 
 class ToolHandler:
@@ -46,7 +51,7 @@ class ToolHandler:
             return too_large
         directory = (job.directory / (stage.cwd or "")).resolve()
         if not directory.is_relative_to(job.directory.resolve()):
-            return _failed(FailureClass.SPAWN_ERROR, f'the directory "{stage.cwd}" lies outside the workspace')
+            return _cannot_run(f'the directory "{stage.cwd}" lies outside the workspace')
         finished = await self._processes.run(
             Command(
                 argv=("/bin/sh", "-c", command.text),
@@ -98,16 +103,18 @@ def tool_outcome(job: Job, finished: Finished) -> Outcome:
         stdout_tail=finished.stdout_tail,
         stderr_tail=finished.stderr_tail,
     )
-    return Outcome(status=Status.FAIL, reason=line, failure=failure, **common)
+    status = Status.ERROR if kind is FailureClass.SPAWN_ERROR else Status.FAIL
+    return Outcome(status=status, reason=line, failure=failure, **common)
 
 
-def with_report(outcome: Outcome, judged: Judged) -> Outcome:
-    """The worse of how a command ended and what it reported. A report that cannot be read is no clean one."""
+def with_report(outcome: Outcome, judged: Assessment) -> Outcome:
+    """The worse of how a command ended and what it reported; an error when nobody can read what it reported."""
     if judged.problem:
-        reason = f"its report cannot be read: {judged.problem}"
-        failure = outcome.failure or Failure(kind=FailureClass.PROTOCOL, digest=reason)
-        changed = {"status": Status.FAIL, "reason": outcome.reason or reason, "failure": failure}
-        return outcome.model_copy(update={**changed, "notes": (*outcome.notes, reason)})
+        ended = f" ({outcome.reason})" if outcome.reason else ""
+        reason = f"its report cannot be read: {judged.problem}{ended}"
+        before = outcome.failure or Failure(kind=FailureClass.PROTOCOL)
+        failure = before.model_copy(update={"kind": FailureClass.PROTOCOL, "digest": reason})
+        return outcome.model_copy(update={"status": Status.ERROR, "reason": reason, "failure": failure})
     if not outcome.status.passes:
         return outcome.model_copy(update={"reason": judged.reason or outcome.reason})
     if judged.status is Status.SUCCESS:
@@ -117,6 +124,9 @@ def with_report(outcome: Outcome, judged: Judged) -> Outcome:
 
 def _what_happened(finished: Finished) -> tuple[FailureClass, str]:
     match finished.ending:
+        case Ending.EXITED if finished.exit_code in _NOT_RUN:
+            last = next((line for line in reversed(finished.stderr_tail.splitlines()) if line.strip()), "")
+            return FailureClass.SPAWN_ERROR, f"{_NOT_RUN[finished.exit_code]}: {last.strip()}".removesuffix(": ")
         case Ending.EXITED:
             return FailureClass.EXIT_NONZERO, f"exit code {finished.exit_code}"
         case Ending.TIMEOUT | Ending.IDLE:
@@ -128,20 +138,20 @@ def _what_happened(finished: Finished) -> tuple[FailureClass, str]:
 
 
 def _too_large(job: Job, command: ShellCommand) -> Outcome | None:
-    """A value no environment holds fails the stage, with the file that has it."""
+    """The error of a command that needs a value no environment can hold; the value is written to a file."""
     for key in command.keys.values():
         value = context_text(job.context, key)
         if len(value.encode(errors="replace")) > LARGEST_VALUE:
             job.artifacts.mkdir(parents=True, exist_ok=True)
             path = job.artifacts / "value.txt"
             path.write_text(value, "utf-8", errors="replace")
-            words = f'the context value "{key}" is too long for a command; it stands in {path}'
-            return _failed(FailureClass.SPAWN_ERROR, words)
+            return _cannot_run(f'the context value "{key}" is too long for a command; it is in {path}')
     return None
 
 
-def _failed(kind: FailureClass, words: str) -> Outcome:
-    return Outcome(status=Status.FAIL, source=Source.EXIT_CODE, reason=words, failure=Failure(kind=kind, digest=words))
+def _cannot_run(reason: str) -> Outcome:
+    failure = Failure(kind=FailureClass.SPAWN_ERROR, digest=reason)
+    return Outcome(status=Status.ERROR, source=Source.EXIT_CODE, reason=reason, failure=failure)
 
 
 def _no_nul(text: str) -> str:

@@ -10,7 +10,7 @@ from pipeline.language.model import StageKind, WorkspaceStage
 
 
 class WorkspaceHandler:
-    """Makes, merges and removes worktrees; what git refuses is the stage's failure."""
+    """Makes, merges and removes worktrees. A conflict is a failure; whatever else git refuses is an error."""
 
     def __init__(self, workspaces: Workspaces) -> None:
         self._workspaces = workspaces
@@ -29,7 +29,7 @@ class WorkspaceHandler:
         except WorkspaceError as error:
             words = f"{error.message}; {error.help}" if error.help else error.message
             return Outcome(
-                status=Status.FAIL, reason=words, failure=Failure(kind=FailureClass.SPAWN_ERROR, digest=words)
+                status=Status.ERROR, reason=words, failure=Failure(kind=FailureClass.SPAWN_ERROR, digest=words)
             )
 
     async def _create(self, job: Job, stage: WorkspaceStage) -> Outcome:

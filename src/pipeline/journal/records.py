@@ -19,6 +19,7 @@ from pipeline.engine.records import (
     BranchCompleted,
     RunCreated,
     RunResumed,
+    StageErrored,
     VisitCompleted,
 )
 
@@ -97,8 +98,11 @@ def _loaded(body: bytes) -> Any:
 
 def _of_other(record: AnyRecord) -> dict[str, Any]:
     match record:
-        case AttemptFailed() | BranchCompleted():
+        case AttemptFailed() | StageErrored():
             check_json(record.outcome.updates)
+        case BranchCompleted():
+            check_json(record.outcome.updates)
+            check_json([value for _, _, value in record.operations or ()])
         case RunCreated() | RunResumed():
             check_json(record.options)
     return record.__dict__

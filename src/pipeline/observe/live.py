@@ -18,7 +18,7 @@ from rich.text import Text
 
 from pipeline.engine.events import Event
 from pipeline.observe.picture import Happened, Mark, Picture, Running
-from pipeline.observe.text import amount, calm, columns, counted, cut, label, last_line, money, padded, span
+from pipeline.observe.text import amount, calm, columns, counted, cut, label, last_line, moment, money, padded, span
 
 PAUSE = 1 / 8  # seconds between two drawings
 MOST = 8  # visits that go on and are shown
@@ -28,6 +28,7 @@ _SIGNS = {
     Mark.PASSED: ("✓", "green"),
     Mark.PARTLY: ("✓", "yellow"),
     Mark.FAILED: ("✗", "red"),
+    Mark.ERRORED: ("!", "red"),
     Mark.AGAIN: ("↻", "yellow"),
     Mark.WARNING: ("!", "yellow"),
 }
@@ -126,6 +127,9 @@ def frame(picture: Picture, now: float, width: int, height: int) -> Iterator[Tex
         yield running_line(one, now, width)
     if len(running) > room:
         yield Text(cut(f"  and {len(running) - room} more", width - 1), "dim")
+    if picture.until is not None:
+        left = f"paused; the quota resets {moment(picture.until, now)}"
+        yield Text.assemble(("‖", "yellow"), " ", cut(left, width - 3))
     if picture.began is not None:
         yield Text(f"  {cut(sums(picture, now), width - 3)}", "dim")
 

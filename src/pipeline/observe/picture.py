@@ -21,8 +21,16 @@ class Mark(Enum):
     PASSED = "passed"
     PARTLY = "partly"  # something is left to do
     FAILED = "failed"
+    ERRORED = "errored"  # it could not do its job
     AGAIN = "again"  # an attempt failed, and another follows
     WARNING = "warning"
+
+
+_MARKS = {
+    EventKind.STAGE_COMPLETED: Mark.PASSED,
+    EventKind.STAGE_FAILED: Mark.FAILED,
+    EventKind.STAGE_ERRORED: Mark.ERRORED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,7 @@ class Picture:
     began: float | None = None
     running: dict[tuple[str, int], Running] = field(default_factory=dict)
     fresh: list[Happened] = field(default_factory=list)
+    until: float | None = None  # when a paused run continues by itself
     outstanding: int = 0
     tokens: int = 0
     cost: float = 0.0
@@ -75,13 +84,14 @@ class Picture:
                 self._told(event)
             case EventKind.STAGE_RETRYING:
                 self._again(event)
-            case EventKind.STAGE_COMPLETED | EventKind.STAGE_FAILED:
+            case EventKind.STAGE_COMPLETED | EventKind.STAGE_FAILED | EventKind.STAGE_ERRORED:
                 self._done(event)
             case EventKind.FINDINGS_CHANGED:
                 self.outstanding = int(event.data.get("outstanding", 0))
             case EventKind.PLUGIN_FAILED:
                 words = f"plugin {event.data.get('plugin')} failed in {event.data.get('hook')}: "
                 self.fresh.append(Happened(Mark.WARNING, text=words + str(event.data.get("error", ""))))
+        self.until = event.data.get("until") if event.event is EventKind.RUN_PAUSED else None
         if event.event in _ENDS:
             self.running.clear()
             self.outstanding = int(event.data.get("outstanding", self.outstanding))
@@ -137,8 +147,7 @@ class Picture:
     def _done(self, event: Event) -> None:
         running = self.running.pop((event.stage, event.visit), None)
         status = event.data.get("status", "")
-        passed = event.event is EventKind.STAGE_COMPLETED
-        mark = Mark.PARTLY if status == Status.PARTIAL_SUCCESS else Mark.PASSED if passed else Mark.FAILED
+        mark = Mark.PARTLY if status == Status.PARTIAL_SUCCESS else _MARKS[event.event]
         option = f"chose {running.option}" if running and running.option else ""
         text = str(event.data.get("reason") or option)
         self.fresh.append(Happened(mark, event.stage, event.visit, event.data.get("duration", 0.0), text))

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol, TextIO
 
 from pipeline.engine.events import Event, EventKind
-from pipeline.observe.text import calm, counted, label, padded, span
+from pipeline.observe.text import calm, counted, label, moment, padded, span
 
 _NAME = 20  # columns for a stage and its visit
 _LONGEST = 400  # characters of a line's last part
@@ -83,6 +83,8 @@ def _told(event: Event) -> str | None:
             return f"{'retry':<7}  {'':>6}  {_text(data.get('reason'))} (again in {span(data.get('delay', 0.0))})"
         case EventKind.STAGE_COMPLETED | EventKind.STAGE_FAILED:
             return f"{data.get('status', ''):<7}  {span(data.get('duration', 0.0)):>6}  {_text(data.get('reason'))}"
+        case EventKind.STAGE_ERRORED:
+            return f"{'error':<7}  {span(data.get('duration', 0.0)):>6}  {_text(data.get('reason'))}"
         case EventKind.FINDINGS_CHANGED:
             return f"{counted(data.get('outstanding', 0), 'finding')} outstanding"
         case EventKind.HUMAN_ASKED:
@@ -92,7 +94,8 @@ def _told(event: Event) -> str | None:
         case EventKind.PLUGIN_FAILED:
             return f"plugin {_text(data.get('plugin'))} failed in {data.get('hook')}: {_text(data.get('error'))}"
         case EventKind.RUN_PAUSED | EventKind.RUN_COMPLETED | EventKind.RUN_FAILED | EventKind.RUN_CANCELLED:
-            return f"{data.get('status', ''):<7}  {'':>6}  {_text(data.get('reason'))}"
+            until = f"; continues {moment(data['until'], event.at)}" if data.get("until") else ""
+            return f"{data.get('status', ''):<7}  {'':>6}  {_text(data.get('reason'))}{until}"
         case EventKind.STAGE_OUTPUT | EventKind.CHECKPOINT_SAVED:
             return None
 

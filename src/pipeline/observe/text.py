@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from datetime import datetime
 
 ELLIPSIS = "…"
 REPLACED = "\N{REPLACEMENT CHARACTER}"
@@ -84,6 +85,13 @@ def span(seconds: float) -> str:
         if whole < size * (24 if unit == "h" else 60) or unit == "d":
             return f"{whole // size}{unit}{whole % size // below:02}{smaller}"
     raise AssertionError  # the last unit takes every number
+
+
+def moment(at: float, now: float) -> str:
+    """A time to come, such as `at 15:04, in 2h13m`; with its date when it is not within a day."""
+    form = "%H:%M" if at - now < _DAY else "%d %b %H:%M"
+    clock = datetime.fromtimestamp(at).astimezone().strftime(form)
+    return f"at {clock}, in {span(at - now)}" if at > now else f"at {clock}"
 
 
 def age(seconds: float) -> str:

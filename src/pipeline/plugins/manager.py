@@ -1,4 +1,4 @@
-"""Calls plugins one by one, so that one that raises is told of once and stops nothing."""
+"""Calls plugins one by one. Where a run depends on a plugin, one that raises stops it; a listener never does."""
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -12,6 +12,7 @@ from pipeline.engine.context import Context, Operation, is_operation
 from pipeline.engine.events import Event, EventKind, Listener
 from pipeline.engine.handler import Handler
 from pipeline.engine.outcome import Outcome
+from pipeline.engine.ports import PluginFailed
 from pipeline.engine.redaction import PATTERNS_ONLY, Redactor
 from pipeline.engine.state import State
 from pipeline.errors import AwfError
@@ -19,8 +20,7 @@ from pipeline.language.model import BaseStage, StageKind
 from pipeline.language.rules.rule import Rule
 from pipeline.plugins import ENTRY_POINTS, hooks
 
-_GIVING = ("after_stage", "summary_sections")  # while a run goes on; what another hook returns is of no interest
-_HOOKS = {EventKind.CHECKPOINT_SAVED: "after_commit", EventKind.RUN_RESUMED: "on_resume"}  # more than to be told of
+_GIVING = ("after_stage", "summary_sections")  # the hooks whose results are used during a run
 
 
 def _is_pair(part: Any) -> bool:
@@ -99,31 +99,41 @@ class PluginManager:
         for entry in entry_points(group=ENTRY_POINTS):
             self.register(_loaded(entry), entry.name)
 
+    def before_stage(self, stage: BaseStage, visit: int, state: State) -> None:
+        """Let plugins look at the run before an attempt begins."""
+        self._require("before_stage", {"stage": stage, "visit": visit, "state": state})
+
     def operations(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
     ) -> tuple[Operation | Line, ...]:
         """What plugins add to the context and to the ledger for a stage that is done."""
         given = {"stage": stage, "visit": visit, "outcome": outcome, "context": context, "state": state, "at": at}
         gathered: list[Operation | Line] = []
-        for name, added in self._call("after_stage", state, given):
+        for name, added in self._require("after_stage", given):
             wrong = [one for one in added if not isinstance(one, Line) and not is_operation(one)]
             if wrong:
-                words = f"{wrong[0]!r:.80} is no operation and no line, or cannot be recorded"
-                self._complain(name, "after_stage", state, TypeError(words))
-            else:
-                gathered += added
+                words = f"{wrong[0]!r:.80} is not an operation or a ledger line, or cannot be recorded"
+                raise PluginFailed(name, "after_stage", TypeError(words))
+            gathered += added
         return tuple(gathered)
+
+    def after_commit(self, state: State) -> None:
+        """Let plugins act on what has been committed."""
+        self._require("after_commit", {"run_id": state.run_id})
+
+    def on_resume(self, state: State) -> None:
+        """Let plugins put right what a crash left behind."""
+        self._require("on_resume", {"run_id": state.run_id})
 
     def sections(self, stage: BaseStage, visit: int, state: State) -> tuple[str, ...]:
         """What plugins tell an agent about the run."""
         given = {"stage": stage, "visit": visit, "context": state.context, "state": state}
         gathered: list[str] = []
-        for name, found in self._call("summary_sections", state, given):
+        for name, found in self._require("summary_sections", given):
             wrong = [one for one in found if not isinstance(one, str)]
             if wrong:
-                self._complain(name, "summary_sections", state, TypeError(f"{wrong[0]!r:.80} is no text"))
-            else:
-                gathered += found
+                raise PluginFailed(name, "summary_sections", TypeError(f"{wrong[0]!r:.80} is not a text"))
+            gathered += found
         return tuple(gathered)
 
     def handlers(self) -> dict[StageKind, Handler]:
@@ -148,9 +158,6 @@ class PluginManager:
     def tell(self, kind: EventKind, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
         """Let listeners and plugins know what happened, but no secret."""
         self._seq += 1
-        if hook := _HOOKS.get(kind):
-            for _ in self._call(hook, state, {"run_id": state.run_id}):
-                pass
         if not self._listeners and not self._implementations("on_event"):
             return
         event = Event(kind, state.run_id, self._seq, self._now(), stage, visit, self._redactor.value(data))
@@ -159,8 +166,11 @@ class PluginManager:
                 listener(event)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a listener never stops a run
                 self._complain(getattr(listener, "__qualname__", repr(listener)), "listener", state, error)
-        for _ in self._call("on_event", state, {"event": event}):
-            pass
+        for implementation in self._implementations("on_event"):
+            try:
+                implementation.function(*([event] if implementation.argnames else []))
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - nor does a plugin that listens
+                self._complain(implementation.plugin_name, "on_event", state, error)
 
     def _brought(self, hook: str) -> Iterator[Any]:
         """What plugins bring to a run before it begins, the latest plugin's first; of a mapping, its pairs.
@@ -186,20 +196,20 @@ class PluginManager:
             self._found[hook] = getattr(self._plugins.hook, hook).get_hookimpls()
         return self._found[hook]
 
-    def _call(self, hook: str, state: State, given: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
-        """The results of one hook, plugin by plugin in the order of registration."""
+    def _require(self, hook: str, given: dict[str, Any]) -> list[tuple[str, list[Any]]]:
+        """The results of one hook, plugin by plugin in the order of registration; PluginFailed when one raises."""
+        results: list[tuple[str, list[Any]]] = []
         for implementation in self._implementations(hook):
             arguments = [given[name] for name in implementation.argnames]
             try:
                 found: Any = implementation.function(*arguments)
-                result = _several(found) if hook in _GIVING else []
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin never stops a run
-                self._complain(implementation.plugin_name, hook, state, error)
-            else:
-                yield implementation.plugin_name, result
+                results.append((implementation.plugin_name, _several(found) if hook in _GIVING else []))
+            except (Exception, SystemExit) as error:
+                raise PluginFailed(implementation.plugin_name, hook, error) from error
+        return results
 
     def _complain(self, name: str, hook: str, state: State, error: BaseException) -> None:
-        """Tell once for each plugin and hook; the listeners that still listen get to know."""
+        """Report once for each listener, to the listeners that still work."""
         if (name, hook) in self._told:
             return
         self._told.add((name, hook))

@@ -62,8 +62,8 @@ def _marks(seen: Seen, store: str) -> Iterator[tuple[str, Mark]]:
     for stage in state.workflow.stages:
         begun = current.get(stage.id, RunStatus.PAUSED) != RunStatus.PAUSED  # a limit stops it before it begins
         visits = state.visits.get(stage.id, 0) + (begun or stage.id in branches)
-        done = branches[stage.id].status if stage.id in branches else state.outcomes.get(stage.id)
-        word = current.get(stage.id) or done
+        done = branches[stage.id].outcome.status if stage.id in branches else state.outcomes.get(stage.id)
+        word = "error" if stage.id in state.progress.errors else current.get(stage.id) or done
         if word is None:
             yield stage.id, Mark("idle", "not visited")
             continue

@@ -18,6 +18,7 @@ GLYPHS = {  # a state is always a word with a sign, never a colour alone
     "success": ("✓", "good"),
     "partial_success": ("◐", "good"),
     "fail": ("✗", "bad"),
+    "error": ("!", "bad"),
     "unreadable": ("✗", "bad"),
     "running": ("●", "active"),
     "waiting": ("?", "other"),

@@ -63,6 +63,7 @@ class LimitSettings(Element):
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
     timeout: TimeLimit | None = None
     idle: TimeLimit | None = None
+    retry_delay: TimeLimit | None = None
 
 
 class SettingsFile(Element):

@@ -52,6 +52,7 @@ class AgentLimits:
     timeout: float | None = None  # seconds in all
     idle: float | None = None  # seconds without any output
     max_cost_usd: float | None = None  # of the whole run
+    retry_delay: float | None = None  # seconds before a transient error is retried for the first time
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,10 @@ class Settings:
     def limits(self) -> AgentLimits:
         """The limits of stages for which the workflow sets none."""
         return AgentLimits(
-            self._seconds("limits.timeout"), self._seconds("limits.idle"), self._value("limits.max_cost_usd")
+            self._seconds("limits.timeout"),
+            self._seconds("limits.idle"),
+            self._value("limits.max_cost_usd"),
+            self._seconds("limits.retry_delay"),
         )
 
     def override(self, agent: str) -> Override:
