@@ -54,7 +54,7 @@ def without_summary(state: State, journal: Journal, around: Surroundings) -> Ser
     """The services of a run whose agents are told nothing of it."""
     made = services(state, journal, around)
     choose = Backends(state.options, LocalProcesses(RUN), {}).choose
-    silent = LlmHandler(choose, lambda _: "", lambda _: {})
+    silent = LlmHandler(choose, lambda _: "", lambda _: {}, time.time)
     return replace(made, handlers={**made.handlers, StageKind.LLM: silent})
 
 

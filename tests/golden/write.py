@@ -12,7 +12,7 @@ from pipeline.engine.bookkeeping import stage_operations
 from pipeline.engine.context import Append, Discard, Operation
 from pipeline.engine.fold import apply, begin
 from pipeline.engine.machine import complete
-from pipeline.engine.outcome import Failure, FailureClass, Outcome, Source, Status, Usage
+from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Source, Status, Usage
 from pipeline.engine.records import (
     AnyRecord,
     AttemptFailed,
@@ -20,9 +20,11 @@ from pipeline.engine.records import (
     BranchResult,
     RunCancelled,
     RunCreated,
+    RunFailed,
     RunPaused,
     RunResumed,
     RunWaiting,
+    StageErrored,
     VisitCompleted,
     VisitStarted,
     WorkflowAdopted,
@@ -76,6 +78,16 @@ BROKEN = Outcome(
     source=Source.EXIT_CODE,
     failure=Failure(kind=FailureClass.EXIT_NONZERO, digest="1 failed", exit_code=2, stderr_tail="boom\n"),
     updates={"build.size": 12, "build.ok": None, "half": "\ud83d"},
+)
+REFUSED = Outcome(
+    status=Status.ERROR,
+    reason="claude has used up its quota: resets 3pm",
+    failure=Failure(
+        kind=FailureClass.AGENT, digest="claude has used up its quota", error=ErrorKind.QUOTA, retry_after=60.0
+    ),
+    usage=Usage(input_tokens=10),
+    duration=1.0,
+    backend="claude",
 )
 CHOSEN = Outcome(status=Status.SUCCESS, source=Source.HUMAN)
 
@@ -136,12 +148,40 @@ def tell_the_build(story: Story) -> None:
 
 def tell_the_reviews(story: Story) -> None:
     branches = (BranchResult(stage="style", visit=1, outcome=GOOD), BranchResult(stage="tests", visit=1, outcome=BAD))
+    report = Append(
+        "review.findings", {"stageId": "tests", "iteration": 1, "response": BAD.response, "odd": {"$text": 0}}
+    )
     for branch in branches:
+        added = (report,) if branch.stage == "tests" else ()
+        tell_an_error(story, branch.stage)
         story.tell(
-            BranchCompleted, stage="reviews", visit=1, branch=branch.stage, branch_visit=1, outcome=branch.outcome
+            BranchCompleted,
+            stage="reviews",
+            visit=1,
+            branch=branch.stage,
+            branch_visit=1,
+            outcome=branch.outcome,
+            operations=added,
         )
-    report = {"stageId": "tests", "iteration": 1, "response": BAD.response, "odd": {"$text": 0}}
-    story.visit(BAD, Append("review.findings", report), branches=branches)
+    story.visit(BAD, report, branches=branches)
+
+
+def tell_an_error(story: Story, stage: str) -> None:
+    ends_run = stage == "style"
+    story.tell(
+        StageErrored,
+        stage=stage,
+        visit=1,
+        attempt=1,
+        outcome=REFUSED,
+        until=None if ends_run else 2_000.0,
+        ends_run=ends_run,
+    )
+    if ends_run:
+        story.tell(RunFailed, stage=stage, reason=REFUSED.reason)
+    else:
+        story.tell(RunPaused, limit="error", stage=stage, count=1, allowed=0, reason=REFUSED.reason, until=2_000.0)
+    story.tell(RunResumed)
 
 
 def tell_the_approval(story: Story) -> None:

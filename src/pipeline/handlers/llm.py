@@ -195,10 +195,12 @@ def judge(
     markers = [read_claims(result.text) for result in results]
     if not stage.auto_status:
         return _answer(results, backend, duration, Status.SUCCESS, markers[-1])
-    if assessment is not None and assessment.problem:
-        return _unreadable(results, backend, duration, f"the review cannot be read: {assessment.problem}")
     stated = [one for one in markers if one.status is not None]
     worst = max(stated, key=lambda one: _WORSE.index(one.status or Status.FAIL), default=None)
+    if assessment is not None and assessment.problem:
+        if len(results) > 1 and worst and worst.status is Status.FAIL:  # asked again, it still fails, in words
+            return _answer(results, backend, duration, Status.FAIL, worst, Source.MARKER)
+        return _unreadable(results, backend, duration, f"the review cannot be read: {assessment.problem}")
     if assessment is None and worst is None:
         return _unreadable(results, backend, duration, NO_STATUS)
     if assessment is None or (worst and _is_worse(worst.status, assessment.status)):

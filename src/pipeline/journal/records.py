@@ -23,7 +23,7 @@ from pipeline.engine.records import (
     VisitCompleted,
 )
 
-VERSION = 1
+VERSION = 2  # 2: stage_errored, run_failed, operations of branches
 
 LONG = 200  # characters of a text that is worth a place in the pool
 

@@ -477,10 +477,10 @@ def test_a_cancelled_run_stops_and_can_be_resumed(machine: Make) -> None:
     assert decide(run.state) == Visit("a", 1, 2)
 
 
-def test_a_run_that_is_over_is_not_resumed(machine: Make) -> None:
-    """An end is an end."""
+def test_a_run_that_succeeded_is_not_resumed(machine: Make) -> None:
+    """Its journal would be damaged."""
     run = machine(CHAIN).run()
-    with pytest.raises(AwfError, match="is over"):
+    with pytest.raises(AwfError, match="finished"):
         apply(run.state, RunResumed(at=9))
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.engine.conftest import Make
 
-from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
+from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Status
 from pipeline.engine.policy import (
     JITTER,
     Reached,
@@ -16,6 +16,7 @@ from pipeline.engine.policy import (
     approving_options,
     decide_retry,
     gate_in_the_way,
+    quota_resets_after,
     reached_limit,
     retry_delay,
     unsatisfied_gates,
@@ -29,6 +30,12 @@ FAILED = Outcome(status=Status.FAIL, reason="x")
 
 def failed(kind: FailureClass) -> Outcome:
     return Outcome(status=Status.FAIL, failure=Failure(kind=kind))
+
+
+def errored(error: ErrorKind | None, retry_after: float | None = None) -> Outcome:
+    """An outcome of an agent that could not answer."""
+    failure = Failure(kind=FailureClass.AGENT, error=error, retry_after=retry_after)
+    return Outcome(status=Status.ERROR, failure=failure)
 
 
 @pytest.mark.parametrize(
@@ -78,14 +85,52 @@ def test_a_wait_is_never_beyond_its_bounds(failures: int, chance: float) -> None
         (failed(FailureClass.TIMEOUT), False, True),
         (failed(FailureClass.CONFLICT), False, False),
         (FAILED, True, False),
-        (failed(FailureClass.AGENT), True, True),
-        (failed(FailureClass.PROTOCOL), True, True),
+        (errored(None), True, True),
+        (errored(ErrorKind.SERVER), True, True),
+        (errored(ErrorKind.KILLED), False, True),
+        (errored(ErrorKind.AUTH), True, False),
+        (errored(ErrorKind.CONFIG), False, False),
+        (errored(ErrorKind.QUOTA, 60.0), False, False),
+        (errored(ErrorKind.RATE_LIMIT, 3600.0), False, False),
         (Outcome(status=Status.RETRY), True, True),
     ],
 )
 def test_only_what_may_change_is_tried_again(*, outcome: Outcome, review: bool, again: bool) -> None:
     """What a review found does not go away by asking again; a crashed agent may come back."""
     assert decide_retry(Retry(max_attempts=2), 0, outcome, 0.5, review=review).again is again
+
+
+@pytest.mark.parametrize(
+    ("outcome", "attempts", "first_delay"),
+    [
+        (errored(ErrorKind.SERVER), 3, 2.0),
+        (errored(ErrorKind.EMPTY), 3, 2.0),
+        (errored(ErrorKind.RATE_LIMIT, 30.0), 3, 30.0),
+        (errored(ErrorKind.UNKNOWN), 1, 0.0),
+        (errored(ErrorKind.KILLED), 1, 0.0),
+        (errored(None), 1, 0.0),
+    ],
+)
+def test_transient_errors_are_retried_without_being_asked(outcome: Outcome, attempts: int, first_delay: float) -> None:
+    """Three attempts in all, no sooner than the agent said; other errors need a retry of the stage's own."""
+    decisions = [decide_retry(Retry(), failures, outcome, 0.5, review=True) for failures in range(4)]
+    assert [one.again for one in decisions].index(False) + 1 == attempts
+    assert decisions[0].delay == first_delay
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seconds"),
+    [
+        (errored(ErrorKind.QUOTA, 60.0), 60.0),
+        (errored(ErrorKind.QUOTA), None),
+        (errored(ErrorKind.RATE_LIMIT, 60.0), None),
+        (errored(ErrorKind.RATE_LIMIT, 3600.0), 3600.0),
+        (FAILED, None),
+    ],
+)
+def test_the_run_waits_for_a_quota_whose_reset_is_known(outcome: Outcome, seconds: float | None) -> None:
+    """A short rate limit is waited for by the stage itself."""
+    assert quota_resets_after(outcome) == seconds
 
 
 def test_attempts_are_counted() -> None:

@@ -12,11 +12,11 @@ import pytest
 from pipeline.engine.bookkeeping import Line
 from pipeline.engine.context import Append, Key, Operation
 from pipeline.engine.events import EventKind
-from pipeline.engine.fold import begin, replay
+from pipeline.engine.fold import apply, begin, replay
 from pipeline.engine.handler import Job, Waiting
 from pipeline.engine.outcome import Outcome, Status, Usage
 from pipeline.engine.ports import JournalError
-from pipeline.engine.records import AnyRecord, BranchCompleted, RunCreated, VisitCompleted
+from pipeline.engine.records import AnyRecord, BranchCompleted, RunCreated, RunResumed, VisitCompleted
 from pipeline.engine.run import Driver
 from pipeline.engine.state import RunStatus
 from pipeline.engine.steps import Services
@@ -30,8 +30,17 @@ SUCCESS = Outcome(status=Status.SUCCESS)
 class Quiet:
     """Plugins that add nothing."""
 
+    def before_stage(self, *_: object) -> None:
+        """Nothing is looked at."""
+
     def operations(self, *_: object) -> tuple[Operation, ...]:
         return ()
+
+    def after_commit(self, *_: object) -> None:
+        """Nothing is done."""
+
+    def on_resume(self, *_: object) -> None:
+        """Nothing is put right."""
 
     def tell(self, kind: EventKind, *_: object, **data: object) -> None:
         """Nobody listens."""
@@ -268,20 +277,53 @@ def test_no_more_branches_run_at_once_than_allowed() -> None:
     asyncio.run(story())
 
 
-def test_one_branch_that_crashes_is_that_branchs_failure() -> None:
-    """The others are done, and the run goes on to its decision."""
+def test_only_the_branch_that_errored_runs_again() -> None:
+    """The others finish, the run pauses before its decision, and a resume runs that branch and no other."""
+    ran: list[str] = []
+
+    def crash(job: Job) -> Outcome:
+        ran.append(job.stage.id)
+        if job.stage.id == "q" and ran.count("q") == 1:
+            raise RuntimeError("boom")
+        return SUCCESS
+
+    made = driver(PARALLEL % "", crash, Clock())
+    asyncio.run(made.drive())
+    assert (made.state.status, made.state.outcomes) == (RunStatus.PAUSED, {})
+    assert "RuntimeError: boom" in made.state.reason
+    asyncio.run(Driver(apply(made.state, RunResumed(at=1.0)), made.services).drive())
+    assert ran == ["p", "q", "s", "q", "d", "end"]
+
+
+def test_an_error_that_is_to_end_the_run_ends_it_and_it_can_be_resumed() -> None:
+    """`on_error="fail"` fails the run; a resume runs only the branch that errored."""
+    ran: list[str] = []
+
+    def crash(job: Job) -> Outcome:
+        ran.append(job.stage.id)
+        if job.stage.id == "q" and ran.count("q") == 1:
+            raise RuntimeError("boom")
+        return SUCCESS
+
+    made = driver(PARALLEL.replace('"q" kind="tool"', '"q" kind="tool" on_error="fail"') % "", crash, Clock())
+    asyncio.run(made.drive())
+    assert made.state.status is RunStatus.FAIL
+    again = Driver(apply(made.state, RunResumed(at=1.0)), made.services)
+    asyncio.run(again.drive())
+    assert (again.state.status, ran) == (RunStatus.SUCCESS, ["p", "q", "s", "q", "d", "end"])
+
+
+def test_an_error_that_is_routed_is_an_ordinary_failure() -> None:
+    """`on_error="route"`: the decision sees the stage as failed."""
 
     def crash(job: Job) -> Outcome:
         if job.stage.id == "q":
             raise RuntimeError("boom")
         return SUCCESS
 
-    made = driver(PARALLEL % "", crash, Clock())
+    made = driver(PARALLEL.replace('"q" kind="tool"', '"q" kind="tool" on_error="route"') % "", crash, Clock())
     asyncio.run(made.drive())
-    state = made.state
-    assert (state.status, state.outcomes["q"], state.outcomes["s"]) == (RunStatus.SUCCESS, Status.FAIL, Status.SUCCESS)
-    (joined,) = [record for record in records(made) if isinstance(record, VisitCompleted) and record.stage == "a"]
-    assert "RuntimeError: boom" in joined.outcome.reason
+    assert (made.state.status, made.state.outcomes["q"]) == (RunStatus.SUCCESS, Status.FAIL)
 
 
 def test_a_journal_that_cannot_be_written_stops_the_run() -> None:
@@ -347,14 +389,14 @@ def test_a_stage_whose_files_cannot_be_kept_stops_the_run(trouble: OSError) -> N
     ],
 )
 def test_other_trouble_with_the_system_is_the_stages(trouble: OSError) -> None:
-    """What a handler meets elsewhere, in its workspace too, or does not find, fails its stage."""
+    """What a handler meets elsewhere, in its workspace too, or does not find, is an error of its stage."""
 
     def fail(_: Job) -> Outcome:
         raise trouble
 
     made = driver('stage "a" kind="tool" command="x"\ntransition from="a" to="end"', fail, Clock())
     asyncio.run(made.drive())
-    assert made.state.status is RunStatus.FAIL
+    assert made.state.status is RunStatus.PAUSED
 
 
 def test_an_outcome_that_is_nested_without_end_fails_its_stage() -> None:
@@ -365,5 +407,5 @@ def test_an_outcome_that_is_nested_without_end_fails_its_stage() -> None:
     outcome = SUCCESS.model_copy(update={"updates": {"deep": nested}})
     made = driver('stage "a" kind="tool" command="x"\ntransition from="a" to="end"', lambda _: outcome, Clock())
     asyncio.run(made.drive())
-    assert made.state.status is RunStatus.FAIL
+    assert made.state.status is RunStatus.PAUSED
     assert "RecursionError" in made.state.reason

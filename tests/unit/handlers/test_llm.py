@@ -8,17 +8,17 @@ import pytest
 
 from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, ErrorKind, Request, Result, Session
 from pipeline.engine.fold import begin
-from pipeline.engine.handler import Job, Judged
+from pipeline.engine.handler import Assessment, Job
 from pipeline.engine.outcome import FailureClass, Outcome, Source, Status, Usage
 from pipeline.engine.records import RunCreated
 from pipeline.handlers.llm import RESTATED, LlmHandler, judge
-from pipeline.language.model import LlmStage, Retry
+from pipeline.language.model import LlmStage
 
 REVIEW = LlmStage(id="rev", prompt="Review it", auto_status=True)
 WORK = LlmStage(id="rev", prompt="Do it")
 SOURCE = 'workflow "W" {\nversion 2\nstart "rev"\nstage "rev" kind="llm" prompt="x"\nstage "end" kind="exit"\n}\n'
-BROKEN = Judged(problem="the return is cut off")
-GOOD = Judged(Status.SUCCESS)
+BROKEN = Assessment(problem="the return is cut off")
+GOOD = Assessment(Status.SUCCESS)
 
 
 def said(text: str, session: Session | None = None) -> Result:
@@ -45,38 +45,41 @@ class Agent:
 
 
 def handled(
-    answers: Sequence[Result], readings: dict[str, Judged | None], stage: LlmStage = REVIEW
+    answers: Sequence[Result], readings: dict[str, Assessment | None], stage: LlmStage = REVIEW
 ) -> tuple[Outcome, list[Request]]:
     """The outcome of a stage whose agent answers so, and whose answers are read so."""
     record = RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, goal="g", cwd="/", version="0")
     job = Job(stage, 1, 1, begin(record), Path("/nowhere"), lambda _: None, lambda _: None)
     agent = Agent(answers)
-    handler = LlmHandler(lambda *_: agent, lambda _: "", lambda _: {}, read=lambda _, answer: readings[answer])
+    handler = LlmHandler(
+        lambda *_: agent, lambda _: "", lambda _: {}, lambda: 0.0, read=lambda _, answers: readings[answers[-1]]
+    )
     outcome = asyncio.run(handler.run(job))
     assert isinstance(outcome, Outcome)
     return outcome, agent.asked
 
 
-@pytest.mark.parametrize("claim", ["success", "fail", "partial_success"])
-@pytest.mark.parametrize("status", [Status.SUCCESS, Status.FAIL, Status.PARTIAL_SUCCESS])
-def test_findings_go_before_the_claim_and_a_contradiction_is_noted(claim: str, status: Status) -> None:
-    """3.2: the status is that of the findings; where the answer claims another, both are told."""
-    outcome = judge(REVIEW, said(f"[STATUS: {claim}]\n[FAILURE_REASON: so]"), "b", Judged(status, "found it"))
-    assert (outcome.status, outcome.source, outcome.reason) == (status, Source.STRUCTURED, "found it")
-    expected = () if claim == status else (f"the answer claims {claim}; its findings say {status}",)
-    assert outcome.notes == expected
+@pytest.mark.parametrize("claim", [Status.SUCCESS, Status.PARTIAL_SUCCESS, Status.FAIL])
+@pytest.mark.parametrize("found", [Status.SUCCESS, Status.PARTIAL_SUCCESS, Status.FAIL])
+def test_of_findings_and_claim_the_worse_one_wins(claim: Status, found: Status) -> None:
+    """A reviewer that contradicts itself never passes by its better half; the contradiction is noted."""
+    outcome = judge(REVIEW, [said(f"[STATUS: {claim}]\n[FAILURE_REASON: so]")], "b", Assessment(found, "found it"))
+    worse = max(found, claim, key=[Status.SUCCESS, Status.PARTIAL_SUCCESS, Status.FAIL].index)
+    assert outcome.status is worse
+    assert outcome.reason == ("found it" if worse is found else "so")
+    assert len(outcome.notes) == (claim is not found)
 
 
 def test_findings_without_a_claim_contradict_nothing() -> None:
     """A review that returns findings needs no status."""
-    outcome = judge(REVIEW, said("{}"), "b", Judged(Status.FAIL, "found it"))
+    outcome = judge(REVIEW, [said("{}")], "b", Assessment(Status.FAIL, "found it"))
     assert (outcome.status, outcome.notes, outcome.response) == (Status.FAIL, (), "{}")
 
 
 def test_what_cannot_be_read_is_a_failure_of_the_protocol_whatever_is_claimed() -> None:
     """6.6: an unreadable return never passes by its claim."""
-    outcome = judge(REVIEW, said("[STATUS: success]"), "b", BROKEN)
-    assert outcome.status is Status.FAIL
+    outcome = judge(REVIEW, [said("[STATUS: success]")], "b", BROKEN)
+    assert outcome.status is Status.ERROR
     assert outcome.failure is not None
     assert outcome.failure.kind is FailureClass.PROTOCOL
     assert outcome.reason == "the review cannot be read: the return is cut off"
@@ -90,7 +93,7 @@ def test_an_agent_that_works_is_not_read() -> None:
 
 def test_a_return_that_cannot_be_read_is_asked_for_again_with_what_is_wrong() -> None:
     """4.3: a truncated return is never repaired: the agent is told what is wrong and gives it whole."""
-    outcome, asked = handled([said("half"), said("whole")], {"half": BROKEN, "whole": Judged(Status.FAIL, "one")})
+    outcome, asked = handled([said("half"), said("whole")], {"half": BROKEN, "whole": Assessment(Status.FAIL, "one")})
     assert (outcome.status, outcome.source, outcome.reason) == (Status.FAIL, Source.STRUCTURED, "one")
     assert outcome.usage == Usage(input_tokens=2)
     again = asked[1].prompt
@@ -112,20 +115,28 @@ def test_in_a_session_the_agent_is_only_told_what_is_wrong() -> None:
     [said(""), said(" \n"), Result(AgentStatus.ERROR, "", error=AgentError(ErrorKind.EMPTY, "it answered nothing"))],
 )
 def test_silence_is_never_a_pass(silent: Result, stage: LlmStage) -> None:
-    """An agent that twice answers nothing has done nothing, and may when it is tried again."""
-    outcome, asked = handled([silent, silent], {silent.text: None}, stage)
-    assert (outcome.status, outcome.reason) == (Status.RETRY, "the agent answered nothing")
+    """An agent that answers nothing has done nothing; the engine tries it again."""
+    outcome, asked = handled([silent], {silent.text: None}, stage)
+    assert outcome.status is Status.ERROR
     assert outcome.failure is not None
-    assert (outcome.failure.kind, len(asked)) == (FailureClass.AGENT, 2)
+    assert (outcome.failure.kind, outcome.failure.error, len(asked)) == (FailureClass.AGENT, ErrorKind.EMPTY, 1)
 
 
-def test_an_agent_that_says_nothing_is_asked_the_same_once_more() -> None:
-    """An empty answer is retried, by the stage's own retry where it has one; what both cost is counted."""
-    outcome, asked = handled([said("", Session("s")), said("Done.")], {}, WORK)
-    assert (outcome.status, outcome.response, outcome.usage) == (Status.SUCCESS, "Done.", Usage(input_tokens=2))
-    assert (asked[1].prompt, asked[1].session) == (asked[0].prompt, None)
-    outcome, asked = handled([said("")], {}, WORK.model_copy(update={"retry": Retry(max_attempts=2)}))
-    assert (outcome.status, len(asked)) == (Status.RETRY, 1)
+def test_stages_of_an_agent_wait_for_its_quota_together() -> None:
+    """Once one stage has run into a used-up quota, the next one of that agent is not even started."""
+    agent = Agent([Result(AgentStatus.ERROR, error=AgentError(ErrorKind.QUOTA, "usage limit reached", 60.0))])
+    now = [100.0]
+    handler = LlmHandler(lambda *_: agent, lambda _: "", lambda _: {}, lambda: now[0])
+    record = RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, goal="g", cwd="/", version="0")
+    job = Job(WORK, 1, 1, begin(record), Path("/nowhere"), lambda _: None, lambda _: None)
+    first = asyncio.run(handler.run(job))
+    now[0] = 130.0
+    second = asyncio.run(handler.run(job))
+    assert len(agent.asked) == 1
+    for outcome, wait in ((first, 60.0), (second, 30.0)):
+        assert isinstance(outcome, Outcome)
+        assert outcome.failure is not None
+        assert (outcome.status, outcome.failure.retry_after) == (Status.ERROR, wait)
 
 
 @pytest.mark.parametrize("status", [AgentStatus.ERROR, AgentStatus.TIMEOUT, AgentStatus.IDLE])
@@ -158,26 +169,26 @@ def test_a_review_without_status_is_asked_for_one() -> None:
     assert asked[1].prompt.endswith(RESTATED)
 
 
-def test_findings_that_code_can_read_are_given_alone() -> None:
-    """What is read again when the stage is recorded is what was judged."""
-    outcome, _ = handled([said("many words"), said("{}")], {"many words": None, "{}": Judged(Status.FAIL, "one")})
-    assert (outcome.source, outcome.response) == (Source.STRUCTURED, "{}")
-
-
 def test_a_mere_success_does_not_wave_through_what_could_not_be_read() -> None:
-    """6.6: findings were there and nobody read them, so a status alone is no pass."""
-    outcome, asked = handled([said("half"), said("[STATUS: success]")], {"half": BROKEN, "[STATUS: success]": None})
-    assert len(asked) == 2
-    assert outcome.status is Status.FAIL
+    """6.6: findings were reported and nobody could read them, so a status alone is not a pass."""
+    outcome, asked = handled([said("half"), said("[STATUS: success]")], {"half": BROKEN, "[STATUS: success]": BROKEN})
+    assert (len(asked), outcome.status) == (2, Status.ERROR)
     assert outcome.failure is not None
     assert outcome.failure.kind is FailureClass.PROTOCOL
-    assert outcome.reason.endswith("asked again, it gave a status and no findings")
+
+
+def test_a_second_answer_does_not_take_back_the_failure_of_the_first() -> None:
+    """The worse of two answers wins."""
+    first, second = "[STATUS: fail]\n[FAILURE_REASON: it leaks]\nhalf", "[STATUS: success]"
+    outcome, _ = handled([said(first), said(second)], {first: BROKEN, second: Assessment(Status.SUCCESS)})
+    assert (outcome.status, outcome.reason) == (Status.FAIL, "it leaks")
+    assert first in outcome.response
 
 
 def test_a_failure_told_in_words_the_second_time_is_one() -> None:
     """What fails may do so in words."""
     text = "[STATUS: fail]\n[FAILURE_REASON: it leaks]"
-    outcome, _ = handled([said("half"), said(text)], {"half": BROKEN, text: None})
+    outcome, _ = handled([said("half"), said(text)], {"half": BROKEN, text: BROKEN})
     assert (outcome.status, outcome.source, outcome.reason, outcome.failure) == (
         Status.FAIL,
         Source.MARKER,

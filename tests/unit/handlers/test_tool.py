@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.engine.handler import Judged
+from pipeline.engine.handler import Assessment
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Source, Status
 from pipeline.handlers.tool import with_report
 
@@ -31,27 +31,23 @@ def test_the_worse_of_exit_code_and_report_counts(
     ended: Outcome, found: Status, status: Status, source: Source
 ) -> None:
     """3.2: a linter that ends well and found something grave has failed; one that crashed has, whatever it reported."""
-    outcome = with_report(ended, Judged(found, "found it" if found is not Status.SUCCESS else ""))
+    outcome = with_report(ended, Assessment(found, "found it" if found is not Status.SUCCESS else ""))
     assert (outcome.status, outcome.source, outcome.failure, outcome.response) == (status, source, ended.failure, "out")
 
 
 def test_what_was_found_is_the_reason_and_else_how_it_ended() -> None:
     """A person reads what the tool found before how it ended."""
-    assert with_report(FAILED, Judged(Status.FAIL, "3 to be fixed")).reason == "3 to be fixed"
-    assert with_report(FAILED, Judged(Status.SUCCESS)).reason == "exit code 2"
-    assert with_report(WELL, Judged(Status.SUCCESS)) == WELL
+    assert with_report(FAILED, Assessment(Status.FAIL, "3 to be fixed")).reason == "3 to be fixed"
+    assert with_report(FAILED, Assessment(Status.SUCCESS)).reason == "exit code 2"
+    assert with_report(WELL, Assessment(Status.SUCCESS)) == WELL
 
 
-def test_a_report_that_cannot_be_read_fails_a_command_that_ended_well() -> None:
-    """6.6: no report is not a clean report."""
-    outcome = with_report(WELL, Judged(problem="it is no XML"))
-    reason = "its report cannot be read: it is no XML"
-    assert (outcome.status, outcome.reason, outcome.notes) == (Status.FAIL, reason, (reason,))
-    assert outcome.failure == Failure(kind=FailureClass.PROTOCOL, digest=reason)
-
-
-def test_a_report_that_cannot_be_read_is_noted_beside_a_failure() -> None:
-    """How a command failed says more than that its report is missing; both are told."""
-    outcome = with_report(FAILED, Judged(problem="it is no XML"))
-    assert (outcome.reason, outcome.failure) == ("exit code 2", FAILED.failure)
-    assert outcome.notes == ("its report cannot be read: it is no XML",)
+@pytest.mark.parametrize("ended", [WELL, FAILED], ids=["well", "badly"])
+def test_a_report_that_cannot_be_read_is_an_error_however_the_command_ended(ended: Outcome) -> None:
+    """6.6: nobody knows what the tool found."""
+    outcome = with_report(ended, Assessment(problem="it is not XML"))
+    assert outcome.status is Status.ERROR
+    assert "it is not XML" in outcome.reason
+    assert ended.reason in outcome.reason
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureClass.PROTOCOL

@@ -104,14 +104,14 @@ def test_files_that_conflict_are_named(project: Project) -> None:
 def test_without_a_workspace_there_is_nothing_to_merge_and_nothing_to_remove(project: Project) -> None:
     """The one is a mistake in the workflow and says what to do, the other is done already."""
     outcome = project.visit(MERGE)
-    assert outcome.status is Status.FAIL
+    assert outcome.status is Status.ERROR
     assert outcome.reason == "the run has no workspace; put a workspace.create stage before this one"
     assert project.visit(CLEANUP) == Outcome(status=Status.SUCCESS, response="there is no workspace")
 
 
-def test_what_git_refuses_fails_the_stage(project: Project) -> None:
-    """It is the stage that failed, with what git said."""
+def test_what_git_refuses_is_an_error(project: Project) -> None:
+    """The stage could not do its job; git's own words say why."""
     outcome = project.visit(CREATE, workspace_name="no/such name")
-    assert outcome.status is Status.FAIL
+    assert outcome.status is Status.ERROR
     assert outcome.failure is not None
     assert (outcome.failure.kind, outcome.failure.digest) == (FailureClass.SPAWN_ERROR, outcome.reason)

@@ -1,4 +1,4 @@
-"""Plugins that do not keep to the contract: named with their hook, and never the end of a run that goes on."""
+"""Plugins that break the contract: a run that depends on one stops and names it; a listener stops nothing."""
 
 import sys
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from pipeline.engine.context import Set
 from pipeline.engine.events import Event, EventKind
 from pipeline.engine.fold import begin
 from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.ports import PluginFailed
 from pipeline.engine.records import RunCreated
 from pipeline.plugins.hooks import hookimpl
 from pipeline.plugins.manager import PluginError, PluginManager
@@ -55,7 +56,9 @@ class Run:
         """One stage with all that plugins are asked meanwhile: the operations, and the sections."""
         sections = self.plugins.sections(STAGE, 1, STATE)
         made = self.plugins.operations(STAGE, 1, Outcome(status=Status.SUCCESS), STATE.context, STATE, 0.0)
-        self.plugins.tell(EventKind.RUN_RESUMED, STATE)
+        self.plugins.before_stage(STAGE, 1, STATE)
+        self.plugins.on_resume(STATE)
+        self.plugins.after_commit(STATE)
         self.plugins.tell(EventKind.CHECKPOINT_SAVED, STATE, "a", 1)
         return made, sections
 
@@ -65,21 +68,29 @@ class Run:
 
 
 @pytest.mark.parametrize("does", [raises, exits])
-@pytest.mark.parametrize("hook", ["after_stage", "after_commit", "on_resume", "summary_sections", "on_event"])
-def test_a_hook_that_raises_is_told_of_once(hook: str, does: Callable[[], Any]) -> None:
-    """With its plugin, however often it raises; the others are asked all the same."""
-    run = Run(bad(hook, does))
+@pytest.mark.parametrize("hook", ["before_stage", "after_stage", "after_commit", "on_resume", "summary_sections"])
+def test_a_hook_that_raises_is_an_error_that_names_it(hook: str, does: Callable[[], Any]) -> None:
+    """The run depends on these hooks: nobody knows what a plugin that raised would have said."""
+    with pytest.raises(PluginFailed) as failed:
+        Run(bad(hook, does)).stage()
+    assert (failed.value.plugin, failed.value.hook) == ("bad", hook)
+
+
+@pytest.mark.parametrize("does", [raises, exits])
+def test_a_plugin_that_only_listens_stops_nothing(does: Callable[[], Any]) -> None:
+    """It is reported once, however often it raises; the others are called all the same."""
+    run = Run(bad("on_event", does))
     assert {run.stage() for _ in range(3)} == {((Set("good", 1),), ("A section.",))}
-    assert run.complaints() == [("bad", hook)]
+    assert run.complaints() == [("bad", "on_event")]
 
 
 @pytest.mark.parametrize("rubbish", [42, "abc", [1, None], [Set("k", object())], {"tool": 3}.items()])
 @pytest.mark.parametrize("hook", ["after_stage", "summary_sections"])
-def test_rubbish_is_told_of_and_left_out(hook: str, rubbish: object) -> None:
-    """What is neither an operation nor a section comes into no record and no prompt."""
-    run = Run(bad(hook, lambda: rubbish))
-    assert run.stage() == ((Set("good", 1),), ("A section.",))
-    assert run.complaints() == [("bad", hook)]
+def test_rubbish_is_an_error_that_names_its_hook(hook: str, rubbish: object) -> None:
+    """What is neither an operation nor a section gets into no record and no prompt."""
+    with pytest.raises(PluginFailed) as failed:
+        Run(bad(hook, lambda: rubbish)).stage()
+    assert (failed.value.plugin, failed.value.hook) == ("bad", hook)
 
 
 @pytest.mark.parametrize("hook", ["after_commit", "on_resume", "on_event"])
