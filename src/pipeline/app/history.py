@@ -68,6 +68,12 @@ class VisitSeen:
         """The number of the last attempt."""
         return self.attempts[-1].number if self.attempts else 1
 
+    @property
+    def error(self) -> Outcome | None:
+        """Why the stage could not do its job, while no later attempt has."""
+        errored = self.outcome is None and self.attempts and self.attempts[-1].ended is Ended.ERRORED
+        return self.attempts[-1].outcome if errored else None
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -226,7 +232,7 @@ class StageSum:
 
     stage: str
     visits: int
-    last: Outcome | None  # of the last visit that is done
+    last: Outcome | None  # of the last visit that is done or errored
     seconds: float
     tokens: int
     cost_usd: float
@@ -247,7 +253,7 @@ def _sum(stage: str, visits: Sequence[VisitSeen]) -> StageSum:
     return StageSum(
         stage=stage,
         visits=len(visits),
-        last=done[-1] if done else None,
+        last=visits[-1].error or (done[-1] if done else None),
         seconds=sum(outcome.duration for outcome in (*tried, *done)),
         tokens=sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in used),
         cost_usd=sum(usage.cost_usd or 0.0 for usage in used),

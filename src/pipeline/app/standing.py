@@ -34,6 +34,7 @@ class Standing:
     began: float
     status: str
     reason: str
+    until: float | None  # when a used-up quota resets
     stage: str
     visit: int
     limits: tuple[Limit, ...]
@@ -44,7 +45,7 @@ class Standing:
     resume: tuple[str, ...] | None  # what `awf resume` needs; None when there is nothing to resume
     question: str  # what a person would be asked
     options: tuple[str, ...]
-    failed: str  # the stage whose logs tell more, of a failed run
+    failed: str  # the stage whose logs tell more, of a run that failed or paused at an error
 
 
 def standing_of(records: Sequence[AnyRecord], *, driven: bool | None) -> Standing:
@@ -54,7 +55,7 @@ def standing_of(records: Sequence[AnyRecord], *, driven: bool | None) -> Standin
 
 def standing(state: State, visits: Sequence[VisitSeen], began: float, *, driven: bool | None) -> Standing:
     """The same, of a run whose records have been read already."""
-    stopped = not state.status.final and driven is False
+    stopped = state.status is not RunStatus.SUCCESS and driven is False
     gate = None if state.status.final else asked(state)
     return Standing(
         run_id=state.run_id,
@@ -63,6 +64,7 @@ def standing(state: State, visits: Sequence[VisitSeen], began: float, *, driven:
         began=began,
         status=running(driven=driven) if state.status is RunStatus.RUNNING else state.status,
         reason=state.reason,
+        until=state.until,
         stage=state.cursor.stage,
         visit=state.cursor.visit,
         limits=tuple(_limits(state)),
@@ -100,11 +102,10 @@ def _workspace(state: State) -> str:
 
 
 def _failed(state: State, visits: Sequence[VisitSeen]) -> str:
-    """The last stage with logs that did not pass."""
-    if state.status is not RunStatus.FAIL:
-        return ""
+    """The last stage with logs that errored, or of a failed run did not pass."""
     for visit in reversed(visits):
         stage = state.workflow.by_id.get(visit.stage)
-        if isinstance(stage, LlmStage | ToolStage) and visit.outcome and not visit.outcome.status.passes:
+        failed = state.status is RunStatus.FAIL and visit.outcome and not visit.outcome.status.passes
+        if isinstance(stage, LlmStage | ToolStage) and (failed or visit.error):
             return visit.stage
     return ""

@@ -149,8 +149,8 @@ def test_damage_is_located(body: bytes, problem: str) -> None:
 
 def test_a_newer_format_is_refused() -> None:
     """The error says that a newer program wrote the record, whatever else stands in it."""
-    with pytest.raises(JournalError, match=r"record 7 of run r1 was written by a newer awf \(format 2"):
-        decode(b'{"v":2,"kind":"run_teleported"}', "r1", 7)
+    with pytest.raises(JournalError, match=r"record 7 of run r1 was written by a newer awf \(format 3"):
+        decode(b'{"v":3,"kind":"run_teleported"}', "r1", 7)
 
 
 @given(st.binary(max_size=60) | st.integers(0, 200))
