@@ -53,6 +53,11 @@ class Job(NamedTuple):
         workspace = self.workspace
         return workspace.path if workspace else self.state.cwd
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """What the programs of a stage are told about where they are."""
+        return {"AWF_RUN_ID": self.run_id, "AWF_STAGE": self.stage.id, "AWF_VISIT": str(self.visit)}
+
     def named(self, path: Path) -> str:
         """A path as records name it: relative to the store."""
         return str(path.relative_to(self.store)) if path.is_relative_to(self.store) else str(path)

@@ -156,7 +156,7 @@ class LlmHandler:
             access=stage.access,
             limits=self._limits(stage),
             session=session,
-            env=self._environment(backend.variables(choice.provider)),
+            env={**self._environment(backend.variables(choice.provider)), **job.variables},
         )
 
     def _choice(self, stage: LlmStage, models: Models) -> ModelChoice:

@@ -72,9 +72,7 @@ class ToolHandler:
         return {
             **self._environment(command.mentions),
             "AWF_GOAL": job.state.goal,
-            "AWF_RUN_ID": job.run_id,
-            "AWF_STAGE": job.stage.id,
-            "AWF_VISIT": str(job.visit),
+            **job.variables,
             "AWF_FINDINGS": str(self._findings(job)),
             "AWF_REPORT": str(job.artifacts.absolute() / REPORT),
             **{name: _no_nul(context_text(job.context, key)) for name, key in command.keys.items()},

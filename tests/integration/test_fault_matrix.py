@@ -1,0 +1,188 @@
+"""The fault matrix: whatever goes wrong with a reviewer, no run ends in success and nothing is merged.
+
+Each fault is tried at every position of every shipped workflow, the README's and the cookbook's. The run stops and can
+be resumed; once the reviewer works it ends as it should, and no finished stage runs twice.
+"""
+
+import json
+import re
+import subprocess
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.integration.conftest import Awf
+from tests.integration.pages import DOCS, ROOT, blocks, files, sections
+
+REFUSED = "exit 1"
+REVIEW = '{"reviewer": "r", "findings": [%s], "residual_risks": [], "testing_gaps": []}'
+ITEM = (
+    '{"title": "%s", "severity": "P1", "file": "work.txt", "line": 1, "why_it_matters": "It breaks.", '
+    '"autofix_class": "manual", "owner": "downstream-resolver", "requires_verification": false, '
+    '"suggested_fix": null, "confidence": %s, "evidence": ["work.txt:1 -- x"], "pre_existing": false}'
+)
+
+
+def says(text: str) -> str:
+    return f"cat <<'END'\n{text}\nEND\n"
+
+
+def complains(words: str) -> str:
+    return f"cat >&2 <<'END'\n{words}\nEND\n{REFUSED}\n"
+
+
+FAULTS = {  # what the agent does instead of reviewing, as a shell script
+    "401": complains('API Error: 401 {"type":"error","error":{"type":"authentication_error","message":"invalid key"}}'),
+    "403": complains("API Error: 403 Forbidden: your organization has disabled this model"),
+    "429": complains("API Error: 429 Too Many Requests: rate limit exceeded"),
+    "429 with a reset time": complains("You've hit your usage limit. Try again in 2 hours 5 minutes."),
+    "500": complains("API Error: 500 Internal server error"),
+    "dropped connection": complains("Error: socket hang up"),
+    "hang": "while :; do read -r _ </dev/null; sleep 100; done\n",
+    "SIGKILL": "kill -9 $$\n",
+    "exit 1": REFUSED,
+    "empty answer": "exit 0\n",
+    "prose without a status": says("It looks fine to me, I have read all of it."),
+    "malformed JSON": says('{"reviewer": "r", "findings": [{"title": "It leaks" "severity": P0}]}\n[STATUS: success]'),
+    "truncated JSON": says('{"reviewer": "r", "findings": [' + ITEM[:80] + "\n[STATUS: success]"),
+    "one of three items unreadable": says(
+        REVIEW % ", ".join([ITEM % ("One", 25), ITEM % ("Two", 25), ITEM % ("It leaks", '"no idea"')])
+        + "\n[STATUS: success]"
+    ),
+    "JSON without a reviewer": says('{"findings": [' + ITEM % ("It leaks", 75) + "]}\n[STATUS: success]"),
+    "claims success beside findings": says(REVIEW % ITEM % ("It leaks", 75) + "\n[STATUS: success]"),
+    "claims failure without findings": says(REVIEW % "" + "\n[STATUS: fail]\n[FAILURE_REASON: it leaks]"),
+    "takes its failure back": (
+        'if [ -e "$here/asked-$AWF_STAGE" ]; then rm "$here/asked-$AWF_STAGE"\n'
+        + says(REVIEW % "" + "\n[STATUS: success]")
+        + 'else touch "$here/asked-$AWF_STAGE"\n'
+        + says("[STATUS: fail]\n" + REVIEW % '{"title": "It leaks"}')
+        + "fi\n"
+    ),
+}
+SCRIPT = """#!/bin/sh
+here=$(dirname "$0")
+cat >"$here/prompt-$AWF_STAGE"
+echo "$AWF_STAGE" >>"$here/calls"
+if [ -e "$here/fault-$AWF_STAGE" ]; then . "$here/fault-$AWF_STAGE"; exit; fi
+case $AWF_STAGE in
+  *review*|rev*) echo '[STATUS: success]' ;;
+  plan*|draft|explore|find_plan) echo 'A plan.' ;;
+  *) echo x >work.txt; echo 'Done.' ;;
+esac
+"""
+SETTINGS = 'limits { idle "700ms"; retry_delay "1ms" }\n'
+
+
+REVIEWER = re.compile(r'stage "(\w+)" kind="llm" auto_status=true')
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workflow with stages that review."""
+
+    name: str
+    text: str
+    shipped: bool = False
+
+    def positions(self) -> dict[str, tuple[str, ...]]:
+        reviewers = tuple(REVIEWER.findall(self.text))
+        if len(reviewers) < 2:
+            return {"all": reviewers}
+        middle = {"middle": reviewers[1:2]} if len(reviewers) > 2 else {}
+        return {"first": reviewers[:1], **middle, "last": reviewers[-1:], "all": reviewers}
+
+
+RECIPES = [
+    Case(title, text)
+    for title, section in sections((DOCS / "cookbook.md").read_text()).items()
+    for name, text in files(section).items()
+    if name.endswith(".awf.kdl") and REVIEWER.search(text)
+]
+SHIPPED = [
+    Case(name, (ROOT / "workflows" / f"{name}.awf.kdl").read_text(), shipped=True)
+    for name in ("quick-dev", "implement-plan", "planning")
+]
+README = Case(
+    "README", next(block.text for block in blocks((ROOT / "README.md").read_text()) if block.language == "kdl")
+)
+CASES = [*SHIPPED, README, *RECIPES]
+CELLS = [
+    pytest.param(case, at, fault, id=f"{case.name}-{where}-{fault}")
+    for case in CASES
+    for where, at in case.positions().items()
+    for fault in FAULTS
+]
+
+
+class Project:
+    """A repository with an agent whose reviewers can be broken and repaired."""
+
+    def __init__(self, root: Path, home: Path, awf: Awf, case: Case) -> None:
+        self.root, self._awf = root / "project", awf
+        self.agent = root / "agent" / "agent.sh"
+        self.agent.parent.mkdir()
+        self.agent.write_text(SCRIPT)
+        self.agent.chmod(0o755)
+        settings = home / ".config/awf/config.kdl"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(SETTINGS)
+        self.root.mkdir()
+        (self.root / ".gitignore").write_text(".awf/\n")
+        (self.root / "Makefile").write_text("check:\n\t@true\n")
+        self.workflow = case.name if case.shipped else "w.awf.kdl"
+        if not case.shipped:
+            (self.root / self.workflow).write_text(case.text)
+        for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "start"]):
+            self.git(*words)
+        self.start = self.git("rev-parse", "main")
+
+    def git(self, *words: str) -> str:
+        identity = ["-c", "user.name=t", "-c", "user.email=t@t.invalid"]
+        done = subprocess.run(["git", *identity, *words], cwd=self.root, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def run(self) -> int:
+        options = ("--goal", "Do it", "--run-id", "r", "--auto-approve")
+        return self.awf("run", self.workflow, *options, "--backend", "command", "--agent-command", str(self.agent))[0]
+
+    def awf(self, *words: str) -> tuple[int, str]:
+        done = self._awf(*words, cwd=self.root)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.returncode, done.stdout
+
+    def break_reviewers(self, stages: tuple[str, ...], fault: str) -> None:
+        for stage in stages:
+            (self.agent.parent / f"fault-{stage}").write_text(FAULTS[fault])
+
+    def repair(self) -> None:
+        for file in self.agent.parent.glob("fault-*"):
+            file.unlink()
+
+    def visits(self) -> list[dict[str, object]]:
+        story = json.loads(self.awf("why", "r", "--json")[1])
+        return [part for part in story if part.get("stage") and part["ended"] is not None]
+
+
+@pytest.mark.parametrize(("case", "broken", "fault"), CELLS)
+def test_no_fault_of_a_reviewer_ends_in_success(
+    case: Case, broken: tuple[str, ...], fault: str, tmp_path: Path, home: Path, awf: Awf
+) -> None:
+    """The run stops short of its exit, nothing is merged, and it ends well once the reviewer works."""
+    project = Project(tmp_path, home, awf, case)
+    project.break_reviewers(broken, fault)
+    assert project.run() in (1, 3)
+    assert project.git("rev-parse", "main") == project.start, "nothing is merged"
+    passed = {part["stage"] for part in project.visits() if part["status"] in ("success", "partial_success")}
+    assert not passed & {*broken, "exit", "merge"}
+    assert project.awf("verdict", "--json")[0] == 1 or '"ship": true' not in project.awf("verdict", "--json")[1]
+
+    project.repair()
+    for _ in range(3):  # a loop that used up its visits is given more
+        code, _ = project.awf("resume", "r", "--now", "--raise", "max_visits=+20")
+        if code == 0:
+            break
+    assert code == 0
+    seen = Counter((part["stage"], part["visit"]) for part in project.visits())
+    assert set(seen.values()) == {1}, "no finished stage runs twice"
