@@ -64,11 +64,11 @@ class AgentStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentError:
-    """A failed run in words, and when it may be tried again."""
+    """A failed run, in the agent's own words where it had any."""
 
     kind: ErrorKind
     message: str
-    retry_after: float | None = None
+    retry_after: float | None = None  # seconds from now until trying again can help; None where it did not say
 
 
 class Result(NamedTuple):

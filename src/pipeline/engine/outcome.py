@@ -50,17 +50,17 @@ class FailureClass(StrEnum):
 class ErrorKind(StrEnum):
     """Why an agent could not answer."""
 
-    AUTH = "auth"
-    RATE_LIMIT = "rate_limit"
-    QUOTA = "quota"  # a usage limit that is used up
-    SERVER = "server"
-    INVALID = "invalid"
-    CONFIG = "config"
-    DENIED = "denied"
-    EMPTY = "empty"
-    PROTOCOL = "protocol"
-    KILLED = "killed"
-    SPAWN = "spawn"
+    AUTH = "auth"  # no key, a wrong one, or no right to use the model (401, 403)
+    QUOTA = "quota"  # a usage limit or quota is used up
+    RATE_LIMIT = "rate_limit"  # too many requests in a short time
+    SERVER = "server"  # the provider failed (5xx), or the connection dropped
+    INVALID = "invalid"  # the provider refused the request: an unknown model, a prompt that is too long
+    CONFIG = "config"  # the agent refused how it was started: an unknown flag, a bad setting
+    DENIED = "denied"  # it was not allowed to use what it needed
+    EMPTY = "empty"  # it answered nothing
+    PROTOCOL = "protocol"  # its answer cannot be read, or was cut off
+    KILLED = "killed"  # by somebody else, or it crashed
+    SPAWN = "spawn"  # it did not start
     UNKNOWN = "unknown"
 
 

@@ -37,7 +37,7 @@ def read_answers(text: str) -> list[Answer]:
 
     An answer begins its line: what an agent quotes, as from the text of a finding, is none.
     """
-    found = {int(one["number"]): one for line in unfenced(text) for one in _begun(line)}
+    found = {int(one["number"]): one for line in unfenced(text) if "[" in line for one in _begun(line)}
     return [
         Answer(number, re.sub(r"[ -]", "_", one["word"].lower()), one["why"].strip(" \t,:;—-")[:_LONGEST])
         for number, one in found.items()

@@ -9,7 +9,7 @@ _TELLING = tuple(
     for pattern in (
         r"^(?:FAILED|ERROR) [^(\s].*$",  # pytest
         r"^--- FAIL: .*$",  # go test
-        r"^\s*(?:✕|✖|×|not ok) .*$",  # jest, mocha, TAP
+        r"^[ \t]*(?:✕|✖|×|not ok) .*$",  # jest, mocha, TAP
         r"^(?:FAIL|ERROR): .*$",  # unittest
         r"^test .* \.\.\. FAILED$",  # cargo test
         r"^.*\b[1-9]\d* (?:failed|failures?|errors?)\b.*$",
@@ -32,5 +32,5 @@ def digest(stdout: str, stderr: str, otherwise: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 10 * LONGEST]).split())
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

@@ -6,26 +6,42 @@ from typing import NamedTuple
 
 from pipeline.engine.outcome import Status
 
+LONGEST_ANSWER = 4 * 1024 * 1024  # characters; a longer answer is not read at all, so that no part of it is missed
 _CLAIMABLE = {status.value: status for status in (Status.SUCCESS, Status.FAIL, Status.PARTIAL_SUCCESS, Status.RETRY)}
 _FENCE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})")
-_INLINE_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
-_STATUS = re.compile(r"\[\s*STATUS\s*:\s*(?P<status>[A-Za-z_ -]+?)\s*\]", re.IGNORECASE)
+_BACKTICKS = re.compile(r"`+")
+# Every repetition is bounded, so that no answer takes longer to read than its length allows.
+_STATUS = re.compile(r"\[\s{0,20}STATUS\s{0,20}:\s{0,20}(?P<status>[A-Z_][A-Z_ -]{0,40}?)\s{0,20}\]", re.IGNORECASE)
 _GAP = re.compile(r"[ -]+")
-_BRACKET = re.compile(r"[\[\]]")
-_OPENING = re.compile(r"\[\s*(?P<name>FAILURE_REASON|PREFERRED_LABEL|NEXT)\s*:", re.IGNORECASE)
+_BRACKET = re.compile(
+    r"(?P<marker>\[\s{0,20}(?:STATUS|FAILURE_REASON|PREFERRED_LABEL|NEXT)\s{0,20}:)|[\[\]]", re.IGNORECASE
+)
+_OPENING = re.compile(r"\[\s{0,20}(?P<name>FAILURE_REASON|PREFERRED_LABEL|NEXT)\s{0,20}:", re.IGNORECASE)
 
 
 class Claims(NamedTuple):
-    """What an answer claims. `status` is None when it claims none."""
+    """What an answer claims. `status` is None when it claims none; with a `problem` it could not be read."""
 
     status: Status | None = None
     reason: str = ""
     preferred_label: str = ""
     preferred_next: str = ""
+    problem: str = ""
+
+
+def too_long(answer: str) -> str:
+    """Why an answer is too long to be read; nothing when it is not."""
+    return (
+        f"the answer has {len(answer):,} characters, and at most {LONGEST_ANSWER:,} are read"
+        if len(answer) > LONGEST_ANSWER
+        else ""
+    )
 
 
 def read_claims(answer: str) -> Claims:
     """The last marker of each kind wins; what stands in code or quotes is no marker."""
+    if problem := too_long(answer):
+        return Claims(problem=problem)
     start = answer.find("[")
     if start < 0:
         return Claims()
@@ -49,7 +65,25 @@ def _spoken(answer: str) -> Iterator[str]:
     """The lines that are the agent's own words: no fenced code, no quotation, no inline code."""
     for line in unfenced(answer):
         if not line.lstrip().startswith(">"):
-            yield _INLINE_CODE.sub("", line) if "`" in line else line
+            yield _without_code(line) if "`" in line else line
+
+
+def _without_code(line: str) -> str:
+    """The line without its inline code, which stands between two runs of as many backticks."""
+    runs = list(_BACKTICKS.finditer(line))
+    closing: dict[int, int] = {}  # where the next run of that length begins, from the end of the line
+    closes = [0] * len(runs)
+    for at in reversed(range(len(runs))):
+        length = runs[at].end() - runs[at].start()
+        closes[at] = closing.get(length, at)
+        closing[length] = at
+    spoken, end, at = [], 0, 0
+    while at < len(runs):
+        if closes[at] > at:
+            spoken.append(line[end : runs[at].start()])
+            end, at = runs[closes[at]].end(), closes[at]
+        at += 1
+    return "".join((*spoken, line[end:]))
 
 
 def unfenced(text: str) -> Iterator[str]:
@@ -72,16 +106,17 @@ def _bracketed(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _until_closed(text: str, start: int) -> str | None:
-    """The text up to the bracket that closes the marker; up to the end of the line when nothing closes it."""
-    depth = 1
+    """The text up to the bracket that closes the marker; up to the next marker or line when nothing closes it."""
+    depth, end = 1, len(text)
     for bracket in _BRACKET.finditer(text, start):
         at = bracket.start()
         if bracket[0] == "]":
             depth -= 1
             if depth == 0:
                 return text[start:at]
-        elif _OPENING.match(text, at) or _STATUS.match(text, at):
-            break  # the next marker begins, so this one was never closed
+        elif bracket["marker"]:
+            end = at  # the next marker begins, so this one was never closed
+            break
         else:
             depth += 1
-    return text[start:].partition("\n")[0].strip() or None
+    return text[start:end].partition("\n")[0].strip() or None

@@ -15,7 +15,7 @@ from pipeline.backends import sweep
 from pipeline.backends.agents.acp_client import Client
 from pipeline.backends.agents.acp_peer import Peer
 from pipeline.backends.agents.acp_talk import Talk
-from pipeline.backends.agents.judgement import Reading, judge
+from pipeline.backends.agents.judgement import Now, Reading, judge, local_now
 from pipeline.backends.agents.program import command_for
 from pipeline.backends.child import Child
 from pipeline.backends.environment import provider_variables
@@ -42,6 +42,7 @@ class AcpBackend:
         grace: float = 5.0,
         patience: float = 60.0,  # seconds until it must have said hello
         redactor: Redactor = PATTERNS_ONLY,
+        now: Now = local_now,
     ) -> None:
         self._argv = argv
         self._label = label
@@ -49,6 +50,7 @@ class AcpBackend:
         self._grace = grace
         self._patience = patience
         self._redactor = redactor
+        self._now = now
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
         """The provider's key, and those the user adds."""
@@ -72,7 +74,7 @@ class AcpBackend:
                 ending, reading = await self._see_through(request.limits, line, talk, token)
             # How it ended after its answer is our doing and tells nothing.
             how = how_it_ended(ending, 0 if reading.ended else line.code)
-            return judge(self._argv, finished(out, err, *how, duration=line.child.duration), reading)
+            return judge(self._argv, finished(out, err, *how, duration=line.child.duration), reading, self._now())
 
     async def _see_through(self, limits: Limits, line: "_Line", talk: Talk, token: str) -> tuple[Ending, Reading]:
         try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pipeline import __version__
 from pipeline.backends.agents.acp_client import Client
 from pipeline.backends.agents.acp_peer import HungUp, Peer, RpcError
-from pipeline.backends.agents.judgement import Reading
+from pipeline.backends.agents.judgement import Reading, cut_off
 from pipeline.backends.agents.program import Message
 from pipeline.engine.agent import AgentError, AgentEvent, Emit, ErrorKind, Request, Session
 from pipeline.engine.outcome import Usage
@@ -15,10 +15,12 @@ from pipeline.language.model import Access
 
 PROTOCOL_VERSION = 1
 _STOPPED = {
-    "max_tokens": AgentError(ErrorKind.INVALID, "it stopped in the midst: the model's limit of tokens was reached"),
-    "max_turn_requests": AgentError(ErrorKind.INVALID, "it stopped in the midst: its limit of requests was reached"),
-    "refusal": AgentError(ErrorKind.DENIED, "the model refused to answer"),
-    "cancelled": AgentError(ErrorKind.KILLED, "it says it was cancelled, and not by us"),
+    "max_tokens": cut_off("max_tokens"),
+    "max_turn_requests": AgentError(
+        ErrorKind.PROTOCOL, 'the answer was cut off at the agent\'s limit of requests ("max_turn_requests")'
+    ),
+    "refusal": AgentError(ErrorKind.DENIED, 'the model refused to answer ("refusal")'),
+    "cancelled": AgentError(ErrorKind.KILLED, 'it says "cancelled", but was not cancelled by us'),
 }
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pipeline.backends.agents.api_models import Unusable, model_for
 from pipeline.backends.agents.api_tools import Files, Shell, ToolFailure, ToolFunction, tools_for
-from pipeline.backends.agents.judgement import kind_of
+from pipeline.backends.agents.judgement import Now, cut_off, kind_of, local_now, with_retry_after
 from pipeline.backends.environment import provider_variables
 from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, Emit, ErrorKind, Request, Result
 from pipeline.engine.outcome import Usage
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pydantic_ai.usage import RunUsage
 
 _CUT_SHORT = {
-    "length": AgentError(ErrorKind.INVALID, "the answer was cut short: the model's limit of tokens was reached"),
+    "length": cut_off("length"),
     "content_filter": AgentError(ErrorKind.DENIED, "the provider's content filter cut the answer short"),
 }
 _INSTALL = "the backend \"api\" is not installed: pip install 'awf-pipeline[api]'"
@@ -38,11 +38,17 @@ class ApiBackend:
     name = "api"
 
     def __init__(
-        self, processes: Processes, models: "Callable[[Request], Model]" = model_for, *, turns: int = 200
+        self,
+        processes: Processes,
+        models: "Callable[[Request], Model]" = model_for,
+        *,
+        turns: int = 200,
+        now: Now = local_now,
     ) -> None:
         self._processes = processes
         self._models = models
         self._turns = turns
+        self._now = now
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
         """The provider's key and address."""
@@ -53,11 +59,14 @@ class ApiBackend:
         emit(AgentEvent("started"))
         try:
             model = await asyncio.to_thread(self._models, request)
-            return await _Asking(request, emit, self._processes, self._turns).ask(model)
+            result = await _Asking(request, emit, self._processes, self._turns).ask(model)
+            if result.error is None:
+                return result
+            return result._replace(error=with_retry_after(result.error, (result.error.message,), self._now()))
         except ImportError as error:
             return _failed(AgentError(ErrorKind.CONFIG, f"{_INSTALL} ({error})"))
         except Unusable as error:
-            return _failed(AgentError(ErrorKind.CONFIG, error.message))
+            return _failed(AgentError(error.kind, error.message))
 
 
 class _Asking:

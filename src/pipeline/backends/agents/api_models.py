@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipeline.engine.agent import ErrorKind
 from pipeline.errors import AwfError
 
 if TYPE_CHECKING:
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 
 class Unusable(AwfError):
-    """A request that names no model that can be asked."""
+    """A request that names no model that can be asked, or a model whose key is missing."""
+
+    def __init__(self, message: str, kind: ErrorKind = ErrorKind.CONFIG) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ def model_for(request: "Request") -> "Model":
         raise Unusable(f'the provider "{provider}" cannot be asked directly; {", ".join(_PROVIDERS)} can')
     key = _first(request.env, known.keys)
     if not key:
-        raise Unusable(f'the key of "{provider}" is missing: set {" or ".join(known.keys)}')
+        raise Unusable(f'the key of "{provider}" is missing: set {" or ".join(known.keys)}', ErrorKind.AUTH)
     return known.make(name, key, request.env.get(known.address) or known.default)
 
 

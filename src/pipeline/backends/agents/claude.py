@@ -3,6 +3,7 @@
 Its last `result` message alone says how a run went: not its exit code, nor its `subtype`, which calls errors "success".
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -11,9 +12,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, ValidationError
 from pydantic.alias_generators import to_camel
 
-from pipeline.backends.agents.judgement import Reading, kind_of
+from pipeline.backends.agents.judgement import Reading, cut_off, kind_of, named_or
 from pipeline.backends.agents.program import Invocation, Message
-from pipeline.backends.agents.telling import tool_used
+from pipeline.backends.agents.telling import excerpt, tool_used
 from pipeline.backends.environment import provider_variables
 from pipeline.engine.agent import AgentError, AgentEvent, ErrorKind, Request, Session
 from pipeline.engine.outcome import Usage
@@ -110,6 +111,7 @@ class _Result(BaseModel):
     result: str | None = None
     errors: tuple[str, ...] = ()
     terminal_reason: str | None = None
+    stop_reason: str | None = None
     api_error_status: int | None = None
     api_error_type: str | None = None
     api_error: str | None = None
@@ -133,6 +135,9 @@ class ClaudeReader:
         self._tools: dict[str, str] = {}  # what runs, by its id
         self._result: _Result | None = None
         self._broken: AgentError | None = None
+        self._limit = ""  # what it last printed of a limit that it hit
+        self._delay = ""  # of its own last try
+        self._stopped = ""  # why the last answer of the model ended
 
     def read(self, message: Message) -> Iterator[AgentEvent]:
         """Take the next message; one that is not known is passed over, but for a result."""
@@ -141,7 +146,10 @@ class ClaudeReader:
         match message:
             case {"type": "system", "subtype": "init", "claude_code_version": str(version)}:
                 self._version = version
+            case {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected"} as info}:
+                self._limit = json.dumps(info)
             case {"type": "system", "subtype": "api_retry"}:
+                self._delay = json.dumps({"retry_delay_ms": message.get("retry_delay_ms")})
                 yield AgentEvent("retry", _retry(message))
             case {"type": "system", "subtype": "permission_denied", "message": str(why)}:
                 yield AgentEvent("warning", why)
@@ -156,17 +164,24 @@ class ClaudeReader:
         """What its result says; before its first message only its standard error says what is wrong."""
         if self._result is None:
             error = self._broken or self._refusal(stderr)
-            return Reading(error=error, session=self._kept(self._before), version=self._version)
-        error = _error(self._result)
+            return Reading(
+                error=error, limits=self._limits(error), session=self._kept(self._before), version=self._version
+            )
+        error = _error(self._result, self._stopped)
         return Reading(
             text=self._result.result or "" if error is None else "",
             ended=error is None,
             error=error,
+            limits=self._limits(error),
             usage=self._usage(self._result),
             session=None if error and _NO_SESSION.search(error.message) else self._kept(_totals(self._result)),
             denied=tuple(dict.fromkeys(denial.tool_name for denial in self._result.permission_denials)),
             version=self._version,
         )
+
+    def _limits(self, error: AgentError | None) -> tuple[str, ...]:
+        """The time of its own next try is the last resort: it knows of no limit that resets in hours."""
+        return (self._limit, error.message if error else "", self._delay)
 
     def _kept(self, used: Usage | None) -> Session | None:
         return Session(self._session, used) if self._session else None
@@ -174,11 +189,12 @@ class ClaudeReader:
     def _refusal(self, stderr: str) -> AgentError | None:
         """Why it did not even begin: it found fault with what it was started with."""
         found = None if self._session else _REFUSAL.search(stderr)
-        return AgentError(ErrorKind.CONFIG, found[0]) if found else None
+        return AgentError(named_or(ErrorKind.CONFIG, found[0]), found[0]) if found else None
 
     def _says(self, message: Message, blocks: list[Any]) -> Iterator[AgentEvent]:
         if message.get("parent_tool_use_id") is None:
             self._result = None  # it has gone on: what it said of its end was not the last word
+            self._stopped = str(message["message"].get("stop_reason") or "")
         for block in blocks:
             match block:
                 case {"type": "text", "text": str(text)}:
@@ -198,7 +214,8 @@ class ClaudeReader:
         try:
             self._result = _Result.model_validate(message)
         except ValidationError as error:
-            words = f'"claude" printed a result in a form not known of it ({error.error_count()} mistakes)'
+            mistakes = f"{error.error_count()} mistakes"
+            words = f'"claude" printed a result in a form not known of it ({mistakes}): {excerpt(message)}'
             self._result, self._broken = None, AgentError(ErrorKind.PROTOCOL, words)
         else:
             yield AgentEvent("usage", usage=self._usage(self._result))
@@ -219,9 +236,10 @@ def _totals(result: _Result) -> Usage:
     )
 
 
-def _error(result: _Result) -> AgentError | None:
+def _error(result: _Result, stopped: str) -> AgentError | None:
     if result.subtype == "success" and not result.is_error and not result.aborted:
-        return None
+        reason = result.stop_reason or stopped
+        return cut_off(reason) if reason in ("max_tokens", "model_context_window_exceeded") else None
     words = "; ".join(result.errors) or result.result or result.terminal_reason or "it failed without a word"
     return AgentError(_kind(result, words), words)
 

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from pipeline.backends.agents.judgement import Reading, kind_of
+from pipeline.backends.agents.judgement import Reading, kind_of, named_or
 from pipeline.backends.agents.program import Invocation, Message
 from pipeline.backends.agents.telling import tool_label
 from pipeline.backends.environment import provider_variables
@@ -75,6 +75,7 @@ class CodexReader:
         self._text = ""
         self._ended = False
         self._error: AgentError | None = None
+        self._limit = ""  # the whole error of a turn: its message may leave out when to try again
         self._started: set[str] = set()
         self._denied: dict[str, None] = {}
 
@@ -89,6 +90,7 @@ class CodexReader:
                 yield from self._completes(message.get("usage"))
             case {"type": "turn.failed"}:
                 self._ended, self._error = False, _failure(message.get("error"))
+                self._limit = json.dumps(message.get("error"))
             case {"type": "error", "message": str(words)}:
                 yield AgentEvent("retry" if words.startswith("Reconnecting") else "warning", words)
             case {"type": "item.started", "item": dict(item)}:
@@ -102,6 +104,7 @@ class CodexReader:
             text=self._text if self._ended else "",
             ended=self._ended,
             error=self._error or self._refusal(stderr),
+            limits=(self._limit,),
             usage=self._of_this_turn() if self._ended else None,
             session=Session(self._thread, self._used) if self._thread else None,
             denied=tuple(self._denied),
@@ -110,7 +113,7 @@ class CodexReader:
     def _refusal(self, stderr: str) -> AgentError | None:
         """Why it did not even begin: it found fault with what it was started with."""
         found = None if self._thread or self._ended else _REFUSAL.search(stderr)
-        return AgentError(ErrorKind.CONFIG, found[0]) if found else None
+        return AgentError(named_or(ErrorKind.CONFIG, found[0]), found[0]) if found else None
 
     def _completes(self, usage: object) -> Iterator[AgentEvent]:
         self._ended, self._error = True, None
@@ -166,10 +169,10 @@ def _bad_request(words: str) -> AgentError | None:
         return None
     match body:
         case {"error": {"message": str(said), **more}}:
-            named = kind_of(None, f"{more.get('type')} {more.get('code')}")
-            return AgentError(ErrorKind.INVALID if named is ErrorKind.UNKNOWN else named, said)
+            named = f"{more.get('type')} {more.get('code')}"
+            return AgentError(named_or(kind_of(400, f"{named} {said}"), named), said)
         case {"detail": str(said)} | {"error": str(said)}:
-            return AgentError(ErrorKind.INVALID, said)
+            return AgentError(kind_of(400, said), said)
     return AgentError(ErrorKind.INVALID, words) if isinstance(body, dict) else None
 
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from pipeline.backends.agents.judgement import Reading, judge
+from pipeline.backends.agents.judgement import Now, Reading, judge, local_now
 from pipeline.backends.agents.program import command_for
 from pipeline.backends.environment import provider_variables
-from pipeline.engine.agent import AgentEvent, Emit, Request, Result
+from pipeline.engine.agent import AgentError, AgentEvent, Emit, ErrorKind, Request, Result
 from pipeline.engine.process import Processes
 
 
@@ -14,10 +14,13 @@ class CommandBackend:
 
     name = "command"
 
-    def __init__(self, argv: tuple[str, ...], processes: Processes, variables: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, argv: tuple[str, ...], processes: Processes, variables: tuple[str, ...] = (), *, now: Now = local_now
+    ) -> None:
         self._argv = argv
         self._processes = processes
         self._variables = variables
+        self._now = now
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
         """The provider's key, and those the user adds."""
@@ -29,10 +32,19 @@ class CommandBackend:
         finished = await self._processes.run(
             command_for(self._argv, request), lambda line: emit(AgentEvent("text", line.decode(errors="replace")))
         )
-        text = _read(finished.stdout, request.limits.output_bytes)
-        return judge(self._argv, finished, Reading(text=text, ended=True))
+        limit = request.limits.output_bytes
+        said = _read(finished.stdout, limit + 1)
+        text = said[:limit].decode(errors="replace")
+        return judge(self._argv, finished, Reading(text, ended=True, error=_too_long(said, limit)), self._now())
 
 
-def _read(path: Path, limit: int) -> str:
+def _read(path: Path, most: int) -> bytes:
     with path.open("rb") as file:
-        return file.read(limit).decode(errors="replace")  # what follows the limit is a note about what was cut
+        return file.read(most)
+
+
+def _too_long(said: bytes, limit: int) -> AgentError | None:
+    if len(said) <= limit:  # what follows the limit is a note about what was cut
+        return None
+    beginning = said[:200].decode(errors="replace")
+    return AgentError(ErrorKind.PROTOCOL, f"the answer was cut off: it has more than {limit:,} bytes: {beginning}")

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.backends.agents.judgement import Reading, kind_of
 from pipeline.backends.agents.program import Invocation, Message
-from pipeline.backends.agents.telling import tool_used
+from pipeline.backends.agents.telling import excerpt, tool_used
 from pipeline.backends.environment import provider_variables
 from pipeline.engine.agent import AgentError, AgentEvent, ErrorKind, Request, Session
 from pipeline.engine.outcome import Usage
@@ -39,7 +39,11 @@ _POLICY = MappingProxyType(
     }
 )
 _REFUSED = ("policy_violation", "tool_not_registered")
-_CUT_SHORT = ("Loop detected", "Agent execution blocked")  # only warned of, yet the answer is not whole
+_CUT_SHORT = (
+    "Loop detected",
+    "Agent execution blocked",
+    "Response truncated",
+)  # only warned of, yet the answer is not whole
 _BY_TYPE = MappingProxyType(
     {
         "FatalAuthenticationError": ErrorKind.AUTH,
@@ -164,7 +168,7 @@ class GeminiReader:
         try:
             return tuple(self._take(message))
         except ValidationError:
-            words = f'"gemini" printed a "{message["type"]}" in a form not known of it'
+            words = f'"gemini" printed a "{message["type"]}" in a form not known of it: {excerpt(message)}'
             self._error = AgentError(ErrorKind.PROTOCOL, words)
             return ()
 
@@ -175,6 +179,7 @@ class GeminiReader:
             text=self._text,
             ended=self._ended,
             error=error,
+            limits=(error.message if error else "", stderr),
             usage=self._usage,
             session=self._session,
             denied=tuple(self._denied),

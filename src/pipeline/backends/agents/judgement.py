@@ -4,37 +4,100 @@ An exit code alone proves nothing: some programs end with 0 when they were refus
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
 from types import MappingProxyType
 
+from pipeline.backends.agents.limits import read_retry_after
 from pipeline.engine.agent import AgentError, AgentStatus, ErrorKind, Result, Session
 from pipeline.engine.outcome import Usage
 from pipeline.engine.process import Ending, Finished
 
+Now = Callable[[], datetime]
+SHORT = 300.0  # seconds; who must wait longer has used up a quota, whatever the provider calls it
+_SCANNED = 16 * 1024  # characters of a message that are looked at
+_LAST_LINES = 5  # of an answer in which a program that failed may have said why
+_LONGEST_LINE = 2000
+_SIGNALS = MappingProxyType(  # exit codes by which a shell or a program tells of the signal that ended it
+    {129: "SIGHUP", 130: "SIGINT", 131: "SIGQUIT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
+)
+_NOT_STARTED = (126, 127)  # a shell's codes for a command that cannot be run or found
+_WAITS = (ErrorKind.QUOTA, ErrorKind.RATE_LIMIT, ErrorKind.SERVER)
 _BY_STATUS = MappingProxyType(
     {400: ErrorKind.INVALID, 401: ErrorKind.AUTH, 403: ErrorKind.AUTH, 404: ErrorKind.INVALID, 422: ErrorKind.INVALID}
-    | {408: ErrorKind.SERVER, 413: ErrorKind.INVALID, 429: ErrorKind.RATE_LIMIT}
+    | {402: ErrorKind.QUOTA, 408: ErrorKind.SERVER, 413: ErrorKind.INVALID, 429: ErrorKind.RATE_LIMIT}
+)
+
+
+def _any(*words: str) -> re.Pattern[str]:
+    return re.compile("|".join(words), re.IGNORECASE)
+
+
+_CUT_OFF = _any(
+    r"incomplete response.{0,40}max_output_tokens",
+    r"exceeded the \d{1,9} output token maximum",
+    r"(finish|stop).?reason\W{1,5}(length|max.?tokens)",
+    r"response truncated|truncated due to token limit",
+)
+_NO_CAPACITY = _any(r"no capacity available|MODEL_CAPACITY_EXHAUSTED")  # Google's word for "busy", not a quota
+_QUOTA = _any(
+    r"usage.?limit|hit your (\w+ )?limit|(hour|weekly|daily|monthly|session|opus|sonnet) (usage )?limit reached",
+    r"insufficient.?(quota|credits|balance|funds)|credit balance is too low|requires more credits|out of credits",
+    r"exceeded (your|the) ([\w-]+ ){0,3}quota|quota.?(is |has been )?(exceeded|exhausted|used up)",
+    r"quota will reset|have no quota|exhausted your (capacity|\w+ quota)|usage (exceeded|exhausted)|spending.?limit",
+    r"billing.{0,20}limit|payment required",
+    r"RESOURCE_EXHAUSTED[\s\S]{0,2000}?retryDelay",
 )
 _BY_WORDS = (
+    (ErrorKind.PROTOCOL, _CUT_OFF),
+    (ErrorKind.RATE_LIMIT, _NO_CAPACITY),
+    (ErrorKind.QUOTA, _QUOTA),
     (
         ErrorKind.AUTH,
-        r"\b(401|403)\b|unauthori[sz]ed|invalid.{0,20}api.?key|api.?key.{0,30}(missing|invalid)",
+        _any(
+            r"\b(401|403)\b|unauthori[sz]ed|unauthenticated|forbidden|PERMISSION_DENIED",
+            r"(?<![a-z])(invalid|incorrect|no|missing|bad)(?![a-z]).{0,20}(api.?key|credentials|auth token)",
+            r"(api.?key|credentials|(auth|access|bearer|session).?token).{0,30}(missing|invalid|required|expired|revoked)",
+            r"(api.?key|credentials).{0,30}not (found|set|provided)",
+            r"not logged in|please (run )?/?login|(log ?in|sign in) again|authentication|missing environment variable",
+        ),
     ),
-    (ErrorKind.AUTH, r"not logged in|please (run )?/?login|authentication|missing environment variable|sign in again"),
-    (ErrorKind.RATE_LIMIT, r"\b429\b|rate.?limit|usage limit|too many requests|quota"),
     (
-        ErrorKind.SERVER,
-        r"\b5\d\d\b|overloaded|internal server error|connection (reset|refused|closed|failed)|disconnected",
+        ErrorKind.CONFIG,
+        _any(
+            r"(unknown|unrecogni[sz]ed|unexpected|invalid|no such) (option|flag|arguments?)\b",
+            r"invalid value .{0,80} for '?--",
+        ),
     ),
-    (
-        ErrorKind.SERVER,
-        r"\bterminated\b|stream ended|fetch failed|socket hang up|\bECONN\w+|high demand|at capacity",
-    ),
+    (ErrorKind.RATE_LIMIT, _any(r"\b429\b|rate.?limit|too many requests|RESOURCE_EXHAUSTED|throttl")),
     (
         ErrorKind.INVALID,
-        r"\b(400|404|422)\b|invalid.?request|bad request|model.{0,40}not found|unknown model|context window",
+        _any(
+            r"model.{0,60}(not found|does not exist|not supported|is not available)|unknown model|invalid model",
+            r"issue with the selected model|not_found_error|context (window|length)|prompt is too long",
+            r"invalid.?request|bad request",
+        ),
     ),
+    (
+        ErrorKind.SERVER,
+        _any(
+            r"\b(500|502|503|504|520|522|524|529)\b|overloaded|internal server error|bad gateway|service unavailable",
+            r"(connection|socket|stream).{0,20}(reset|refused|closed|failed|disconnected|timed? ?out|aborted|error)",
+            r"request timed out|\blost (the )?connection",
+            r"disconnected|\bterminated\b|stream ended|fetch failed|socket hang up|\b(ECONN|ENOTFOUND|ETIMEDOUT|EPIPE)",
+            r"EAI_AGAIN|getaddrinfo|network (error|is unreachable)|could not connect|unable to connect|connect error",
+            r"error sending request|premature close|unexpected EOF|connection error|gateway time-?out",
+            r"high demand|at capacity|temporarily unavailable",
+        ),
+    ),
+    (ErrorKind.INVALID, _any(r"\b(400|404|422)\b")),
 )
+
+
+def local_now() -> datetime:
+    """The time by this machine's clock, in its zone."""
+    return datetime.now().astimezone()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +107,18 @@ class Reading:
     text: str = ""
     ended: bool = False
     error: AgentError | None = None
+    limits: tuple[str, ...] = ()  # what besides the error's message says when to try again, the surest first
     usage: Usage | None = None
     session: Session | None = None
     denied: tuple[str, ...] = ()  # the tools it was refused
     version: str = ""
 
 
-def judge(argv: tuple[str, ...], finished: Finished, reading: Reading) -> Result:
+def judge(argv: tuple[str, ...], finished: Finished, reading: Reading, now: datetime) -> Result:
     """The result of a request, from how its program ended and what it told."""
     status, error = _verdict(argv[0] if argv else "", finished, reading)
+    if error:
+        error = with_retry_after(error, (*reading.limits, error.message, finished.stderr_tail), now)
     return Result(
         status=status,
         text=reading.text,
@@ -66,6 +132,17 @@ def judge(argv: tuple[str, ...], finished: Finished, reading: Reading) -> Result
     )
 
 
+def with_retry_after(error: AgentError, said: Iterable[str], now: datetime) -> AgentError:
+    """The error with the time until trying again can help, from the first text that says it."""
+    if error.kind not in _WAITS:
+        return error
+    after = error.retry_after
+    if after is None:
+        after = next((found for text in said if (found := read_retry_after(text, now)) is not None), None)
+    long = error.kind is ErrorKind.RATE_LIMIT and after is not None and after > SHORT
+    return replace(error, kind=ErrorKind.QUOTA if long else error.kind, retry_after=after)
+
+
 def _verdict(program: str, finished: Finished, reading: Reading) -> tuple[AgentStatus, AgentError | None]:
     match finished.ending:
         case Ending.TIMEOUT:
@@ -74,35 +151,62 @@ def _verdict(program: str, finished: Finished, reading: Reading) -> tuple[AgentS
             return AgentStatus.IDLE, None
         case Ending.SPAWN_ERROR:
             return AgentStatus.ERROR, AgentError(ErrorKind.SPAWN, finished.message)
-    if reading.error:
-        return AgentStatus.ERROR, reading.error
-    if finished.ending is Ending.SIGNAL:
-        return AgentStatus.ERROR, AgentError(ErrorKind.KILLED, f'"{program}" was killed by {finished.message}')
-    if finished.exit_code:
-        words = _complaint(program, finished)
-        return AgentStatus.ERROR, AgentError(kind_of(None, words), words)
+    error = reading.error or _failure(program, finished, reading)
+    return (AgentStatus.ERROR, error) if error else (AgentStatus.OK, None)
+
+
+def _failure(program: str, finished: Finished, reading: Reading) -> AgentError | None:
+    """What is wrong with a run of which the program itself reported no error."""
+    code = finished.exit_code
+    kind, words = _last_words(finished, reading)
+    known = kind if kind in (ErrorKind.AUTH, ErrorKind.QUOTA, ErrorKind.RATE_LIMIT) else None
+    if finished.ending is Ending.SIGNAL or code in _SIGNALS:
+        name = _SIGNALS.get(code or 0) or finished.message
+        return AgentError(ErrorKind.KILLED, f'"{program}" was killed by {name}{words}')
+    if code:
+        kind = ErrorKind.SPAWN if code in _NOT_STARTED else kind
+        return AgentError(
+            kind, f'"{program}" exited with code {code}{words or ": it said nothing on its standard error"}'
+        )
     if not reading.ended:
-        return AgentStatus.ERROR, AgentError(ErrorKind.PROTOCOL, f'"{program}" stopped before it told how it ended')
+        return AgentError(known or ErrorKind.PROTOCOL, f'"{program}" stopped before it told how it ended{words}')
     if not reading.text.strip():
-        return AgentStatus.ERROR, AgentError(ErrorKind.EMPTY, _empty(program, reading))
-    return AgentStatus.OK, None
+        refused = f"; it was refused {', '.join(reading.denied)}" if reading.denied else ""
+        return AgentError(known or ErrorKind.EMPTY, f'"{program}" answered nothing{refused}{words}')
+    return None
 
 
-def _empty(program: str, reading: Reading) -> str:
-    refused = f"; it was refused {', '.join(reading.denied)}" if reading.denied else ""
-    return f'"{program}" answered nothing{refused}'
+def _last_words(finished: Finished, reading: Reading) -> tuple[ErrorKind, str]:
+    """What a program said of its failure, and its kind: the last line that tells one, else its last line.
+
+    Its standard error is asked first; a program that has none to say may have printed it in place of its answer.
+    """
+    complaint = [line.strip()[:_LONGEST_LINE] for line in finished.stderr_tail.split("\n") if line.strip()]
+    answer = reading.text[-_LAST_LINES * _LONGEST_LINE :].split("\n")
+    answer = [line.strip()[:_LONGEST_LINE] for line in answer if line.strip()][-_LAST_LINES:]
+    for line in (*reversed(complaint), *reversed(answer)):
+        if (kind := kind_of(None, line)) is not ErrorKind.UNKNOWN:
+            return kind, f": {line}"
+    last = (complaint or answer)[-1:]
+    return ErrorKind.UNKNOWN, f": {last[0]}" if last else ""
 
 
-def _complaint(program: str, finished: Finished) -> str:
-    """What a program that failed said last on its standard error."""
-    said = [line for line in finished.stderr_tail.split("\n") if line.strip()]
-    last = said[-1].strip() if said else "it said nothing on its standard error"
-    return f'"{program}" exited with code {finished.exit_code}: {last}'
+def named_or(kind: ErrorKind, message: str) -> ErrorKind:
+    """The kind that a message names, else the given one."""
+    named = kind_of(None, message)
+    return kind if named is ErrorKind.UNKNOWN else named
+
+
+def cut_off(reason: str) -> AgentError:
+    """The error of an answer that ended at the token limit, by the reason that the agent gave."""
+    return AgentError(ErrorKind.PROTOCOL, f'the answer was cut off at the model\'s token limit ("{reason}")')
 
 
 def kind_of(status: int | None, message: str) -> ErrorKind:
-    """What kind of error a provider gave, by its HTTP status, else by its words."""
-    if status is not None:
-        return _BY_STATUS.get(status, ErrorKind.SERVER if status >= 500 else ErrorKind.UNKNOWN)
-    found = (kind for kind, words in _BY_WORDS if re.search(words, message, re.IGNORECASE))
-    return next(found, ErrorKind.UNKNOWN)
+    """What kind of error a provider gave, by its HTTP status, else by its words; a quota by its words in any case."""
+    words = message[:_SCANNED]
+    if status is None:
+        return next((kind for kind, known in _BY_WORDS if known.search(words)), ErrorKind.UNKNOWN)
+    if status in (400, 403, 429) and _QUOTA.search(words) and not _NO_CAPACITY.search(words):
+        return ErrorKind.QUOTA
+    return _BY_STATUS.get(status, ErrorKind.SERVER if status >= 500 else ErrorKind.UNKNOWN)

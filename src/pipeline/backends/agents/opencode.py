@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 from pydantic.alias_generators import to_camel
 
-from pipeline.backends.agents.judgement import Reading, kind_of
+from pipeline.backends.agents.judgement import Reading, cut_off, kind_of
 from pipeline.backends.agents.program import Invocation, Message
-from pipeline.backends.agents.telling import model_path, tool_used
+from pipeline.backends.agents.telling import excerpt, model_path, tool_used
 from pipeline.backends.environment import provider_variables
 from pipeline.engine.agent import AgentError, AgentEvent, ErrorKind, Request, Session
 from pipeline.engine.outcome import Usage
@@ -125,6 +125,8 @@ class _Tool(_Form):
 class _Data(_Form):
     message: str = ""
     status_code: int | None = None
+    response_headers: Any = None
+    response_body: Any = None
 
 
 class _Fault(_Form):
@@ -141,6 +143,7 @@ class OpencodeReader:
         self._refused = False  # a tool of the last step
         self._denied: list[str] = []
         self._error: AgentError | None = None
+        self._limits: tuple[str, ...] = ()
         self._usage: Usage | None = None
         self._session: Session | None = None
 
@@ -151,7 +154,7 @@ class OpencodeReader:
         try:
             return tuple(self._take(message.get("type"), message.get("part", {}), message.get("error", {})))
         except ValidationError:
-            words = f'"opencode" printed a "{message["type"]}" in a form not known of it'
+            words = f'"opencode" printed a "{message["type"]}" in a form not known of it: {excerpt(message)}'
             self._error = AgentError(ErrorKind.PROTOCOL, words)
             return ()
 
@@ -162,6 +165,7 @@ class OpencodeReader:
             text="\n".join(self._said),
             ended=ended,
             error=self._error or (None if ended else self._unfinished() or _sessionless(stderr)),
+            limits=self._limits,
             usage=self._usage,
             session=self._session,
             denied=tuple(self._denied),
@@ -178,7 +182,9 @@ class OpencodeReader:
             case "step_finish":
                 yield from self._finish(_Step.model_validate(part))
             case "error":
-                self._error = _failure(_Fault.model_validate(error))
+                fault = _Fault.model_validate(error)
+                self._error = _failure(fault)
+                self._limits = (json.dumps(fault.data.response_headers), json.dumps(fault.data.response_body))
                 yield AgentEvent("warning", self._error.message)
 
     def _say(self, text: str) -> Iterator[AgentEvent]:
@@ -206,9 +212,9 @@ class OpencodeReader:
                 tools = ", ".join(self._denied)
                 return AgentError(ErrorKind.DENIED, f'"opencode" was refused {tools} and gave up without an answer')
             case "length":
-                return AgentError(ErrorKind.UNKNOWN, "the answer is longer than the model may write, and was cut")
+                return cut_off(self._reason)
             case "content-filter":
-                return AgentError(ErrorKind.UNKNOWN, "the provider filtered the answer")
+                return AgentError(ErrorKind.DENIED, 'the provider filtered the answer ("content-filter")')
             case _:
                 return None
 
@@ -225,9 +231,10 @@ def _usage(step: _Step) -> Usage:
 
 def _failure(fault: _Fault) -> AgentError:
     message = fault.data.message or fault.name or '"opencode" failed and did not say why'
-    return AgentError(kind_of(fault.data.status_code, message), message)
+    told = f"{fault.name} {message} {fault.data.response_body or ''}"
+    return AgentError(kind_of(fault.data.status_code, told), message)
 
 
 def _sessionless(stderr: str) -> AgentError | None:
     found = re.search(r"Session not found", stderr)
-    return AgentError(ErrorKind.INVALID, "the session to go on with is not there any more") if found else None
+    return AgentError(ErrorKind.INVALID, f"the session to continue no longer exists: {found[0]}") if found else None

@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 from pydantic.alias_generators import to_camel
 
-from pipeline.backends.agents.judgement import Reading, kind_of
+from pipeline.backends.agents.judgement import Reading, cut_off, kind_of
 from pipeline.backends.agents.program import Invocation, Message
-from pipeline.backends.agents.telling import model_path, tool_used
+from pipeline.backends.agents.telling import excerpt, model_path, tool_used
 from pipeline.backends.environment import provider_variables
 from pipeline.engine.agent import AgentError, AgentEvent, ErrorKind, Request, Session
 from pipeline.engine.outcome import Usage
@@ -119,9 +119,8 @@ class PiReader:
         try:
             return tuple(self._take(message))
         except ValidationError:
-            self._broken = AgentError(
-                ErrorKind.PROTOCOL, f'"pi" printed a "{message["type"]}" in a form not known of it'
-            )
+            words = f'"pi" printed a "{message["type"]}" in a form not known of it: {excerpt(message)}'
+            self._broken = AgentError(ErrorKind.PROTOCOL, words)
             return ()
 
     def conclude(self, stderr: str) -> Reading:
@@ -185,11 +184,11 @@ def _failure(answer: _Answer) -> AgentError | None:
         case "stop" | "toolUse":  # after the latter more has to come
             return None
         case "error":
-            return AgentError(_kind(answer.error_message), answer.error_message)
+            return AgentError(_kind(answer.error_message), answer.error_message or '"pi" failed without a word')
         case "aborted":
             return AgentError(ErrorKind.KILLED, answer.error_message or '"pi" was stopped in the middle of its answer')
         case "length":
-            return AgentError(ErrorKind.UNKNOWN, "the answer is longer than the model may write, and was cut")
+            return cut_off("length")
         case other:
             return AgentError(ErrorKind.UNKNOWN, f'the answer ended for the reason "{other}", not because it was whole')
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from pipeline.backends.agents.judgement import Reading, judge
+from pipeline.backends.agents.judgement import Now, Reading, judge, local_now
+from pipeline.backends.agents.telling import excerpt
 from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, Emit, ErrorKind, Request, Result
 from pipeline.engine.process import Command, Processes
 
@@ -83,12 +84,14 @@ class ProgramBackend:
         processes: Processes,
         override: Override = AS_IT_IS,
         missing: Missing = _nothing_missing,
+        now: Now = local_now,
     ) -> None:
         self.name = agent.name
         self._agent = agent
         self._processes = processes
         self._override = override
         self._missing = missing
+        self._now = now
 
     def variables(self, provider: str | None) -> Collection[str]:
         """Its own, and those the user adds."""
@@ -105,7 +108,7 @@ class ProgramBackend:
         finished = await self._processes.run(command_for(argv, request, started.env), reading.take)
         if reading.broken:
             return Result(AgentStatus.ERROR, error=reading.broken, exit_code=finished.exit_code, argv=argv)
-        return judge(argv, finished, reading.reader.conclude(finished.stderr_tail))
+        return judge(argv, finished, reading.reader.conclude(finished.stderr_tail), self._now())
 
 
 def _outdated(program: str, flags: list[str]) -> AgentError:
@@ -135,7 +138,8 @@ class _Lines:
             for event in self.reader.read(message):
                 self._emit(event)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            self.broken = AgentError(ErrorKind.PROTOCOL, f"it printed what is not its protocol ({error!r})")
+            words = f"it printed what is not its protocol ({error!r}): {excerpt(line)}"
+            self.broken = AgentError(ErrorKind.PROTOCOL, words)
 
 
 def command_for(argv: tuple[str, ...], request: Request, env: Mapping[str, str] = MappingProxyType({})) -> Command:

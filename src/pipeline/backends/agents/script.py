@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+from pipeline.backends.agents.limits import LONGEST_WAIT
 from pipeline.engine.agent import ErrorKind
 from pipeline.engine.outcome import Status, Usage
 from pipeline.errors import AwfError
@@ -27,6 +28,7 @@ class Reply:
     usage: Usage | None = None
     error: ErrorKind | None = None
     message: str = ""
+    retry_after: float | None = None
     delay: float = 0.0
     files: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
 
@@ -85,11 +87,20 @@ def _reply(where: str, value: object) -> Reply:
 
 
 def _refusal(where: str, value: Mapping[str, Any]) -> Reply:
-    _only(where, value, ("error", "message"))
+    _only(where, value, ("error", "message", "retry_after"))
     if value["error"] not in list(ErrorKind):
-        _wrong(where, f"{json.dumps(value['error'])} is no kind of error; there are {', '.join(ErrorKind)}")
+        _wrong(where, f"unknown kind of error {json.dumps(value['error'])}; use one of {', '.join(ErrorKind)}")
     kind = ErrorKind(value["error"])
-    return Reply(error=kind, message=_text(where, value, "message") or f"the script says: {kind}")
+    message = _text(where, value, "message") or f"the script says: {kind}"
+    return Reply(error=kind, message=message, retry_after=_seconds(where, value.get("retry_after")))
+
+
+def _seconds(where: str, value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LONGEST_WAIT:
+        _wrong(where, f'"retry_after" is seconds from 0 to {LONGEST_WAIT:.0f}, not {json.dumps(value)}')
+    return float(value)
 
 
 def _prepared(where: str, value: Mapping[str, Any]) -> Reply:
@@ -102,6 +113,7 @@ def _prepared(where: str, value: Mapping[str, Any]) -> Reply:
         usage=inner.usage,
         error=inner.error,
         message=inner.message,
+        retry_after=inner.retry_after,
         delay=_delay(where, value.get("delay", "0s")) + inner.delay,
         files=MappingProxyType({**_files(where, value.get("write", {})), **inner.files}),
     )

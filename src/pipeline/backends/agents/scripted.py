@@ -72,7 +72,7 @@ def _write(files: Mapping[str, str], cwd: Path) -> AgentError | None:
 
 def _answer(reply: Reply, request: Request) -> Result:
     if reply.error:
-        return Result(AgentStatus.ERROR, error=AgentError(reply.error, reply.message))
+        return Result(AgentStatus.ERROR, error=AgentError(reply.error, reply.message, reply.retry_after))
     text = _default(request) if reply.text is None else reply.text
     return Result(AgentStatus.OK, text, usage=reply.usage, outcome=reply.outcome)
 

@@ -1,7 +1,10 @@
 """What agents have in common to tell: which tool they use on what, and which model they are asked for."""
 
+import json
+
 from pipeline.engine.agent import Request
 
+_QUOTED = 300  # characters of a line that could not be read
 _SHORT = 120  # characters of what a tool is used for
 _TELLING = (
     *("command", "file_path", "filePath", "notebook_path", "dir_path", "path", "pattern", "query", "url"),
@@ -14,6 +17,12 @@ def tool_label(name: str, what: str) -> str:
     line = " ".join(what.split())
     short = line if len(line) <= _SHORT else f"{line[:_SHORT]}…"
     return f"{name}: {short}" if short else name
+
+
+def excerpt(line: bytes | object) -> str:
+    """The beginning of something that an agent printed and that could not be read."""
+    text = line.decode(errors="replace") if isinstance(line, bytes) else json.dumps(line, ensure_ascii=False)
+    return text.strip()[:_QUOTED]
 
 
 def tool_used(name: str, arguments: object) -> str:

@@ -4,10 +4,24 @@ import json
 import re
 from typing import Any
 
-_OPENING = re.compile(r'\{\s*"')
+_OPENING = re.compile(r'\{\s*"[^"\\]*(?:\\.[^"\\]*)*"\s*:', re.DOTALL)  # a brace and a whole name
 _NAMES = (re.compile(r'"reviewer"\s*:'), re.compile(r'"findings"\s*:'))
 _BESIDE = "` \n\t\r"  # what may stand after the end: white space and a fence
 _decoder = json.JSONDecoder()
+
+
+class _Uncounted(str):
+    """A text whose lines the JSON decoder does not count for each error: there may be one at every brace."""
+
+    __slots__ = ()
+
+    def count(self, *_: object) -> int:
+        """No lines."""
+        return 0
+
+    def rfind(self, *_: object) -> int:
+        """No line before."""
+        return -1
 
 
 def find_return(text: str) -> str | None:
@@ -17,10 +31,10 @@ def find_return(text: str) -> str | None:
     """
     found: tuple[int, int] | None = None
     last_line = text.rstrip(_BESIDE).rfind("\n") + 1
-    at = 0
+    uncounted, at = _Uncounted(text), 0
     while opening := _OPENING.search(text, at):
         start = opening.start()
-        value, at = _read(text, start)
+        value, at = _read(uncounted, start)
         if value is not None and "reviewer" in value and "findings" in value:
             found = start, at
         elif value is None and _meant(text, start, at, cut_off=at >= last_line):
@@ -28,7 +42,7 @@ def find_return(text: str) -> str | None:
     return text[slice(*found)] if found else None
 
 
-def _read(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
+def _read(text: _Uncounted, start: int) -> tuple[dict[str, Any] | None, int]:
     """An object and where it ends; none, and where it stops making sense, so that no part is read twice."""
     try:
         return _decoder.raw_decode(text, start)

@@ -154,7 +154,7 @@ def test_an_answer_that_was_cut_short_is_an_error(bench: Bench) -> None:
         backend = ApiBackend(bench.processes)
         asked = request(bench, provider="openai", model="m", access=Access.NONE, env=env)
         result = asyncio.run(backend.run(asked, lambda _: None))
-    assert error_of(result)[0] is ErrorKind.INVALID
+    assert error_of(result)[0] is ErrorKind.PROTOCOL
     assert (result.text, result.usage) == ("half", Usage(input_tokens=3, output_tokens=2))
 
 
@@ -261,7 +261,14 @@ def ask_provider(bench: Bench, provider: str, env: dict[str, str], **options: An
 @pytest.mark.parametrize("provider", ["anthropic", "openai", "google"])
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(401, ErrorKind.AUTH), (429, ErrorKind.RATE_LIMIT), (500, ErrorKind.SERVER), (400, ErrorKind.INVALID)],
+    [
+        (401, ErrorKind.AUTH),
+        (403, ErrorKind.AUTH),
+        (404, ErrorKind.INVALID),
+        (429, ErrorKind.RATE_LIMIT),
+        (500, ErrorKind.SERVER),
+        (400, ErrorKind.INVALID),
+    ],
 )
 def test_an_http_status_has_its_kind(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, provider: str, status: int, kind: ErrorKind
@@ -281,6 +288,16 @@ def test_an_http_status_has_its_kind(
     if provider != "google":
         assert result.error is not None
         assert result.error.retry_after == 7.0
+
+
+def test_a_quota_that_is_used_up_is_no_rate_limit(bench: Bench) -> None:
+    """Both have the status 429; the provider's words tell them apart."""
+    body = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota", "type": "x"}}
+    with loopback(429, json.dumps(body).encode()) as address:
+        result = ask_provider(bench, "openai", {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": address})
+    kind, words = error_of(result)
+    assert kind is ErrorKind.QUOTA
+    assert "You exceeded your current quota" in words
 
 
 def test_a_provider_that_is_not_there_is_a_server_error(bench: Bench) -> None:
@@ -317,7 +334,7 @@ def test_a_model_that_cannot_be_asked_is_said(
         monkeypatch.setenv(name, "ours")
     asked = request(bench, **options)
     kind, told = error_of(asyncio.run(ApiBackend(bench.processes).run(asked, lambda _: None)))
-    assert kind is ErrorKind.CONFIG
+    assert kind is (ErrorKind.AUTH if "key" in words else ErrorKind.CONFIG)
     assert told.startswith(words)
 
 

@@ -67,6 +67,47 @@ def test_a_program_that_was_killed_is_an_error(bench: Bench) -> None:
     assert (result.error.kind, result.error.message) == (ErrorKind.KILLED, '"sh" was killed by SIGKILL')
 
 
-def test_a_long_answer_is_cut(bench: Bench) -> None:
-    """The text ends at the limit; the note about the rest is not part of it."""
-    assert ask(bench, "cat", prompt="0123456789", limits=Limits(output_bytes=4)).text == "0123"
+def test_an_answer_that_is_too_long_is_an_error(bench: Bench) -> None:
+    """What was cut off at the limit is never taken for a whole answer; the note about the rest is not part of it."""
+    result = ask(bench, "cat", prompt="0123456789", limits=Limits(output_bytes=4))
+    assert (result.status, result.text) == (AgentStatus.ERROR, "0123")
+    assert result.error is not None
+    assert result.error.kind is ErrorKind.PROTOCOL
+    assert ask(bench, "cat", prompt="0123", limits=Limits(output_bytes=4)).status is AgentStatus.OK
+
+
+@pytest.mark.parametrize(
+    ("script", "kind", "said"),
+    [
+        ("echo 'Claude AI usage limit reached|4102444800'; exit 1", ErrorKind.QUOTA, "usage limit reached"),
+        ("echo 'resets 3pm: hit your limit' >&2; exit 1", ErrorKind.QUOTA, "hit your limit"),
+        ("echo 'HTTP 429 Too Many Requests' >&2; echo bye >&2; exit 1", ErrorKind.RATE_LIMIT, "Too Many Requests"),
+        ("echo 'Error: 401 Unauthorized' >&2; exit 1", ErrorKind.AUTH, "Unauthorized"),
+        ("echo 'ANTHROPIC_API_KEY is missing' >&2; exit 1", ErrorKind.AUTH, "is missing"),
+        (
+            "echo \"error: unknown option '--nope'\" >&2; echo '(Did you mean --name?)' >&2; exit 1",
+            ErrorKind.CONFIG,
+            "--nope",
+        ),
+        ("echo 'model gpt-9 not found (404)' >&2; exit 1", ErrorKind.INVALID, "gpt-9"),
+        ("echo 'read ECONNRESET' >&2; exit 1", ErrorKind.SERVER, "ECONNRESET"),
+        ("echo 'Internal Server Error' >&2; exit 1", ErrorKind.SERVER, "Internal"),
+        ("echo 'agent: not found' >&2; exit 127", ErrorKind.SPAWN, "agent: not found"),
+        ("exit 126", ErrorKind.SPAWN, "126"),
+        ("exit 143", ErrorKind.KILLED, "SIGTERM"),
+        ("echo 'out of memory' >&2; exit 137", ErrorKind.KILLED, "out of memory"),
+        ("echo 'no key' >&2; exit 3", ErrorKind.UNKNOWN, "no key"),
+    ],
+)
+def test_what_a_program_says_of_its_failure_is_its_kind(bench: Bench, script: str, kind: ErrorKind, said: str) -> None:
+    """By its exit code and the words of its standard error, or of its output where it has no others; they are kept."""
+    error = ask(bench, "sh", "-c", script).error
+    assert error is not None
+    assert error.kind is kind
+    assert said in error.message
+
+
+def test_words_of_an_answer_are_no_error(bench: Bench) -> None:
+    """A whole answer about errors is an answer."""
+    answer = "It returns 401 Unauthorized and 429 when the usage limit is reached.\n"
+    assert ask(bench, "cat", prompt=answer).status is AgentStatus.OK

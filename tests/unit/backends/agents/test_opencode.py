@@ -121,8 +121,8 @@ def test_a_tool_that_failed_was_not_refused() -> None:
         ((START, text("half"), finish("unknown")), ErrorKind.PROTOCOL),
         ((START, text("half")), ErrorKind.PROTOCOL),
         ((START, text("one"), finish(), START, text("half")), ErrorKind.PROTOCOL),
-        ((START, text("half"), finish("length")), ErrorKind.UNKNOWN),
-        ((START, text("half"), finish("content-filter")), ErrorKind.UNKNOWN),
+        ((START, text("half"), finish("length")), ErrorKind.PROTOCOL),
+        ((START, text("half"), finish("content-filter")), ErrorKind.DENIED),
         ((START, text(" \n"), finish()), ErrorKind.EMPTY),
     ],
 )

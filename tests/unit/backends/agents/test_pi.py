@@ -117,7 +117,7 @@ def test_a_tool_without_a_telling_argument_is_named() -> None:
         ((answer("half", "error", errorMessage="a list of 4299 things"), SETTLED), ErrorKind.UNKNOWN),
         ((answer("half", "error"), SETTLED), ErrorKind.UNKNOWN),
         ((answer("half", "aborted"), SETTLED), ErrorKind.KILLED),
-        ((answer("half", "length"), SETTLED), ErrorKind.UNKNOWN),
+        ((answer("half", "length"), SETTLED), ErrorKind.PROTOCOL),
         ((answer("half", "deferred"), SETTLED), ErrorKind.UNKNOWN),
         ((answer("half", ""), SETTLED), ErrorKind.UNKNOWN),
         ((answer("I look", "toolUse"), SETTLED), ErrorKind.PROTOCOL),

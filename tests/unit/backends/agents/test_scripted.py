@@ -92,6 +92,14 @@ def test_a_refusal_can_be_played(tmp_path: Path, kind: ErrorKind) -> None:
     assert result == Result(AgentStatus.ERROR, error=AgentError(kind, "no"))
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_refusal_says_when_to_try_again(tmp_path: Path, *, wrapped: bool) -> None:
+    """`retry_after` is what an agent would have said, also behind a delay."""
+    refusal: dict[str, object] = {"error": "quota", "retry_after": 3}
+    result = ask({"build": {"delay": "1ms", "reply": refusal} if wrapped else refusal}, tmp_path)
+    assert result.error == AgentError(ErrorKind.QUOTA, "the script says: quota", 3.0)
+
+
 def test_a_reply_can_write_files(tmp_path: Path) -> None:
     """Files are there before the answer, in directories that are made for them."""
     script = {"build": {"write": {"src/new.py": "x = 1\r\n", "README": "é"}, "delay": "1ms", "reply": "done"}}
@@ -150,8 +158,12 @@ def test_what_happens_is_told(tmp_path: Path) -> None:
         ('{"rev": {"delay": "2 sec", "reply": "x"}}', '"rev": the delay "2 sec" is not a duration'),
         ('{"rev": {"delay": "2s", "reply": true}}', '"rev": a reply is text or an object, not a truth value'),
         ('{"rev": {"delay": "2s", "status": "fail"}}', '"status" has no meaning here'),
-        ('{"rev": {"error": "tired"}}', '"tired" is no kind of error; there are auth, rate_limit'),
+        ('{"rev": {"error": "tired"}}', 'unknown kind of error "tired"; use one of auth, quota, rate_limit'),
         ('{"rev": {"error": "auth", "message": 1}}', '"message" is text, not a number'),
+        ('{"rev": {"error": "quota", "retry_after": "3s"}}', '"retry_after" is seconds from 0 to'),
+        ('{"rev": {"error": "quota", "retry_after": -1}}', '"retry_after" is seconds from 0 to'),
+        ('{"rev": {"error": "quota", "retry_after": true}}', '"retry_after" is seconds from 0 to'),
+        ('{"rev": {"error": "quota", "retry_after": 1e99}}', '"retry_after" is seconds from 0 to'),
         ('{"rev": {"write": ["x"]}}', '"write" is an object of paths and their texts'),
         ('{"rev": {"write": {"../x": ""}}}', 'may not leave the directory of the stage, as "../x" would'),
         ('{"rev": {"write": {"/x": ""}}}', 'as "/x" would'),
