@@ -10,7 +10,7 @@ from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, Backend, 
 from pipeline.engine.handler import Assessment, Job, ReadAnswer
 from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Source, Status, Usage
 from pipeline.engine.policy import quota_resets_after
-from pipeline.handlers.markers import Claims, read_claims
+from pipeline.handlers.markers import Claims, read_claims, too_long
 from pipeline.handlers.variables import expand_prompt
 from pipeline.language.choice import UNCHOSEN, ModelChoice, choose_model
 from pipeline.language.model import LlmStage, Models
@@ -123,7 +123,10 @@ class LlmHandler:
     def _judge(self, job: Job, stage: LlmStage, results: Sequence[Result], backend: str) -> Outcome:
         assessment = None
         if stage.auto_status and results[-1].status is AgentStatus.OK:
-            assessment = self._read(job, [result.text for result in results])
+            problem = next(filter(None, (too_long(result.text) for result in results)), "")
+            assessment = (
+                Assessment(problem=problem) if problem else self._read(job, [result.text for result in results])
+            )
         return judge(stage, results, backend, assessment, job.elapsed())
 
     def _prompt(self, job: Job, stage: LlmStage) -> str:

@@ -20,30 +20,25 @@ _OPENING = re.compile(r"\[\s{0,20}(?P<name>FAILURE_REASON|PREFERRED_LABEL|NEXT)\
 
 
 class Claims(NamedTuple):
-    """What an answer claims. `status` is None when it claims none; with a `problem` it could not be read."""
+    """What an answer claims. `status` is None when it claims none."""
 
     status: Status | None = None
     reason: str = ""
     preferred_label: str = ""
     preferred_next: str = ""
-    problem: str = ""
 
 
 def too_long(answer: str) -> str:
     """Why an answer is too long to be read; nothing when it is not."""
-    return (
-        f"the answer has {len(answer):,} characters, and at most {LONGEST_ANSWER:,} are read"
-        if len(answer) > LONGEST_ANSWER
-        else ""
-    )
+    if len(answer) <= LONGEST_ANSWER:
+        return ""
+    return f"the answer has {len(answer):,} characters, and at most {LONGEST_ANSWER:,} are read"
 
 
 def read_claims(answer: str) -> Claims:
     """The last marker of each kind wins; what stands in code or quotes is no marker."""
-    if problem := too_long(answer):
-        return Claims(problem=problem)
     start = answer.find("[")
-    if start < 0:
+    if start < 0 or too_long(answer):
         return Claims()
     quotes = "`" in answer or "~" in answer or ">" in answer
     text = "\n".join(_spoken(answer)) if quotes else answer[start:]
