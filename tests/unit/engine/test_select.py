@@ -10,9 +10,25 @@ from pipeline.engine.context import EMPTY, Set
 from pipeline.engine.environment import RunEnvironment
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.select import Selection, failed, select
+from pipeline.engine.ways import ways_of
 from pipeline.language.edges import Edge, Role
 from pipeline.language.expressions import evaluate, parse_expression
-from pipeline.language.model import BaseStage, DecisionStage, HumanStage, LlmStage, On, ToolStage
+from pipeline.language.model import (
+    BaseStage,
+    DecisionStage,
+    ExitStage,
+    HumanStage,
+    LlmStage,
+    On,
+    ParallelStage,
+    Route,
+    Stage,
+    StageKind,
+    ToolStage,
+    Transition,
+    Workflow,
+    WorkspaceStage,
+)
 from pipeline.language.source import Place
 
 TOOL = ToolStage(id="a", command="x")
@@ -343,30 +359,54 @@ EDGES = st.builds(
     priority=st.integers(-2, 2),
     on=st.sampled_from([None, *On]),
 )
-STAGES = st.sampled_from([TOOL, REVIEW, LlmStage(id="a", prompt="x"), DecisionStage(id="a")])
 OUTCOMES = st.builds(
     Outcome,
     status=st.sampled_from(Status),
     preferred_next=st.sampled_from(["", "b", "c", "z"]),
     failure=st.sampled_from([None, *(Failure(kind=kind) for kind in FailureClass)]),
 )
+CONDITIONS = st.sampled_from(["true", HOLDS, FALSE, 'outcome("a") == "fail"']).map(parse_expression)
+TRANSITIONS = st.builds(
+    Transition,
+    source=st.just("a"),
+    to=st.sampled_from("bcd"),
+    on=st.sampled_from([None, *On]),
+    when=st.none() | CONDITIONS,
+    priority=st.integers(-2, 2),
+)
+ROUTES = st.builds(Route, when=CONDITIONS, to=st.sampled_from("bcd"), priority=st.integers(-2, 2))
+STAGES: st.SearchStrategy[Stage] = st.one_of(
+    st.sampled_from([TOOL, REVIEW, LlmStage(id="a", prompt="x", retry_target="c")]),
+    st.sampled_from([WorkspaceStage(id="a", kind=StageKind.WORKSPACE_MERGE), ParallelStage(id="a")]),
+    st.lists(ROUTES, max_size=4).map(lambda routes: DecisionStage(id="a", routes=tuple(routes))),
+)
 
 
-@given(STAGES, OUTCOMES, st.lists(EDGES, max_size=8), st.sets(st.sampled_from("bcd")))
-def test_a_false_condition_is_never_followed(
-    stage: BaseStage, outcome: Outcome, ways: list[Edge], decisions: set[str]
-) -> None:
-    """The target is that of an edge, and when it is a transition, of one whose condition holds."""
-    selected = select(stage, outcome, ways, ENVIRONMENT, frozenset(decisions))
+@st.composite
+def workflows(draw: st.DrawFn) -> Workflow:
+    stage = draw(STAGES)
+    others = (ToolStage(id="b", command="x"), ToolStage(id="c", command="x"), DecisionStage(id="d"), ExitStage(id="e"))
+    transitions = () if isinstance(stage, DecisionStage) else tuple(draw(st.lists(TRANSITIONS, max_size=6)))
+    return Workflow(name="W", version=2, start="a", stages=(stage, *others), transitions=transitions)
+
+
+@given(workflows(), OUTCOMES)
+def test_a_false_condition_is_never_followed(workflow: Workflow, outcome: Outcome) -> None:
+    """The target is that of an edge of the workflow; if it is a transition or a route, of one whose condition holds."""
+    ways = ways_of(workflow)
+    leaving = ways.leaving("a")
+    environment = RunEnvironment(EMPTY, {"a": outcome.status}, {"a": 1})
+    selected = select(workflow.stage("a"), outcome, leaving, environment, ways.decisions)
     if selected.target is None:
         assert selected.role == ""
         return
-    possible = [edge for edge in ways if (edge.target, edge.role) == (selected.target, selected.role)]
     assert selected.role in ("transition", "route", "retry_target")
-    if selected.role != "retry_target":
-        open_ = [edge for edge in possible if edge.on is None or edge.on.holds(passed=outcome.status.passes)]
-        possible = [edge for edge in open_ if edge.when is None or evaluate(edge.when, ENVIRONMENT)]
-    assert possible
+    assert any(
+        (edge.on is None or edge.on.holds(passed=outcome.status.passes))
+        and (edge.when is None or evaluate(edge.when, environment))
+        for edge in leaving
+        if (edge.target, edge.role) == (selected.target, selected.role)
+    )
 
 
 @given(OUTCOMES, st.lists(EDGES, max_size=8))
