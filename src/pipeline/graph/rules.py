@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 
 from pipeline.graph.build import Graph
@@ -339,13 +339,14 @@ def _unreviewed_exit(
 ) -> str | None:
     """The first exit that a run can reach after an error of a review, without coming to any review."""
     stages = graph.workflow.by_id
+    decisions = {name for name, stage in stages.items() if isinstance(stage, DecisionStage)}
     outcomes = {review: "fail"}
     ahead: list[str] = []
     for place in sorted(_where(graph, review)):
         parallel = stages[place]
         joined = not isinstance(parallel, ParallelStage) or parallel.join == "all"
         known = {**outcomes, place: "fail"} if joined else outcomes
-        ahead += _next(graph, leaving.get(place, ()), known, failed=True if joined else None)
+        ahead += _next(leaving.get(place, ()), decisions, known, failed=True if joined else None)
     seen: set[str] = set()
     while ahead:
         name = ahead.pop()
@@ -354,14 +355,14 @@ def _unreviewed_exit(
         seen.add(name)
         if isinstance(stages[name], ExitStage):
             return name
-        failed = False if isinstance(stages[name], DecisionStage) else None
-        ahead += _next(graph, leaving.get(name, ()), outcomes, failed=failed)
+        ahead += _next(leaving.get(name, ()), decisions, outcomes, failed=False if name in decisions else None)
     return None
 
 
-def _next(graph: Graph, leaving: Sequence[Edge], outcomes: Mapping[str, str], *, failed: bool | None) -> Iterator[str]:
+def _next(
+    leaving: Sequence[Edge], decisions: Collection[str], outcomes: Mapping[str, str], *, failed: bool | None
+) -> Iterator[str]:
     """Where a stage can lead when these outcomes are known, and perhaps whether it failed itself."""
-    decisions = {stage.id for stage in graph.workflow.stages if isinstance(stage, DecisionStage)}
     followed = after_failure(leaving, decisions) if failed else ranked(e for e in leaving if e.role in FOLLOWED)
     for edge in followed:
         holds = _holds(edge, outcomes, failed=failed)

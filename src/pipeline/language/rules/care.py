@@ -66,7 +66,7 @@ def unread_review(workflow: Workflow, uses: Sequence[Use]) -> Iterator[Problem]:
     for stage in reviews:
         if None not in read and stage.id not in read:
             message = f'no condition reads what the review "{stage.id}" says'
-            help = 'route by findings(), verdict() or outcome("' + stage.id + '")'
+            help = f'use on="fail", or route by findings(), verdict() or outcome("{stage.id}")'
             yield Problem(stage.at.span, message, help, stage.id)
 
 
