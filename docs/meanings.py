@@ -62,6 +62,7 @@ MEANINGS: Mapping[type[Element], Mapping[str, str]] = {
         "lens": "the reviewer's name in findings, instead of the stage's id",
         "summary_budget": "instead of the workflow's setting",
         "timeout": "the longest one attempt may take; else that of the [settings](agents.md#settings)",
+        "on_error": "what an error of the stage does to the run; see [after an error](#after-an-error)",
         "retry_target": "where to go when it fails, or when its goal gate is not satisfied",
     },
     ToolStage: {
@@ -71,6 +72,7 @@ MEANINGS: Mapping[type[Element], Mapping[str, str]] = {
         "findings": "how to read what it reports",
         "effects": "what it may have changed when it is interrupted",
         "goal_gate": "must have passed when the run reaches an exit",
+        "on_error": "what an error of the stage does to the run; see [after an error](#after-an-error)",
         "retry_target": "where to go when it fails, or when its goal gate is not satisfied",
     },
     HumanStage: {
@@ -97,7 +99,10 @@ MEANINGS: Mapping[type[Element], Mapping[str, str]] = {
         "join": "how many must succeed",
     },
     Branch: {"stage": "an `llm` or `tool` stage that is named nowhere else"},
-    WorkspaceStage: {"workspace_name": "added to the run's id in the names of the worktree and its branch"},
+    WorkspaceStage: {
+        "workspace_name": "added to the run's id in the names of the worktree and its branch",
+        "on_error": "what an error of the stage does to the run; see [after an error](#after-an-error)",
+    },
     Retry: {
         "max_attempts": "how often a visit is tried",
         "backoff": "how the wait between attempts grows; `fixed` when only a delay is given",
@@ -107,7 +112,8 @@ MEANINGS: Mapping[type[Element], Mapping[str, str]] = {
     Transition: {
         "from": "the stage it leaves",
         "to": "where it leads",
-        "when": "when it is open; always, without one",
+        "on": "the result after which it is followed; not together with `when`",
+        "when": 'the condition under which it is followed; `when="true"` is `on="always"`',
         "priority": "the highest wins",
     },
     Loop: {

@@ -109,7 +109,7 @@ def test_a_review_that_never_took_place_is_no_finding(awf: Awf, tmp_path: Path, 
     ended = run(awf, script={"rev1": [reply]}, folder=str(tmp_path))
     assert (ended["status"], ended["code"], ended["outstanding"]) == ("fail", 1, 0)
     assert ended["path"] == ["a", "rev1"]
-    assert ended["reason"].startswith('stage "rev1" failed')
+    assert ended["reason"].startswith("rev1 failed")
 
 
 def test_a_crashed_review_does_not_report_its_previous_answer(awf: Awf, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_the_last_failure_before_the_end_is_written_down(awf: Awf, tmp_path: Pat
     assert (ended["status"], ended["code"], ended["outstanding"]) == ("fail", 1, 1)
     (report,) = context(awf, "review.findings")
     assert (report["failureReason"], report["response"].strip()) == ("boom error", "boom error")
-    assert ended["reason"] == 'stage "a" failed (exit_nonzero): boom error; its logs are in runs/r/a/1'
+    assert ended["reason"].endswith("(exit_nonzero): boom error; its logs are in runs/r/a/1")
     assert (tmp_path / ".awf/runs/r/a/1/stderr.log").read_text() == "boom error\n"
 
 
@@ -187,7 +187,8 @@ def test_a_tools_directory_and_time_limit_are_honoured(awf: Awf, tmp_path: Path)
     ended = run(awf, folder=str(tmp_path))
     assert time.monotonic() - began < 30
     assert (tmp_path / "sub/here.txt").read_text().strip() == str(tmp_path / "sub")
-    assert ended["reason"].startswith('stage "b" failed (timeout)')
+    assert ended["reason"].startswith("b failed")
+    assert "(timeout)" in ended["reason"]
 
 
 def test_a_tools_output_is_in_its_log_and_not_in_the_journal(awf: Awf, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ GRAPH_RULES = (
     graph_rules.gate_without_return,
     graph_rules.fix_without_findings,
     graph_rules.bypassed_gate,
+    graph_rules.exit_past_review,
 )
 
 

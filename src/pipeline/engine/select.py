@@ -1,19 +1,19 @@
-"""Which way a run takes after a stage: one pure function, and the reason goes on record."""
+"""Which transition a run follows after a stage: one pure function, and the reason goes on record."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pipeline.engine.outcome import FailureClass, Outcome, Status
-from pipeline.language.edges import Edge, Role
-from pipeline.language.expressions import Environment, EvaluationError, evaluate
+from pipeline.language.edges import FOLLOWED, Edge, Role, after_failure, ranked
+from pipeline.language.expressions import Environment, EvaluationError, evaluate, observed
 from pipeline.language.model import BaseStage, DecisionStage, asks_a_person, is_review
 
-_FOLLOWED = (Role.TRANSITION, Role.ROUTE)  # by the cursor, when their conditions hold
+_LONGEST = 400  # characters of what a reason says about conditions
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The way taken, and why. It goes on record."""
+    """The transition followed, and why. It goes on record."""
 
     target: str | None  # None when the run ends here
     reason: str
@@ -29,63 +29,105 @@ def select(
     decisions: frozenset[str],
     option: str = "",
 ) -> Selection:
-    """The way on from a stage. `decisions` are the ids of the decision stages."""
+    """The transition to follow from a stage. `decisions` are the ids of the decision stages."""
+    if asks_a_person(stage):
+        return _by_option(stage, edges, option, outcome)
+    choice = _Choice(stage, outcome, [edge for edge in edges if edge.role in FOLLOWED], environment)
     try:
-        if asks_a_person(stage):
-            return _by_option(stage, edges, option, outcome)
-        open_ways = candidates([edge for edge in edges if edge.role in _FOLLOWED], environment)
         if failed(stage, outcome):
-            return _after_failure(stage, outcome, open_ways, edges, decisions)
-        return _normal(stage, outcome, open_ways)
+            retry = next((edge for edge in edges if edge.role is Role.RETRY), None)
+            return choice.after_failure(decisions, retry)
+        return choice.ordinary()
     except EvaluationError as error:
         return Selection(None, f'a condition of stage "{stage.id}" has no value: {error.message}')
 
 
 def failed(stage: BaseStage, outcome: Outcome) -> bool:
-    """Whether an outcome is a failure to be routed as one. A review that found something has done its work."""
-    if outcome.status not in (Status.FAIL, Status.RETRY, Status.CANCELLED):
+    """Whether an outcome is routed as a failure. What a review found is an ordinary result."""
+    if outcome.status.passes or outcome.status is Status.SKIPPED:
         return False
     missing = outcome.failure is not None and outcome.failure.kind in (FailureClass.PROTOCOL, FailureClass.AGENT)
     return missing or not is_review(stage)
 
 
-def candidates(edges: Sequence[Edge], environment: Environment) -> list[Edge]:
-    """The edges that are open, best first: priority, then those with a condition, then the order of the file."""
-    holding = [edge for edge in edges if edge.when is None or evaluate(edge.when, environment)]
-    return sorted(holding, key=lambda edge: (-edge.priority, edge.when is None))
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """One choice between the transitions of a stage that has ended."""
 
+    stage: BaseStage
+    outcome: Outcome
+    edges: Sequence[Edge]
+    environment: Environment
 
-def _normal(stage: BaseStage, outcome: Outcome, ways: list[Edge]) -> Selection:
-    if not ways:
-        return Selection(None, f'no way leads on from stage "{stage.id}" after {outcome.status}: no condition holds')
-    best = ways[0]
-    if best.when is None and not isinstance(stage, DecisionStage):
-        for edge in ways:
-            if edge.when is None and edge.target in (outcome.preferred_next, outcome.preferred_label):
-                return _taken(edge, f'the answer of "{stage.id}" asked for "{edge.target}"')
-    return _taken(best, _why(best, len(ways)))
+    def ordinary(self) -> Selection:
+        matches = [edge for edge in ranked(self.edges) if self.holds(edge)]
+        if not matches:
+            return Selection(None, f'stage "{self.stage.id}" ended with {self.outcome.status} and {self.dead_end()}')
+        best = matches[0]
+        if not best.conditional and not isinstance(self.stage, DecisionStage):
+            for edge in matches:
+                if not edge.conditional and edge.target in (self.outcome.preferred_next, self.outcome.preferred_label):
+                    return _followed(edge, f'the answer of "{self.stage.id}" asked for "{edge.target}"')
+        return _followed(best, self.why(best, matches))
 
+    def after_failure(self, decisions: frozenset[str], retry: Edge | None) -> Selection:
+        matches = [edge for edge in after_failure(self.edges, decisions) if self.holds(edge)]
+        if matches:
+            return _followed(matches[0], self.why(matches[0], matches))
+        if retry is not None:
+            return _followed(retry, f'stage "{self.stage.id}" failed, and this is its retry target')
+        return Selection(None, self.failure())
 
-def _after_failure(
-    stage: BaseStage, outcome: Outcome, ways: list[Edge], edges: Sequence[Edge], decisions: frozenset[str]
-) -> Selection:
-    for edge in ways:
-        if edge.when is not None:
-            return _taken(edge, _why(edge, len(ways)))
-    for edge in ways:
-        if edge.target in decisions:
-            return _taken(edge, f'stage "{stage.id}" failed, and "{edge.target}" decides')
-    for edge in edges:
-        if edge.role is Role.RETRY:
-            return _taken(edge, f'stage "{stage.id}" failed, and this is its retry target')
-    kind = f" ({outcome.failure.kind})" if outcome.failure else ""
-    return Selection(None, f'stage "{stage.id}" failed{kind}: {outcome.reason or "no reason given"}{_logs(outcome)}')
+    def holds(self, edge: Edge) -> bool:
+        result = edge.on is None or edge.on.holds(passed=self.outcome.status.passes)
+        return result and (edge.when is None or evaluate(edge.when, self.environment))
 
+    def why(self, edge: Edge, matches: Sequence[Edge]) -> str:
+        """Why the first of several matches is followed, with the values that its condition saw."""
+        if edge.conditional:
+            words, seen = f"{edge.condition[:_LONGEST]} is true", self.seen([edge])
+        elif any(match.conditional for match in matches):
+            words, seen = "no condition", []  # it has the higher priority
+        elif any(other.conditional for other in self.edges):
+            words, seen = "otherwise", self.seen(self.edges)
+        elif len(self.edges) == 1:
+            words, seen = "only transition", []
+        else:
+            words, seen = "leads to a decision" if failed(self.stage, self.outcome) else "no condition", []
+        if len(matches) > 1:
+            seen.append(f"first of {len(matches)} matches" + (f", priority {edge.priority}" if edge.priority else ""))
+        return f"{words} ({_short('; '.join(seen))})" if seen else words
 
-def _logs(outcome: Outcome) -> str:
-    """Where the whole of what a stage wrote is: the directory of its logs, below the store."""
-    directories = dict.fromkeys(path.rpartition("/")[0] for path in outcome.logs.values())
-    return f"; its logs are in {' and '.join(directories)}" if directories else ""
+    def seen(self, edges: Iterable[Edge]) -> list[str]:
+        """The values that the conditions of some transitions saw, each once."""
+        values: dict[str, None] = {}
+        for edge in edges:
+            if edge.on is not None:
+                values[f"status = {self.outcome.status}"] = None
+            if edge.when is not None:
+                values |= dict.fromkeys(observed(edge.when, self.environment))
+        return list(values)
+
+    def dead_end(self) -> str:
+        """Why no transition can be followed: each condition, with the values it saw."""
+        if not self.edges:
+            return "has no transition"
+        false = (f"{edge.condition} is false ({'; '.join(self.seen([edge]))})" for edge in self.edges)
+        return f"no transition matches: {_short(', '.join(false))}"
+
+    def failure(self) -> str:
+        """Why a failure ends the run."""
+        outcome, name = self.outcome, self.stage.id
+        kind = f" ({outcome.failure.kind})" if outcome.failure else ""
+        directories = dict.fromkeys(path.rpartition("/")[0] for path in outcome.logs.values())
+        logs = f"; its logs are in {' and '.join(directories)}" if directories else ""
+        cause = f"{outcome.reason or 'no reason given'}{logs}"
+        if not self.edges:
+            return f'stage "{name}" failed{kind}: {cause}'
+        if any(edge.conditional for edge in self.edges):
+            return f'stage "{name}" failed{kind}: {cause}; {self.dead_end()}'
+        need = "its only transition needs" if len(self.edges) == 1 else "its transitions need"
+        return f'{name} failed and {need} success; add on="fail" or on="always". Cause{kind}: {cause}'
 
 
 def _by_option(stage: BaseStage, edges: Sequence[Edge], option: str, outcome: Outcome) -> Selection:
@@ -93,17 +135,13 @@ def _by_option(stage: BaseStage, edges: Sequence[Edge], option: str, outcome: Ou
         return Selection(None, f'stage "{stage.id}" failed: {outcome.reason or "nobody answered"}')
     for edge in edges:
         if edge.key == option:
-            return _taken(edge, f'"{option}" was chosen')
+            return _followed(edge, f'"{option}" was chosen')
     return Selection(None, f'stage "{stage.id}" has no option "{option}"')
 
 
-def _taken(edge: Edge, reason: str) -> Selection:
+def _followed(edge: Edge, reason: str) -> Selection:
     return Selection(edge.target, reason, edge.role.value, edge.when.text if edge.when else "")
 
 
-def _why(edge: Edge, open_ways: int) -> str:
-    base = f"{edge.when} holds" if edge.when else "it has no condition"
-    if open_ways == 1:
-        return f"{base}, and no other way is open"
-    priority = f" (priority {edge.priority})" if edge.priority else ""
-    return f"{base}, and it comes first of {open_ways} open ways{priority}"
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

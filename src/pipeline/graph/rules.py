@@ -1,15 +1,27 @@
 """Rules that need the graph: what can be reached, what can end, what goes round."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 
 from pipeline.graph.build import Graph
 from pipeline.graph.walk import cycles, gatekeepers, reached, within
 from pipeline.language.diagnostics import Problem
-from pipeline.language.edges import edges
+from pipeline.language.edges import FOLLOWED, Edge, Role, after_failure, edges, ranked
 from pipeline.language.expressions.syntax import Function
-from pipeline.language.model import LlmStage, ToolStage, asks_a_person, is_review
+from pipeline.language.expressions.types import constant
+from pipeline.language.model import (
+    DecisionStage,
+    ExitStage,
+    LlmStage,
+    On,
+    OnError,
+    ParallelStage,
+    ToolStage,
+    asks_a_person,
+    is_review,
+)
 from pipeline.language.rules.rule import error, warning
 
 _FIX_LIKE = re.compile(r"(?:\A|[_-])(?:fix|repair)", re.IGNORECASE)
@@ -126,8 +138,8 @@ def unbounded_loop(graph: Graph) -> Iterator[Problem]:
     ```kdl
     stage "check" kind="tool" command="make check"
     stage "fix" kind="llm" prompt="Fix what the check found"
-    transition from="check" to="done" when="outcome(\"check\") == \"success\""
-    transition from="check" to="fix"
+    transition from="check" to="done" on="success"
+    transition from="check" to="fix" on="fail"
     transition from="fix" to="check"
     ```
 
@@ -136,8 +148,8 @@ def unbounded_loop(graph: Graph) -> Iterator[Problem]:
     settings { max_visits 5; }
     stage "check" kind="tool" command="make check"
     stage "fix" kind="llm" prompt="Fix what the check found"
-    transition from="check" to="done" when="outcome(\"check\") == \"success\""
-    transition from="check" to="fix"
+    transition from="check" to="done" on="success"
+    transition from="check" to="fix" on="fail"
     transition from="fix" to="check"
     ```
     """
@@ -214,8 +226,8 @@ def fix_without_findings(graph: Graph) -> Iterator[Problem]:
     stage "check" kind="tool" command="make check"
     stage "fix" kind="llm" prompt="Fix all outstanding findings"
     transition from="implement" to="check"
-    transition from="check" to="done" when="outcome(\"check\") == \"success\""
-    transition from="check" to="fix"
+    transition from="check" to="done" on="success"
+    transition from="check" to="fix" on="fail"
     transition from="fix" to="done"
     ```
     """
@@ -263,6 +275,114 @@ def bypassed_gate(graph: Graph) -> Iterator[Problem]:
                 message = f'a way to "{name}" leads around the goal gate "{stage.id}"'
                 help = "lead every way through it, or make it no goal gate"
                 yield Problem(stage.at.of("goal_gate"), message, help, stage.id)
+
+
+@warning("AWF110")
+def exit_past_review(graph: Graph) -> Iterator[Problem]:
+    r"""An exit can be reached past a review that could not run.
+
+    With `on_error="route"` an error of the review (a crash, a quota, an unreadable answer) is routed like a failure.
+
+    ## Why is this bad?
+    Nobody has looked at the change, there are no findings, and the run ends as if all were well. Lead `on="fail"` to
+    another review, or leave `on_error` at `pause`. If the review is a goal gate, the run cannot succeed past it, but
+    every stage before the exit still runs on a change that was not reviewed.
+
+    ## Example
+    ```kdl
+    settings { max_visits 5; }
+    stage "review" kind="llm" prompt="Review the change" auto_status=true on_error="route"
+    stage "gate" kind="decision" {
+      route when="findings() > 0" to="fix"
+      route when="true" to="done"
+    }
+    stage "fix" kind="llm" prompt="Fix what the review found"
+    transition from="review" to="gate"
+    transition from="fix" to="review"
+    ```
+
+    ## Use instead
+    ```kdl
+    settings { max_visits 5; }
+    stage "review" kind="llm" prompt="Review the change" auto_status=true on_error="route"
+    stage "second_review" kind="llm" prompt="Review the change" auto_status=true backend="codex"
+    stage "gate" kind="decision" {
+      route when="findings() > 0" to="fix"
+      route when="true" to="done"
+    }
+    stage "fix" kind="llm" prompt="Fix what the review found"
+    transition from="review" to="gate" on="success"
+    transition from="review" to="second_review" on="fail"
+    transition from="second_review" to="gate"
+    transition from="fix" to="review"
+    ```
+    """
+    reviews = [stage for stage in graph.workflow.stages if isinstance(stage, LlmStage) and stage.auto_status]
+    routed = [stage for stage in reviews if stage.on_error is OnError.ROUTE]
+    if not routed:
+        return
+    reviewed = frozenset(chain.from_iterable(_where(graph, stage.id) for stage in reviews))
+    leaving: dict[str, list[Edge]] = defaultdict(list)
+    for edge in edges(graph.workflow):
+        leaving[edge.source].append(edge)
+    for stage in routed:
+        if exit_ := _unreviewed_exit(graph, leaving, stage.id, reviewed):
+            message = f'"{exit_}" can be reached when the review "{stage.id}" could not run'
+            help = 'lead on="fail" to another review, or use on_error="pause"'
+            if stage.goal_gate:
+                help += "; the goal gate stops the run only at the exit"
+            yield Problem(stage.at.of("on_error"), message, help, stage.id)
+
+
+def _unreviewed_exit(
+    graph: Graph, leaving: Mapping[str, Sequence[Edge]], review: str, reviewed: frozenset[str]
+) -> str | None:
+    """The first exit that a run can reach after an error of a review, without coming to any review."""
+    stages = graph.workflow.by_id
+    decisions = {name for name, stage in stages.items() if isinstance(stage, DecisionStage)}
+    outcomes = {review: "fail"}
+    ahead: list[str] = []
+    for place in sorted(_where(graph, review)):
+        parallel = stages[place]
+        joined = not isinstance(parallel, ParallelStage) or parallel.join == "all"
+        known = {**outcomes, place: "fail"} if joined else outcomes
+        ahead += _next(leaving.get(place, ()), decisions, known, failed=True if joined else None)
+    seen: set[str] = set()
+    while ahead:
+        name = ahead.pop()
+        if name in seen or name in reviewed or name not in stages:
+            continue
+        seen.add(name)
+        if isinstance(stages[name], ExitStage):
+            return name
+        ahead += _next(leaving.get(name, ()), decisions, outcomes, failed=False if name in decisions else None)
+    return None
+
+
+def _next(
+    leaving: Sequence[Edge], decisions: Collection[str], outcomes: Mapping[str, str], *, failed: bool | None
+) -> Iterator[str]:
+    """Where a stage can lead when these outcomes are known, and perhaps whether it failed itself."""
+    followed = after_failure(leaving, decisions) if failed else ranked(e for e in leaving if e.role in FOLLOWED)
+    for edge in followed:
+        holds = _holds(edge, outcomes, failed=failed)
+        if holds is not False:
+            yield edge.target
+        if holds and (edge.conditional or failed is not None):
+            break  # nothing behind it is ever followed
+    else:
+        yield from (edge.target for edge in leaving if edge.role is Role.RETRY)
+    yield from (edge.target for edge in leaving if edge.role in (Role.OPTION, Role.LOOP))
+
+
+def _holds(edge: Edge, outcomes: Mapping[str, str], *, failed: bool | None) -> bool | None:
+    """Whether an edge's condition holds; None when the run decides it."""
+    when = constant(edge.when.tree, outcomes) if edge.when else True
+    if edge.on is None or edge.on is On.ALWAYS or when is False:
+        return when
+    if failed is None:
+        return None
+    return when if edge.on.holds(passed=not failed) else False
 
 
 def _always_passed(graph: Graph) -> dict[str, set[str]]:

@@ -1,6 +1,6 @@
 """Every way from one stage to another, whichever kind of stage declares it."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from pipeline.language.model import (
     DecisionStage,
     HumanStage,
     LlmStage,
+    On,
     ParallelStage,
     ToolStage,
     TriageStage,
@@ -29,8 +30,11 @@ class Role(StrEnum):
     LOOP = "loop"  # taken instead of one more round
 
 
+FOLLOWED = (Role.TRANSITION, Role.ROUTE)  # the roles that are chosen by conditions and priority
+
+
 class Edge(NamedTuple):
-    """One way from a stage to another. `when` is None where nothing has to hold."""
+    """One way from a stage to another. `on` and `when` are its condition; it has none where both are None."""
 
     source: str
     target: str
@@ -40,6 +44,18 @@ class Edge(NamedTuple):
     priority: int = 0
     label: str = ""
     key: str = ""  # of an option: what it is chosen by
+    on: On | None = None
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it has a condition. `on="always"` is one that always holds."""
+        return self.on is not None or self.when is not None
+
+    @property
+    def condition(self) -> str:
+        """Its condition as an author writes it; empty when it has none."""
+        parts = (f'on="{self.on}"' if self.on else "", str(self.when) if self.when else "")
+        return " and ".join(filter(None, parts))
 
     @property
     def attribute(self) -> str:
@@ -52,12 +68,31 @@ def edges(workflow: Workflow) -> Iterator[Edge]:
     for stage in workflow.stages:
         yield from _declared_by(stage)
     for transition in workflow.transitions:
-        when = _condition(transition.when)
-        yield Edge(transition.source, transition.to, Role.TRANSITION, transition.at, when, transition.priority)
+        on, when = transition.on, _condition(transition.when)
+        if on is None and transition.when is not None and when is None:
+            on = On.ALWAYS  # when="true"
+        yield Edge(transition.source, transition.to, Role.TRANSITION, transition.at, when, transition.priority, on=on)
     for loop in workflow.loops:
         for way in loop.exits:
             if loop.stages:
                 yield Edge(loop.stages[-1], way.to, Role.LOOP, way.at, label=f"{loop.name}: {way.signal}")
+
+
+def ranked(leaving: Iterable[Edge]) -> list[Edge]:
+    """Edges in the order they are preferred: by priority, then those with a condition, then as in the file."""
+    return sorted(leaving, key=lambda edge: (-edge.priority, not edge.conditional))
+
+
+def after_failure(leaving: Iterable[Edge], decisions: Collection[str]) -> list[Edge]:
+    """The transitions that the failure of a stage that is not a review may follow, best first.
+
+    Those with a condition come first. One without a condition needs success, unless another transition of the stage
+    has a condition, or it leads to a decision.
+    """
+    followed = ranked(edge for edge in leaving if edge.role in FOLLOWED)
+    conditional = [edge for edge in followed if edge.conditional]
+    plain = [edge for edge in followed if not edge.conditional]
+    return conditional + [edge for edge in plain if conditional or edge.target in decisions]
 
 
 def _declared_by(stage: BaseStage) -> Iterator[Edge]:

@@ -329,8 +329,9 @@ def _by_field(error: ValidationError) -> dict[str, ErrorDetails]:
 
 def _choices(model: type[Element], field: str) -> list[str]:
     annotation = model.model_fields[field].annotation
-    if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return [member.value for member in annotation]
+    for kind in (annotation, *get_args(annotation)):  # the members of an enumeration, also of an optional one
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return [member.value for member in kind]
     if field == "join":
         return ["all", "any", "a number"]
     return [str(choice) for choice in get_args(annotation)]

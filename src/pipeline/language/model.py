@@ -47,6 +47,26 @@ class Effects(StrEnum):
     EXTERNAL = "external"  # the world: never repeated without asking
 
 
+class OnError(StrEnum):
+    """What happens to the run when a stage could not do its job."""
+
+    PAUSE = "pause"  # it stops, and `awf resume` runs the stage again
+    ROUTE = "route"  # the error is routed like a failure
+    FAIL = "fail"  # it fails
+
+
+class On(StrEnum):
+    """The result after which a transition is followed."""
+
+    SUCCESS = "success"  # success or partial_success
+    FAIL = "fail"  # any other result
+    ALWAYS = "always"  # every result
+
+    def holds(self, *, passed: bool) -> bool:
+        """Whether a stage that passed, or did not, has this result."""
+        return self is On.ALWAYS or (self is On.SUCCESS) is passed
+
+
 class FindingsFormat(StrEnum):
     """How a tool stage's output tells what it found."""
 
@@ -164,6 +184,7 @@ class Transition(Element):
 
     source: str = Field(alias="from")
     to: str
+    on: Annotated[On | None, Field(strict=False)] = None
     when: Condition | None = None
     priority: int = 0
 
@@ -200,6 +221,7 @@ class LlmStage(BaseStage):
     lens: str | None = None
     summary_budget: SummaryBudget | None = None
     timeout: TimeLimit | None = None
+    on_error: Annotated[OnError, Field(strict=False)] = OnError.PAUSE
     retry_target: str | None = None
 
 
@@ -213,6 +235,7 @@ class ToolStage(BaseStage):
     findings: Annotated[FindingsFormat, Field(strict=False)] = FindingsFormat.TEXT
     effects: Annotated[Effects, Field(strict=False)] = Effects.WORKSPACE
     goal_gate: bool = False
+    on_error: Annotated[OnError, Field(strict=False)] = OnError.PAUSE
     retry_target: str | None = None
 
 
@@ -266,6 +289,7 @@ class WorkspaceStage(BaseStage):
 
     kind: Literal[StageKind.WORKSPACE_CREATE, StageKind.WORKSPACE_MERGE, StageKind.WORKSPACE_CLEANUP]
     workspace_name: str | None = None
+    on_error: Annotated[OnError, Field(strict=False)] = OnError.PAUSE
 
 
 class ExitStage(BaseStage):

@@ -1,4 +1,4 @@
-"""The way on from a stage, with the reason that goes on record, as tables."""
+"""The transition followed from a stage, with the reason that goes on record, as tables."""
 
 from dataclasses import dataclass, field
 
@@ -6,13 +6,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.engine.context import EMPTY
+from pipeline.engine.context import EMPTY, Set
 from pipeline.engine.environment import RunEnvironment
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
-from pipeline.engine.select import Selection, candidates, failed, select
+from pipeline.engine.select import Selection, failed, select
+from pipeline.engine.ways import ways_of
 from pipeline.language.edges import Edge, Role
-from pipeline.language.expressions import parse_expression
-from pipeline.language.model import BaseStage, DecisionStage, HumanStage, LlmStage, ToolStage
+from pipeline.language.expressions import evaluate, parse_expression
+from pipeline.language.model import (
+    BaseStage,
+    DecisionStage,
+    ExitStage,
+    HumanStage,
+    LlmStage,
+    On,
+    ParallelStage,
+    Route,
+    Stage,
+    StageKind,
+    ToolStage,
+    Transition,
+    Workflow,
+    WorkspaceStage,
+)
 from pipeline.language.source import Place
 
 TOOL = ToolStage(id="a", command="x")
@@ -23,8 +39,14 @@ FAIL = Outcome(status=Status.FAIL, reason="boom")
 HOLDS, FALSE, SENSELESS = 'visits("a") == 1', 'visits("a") == 2', 'outcome("a") < 1'
 
 
-def way(to: str, when: str = "", role: Role = Role.TRANSITION, priority: int = 0, key: str = "") -> Edge:
-    return Edge("a", to, role, Place(), parse_expression(when) if when else None, priority, key=key)
+SAW = '(visits("a") = 1)'
+CURE = 'a failed and its only transition needs success; add on="fail" or on="always". Cause'
+
+
+def way(
+    to: str, when: str = "", role: Role = Role.TRANSITION, priority: int = 0, key: str = "", on: On | None = None
+) -> Edge:
+    return Edge("a", to, role, Place(), parse_expression(when) if when else None, priority, key=key, on=on)
 
 
 ENVIRONMENT = RunEnvironment(EMPTY, {"a": Status.SUCCESS}, {"a": 1})
@@ -49,45 +71,70 @@ class Case:
 
 
 NORMAL = {
-    "the only way": Case([way("b")], "b", "it has no condition, and no other way is open"),
-    "the only condition": Case(
-        [way("b", HOLDS)], "b", 'visits("a") == 1 holds, and no other way is open', when='visits("a") == 1'
-    ),
+    "the only transition": Case([way("b")], "b", "only transition"),
+    "the only condition": Case([way("b", HOLDS)], "b", f'visits("a") == 1 is true {SAW}', when=HOLDS),
     "a condition before none": Case(
         [way("b"), way("c", HOLDS)],
         "c",
-        'visits("a") == 1 holds, and it comes first of 2 open ways',
-        when='visits("a") == 1',
+        'visits("a") == 1 is true (visits("a") = 1; first of 2 matches)',
+        when=HOLDS,
     ),
     "a priority before a condition": Case(
         [way("b", HOLDS), way("c", priority=3), way("d", FALSE, priority=9)],
         "c",
-        "it has no condition, and it comes first of 2 open ways (priority 3)",
+        "no condition (first of 2 matches, priority 3)",
     ),
-    "the file's order among equals": Case(
-        [way("c"), way("b")], "c", "it has no condition, and it comes first of 2 open ways"
+    "the file's order among equals": Case([way("c"), way("b")], "c", "no condition (first of 2 matches)"),
+    "lower priorities": Case(
+        [way("b", priority=-1), way("c", priority=-2)], "b", "no condition (first of 2 matches, priority -1)"
     ),
-    "a way that waits behind": Case(
-        [way("b", priority=-1), way("c", priority=-2)],
+    "the otherwise of a false condition": Case([way("c", FALSE), way("b")], "b", f"otherwise {SAW}"),
+    "two otherwise": Case(
+        [way("c", FALSE), way("b"), way("d")], "b", 'otherwise (visits("a") = 1; first of 2 matches)'
+    ),
+    "a result": Case([way("b", on=On.FAIL), way("c", on=On.SUCCESS)], "c", 'on="success" is true (status = success)'),
+    "the otherwise of a result": Case([way("b", on=On.FAIL), way("c")], "c", "otherwise (status = success)"),
+    "every result, in the file's order": Case(
+        [way("b", on=On.ALWAYS), way("c", on=On.SUCCESS), way("d")],
         "b",
-        "it has no condition, and it comes first of 2 open ways (priority -1)",
+        'on="always" is true (status = success; first of 3 matches)',
+    ),
+    "part of a success": Case(
+        [way("b", on=On.FAIL), way("c", on=On.SUCCESS)],
+        "c",
+        'on="success" is true (status = partial_success)',
+        outcome=Outcome(status=Status.PARTIAL_SUCCESS),
     ),
     "a route of a decision": Case(
         [way("b", HOLDS, Role.ROUTE)],
         "b",
-        'visits("a") == 1 holds, and no other way is open',
+        f'visits("a") == 1 is true {SAW}',
         stage=DecisionStage(id="a"),
         role="route",
-        when='visits("a") == 1',
+        when=HOLDS,
     ),
-    "no way": Case(
-        [way("b", FALSE)], None, 'no way leads on from stage "a" after success: no condition holds', role=""
+    "the last route of a decision": Case(
+        [way("c", FALSE, Role.ROUTE), way("b", role=Role.ROUTE)],
+        "b",
+        f"otherwise {SAW}",
+        stage=DecisionStage(id="a"),
+        role="route",
     ),
-    "ways that are not for now": Case(
+    "a dead end": Case(
+        [way("b", FALSE), way("c", on=On.FAIL)],
+        None,
+        'stage "a" ended with success and no transition matches: '
+        'visits("a") == 2 is false (visits("a") = 1), on="fail" is false (status = success)',
+        role="",
+    ),
+    "edges of other kinds": Case(
         [way("b", role=Role.RETRY), way("c", role=Role.BRANCH), way("d", role=Role.LOOP)],
         None,
-        'no way leads on from stage "a" after success: no condition holds',
+        'stage "a" ended with success and has no transition',
         role="",
+    ),
+    "what a review found": Case(
+        [way("b")], "b", "only transition", stage=REVIEW, outcome=Outcome(status=Status.FAIL, reason="boom")
     ),
 }
 
@@ -104,29 +151,35 @@ ASKED = {
         'the answer of "a" asked for "c"',
         outcome=Outcome(status=Status.SUCCESS, preferred_label="c"),
     ),
-    "for one that is not there": Case(
+    "for a stage without a transition": Case(
         [way("b"), way("c")],
         "b",
-        "it has no condition, and it comes first of 2 open ways",
+        "no condition (first of 2 matches)",
         outcome=Outcome(status=Status.SUCCESS, preferred_next="d", preferred_label="e"),
     ),
     "for one with a condition": Case(
         [way("b", priority=1), way("c", HOLDS)],
         "b",
-        "it has no condition, and it comes first of 2 open ways (priority 1)",
+        "no condition (first of 2 matches, priority 1)",
+        outcome=Outcome(status=Status.SUCCESS, preferred_next="c"),
+    ),
+    "for one that is always open": Case(
+        [way("b", priority=1), way("c", on=On.ALWAYS)],
+        "b",
+        "no condition (first of 2 matches, priority 1)",
         outcome=Outcome(status=Status.SUCCESS, preferred_next="c"),
     ),
     "against a condition that holds": Case(
         [way("b", HOLDS), way("c")],
         "b",
-        'visits("a") == 1 holds, and it comes first of 2 open ways',
+        'visits("a") == 1 is true (visits("a") = 1; first of 2 matches)',
         outcome=Outcome(status=Status.SUCCESS, preferred_next="c"),
-        when='visits("a") == 1',
+        when=HOLDS,
     ),
     "of a decision, which decides itself": Case(
         [way("b", role=Role.ROUTE), way("c", role=Role.ROUTE)],
         "b",
-        "it has no condition, and it comes first of 2 open ways",
+        "no condition (first of 2 matches)",
         stage=DecisionStage(id="a"),
         outcome=Outcome(status=Status.SUCCESS, preferred_next="c"),
         role="route",
@@ -137,24 +190,37 @@ FAILED = {
     "a condition that holds": Case(
         [way("b"), way("d"), way("c", HOLDS), way("a", role=Role.RETRY)],
         "c",
-        'visits("a") == 1 holds, and it comes first of 3 open ways',
+        'visits("a") == 1 is true (visits("a") = 1; first of 3 matches)',
         outcome=FAIL,
-        when='visits("a") == 1',
+        when=HOLDS,
         decisions=frozenset({"d"}),
     ),
-    "a condition behind a way of higher priority": Case(
+    "a condition of lower priority": Case(
         [way("b", priority=5), way("c", HOLDS)],
         "c",
-        'visits("a") == 1 holds, and it comes first of 2 open ways',
+        'visits("a") == 1 is true (visits("a") = 1; first of 2 matches)',
         outcome=FAIL,
-        when='visits("a") == 1',
+        when=HOLDS,
+    ),
+    "its result": Case(
+        [way("b", on=On.SUCCESS), way("c", on=On.FAIL)], "c", 'on="fail" is true (status = fail)', outcome=FAIL
+    ),
+    "every result": Case([way("b", on=On.ALWAYS)], "b", 'on="always" is true (status = fail)', outcome=FAIL),
+    "the otherwise": Case(
+        [way("b", on=On.SUCCESS), way("c"), way("d", role=Role.RETRY)],
+        "c",
+        "otherwise (status = fail)",
+        outcome=FAIL,
     ),
     "a decision": Case(
         [way("b"), way("d"), way("a", role=Role.RETRY)],
         "d",
-        'stage "a" failed, and "d" decides',
+        "leads to a decision",
         outcome=FAIL,
         decisions=frozenset({"d"}),
+    ),
+    "a decision behind its only transition": Case(
+        [way("d")], "d", "only transition", outcome=FAIL, decisions=frozenset({"d"})
     ),
     "its retry target": Case(
         [way("b"), way("fix", role=Role.RETRY)],
@@ -166,18 +232,42 @@ FAILED = {
     "nowhere, with logs": Case(
         [way("b")],
         None,
-        'stage "a" failed: boom; its logs are in runs/r/a/1',
+        f"{CURE}: boom; its logs are in runs/r/a/1",
         outcome=FAIL.model_copy(
             update={"logs": {"stdout": "runs/r/a/1/stdout.log", "stderr": "runs/r/a/1/stderr.log"}}
         ),
         role="",
     ),
-    "nowhere": Case([way("b")], None, 'stage "a" failed: boom', outcome=FAIL, role=""),
+    "nowhere": Case([way("b")], None, f"{CURE}: boom", outcome=FAIL, role=""),
+    "nowhere, past several": Case(
+        [way("b"), way("c")],
+        None,
+        CURE.replace("only transition needs", "transitions need") + ": boom",
+        outcome=FAIL,
+        role="",
+    ),
+    "nowhere, without a transition": Case([], None, 'stage "a" failed: boom', outcome=FAIL, role=""),
     "nowhere, for a known reason": Case(
         [way("b", FALSE)],
         None,
-        'stage "a" failed (timeout): no reason given',
+        'stage "a" failed (timeout): no reason given; no transition matches: '
+        'visits("a") == 2 is false (visits("a") = 1)',
         outcome=Outcome(status=Status.FAIL, failure=Failure(kind=FailureClass.TIMEOUT)),
+        role="",
+    ),
+    "a review that could not run": Case(
+        [way("b", on=On.SUCCESS), way("c", on=On.FAIL)],
+        "c",
+        'on="fail" is true (status = fail)',
+        stage=REVIEW,
+        outcome=Outcome(status=Status.FAIL, failure=Failure(kind=FailureClass.AGENT)),
+    ),
+    "a review that could not run, past its only transition": Case(
+        [way("b")],
+        None,
+        f"{CURE} (protocol): no reason given",
+        stage=REVIEW,
+        outcome=Outcome(status=Status.FAIL, failure=Failure(kind=FailureClass.PROTOCOL)),
         role="",
     ),
 }
@@ -248,9 +338,9 @@ def failure(kind: FailureClass) -> Outcome:
 
 @pytest.mark.parametrize("status", Status)
 def test_what_is_routed_as_a_failure(status: Status) -> None:
-    """Three ways to end are failures of an ordinary stage; a review that found something has done its work."""
+    """Whatever is not a success or skipped, unless it is what a review found."""
     outcome = Outcome(status=status)
-    assert failed(TOOL, outcome) is (status in (Status.FAIL, Status.RETRY, Status.CANCELLED))
+    assert failed(TOOL, outcome) is (status not in (Status.SUCCESS, Status.PARTIAL_SUCCESS, Status.SKIPPED))
     assert not failed(REVIEW, outcome)
 
 
@@ -261,14 +351,85 @@ def test_a_review_that_never_took_place_is_a_failure(kind: FailureClass) -> None
     assert failed(TOOL, failure(kind))
 
 
-WAYS = st.builds(way, st.sampled_from("bcd"), st.sampled_from(["", HOLDS, FALSE]), priority=st.integers(-2, 2))
+EDGES = st.builds(
+    way,
+    st.sampled_from("bcd"),
+    st.sampled_from(["", HOLDS, FALSE]),
+    st.sampled_from([Role.TRANSITION, Role.ROUTE, Role.RETRY, Role.LOOP, Role.BRANCH]),
+    priority=st.integers(-2, 2),
+    on=st.sampled_from([None, *On]),
+)
+OUTCOMES = st.builds(
+    Outcome,
+    status=st.sampled_from(Status),
+    preferred_next=st.sampled_from(["", "b", "c", "z"]),
+    failure=st.sampled_from([None, *(Failure(kind=kind) for kind in FailureClass)]),
+)
+CONDITIONS = st.sampled_from(["true", HOLDS, FALSE, 'outcome("a") == "fail"']).map(parse_expression)
+TRANSITIONS = st.builds(
+    Transition,
+    source=st.just("a"),
+    to=st.sampled_from("bcd"),
+    on=st.sampled_from([None, *On]),
+    when=st.none() | CONDITIONS,
+    priority=st.integers(-2, 2),
+)
+ROUTES = st.builds(Route, when=CONDITIONS, to=st.sampled_from("bcd"), priority=st.integers(-2, 2))
+STAGES: st.SearchStrategy[Stage] = st.one_of(
+    st.sampled_from([TOOL, REVIEW, LlmStage(id="a", prompt="x", retry_target="c")]),
+    st.sampled_from([WorkspaceStage(id="a", kind=StageKind.WORKSPACE_MERGE), ParallelStage(id="a")]),
+    st.lists(ROUTES, max_size=4).map(lambda routes: DecisionStage(id="a", routes=tuple(routes))),
+)
 
 
-@given(st.lists(WAYS, max_size=8))
-def test_open_ways_are_ranked_and_none_is_lost(ways: list[Edge]) -> None:
-    """Those that hold, each once: never behind one of lower priority, nor one with a condition behind one without."""
-    ranked = candidates(ways, ENVIRONMENT)
-    order = {id(edge): number for number, edge in enumerate(ways)}
-    assert sorted(map(id, ranked)) == sorted(id(edge) for edge in ways if edge.when is None or edge.when.text == HOLDS)
-    keys = [(-edge.priority, edge.when is None, order[id(edge)]) for edge in ranked]
-    assert keys == sorted(keys)
+@st.composite
+def workflows(draw: st.DrawFn) -> Workflow:
+    stage = draw(STAGES)
+    others = (ToolStage(id="b", command="x"), ToolStage(id="c", command="x"), DecisionStage(id="d"), ExitStage(id="e"))
+    transitions = () if isinstance(stage, DecisionStage) else tuple(draw(st.lists(TRANSITIONS, max_size=6)))
+    return Workflow(name="W", version=2, start="a", stages=(stage, *others), transitions=transitions)
+
+
+@given(workflows(), OUTCOMES)
+def test_a_false_condition_is_never_followed(workflow: Workflow, outcome: Outcome) -> None:
+    """The target is that of an edge of the workflow; if it is a transition or a route, of one whose condition holds."""
+    ways = ways_of(workflow)
+    leaving = ways.leaving("a")
+    environment = RunEnvironment(EMPTY, {"a": outcome.status}, {"a": 1})
+    selected = select(workflow.stage("a"), outcome, leaving, environment, ways.decisions)
+    if selected.target is None:
+        assert selected.role == ""
+        return
+    assert selected.role in ("transition", "route", "retry_target")
+    assert any(
+        (edge.on is None or edge.on.holds(passed=outcome.status.passes))
+        and (edge.when is None or evaluate(edge.when, environment))
+        for edge in leaving
+        if (edge.target, edge.role) == (selected.target, selected.role)
+    )
+
+
+@given(OUTCOMES, st.lists(EDGES, max_size=8))
+def test_nothing_better_is_passed_over(outcome: Outcome, ways: list[Edge]) -> None:
+    """A review follows an edge that no other match beats in priority or, at the same priority, by its condition."""
+    result = outcome.model_copy(update={"failure": None, "preferred_next": ""})
+    selected = select(REVIEW, result, ways, ENVIRONMENT, frozenset())
+    matches = [
+        (-edge.priority, not edge.conditional, number, edge.target)
+        for number, edge in enumerate(ways)
+        if edge.role in (Role.TRANSITION, Role.ROUTE)
+        and (edge.on is None or edge.on.holds(passed=outcome.status.passes))
+        and (edge.when is None or evaluate(edge.when, ENVIRONMENT))
+    ]
+    assert selected.target == (min(matches)[3] if matches else None)
+
+
+def test_the_values_in_a_reason_are_short_and_on_one_line() -> None:
+    """A long answer with line breaks and escape sequences does not flood the record."""
+    context = EMPTY.apply([Set("a.response", "line\n\x1b[31m" + "x" * 100_000), Set("long", ["y"] * 3)])
+    environment = RunEnvironment(context, {}, {})
+    when = 'context("a.response") != "ok" && context("long") != "ok" && context("none") != "x"'
+    reason = select(TOOL, SUCCESS, [way("b", when)], environment, frozenset()).reason
+    assert len(reason) < 500
+    assert reason.isprintable()
+    assert 'context("long") = a list of 3; context("none") = null' in reason

@@ -237,3 +237,149 @@ def test_more_stages_than_any_workflow_has_are_refused() -> None:
     """Ten thousand stages are the limit."""
     stages = "\n".join(f'stage "s{index}" kind="exit"' for index in range(10_001))
     assert codes(f'workflow "W" {{\nversion 2\nstart "s0"\n{stages}\n}}') == ["AWF003"]
+
+
+ROUTED = """
+workflow "W" {
+  version 2
+  start "review"
+  settings { max_visits 5; }
+  stage "review" kind="llm" prompt="x" auto_status=true on_error="route" %s
+  stage "second" kind="llm" prompt="x" auto_status=true
+  stage "fix" kind="llm" prompt="x"
+  stage "gate" kind="decision" {
+    %s
+    route when="true" to="done"
+  }
+  stage "done" kind="exit"
+  transition from="second" to="gate"
+  transition from="fix" to="second"
+  %s
+}
+"""
+COUNTED = 'route when="findings() > 0" to="fix"'
+ASKED = r'route when="outcome(\"review\") != \"success\"" to="second"'
+
+
+@pytest.mark.parametrize(
+    ("stage", "route", "transitions", "warned"),
+    [
+        ("", COUNTED, 'transition from="review" to="gate"', True),
+        ("goal_gate=true", COUNTED, 'transition from="review" to="gate"', True),
+        ("", COUNTED + "\n" + ASKED, 'transition from="review" to="gate"', False),
+        ("", COUNTED, 'transition from="review" to="gate" on="success"; transition from="review" to="second"', False),
+        ("", COUNTED, 'transition from="review" to="gate" on="always"; transition from="review" to="second"', True),
+        ("", COUNTED, 'transition from="review" to="fix" on="fail"; transition from="review" to="gate"', False),
+        ("", COUNTED, 'transition from="review" to="second" on="fail"; transition from="review" to="gate"', False),
+        ('retry_target="gate"', COUNTED, 'transition from="review" to="second" on="success"', True),
+        ('retry_target="gate"', COUNTED, 'transition from="review" to="second"', True),
+        ("", COUNTED, r'transition from="review" to="gate" when="outcome(\"review\") == \"success\""', False),
+    ],
+)
+def test_an_exit_past_a_review_that_could_not_run(stage: str, route: str, transitions: str, *, warned: bool) -> None:
+    """It is seen through decisions and retry targets, and not where another review or its outcome bars the way."""
+    found = examine(ROUTED % (stage, route, transitions)).diagnostics
+    assert [d.code for d in found if d.code == "AWF110"] == ["AWF110"] * warned
+    assert all(
+        d.stage == "review" and (d.line, d.severity) == (6, Severity.WARNING) for d in found if d.code == "AWF110"
+    )
+
+
+@pytest.mark.parametrize(("join", "warned"), [('join="all"', False), ('join="any"', True), ("", False)])
+def test_an_exit_past_a_branch_that_could_not_run(join: str, *, warned: bool) -> None:
+    """A parallel stage that may pass without the review leads on as if all had passed."""
+    text = f"""
+    workflow "W" {{
+      version 2
+      start "both"
+      stage "both" kind="parallel" {join} {{
+        branch "one"
+        branch "two"
+      }}
+      stage "one" kind="llm" prompt="x" auto_status=true on_error="route"
+      stage "two" kind="llm" prompt="x" auto_status=true
+      stage "done" kind="exit"
+      transition from="both" to="done"
+      }}
+    """
+    assert ("AWF110" in codes(text)) is warned
+
+
+@pytest.mark.parametrize(
+    ("transitions", "dead"),
+    [
+        ('transition from="a" to="b" on="always"; transition from="a" to="done" on="fail"', 1),
+        ('transition from="a" to="b" when="true"; transition from="a" to="done"', 1),
+        ('transition from="a" to="b" on="fail"; transition from="a" to="done" on="fail"', 1),
+        (
+            'transition from="a" to="b" on="fail"; transition from="a" to="done" on="success"; '
+            'transition from="a" to="b"',
+            1,
+        ),
+        ('transition from="a" to="b" on="fail"; transition from="a" to="done" on="always"', 0),
+        ('transition from="a" to="b" on="success"; transition from="a" to="done"', 0),
+        ('transition from="a" to="b" priority=5; transition from="a" to="done" on="fail"', 0),
+    ],
+)
+def test_a_transition_that_is_never_followed(transitions: str, dead: int) -> None:
+    """It stands behind one for every result, behind the same condition, or behind both results."""
+    text = f"""
+    workflow "W" {{
+      version 2
+      start "a"
+      stage "a" kind="tool" command="x"
+      stage "b" kind="tool" command="x"
+      stage "done" kind="exit"
+      transition from="b" to="done"
+      {transitions}
+    }}
+    """
+    assert codes(text).count("AWF104") == dead
+
+
+@pytest.mark.parametrize("on", ["success", "fail"])
+def test_a_transition_for_a_result_reads_a_review(on: str) -> None:
+    """A review whose result chooses the transition is read; on="always" reads nothing."""
+    text = f"""
+    workflow "W" {{
+      version 2
+      start "a"
+      stage "a" kind="llm" prompt="x" auto_status=true
+      stage "b" kind="tool" command="x"
+      stage "done" kind="exit"
+      transition from="b" to="done"
+      transition from="a" to="b" on="{on}"
+      transition from="a" to="done"
+    }}
+    """
+    assert "AWF102" not in codes(text)
+    assert "AWF102" in codes(text.replace(f'on="{on}"', 'on="always"'))
+
+
+@pytest.mark.parametrize("kind", ["llm prompt='x'", "tool command='x'", "workspace.create"])
+def test_stages_that_run_something_take_on_error(kind: str) -> None:
+    """Its values are checked; stages that run nothing, and a parallel stage, do not take it."""
+    name, _, rest = kind.partition(" ")
+    rest = rest.replace("'", '"')
+    text = 'workflow "W" {\nversion 2\nstart "a"\n%s\nstage "done" kind="exit"\ntransition from="a" to="done"\n}\n'
+    assert codes(text % f'stage "a" kind="{name}" {rest} on_error="fail"') == []
+    assert codes(text % f'stage "a" kind="{name}" {rest} on_error="ignore"') == ["AWF012"]
+
+
+def test_stages_that_run_nothing_take_no_on_error() -> None:
+    """For a parallel stage it is set on the branches."""
+    text = """
+    workflow "W" {
+      version 2
+      start "both"
+      stage "both" kind="parallel" on_error="fail" {
+        branch "one"
+        branch "two"
+      }
+      stage "one" kind="tool" command="x" on_error="fail"
+      stage "two" kind="tool" command="x"
+      stage "done" kind="exit" on_error="fail"
+      transition from="both" to="done"
+    }
+    """
+    assert codes(text) == ["AWF007", "AWF007"]

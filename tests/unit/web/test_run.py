@@ -49,7 +49,7 @@ def test_a_run_is_told(browser: Browser, store: Path) -> None:
     assert "success" in page
     assert "build #1</a>" in page
     assert "exit code" in page
-    assert "it has no condition, and no other way is open" in page
+    assert "only transition" in page
     assert "the exit is reached" in page
     assert "Time and cost by stage" in page
 

@@ -27,7 +27,7 @@ def test_a_visit_is_told(browser: Browser, store: Path) -> None:
     ran(store, TOOL.replace("COMMAND", "echo out; echo err >&2"))
     page = browser().get(VISIT).text
     assert "exit code" in page
-    assert "it has no condition, and no other way is open" in page
+    assert "only transition" in page
     assert re.search(r'id="log-stdout"[^>]*>out\n</pre>', page)
     assert re.search(r'id="log-stderr"[^>]*>err\n</pre>', page)
     assert "exit #1 →" in page

@@ -3,10 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 
 from pipeline.graph.draw.wording import clean, shorten, way
 from pipeline.graph.layout.flow import Flow, flow
-from pipeline.language.edges import Edge, Role, edges
+from pipeline.language.edges import FOLLOWED, Edge, Role, edges
 from pipeline.language.model import ParallelStage, Stage, Workflow, is_review
 
 MISSING = "missing"  # the kind of a stage that is named but not declared
@@ -115,14 +116,14 @@ def _links(ways: Iterable[Edge], holder: Mapping[str, str]) -> list[tuple[str, s
 
 def _lines(ways: Iterable[Edge], holder: Mapping[str, str], order: Flow) -> Iterator[Line]:
     together: dict[tuple[str, str, Role], list[Edge]] = defaultdict(list)
-    conditional = set()
+    conditions: dict[str, int] = {}  # of each stage with conditions, the highest priority among them
     for edge in ways:
         together[edge.source, edge.target, edge.role].append(edge)
-        if edge.when is not None:
-            conditional.add(edge.source)
+        if edge.conditional and edge.role in FOLLOWED:
+            conditions[edge.source] = max(edge.priority, conditions.get(edge.source, edge.priority))
     for (source, target, role), merged in together.items():
-        words = [way(edge, alone=source not in conditional) for edge in merged]
-        written = [edge.when.text if edge.when else edge.label for edge in merged]
+        words = [way(edge, otherwise=edge.priority <= conditions.get(source, -inf)) for edge in merged]
+        written = [edge.condition or edge.label for edge in merged]
         back = order.leads_back(holder.get(source, source), holder.get(target, target))
         yield Line(source, target, role, _distinct(words), _distinct(written), back)
 

@@ -48,13 +48,13 @@ def _columns(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
-def way(edge: Edge, *, alone: bool) -> str:
-    """What has to be the case for a way to be taken; empty for the only way on, which needs no words."""
-    words = _way(edge, alone=alone)
+def way(edge: Edge, *, otherwise: bool) -> str:
+    """When an edge is followed; empty for a transition without a condition that is not the otherwise of another."""
+    words = _way(edge, otherwise=otherwise)
     return f"{words} (priority {edge.priority})".lstrip() if edge.priority else words
 
 
-def _way(edge: Edge, *, alone: bool) -> str:
+def _way(edge: Edge, *, otherwise: bool) -> str:
     match edge.role:
         case Role.OPTION | Role.LOOP:
             return clean(edge.label)
@@ -62,9 +62,10 @@ def _way(edge: Edge, *, alone: bool) -> str:
             return "retry"
         case Role.BRANCH:
             return "branch"
-    if edge.when is None:
-        return "" if alone and edge.role is Role.TRANSITION else OTHERWISE
-    return condition(edge.when.tree, edge.source)
+    if not edge.conditional:
+        return OTHERWISE if otherwise else ""
+    when = condition(edge.when.tree, edge.source) if edge.when else ""
+    return " and ".join(filter(None, (edge.on, when)))
 
 
 def condition(tree: Tree, source: str) -> str:

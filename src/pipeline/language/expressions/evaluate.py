@@ -40,6 +40,8 @@ class EvaluationError(Exception):
         self.message = message
 
 
+_LONGEST = 60  # characters of one observed value
+_LARGE = 10**18
 _ORDER: dict[Operator, Callable[..., bool]] = {
     Operator.LESS: lt,
     Operator.AT_MOST: le,
@@ -51,6 +53,39 @@ _ORDER: dict[Operator, Callable[..., bool]] = {
 def evaluate(expression: Expression, environment: Environment) -> bool:
     """Whether a condition holds. Null is false; any other value that is not true or false is an error."""
     return _truth(expression.tree, environment)
+
+
+def observed(expression: Expression, environment: Environment) -> tuple[str, ...]:
+    """Each call of a condition with its value in a run, such as `findings() = 2`; short, and on one line."""
+    calls = {str(call): call for call in expression.calls()}
+    return tuple(f"{_one_line(text)} = {_shown(call, environment)}" for text, call in calls.items())
+
+
+def _shown(call: Call, environment: Environment) -> str:
+    value = _ask(call, environment)
+    match value:
+        case str() if call.function in (Function.OUTCOME, Function.VERDICT):
+            return _one_line(value)
+        case str():
+            return f'"{_one_line(value)}"'
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case int() if abs(value) >= _LARGE:
+            return "a very large number"  # Python refuses to print the longest ones
+        case list():
+            return f"a list of {len(value)}"
+        case dict():
+            return "an object"
+    return str(value)
+
+
+def _one_line(text: str) -> str:
+    """A text of at most so many characters, each of which a terminal can print."""
+    line = " ".join(text[: 4 * _LONGEST].split())
+    printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
+    return printable if len(printable) <= _LONGEST else printable[: _LONGEST - 1] + "…"
 
 
 def _truth(tree: Tree, environment: Environment) -> bool:

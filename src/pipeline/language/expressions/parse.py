@@ -220,4 +220,6 @@ def _hint(token: Token) -> str | None:
         return f'write "{ {"and": "&&", "or": "||", "not": "!"}[token.text] }"'
     if token.text in ("null", "none", "nil"):
         return 'ask with exists("stage.key")'
+    if token.text in ("success", "fail", "always"):
+        return f'write on="{token.text}" instead of when="{token.text}"'
     return f'if it is text, quote it: \\"{token.text}\\"' if token.kind == "name" else None

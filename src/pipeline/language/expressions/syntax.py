@@ -122,7 +122,7 @@ class Expression:
 
     @property
     def always(self) -> bool:
-        """Whether it is the literal `true`, which counts as no condition at all."""
+        """Whether it is the literal `true`: the last route of a decision, or `on="always"` of a transition."""
         return isinstance(self.tree, Literal) and self.tree.value is True
 
     def calls(self) -> Iterator[Call]:

@@ -1,8 +1,9 @@
 """What type a condition has before it runs, and where its types cannot fit together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 
 from pipeline.language.expressions.syntax import (
     All,
@@ -41,6 +42,7 @@ _RETURNS = {
     Function.FINDINGS: Type.NUMBER,
     Function.VERDICT: Type.TEXT,
 }
+_NONE_KNOWN: Mapping[str, str] = MappingProxyType({})
 _CLOSED = {Function.OUTCOME: OUTCOMES, Function.VERDICT: VERDICTS}
 
 
@@ -114,39 +116,48 @@ def impossible_values(expression: Expression) -> Iterator[Impossible]:
                     yield Impossible(given.span, asked.function, given.value, possible)
 
 
-def constant(tree: Tree) -> bool | None:
-    """The value a condition has in every run, or None when runs decide it."""
+def constant(tree: Tree, outcomes: Mapping[str, str] = _NONE_KNOWN) -> bool | None:
+    """The value a condition has in every run in which stages have these outcomes, or None when runs decide it."""
     match tree:
         case Literal(value):
             return value if isinstance(value, bool) else None
         case Not(operand):
-            inner = constant(operand)
+            inner = constant(operand, outcomes)
             return None if inner is None else not inner
         case All(terms):
-            return _folded(terms, absorbing=False)
+            return _folded(terms, outcomes, absorbing=False)
         case Any(terms):
-            return _folded(terms, absorbing=True)
+            return _folded(terms, outcomes, absorbing=True)
         case Comparison():
-            return _constant_comparison(tree)
+            return _constant_comparison(tree, outcomes)
     return None
 
 
-def _folded(terms: tuple[Tree, ...], *, absorbing: bool) -> bool | None:
-    values = {constant(term) for term in terms}
+def _folded(terms: tuple[Tree, ...], outcomes: Mapping[str, str], *, absorbing: bool) -> bool | None:
+    values = {constant(term, outcomes) for term in terms}
     if absorbing in values:
         return absorbing
     return None if None in values else not absorbing
 
 
-def _constant_comparison(node: Comparison) -> bool | None:
+def _constant_comparison(node: Comparison, outcomes: Mapping[str, str]) -> bool | None:
     if node.operator.orders:
         return None
-    left, right = type_of(node.left), type_of(node.right)
-    if isinstance(node.left, Literal) and isinstance(node.right, Literal) and left is right:
-        return (node.left.value == node.right.value) is (node.operator is Operator.EQUAL)
+    one, other = _known(node.left, outcomes), _known(node.right, outcomes)
+    left, right = type_of(one), type_of(other)
+    if isinstance(one, Literal) and isinstance(other, Literal) and left is right:
+        return (one.value == other.value) is (node.operator is Operator.EQUAL)
     if Type.UNKNOWN in (left, right) or left is right:
         return None
     return node.operator is Operator.UNEQUAL
+
+
+def _known(tree: Tree, outcomes: Mapping[str, str]) -> Tree:
+    """A tree with the outcome it asks about in its place, where that is known."""
+    match tree:
+        case Call(Function.OUTCOME, str(stage)) if stage in outcomes:
+            return Literal(outcomes[stage], tree.span)
+    return tree
 
 
 def _not_boolean(tree: Tree, where: str) -> Iterator[Mismatch]:

@@ -2,17 +2,19 @@
 
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from pipeline.language.diagnostics import Problem
+from pipeline.language.edges import FOLLOWED, Edge, Role, edges, ranked
 from pipeline.language.expressions.syntax import UNREADABLE, Call, Function
 from pipeline.language.expressions.types import constant
 from pipeline.language.model import (
     DecisionStage,
     HumanStage,
+    On,
     ParallelStage,
-    Route,
     StageKind,
     ToolStage,
     TriageStage,
@@ -27,6 +29,7 @@ from pipeline.language.rules.rule import warning
 _ONLY_PASS_ON = frozenset(
     {"tee", "cat", "head", "tail", "less", "more", "sed", "awk", "sort", "uniq", "tr", "cut", "ts"}
 )
+_SUCCESS, _FAIL, _ALWAYS = (f'on="{on}"' for on in On)
 _ONE_PIPE = re.compile(r"(?<!\|)\|&?(?!\|)")
 
 
@@ -63,7 +66,7 @@ def unread_review(workflow: Workflow, uses: Sequence[Use]) -> Iterator[Problem]:
     for stage in reviews:
         if None not in read and stage.id not in read:
             message = f'no condition reads what the review "{stage.id}" says'
-            help = 'route by findings(), verdict() or outcome("' + stage.id + '")'
+            help = f'use on="fail", or route by findings(), verdict() or outcome("{stage.id}")'
             yield Problem(stage.at.span, message, help, stage.id)
 
 
@@ -71,6 +74,7 @@ def _stages_read(workflow: Workflow, uses: Sequence[Use]) -> set[str | None]:
     """The stages whose result some condition or person is shown; None stands for all of them."""
     calls = [call for use in uses for call in use.expression.calls()]
     read = {_asked(call) for call in calls if call.function not in (Function.CONTEXT, Function.VISITS)}
+    read.update(transition.source for transition in workflow.transitions if transition.on in (On.SUCCESS, On.FAIL))
     for stage in workflow.stages:
         if isinstance(stage, HumanStage):
             read.update(key.partition(".")[0] for key in stage.details_from)
@@ -119,25 +123,31 @@ def dead_route(workflow: Workflow, uses: Sequence[Use]) -> Iterator[Problem]:
         if value is not None:
             message = f"this condition is always {str(value).lower()}: {use.expression}"
             yield Problem(use.span, message, "ask for something that a run can change, or take the way out", use.stage)
-    for stage in workflow.stages:
-        if isinstance(stage, DecisionStage):
-            yield from _shadowed(stage)
+    leaving: dict[str, list[Edge]] = defaultdict(list)
+    for edge in edges(workflow):
+        if edge.role in FOLLOWED and edge.when is not UNREADABLE:
+            leaving[edge.source].append(edge)
+    for name, followed in leaving.items():
+        stage = workflow.by_id.get(name)
+        targets = {edge.target for edge in followed}
+        if isinstance(stage, DecisionStage) and len(followed) > 1 and len(targets) == 1:
+            message = f'every route of stage "{name}" leads to "{followed[0].target}"'
+            yield Problem(stage.at.span, message, "let a route lead elsewhere, or use a transition", name)
+        else:
+            yield from _shadowed(followed)
 
 
-def _shadowed(stage: DecisionStage) -> Iterator[Problem]:
-    if len(stage.routes) > 1 and len({route.to for route in stage.routes}) == 1:
-        message = f'every route of stage "{stage.id}" leads to "{stage.routes[0].to}"'
-        yield Problem(stage.at.span, message, "let a route lead elsewhere, or use a transition", stage.id)
-        return
-    taken: dict[str, Route] = {}
-    readable = [route for route in stage.routes if route.when is not UNREADABLE]
-    for route in sorted(readable, key=lambda route: (-route.priority, route.when.always)):
-        for condition, earlier in taken.items():
-            if condition in ("true", str(route.when)):
-                message = f'this route is never taken: the one to "{earlier.to}" always comes first'
-                yield Problem(route.at.span, message, "look at the priorities and conditions", stage.id)
-                break
-        taken.setdefault(str(route.when), route)
+def _shadowed(leaving: Sequence[Edge]) -> Iterator[Problem]:
+    """The edges that are never followed, whatever the run does, since others always come first."""
+    first: dict[str, Edge] = {}  # by condition
+    for edge in ranked(leaving):
+        condition = edge.condition or (_ALWAYS if edge.role is Role.ROUTE else "")  # a decision never fails
+        earlier = first.get(_ALWAYS) or first.get(condition) or (first.get(_FAIL) if _SUCCESS in first else None)
+        if earlier is not None:
+            message = f'this {edge.role} is never followed: the one to "{earlier.target}" always comes first'
+            yield Problem(edge.at.span, message, "check the priorities and conditions", edge.source)
+        if condition:
+            first.setdefault(condition, edge)
 
 
 @warning("AWF105")
