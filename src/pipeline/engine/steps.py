@@ -110,6 +110,11 @@ def cannot_be_kept(error: Exception, store: Path) -> bool:
     )
 
 
+def _on_error(stage: BaseStage) -> OnError:
+    """What an error of this stage does; one that only decides or asks pauses the run."""
+    return getattr(stage, "on_error", OnError.PAUSE)
+
+
 class Steps:
     """The steps of one run, from where it stands. No secret that a stage or a plugin hands in is recorded."""
 
@@ -287,15 +292,16 @@ class Steps:
 
     def _routed(self, stage: BaseStage, outcome: Outcome) -> Outcome:
         """The outcome as the stage's `on_error` wants it: an error that is to be routed is an ordinary failure."""
-        if outcome.status is Status.ERROR and stage.on_error is OnError.ROUTE:
+        if outcome.status is Status.ERROR and _on_error(stage) is OnError.ROUTE:
             return outcome.model_copy(update={"status": Status.FAIL})
         return outcome
 
     def _errored(self, visit: Visit, outcome: Outcome) -> None:
         """Record that a stage could not do its job; nothing that follows from its result is decided."""
         at, wait = self._now(), quota_resets_after(outcome)
-        stage = self.state.workflow.stage(visit.stage)
-        policy = stage.on_error if stage.on_error is not OnError.PAUSE else self.state.options.get("on_error")
+        policy = _on_error(self.state.workflow.stage(visit.stage))
+        if policy is OnError.PAUSE:
+            policy = OnError(self.state.options.get("on_error", policy))
         self._record(
             StageErrored(
                 at=at,
@@ -304,7 +310,7 @@ class Steps:
                 attempt=visit.attempt,
                 outcome=outcome,
                 until=None if wait is None else at + wait,
-                ends_run=policy == OnError.FAIL,
+                ends_run=policy is OnError.FAIL,
             ),
             kept_of=visit.stage,
         )

@@ -85,14 +85,6 @@ class Backoff(StrEnum):
     EXPONENTIAL = "exponential"  # doubled each time, up to `max_delay`
 
 
-class OnError(StrEnum):
-    """What becomes of the run when a stage cannot do its job."""
-
-    PAUSE = "pause"  # the run waits for somebody to resume it
-    ROUTE = "route"  # the error is routed like an ordinary failure
-    FAIL = "fail"  # the run ends
-
-
 class Element(BaseModel):
     """One node of a file, with its place in it."""
 
@@ -199,7 +191,6 @@ class BaseStage(Element):
 
     id: str
     retry: Retry = Retry()
-    on_error: Annotated[OnError, Field(strict=False)] = OnError.PAUSE
     meta: Mapping[str, Any] = Field(default_factory=dict)
 
 
