@@ -112,7 +112,7 @@ MEANINGS: Mapping[type[Element], Mapping[str, str]] = {
     Transition: {
         "from": "the stage it leaves",
         "to": "where it leads",
-        "on": "the result after which it is followed; not together with `when`",
+        "on": "the result after which it is followed; with `when`, both must hold",
         "when": 'the condition under which it is followed; `when="true"` is `on="always"`',
         "priority": "the highest wins",
     },

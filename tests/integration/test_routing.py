@@ -77,7 +77,6 @@ def test_why_shows_the_values_that_a_condition_saw(awf: Awf, tmp_path: Path, com
 @pytest.mark.parametrize(
     ("written", "code", "column"),
     [
-        ('to="next" on="fail" when="findings() > 0"', "AWF042", 38),
         ('to="next" on="sucess"', "AWF012", 38),
         ('to="next" when="success"', "AWF017", 41),
     ],

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pipeline.engine.outcome import FailureClass, Outcome, Status
+from pipeline.engine.outcome import Outcome, Status
 from pipeline.language.edges import FOLLOWED, Edge, Role, after_failure, ranked
 from pipeline.language.expressions import Environment, EvaluationError, evaluate, observed
 from pipeline.language.model import BaseStage, DecisionStage, asks_a_person, is_review
@@ -43,11 +43,10 @@ def select(
 
 
 def failed(stage: BaseStage, outcome: Outcome) -> bool:
-    """Whether an outcome is routed as a failure. What a review found is an ordinary result."""
+    """Whether an outcome is routed as a failure. What a review found is an ordinary result, unless it is an error."""
     if outcome.status.passes or outcome.status is Status.SKIPPED:
         return False
-    missing = outcome.failure is not None and outcome.failure.kind in (FailureClass.PROTOCOL, FailureClass.AGENT)
-    return missing or not is_review(stage)
+    return outcome.failure is not None or not is_review(stage)
 
 
 @dataclass(frozen=True, slots=True)

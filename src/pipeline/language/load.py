@@ -27,7 +27,6 @@ RULES = (
     routing.mixed_routing,
     routing.branch_rules,
     routing.triage_ways,
-    routing.on_and_when,
     loops.loop_stages,
     loops.loop_ending,
     care.piped_exit_code,

@@ -172,42 +172,6 @@ def triage_ways(workflow: Workflow) -> Iterator[Problem]:
                 yield Problem(stage.at.span, message, f'add: {name} to="stage"', stage.id)
 
 
-@error("AWF042")
-def on_and_when(workflow: Workflow) -> Iterator[Problem]:
-    r"""A transition has both `on` and `when`.
-
-    ## Why is this bad?
-    `on` names a result, `when` asks a question. With both, a reader cannot tell which of them sends the run here. Say
-    all of it in `when`, or use a decision.
-
-    ## Example
-    ```kdl
-    settings { max_visits 5; }
-    stage "check" kind="tool" command="make check"
-    stage "fix" kind="llm" prompt="Fix what the check found"
-    transition from="check" to="fix" on="fail" when="visits(\"check\") < 3"
-    transition from="check" to="done" on="always"
-    transition from="fix" to="check"
-    ```
-
-    ## Use instead
-    ```kdl
-    settings { max_visits 5; }
-    stage "check" kind="tool" command="make check"
-    stage "fix" kind="llm" prompt="Fix what the check found"
-    transition from="check" to="fix" when="outcome(\"check\") == \"fail\" && visits(\"check\") < 3"
-    transition from="check" to="done" on="always"
-    transition from="fix" to="check"
-    ```
-    """
-    for transition in workflow.transitions:
-        if {"on", "when"} <= transition.at.attributes.keys():
-            message = f'the transition from "{transition.source}" has both "on" and "when"'
-            yield Problem(
-                transition.at.of("on"), message, 'keep one of them: "when" can ask outcome()', transition.source
-            )
-
-
 @error("AWF027")
 def branch_rules(workflow: Workflow) -> Iterator[Problem]:
     """A parallel stage's branches are not what they must be.
