@@ -28,6 +28,15 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def impatient(home: Path) -> Path:
+    """A home whose settings have transient errors retried at once."""
+    settings = home / ".config/awf/config.kdl"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('limits { retry_delay "1ms"; idle "700ms" }\n')
+    return home
+
+
+@pytest.fixture
 def awf(tmp_path: Path, home: Path, server: ForkServer, script: Awf) -> Awf:
     """Run `awf` in an empty directory with an empty home: a fork that has imported everything already."""
 

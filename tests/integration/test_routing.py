@@ -84,7 +84,7 @@ def test_why_shows_the_values_that_a_condition_saw(awf: Awf, tmp_path: Path, com
 def test_validate_names_the_place_of_a_wrong_condition(
     awf: Awf, tmp_path: Path, written: str, code: str, column: int
 ) -> None:
-    """Both at once, a misspelt result, and a bare word are errors where they stand."""
+    """A misspelt result and a bare word are errors where they are written."""
     write(tmp_path, f'stage "check" kind="tool" command="x"\ntransition from="check" {written}')
     done = awf("validate", "w.awf.kdl", "--format", "json")
     assert done.returncode == 2

@@ -103,15 +103,101 @@ def test_iterations_never_restart(awf: Awf, tmp_path: Path) -> None:
         "",
     ],
 )
-def test_a_review_that_never_took_place_is_no_finding(awf: Awf, tmp_path: Path, reply: Any) -> None:
-    """A 401, a 503, a missing or quoted marker and silence fail the stage, and are nothing for a fixer to fix."""
+@pytest.mark.usefixtures("impatient")
+def test_a_review_that_never_took_place_pauses_the_run(awf: Awf, tmp_path: Path, reply: Any) -> None:
+    """A 401, a 503, a missing or quoted marker and silence are errors: no result, and nothing for a fixer to fix."""
     write(tmp_path, REVIEW_LOOP)
-    ended = run(awf, script={"rev1": [reply]}, folder=str(tmp_path))
-    assert (ended["status"], ended["code"], ended["outstanding"]) == ("fail", 1, 0)
-    assert ended["path"] == ["a", "rev1"]
-    assert ended["reason"].startswith("rev1 failed")
+    ended = run(awf, script={"rev1": [reply, "Fine.\n[STATUS: success]"]}, folder=str(tmp_path))
+    assert (ended["status"], ended["code"], ended["outstanding"]) == ("paused", 3, 0)
+    assert ended["path"] == ["a"]
+    assert '"rev1"' in ended["reason"]
+    status = json.loads(awf("status", "r", "--json").stdout)
+    assert (status["stage"], status["visit"], status["failed"]) == ("rev1", 1, "rev1")
+    why = json.loads(awf("why", "r", "rev1", "--json").stdout)
+    assert [(visit["status"], visit["attempts"][-1]["ended"]) for visit in why] == [("error", "error")]
+    fails = run(awf, "--on-error", "fail", "--run-id", "f", script={"rev1": [reply]}, folder=str(tmp_path))
+    assert (fails["status"], fails["code"], fails["path"]) == ("fail", 1, ["a"])
 
 
+@pytest.mark.usefixtures("impatient")
+def test_a_resume_runs_exactly_the_stage_that_errored(awf: Awf, tmp_path: Path) -> None:
+    """With the agent repaired the run ends as if nothing had happened, and the first attempt is on record."""
+    write(tmp_path, REVIEW_LOOP)
+    assert run(awf, script={"rev1": [{"error": "auth", "message": "401"}]}, folder=str(tmp_path))["code"] == 3
+    (tmp_path / "s.json").write_text("{}")
+    done = awf("resume", "r", "--json", "--script", "s.json")
+    assert (done.returncode, result(done)["path"]) == (0, ["a", "rev1", "rev2", "gate", "end"])
+    (visit,) = json.loads(awf("why", "r", "rev1", "--json").stdout)
+    assert [attempt["ended"] for attempt in visit["attempts"]] == ["error", "done"]
+
+
+def test_a_failed_run_is_resumed_at_the_stage_that_failed(awf: Awf, tmp_path: Path) -> None:
+    """No run is dead: once the cause is gone, the stage runs again and the run goes on from there."""
+    write(tmp_path, 'stage "a" kind="tool" command="test -e there"\ntransition from="a" to="end"\n')
+    assert run(awf, folder=str(tmp_path))["code"] == 1
+    (tmp_path / "there").touch()
+    done = awf("resume", "r", "--json")
+    assert (done.returncode, result(done)["path"]) == (0, ["a", "a", "end"])
+
+
+def test_a_failed_goal_gate_runs_again_when_the_run_is_resumed(awf: Awf, tmp_path: Path) -> None:
+    """A run that an unsatisfied gate kept from its exit continues at that gate, not at the exit."""
+    stages = 'stage "a" kind="tool" command="test -e there" goal_gate=true\nstage "b" kind="tool" command="true"\n'
+    write(tmp_path, stages + 'transition from="a" to="b" on="always"\ntransition from="b" to="end"\n')
+    assert run(awf, folder=str(tmp_path))["code"] == 1
+    (tmp_path / "there").touch()
+    done = awf("resume", "r", "--json")
+    assert (done.returncode, result(done)["path"]) == (0, ["a", "b", "end", "a", "b", "end"])
+
+
+@pytest.mark.parametrize("command", ["no-such-command", "./plain-file"])
+def test_a_command_that_cannot_be_run_is_an_error(awf: Awf, tmp_path: Path, command: str) -> None:
+    """Nobody knows what it would have found: the run pauses, whatever transition there is for a failure."""
+    (tmp_path / "plain-file").write_text("x")
+    stages = f'stage "a" kind="tool" command="{command}"\nstage "b" kind="tool" command="true"\n'
+    write(tmp_path, stages + 'transition from="a" to="b" on="always"\ntransition from="b" to="end"\n')
+    ended = run(awf, folder=str(tmp_path))
+    assert (ended["code"], ended["path"], ended["outstanding"]) == (3, [], 0)
+
+
+def test_a_used_up_quota_pauses_until_it_resets(awf: Awf, tmp_path: Path) -> None:
+    """The run is paused with the time; a resume before it says how long is left, and --now tries at once."""
+    write(tmp_path, REVIEW_LOOP)
+    quota = {"error": "quota", "message": "usage limit reached", "retry_after": 3600}
+    assert run(awf, script={"rev1": [quota]}, folder=str(tmp_path))["code"] == 3
+    status = json.loads(awf("status", "r", "--json").stdout)
+    assert 3500 < status["until"] - time.time() < 3600
+    early = awf("resume", "r")
+    assert (early.returncode, "the quota resets at" in early.stdout) == (3, True)
+    (tmp_path / "s.json").write_text("{}")
+    assert awf("resume", "r", "--now", "--script", "s.json").returncode == 0
+
+
+def test_a_process_that_stays_continues_when_the_quota_resets(awf: Awf, tmp_path: Path) -> None:
+    """With --wait the run pauses, waits and ends by itself; the pause is on record."""
+    body = """
+stage "p" kind="parallel" max_parallel=1 { branch "rev1"; branch "rev2" }
+stage "rev1" kind="llm" auto_status=true prompt="x"
+stage "rev2" kind="llm" auto_status=true prompt="x"
+transition from="p" to="end"
+"""
+    write(tmp_path, body, start="p")
+    fake = tmp_path / "agent.sh"
+    fake.write_text(
+        '#!/bin/sh\necho "$AWF_STAGE" >>calls\n[ -e used ] && { echo "[STATUS: success]"; exit; }\n'
+        'touch used\necho "usage limit reached, try again in 1 second" >&2\nexit 1\n'
+    )
+    fake.chmod(0o755)
+    agent = ["--backend", "command", "--agent-command", str(fake)]
+    done = awf("run", "w.awf.kdl", "--json", "--wait", "--run-id", "r", *agent)
+    assert (done.returncode, result(done)["path"]) == (0, ["rev1", "rev2", "p", "end"])
+    events = [json.loads(line)["event"] for line in done.stdout.splitlines()]
+    assert events.count("stage_errored") == 2, "the second branch waits for the quota with the first"
+    assert (events.count("run_paused"), events.count("run_resumed")) == (1, 1)
+    assert (tmp_path / "calls").read_text().split() == ["rev1", "rev1", "rev2"]
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_crashed_review_does_not_report_its_previous_answer(awf: Awf, tmp_path: Path) -> None:
     """The first failure stays the only report."""
     write(tmp_path, REVIEW_LOOP)
@@ -137,7 +223,7 @@ def test_an_agent_that_ends_the_run_leaves_its_logs(awf: Awf, tmp_path: Path) ->
     write(tmp_path, 'stage "a" kind="llm" prompt="x"\ntransition from="a" to="end"\n')
     agent = ["--backend", "command", "--agent-command", "sh -c 'echo out of tea >&2; exit 3'"]
     ended = run(awf, *agent, folder=str(tmp_path))
-    assert (ended["status"], ended["reason"].endswith("out of tea); its logs are in runs/r/a/1")) == ("fail", True)
+    assert (ended["status"], ended["reason"].endswith("out of tea")) == ("paused", True)
     assert awf("logs", "r", "a").stdout == "out of tea\n"
 
 
@@ -238,7 +324,7 @@ def test_what_to_do_next_names_the_store(awf: Awf, tmp_path: Path) -> None:
     write(tmp_path, ASKING)
     done = awf("run", "w.awf.kdl", "--run-id", "r", "--backend", "scripted", "--store", "kept")
     *_, answered, gone_on = done.stdout.splitlines()
-    assert (answered, gone_on) == ("answer with: awf answer r --store kept", "go on with: awf resume r --store kept")
+    assert (answered, gone_on) == ("answer with: awf answer r --store kept", "resume with: awf resume r --store kept")
 
 
 def test_the_reason_of_an_end_is_data_on_the_terminal(awf: Awf, tmp_path: Path) -> None:
@@ -351,7 +437,7 @@ def test_a_limit_pauses_and_is_raised(awf: Awf, tmp_path: Path) -> None:
     ended = run(awf, "--goal", GOAL, script=script, folder=str(tmp_path))
     assert (ended["status"], ended["reason"]) == ("paused", "max_visits is reached: 6 of 6")
     advice = awf("resume", "r").stdout.splitlines()[-1]
-    assert advice == "go on with: awf resume r --raise max_visits=+10"
+    assert advice == "resume with: awf resume r --raise max_visits=+10"
     done = awf("resume", "r", "--json", *advice.split()[-2:])
     assert (done.returncode, result(done)["status"]) == (0, "success")
     assert result(done)["path"].count("rev1") == 8
@@ -537,7 +623,7 @@ def test_a_finished_run_is_not_resumed(awf: Awf, tmp_path: Path) -> None:
     write(tmp_path, 'stage "a" kind="tool" command="true"\ntransition from="a" to="end"\n')
     run(awf, folder=str(tmp_path))
     done = awf("resume", "r")
-    assert (done.returncode, "run r is over (success)" in done.stderr) == (2, True)
+    assert (done.returncode, "run r has finished" in done.stderr) == (2, True)
 
 
 def test_what_validate_refuses_is_not_run(awf: Awf, tmp_path: Path) -> None:
@@ -651,6 +737,7 @@ transition from="last" to="end"
 """
 
 
+@pytest.mark.usefixtures("impatient")
 def test_every_kind_of_event_is_told(awf: Awf, tmp_path: Path) -> None:
     """A retry, output, a failure, its finding, a question with its answer, a pause and an end have their events."""
     write(tmp_path, EVERY_EVENT, start="work")
@@ -663,13 +750,14 @@ def test_every_kind_of_event_is_told(awf: Awf, tmp_path: Path) -> None:
     passes = awf("resume", "r", "--json")
     (tmp_path / "there").unlink()
     fails = awf("run", "w.awf.kdl", "--json", *agent, "--answers", "stop.json")
-    assert [done.returncode for done in (waits, passes, fails)] == [3, 0, 1]
-    told = {json.loads(line)["event"] for done in (waits, passes, fails) for line in done.stdout.splitlines()}
+    errs = awf("run", "w.awf.kdl", "--json", "--backend", "command", "--agent-command", "false")
+    assert [done.returncode for done in (waits, passes, fails, errs)] == [3, 0, 1, 3]
+    told = {json.loads(line)["event"] for done in (waits, passes, fails, errs) for line in done.stdout.splitlines()}
     assert told == set(EventKind) - {EventKind.RUN_CANCELLED, EventKind.PLUGIN_FAILED}
 
 
-def test_a_plugin_that_raises_stops_nothing(awf: Awf, tmp_path: Path) -> None:
-    """It is told of once; the run succeeds."""
+def test_a_plugin_that_raises_pauses_the_run_and_a_listener_does_not(awf: Awf, tmp_path: Path) -> None:
+    """The run depends on what a plugin adds to a stage; one that only listens is reported once."""
     package = tmp_path / "site"
     (package / "bad_plugin-1.dist-info").mkdir(parents=True)
     (package / "bad_plugin-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: bad-plugin\nVersion: 1\n")
@@ -682,8 +770,10 @@ def test_a_plugin_that_raises_stops_nothing(awf: Awf, tmp_path: Path) -> None:
     write(tmp_path, REVIEW_LOOP)
     done = awf("run", "w.awf.kdl", "--json", "--backend", "scripted", PYTHONPATH=str(package))
     told = [json.loads(line) for line in done.stdout.splitlines() if '"plugin_failed"' in line]
-    assert sorted((event["plugin"], event["hook"]) for event in told) == [("bad", "after_stage"), ("bad", "on_event")]
-    assert result(done)["status"] == "success"
+    assert [(event["plugin"], event["hook"]) for event in told] == [("bad", "on_event")]
+    ended = result(done)
+    assert (done.returncode, ended["status"], ended["path"]) == (3, "paused", [])
+    assert 'plugin "bad" failed in after_stage: RuntimeError: no' in ended["reason"]
 
 
 def test_a_plugin_with_a_wrong_hook_is_named(tmp_path: Path) -> None:
