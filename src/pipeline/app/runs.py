@@ -94,6 +94,7 @@ class Resume:
     options: Mapping[str, Any] = field(default_factory=dict)  # those of its start that are different from now on
     repeat: bool = False
     adopt: tuple[Entry, Checked] | None = None
+    now: bool = False  # resume a run that waits for a quota before its reset time
 
 
 def creation(

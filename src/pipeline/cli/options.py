@@ -4,12 +4,13 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.here import store
+
 store_option = click.option(
     "--store",
     type=click.Path(file_okay=False, path_type=Path),
-    default=Path(".awf"),
-    show_default=True,
-    help="Where runs live.",
+    default=store,
+    help="Where runs live. [default: the .awf found upwards from here]",
 )
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 log_option = click.option(

@@ -24,13 +24,13 @@ _LAST = 2
 
 
 @click.command("status")
-@click.argument("run")
+@click.argument("run", default="latest")
 @where_option
 @as_json_option
 def command(run: str, where: Where, *, as_json: bool) -> None:
     """Show how a run stands: its limits, its stages, what is outstanding, and what to do next.
 
-    RUN is a run's id, the beginning of one, or "latest".
+    RUN is a run's id, the beginning of one, or "latest", the default.
     """
     with where.shelf() as shelf:
         run_id, records = run_on(shelf, run)

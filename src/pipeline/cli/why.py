@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipeline.app.history import Attempt, Ended, Note, VisitSeen, never_visited, story_of
+from pipeline.app.lookup import NEWEST
 from pipeline.app.rounds import rounds_of
-from pipeline.cli.looking import painted, run_on, say_json, width
+from pipeline.cli.looking import painted, run_and_name, say_json, stages_of, width
 from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import Style
 from pipeline.cli.where import Where, where_option
@@ -20,28 +21,30 @@ if TYPE_CHECKING:
     from pipeline.findings.rounds import Round
 
 _INDENT = "    "
+_FINDING = ("fnd_", "#")  # how the name of a finding begins
 
 
 @click.command("why")
-@click.argument("run")
-@click.argument("stage", metavar="[STAGE|FINDING]", required=False)
+@click.argument("words", nargs=-1, metavar="[RUN] [STAGE|FINDING]")
 @where_option
 @as_json_option
-def command(run: str, stage: str | None, where: Where, *, as_json: bool) -> None:
+def command(words: tuple[str, ...], where: Where, *, as_json: bool) -> None:
     """Tell why a run went where it went: each visit, its outcome and where that came from, and the way taken.
 
-    RUN is a run's id, the beginning of one, or "latest". With STAGE only the visits of that stage are told, with
-    FINDING, an id or a number such as "#3", who said it, how it was recognised and who decided what.
+    RUN is a run's id, the beginning of one, or "latest", the default. With STAGE only the visits of that stage are
+    shown, with FINDING, an id or a number such as "#3", who reported it, how it was recognised and who decided what.
     """
+    if len(words) == 1 and words[0].startswith(_FINDING):
+        words = (NEWEST[0], *words)
     with where.shelf() as shelf:
-        run_id, records = run_on(shelf, run)
+        run_id, records, stage = run_and_name(shelf, words, stages_of)
         driven = shelf.driven(run_id)
-        rounds = [] if stage is not None or as_json else rounds_of(shelf.ledger(run_id), run_id)
+        rounds = [] if stage or as_json else rounds_of(shelf.ledger(run_id), run_id)
     story = story_of(records)
-    if stage is not None:
+    if stage:
         visited = {part.stage for part in story if isinstance(part, VisitSeen)}
         story = [part for part in story if isinstance(part, VisitSeen) and part.stage == stage]
-        if not story and stage.startswith(("fnd_", "#")):
+        if not story and stage.startswith(_FINDING):
             _tell_finding(stage, run_id, where, as_json=as_json)
             return
         if not story:
