@@ -15,7 +15,7 @@ from pipeline.errors import AwfError
 from pipeline.findings.repository import asked
 from pipeline.handlers.variables import expand_prompt, shell_command
 from pipeline.language.choice import ModelChoice, choose_model
-from pipeline.language.model import HumanStage, LlmStage, Stage, StageKind, ToolStage, Workflow
+from pipeline.language.model import LlmStage, Stage, StageKind, ToolStage, Workflow
 
 SELF_CHECK = ".awf/self-check"
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in the order in which make looks for them
@@ -37,7 +37,7 @@ def empty_goal(name: str, entry: Entry, workflow: Workflow, goal: str) -> Iterat
                 texts[path] = read_text(found, "a prompt file has to be text in UTF-8 that you may read")
         except AwfError as error:
             yield error
-    if goal.strip():
+    if (goal or workflow.goal).strip():
         return
     if users := [stage.id for stage in workflow.stages if _uses_goal(stage, texts)]:
         words = f"the goal is empty, and {in_a_sentence(users)} {'uses' if len(users) == 1 else 'use'} $goal"
@@ -48,8 +48,6 @@ def _uses_goal(stage: Stage, texts: Mapping[str, str]) -> bool:
     match stage:
         case LlmStage():
             prompts = [stage.prompt or "", *(texts.get(path, "") for path in stage.prompt_file)]
-        case HumanStage():
-            prompts = [stage.prompt]
         case ToolStage():
             return "AWF_GOAL" in shell_command(stage.command).text
         case _:

@@ -34,7 +34,7 @@ class Places:
 
     def shown(self, path: Path) -> str:
         """A path as a person would write it here."""
-        if path == self.project:
+        if path == self.project or path.is_relative_to(self.cwd):
             return os.path.relpath(path, self.cwd)
         return f"~/{path.relative_to(self.home)}" if path.is_relative_to(self.home) else str(path)
 
