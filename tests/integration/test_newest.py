@@ -44,7 +44,8 @@ def said(awf: Awf, *words: str) -> object:
     return json.loads(done.stdout)
 
 
-def test_the_newest_run_is_meant(awf: Awf, two: Path) -> None:
+@pytest.mark.usefixtures("two")
+def test_the_newest_run_is_meant(awf: Awf) -> None:
     """Every command that takes a run takes the newest when it is given none."""
     for words in (["status"], ["why"], ["context"], ["answer"]):
         assert said(awf, *words) == said(awf, words[0], "newer")
@@ -67,7 +68,8 @@ def test_a_name_that_is_a_run_and_a_stage_is_refused(awf: Awf, two: Path) -> Non
     assert {one["stage"] for one in said(awf, "why", "build")} == {"build"}  # type: ignore[attr-defined]
 
 
-def test_a_name_that_is_neither_a_run_nor_a_stage(awf: Awf, two: Path) -> None:
+@pytest.mark.usefixtures("two")
+def test_a_name_that_is_neither_a_run_nor_a_stage(awf: Awf) -> None:
     """A typo is answered with what was probably meant, and exit code 2."""
     for words in (["why", "chekc"], ["why", "nwer"], ["context", "outcom"], ["prompt", "biuld"], ["answer", "yse"]):
         done = awf(*words)
@@ -75,7 +77,8 @@ def test_a_name_that_is_neither_a_run_nor_a_stage(awf: Awf, two: Path) -> None:
         assert "did you mean" in done.stderr
 
 
-def test_an_option_alone_answers_the_newest_run(awf: Awf, two: Path) -> None:
+@pytest.mark.usefixtures("two")
+def test_an_option_alone_answers_the_newest_run(awf: Awf) -> None:
     """`awf answer OPTION` and `awf answer STAGE OPTION` need no run."""
     answered = said(awf, "answer", "ask", "no")
     assert isinstance(answered, dict)
@@ -97,8 +100,19 @@ def test_resume_takes_the_newest_run_that_has_not_succeeded(awf: Awf, tmp_path: 
 
 @pytest.mark.parametrize(
     "words",
-    [["status"], ["why"], ["why", "x"], ["context"], ["prompt", "x"], ["logs", "x"], ["report"], ["resume"]]
-    + [["answer"], ["answer", "yes"], ["cancel"]],
+    [
+        ["status"],
+        ["why"],
+        ["why", "x"],
+        ["context"],
+        ["prompt", "x"],
+        ["logs", "x"],
+        ["report"],
+        ["resume"],
+        ["answer"],
+        ["answer", "yes"],
+        ["cancel"],
+    ],
 )
 def test_without_any_run(awf: Awf, words: list[str], tmp_path: Path) -> None:
     """One plain sentence and exit code 2, and no store is made."""
@@ -167,7 +181,7 @@ def test_settings_of_the_project_are_found_from_below(awf: Awf, repository: Path
     assert (repository / ".awf/awf.db").is_file()
 
 
-def test_outside_of_a_repository_the_store_is_found_up_to_the_home(awf: Awf, tmp_path: Path, home: Path) -> None:
+def test_outside_of_a_repository_the_store_is_found_up_to_the_home(awf: Awf, home: Path) -> None:
     """A store above is used; one in the home itself is not that of a project below it. Stages run in the directory."""
     (home / "a/b").mkdir(parents=True)
     (home / ".awf").mkdir()

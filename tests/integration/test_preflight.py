@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ Refused = Callable[..., list[str]]
 def workflow(folder: Path, *stages: str) -> Path:
     names = [stage.split('"')[1] for stage in stages] + ["end"]
     lines = [*stages, 'stage "end" kind="exit"']
-    lines += [f'transition from="{one}" to="{two}"' for one, two in zip(names, names[1:], strict=False)]
+    lines += [f'transition from="{one}" to="{two}"' for one, two in pairwise(names)]
     path = folder / "w.awf.kdl"
     path.write_text(f'workflow "W" {{\nversion 2\nstart "{names[0]}"\n' + "\n".join(lines) + "\n}\n")
     return path

@@ -61,7 +61,7 @@ class Catalog:
     def find(self, reference: str) -> Entry:
         """The workflow a person means by a path or a name."""
         path = self.cwd / reference
-        if _is_path(reference) or os.path.isfile(path):  # noqa: PTH113 - as below
+        if is_path(reference) or os.path.isfile(path):  # noqa: PTH113 - as below
             return self._entry(path)
         names = []
         for _, entry in self.entries():
@@ -93,7 +93,8 @@ class Catalog:
         return Entry(path.name.removesuffix(SUFFIX), path, str(shown), roots)
 
 
-def _is_path(reference: str) -> bool:
+def is_path(reference: str) -> bool:
+    """Whether a file is meant rather than a name."""
     return "/" in reference or reference.endswith(".kdl")
 
 

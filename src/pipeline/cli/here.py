@@ -27,8 +27,14 @@ def store() -> Path:
         if folder != here and root is None and (folder == home() or not _own(folder)):
             break
         if os.path.isdir(folder / STORE) or folder == root:  # noqa: PTH112 - one that may not be looked at is none
-            return Path(os.path.relpath(folder / STORE))
-    return Path(STORE)
+            return _not_a_file(Path(os.path.relpath(folder / STORE)))
+    return _not_a_file(Path(STORE))
+
+
+def _not_a_file(path: Path) -> Path:
+    if os.path.isfile(path):  # noqa: PTH113 - as above
+        raise AwfError(f'"{path}" is a file, and runs are kept in a directory of that name', help="move it away")
+    return path
 
 
 def _own(folder: Path) -> bool:

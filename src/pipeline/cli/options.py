@@ -19,7 +19,7 @@ log_option = click.option(
     help="Add the run's events to a file, one JSON object a line.",
 )
 wait_option = click.option(
-    "--wait", "stay", is_flag=True, help="Where nobody here can answer, wait for `awf answer` instead of stopping."
+    "--wait", "stay", is_flag=True, help="Wait for `awf answer`, or for a quota to reset, instead of stopping."
 )
 detach_option = click.option("--detach", is_flag=True, help="On a cluster: hand the run over, and do not watch it.")
 visit_option = click.option(
