@@ -42,8 +42,7 @@ GROUPS: dict[str, tuple[list[str], dict[str, int]]] = {
         {"empty": 0, "store is a file": 2, "option is a file": 2, "corrupt": 1, "read-only": 1},
     ),
     "a drawing": (["show w.awf.kdl"], {"empty": 0, "store is a file": 2, "option is a file": 2}),
-    "settings": (["config"], {"empty": 0, "store is a file": 2}),
-    "without a store": (["explain", "validate w.awf.kdl", "workflows"], {"empty": 0}),
+    "without a store": (["config", "explain", "validate w.awf.kdl", "workflows"], {"empty": 0}),
     "a worker": (["worker"], {"empty": 2}),
 }
 SITUATIONS = ["empty", "no git", "store is a file", "missing store", "option is a file", "corrupt", "read-only"]
@@ -79,8 +78,8 @@ def read_only(folder: Path) -> Iterator[None]:
         yield
         folder.chmod(0o755)
         return
-    for options in (["--bind", folder, folder], ["-o", "remount,bind,ro", folder]):
-        done = subprocess.run(["mount", *options], capture_output=True, text=True, check=False)
+    for options in (f"--bind {folder} {folder}", f"-o remount,bind,ro {folder}"):
+        done = subprocess.run(["mount", *options.split()], capture_output=True, text=True, check=False)
         if done.returncode:
             subprocess.run(["umount", folder], capture_output=True, check=False)
             pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")

@@ -27,13 +27,16 @@ def store() -> Path:
         if folder != here and root is None and (folder == home() or not _own(folder)):
             break
         if os.path.isdir(folder / STORE) or folder == root:  # noqa: PTH112 - one that may not be looked at is none
-            return _not_a_file(Path(os.path.relpath(folder / STORE)))
-    return _not_a_file(Path(STORE))
+            return Path(os.path.relpath(folder / STORE))
+    return Path(STORE)
 
 
-def _not_a_file(path: Path) -> Path:
+def default_store() -> Path:
+    """The same, for a command that uses it; raises AwfError where it is a file."""
+    path = store()
     if os.path.isfile(path):  # noqa: PTH113 - as above
-        raise AwfError(f'"{path}" is a file, and runs are kept in a directory of that name', help="move it away")
+        help = "move it away, or name another directory with --store DIR"
+        raise AwfError(f'"{path}" is a file, and runs are kept in a directory of that name', help=help)
     return path
 
 

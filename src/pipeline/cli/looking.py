@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 import click
 
 from pipeline.app.lookup import find_run, split_run
-from pipeline.app.runs import load_state
 from pipeline.app.shelf import Shelf
 from pipeline.cli.terminal import UNLIMITED, Style, inert
+from pipeline.engine.fold import replay
 from pipeline.engine.records import AnyRecord
 from pipeline.engine.state import State
 from pipeline.observe.text import columns, padded
@@ -36,7 +36,7 @@ def run_and_name(
         raise click.UsageError(f"unexpected argument {words[2]!r}")
 
     def known(newest: str) -> Collection[str]:
-        return names(load_state(shelf.journal, newest))
+        return names(replay(entry.record for entry in shelf.journal.entries(newest)))
 
     run_id, rest = split_run(words, shelf.journal.runs(), known, least=int(needed), most=1)
     return *run_on(shelf, run_id), next(iter(rest), "")

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from pipeline.cli.here import store
+from pipeline.cli.here import default_store
 
 store_option = click.option(
     "--store",
     type=click.Path(file_okay=False, path_type=Path),
-    default=store,
+    default=default_store,
     help="Where runs live. [default: the .awf found upwards from here]",
 )
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.cli.here import store, user_name
+from pipeline.cli.here import default_store, user_name
 from pipeline.cli.where import cluster_of, cluster_options
 from pipeline.errors import AwfError
 
@@ -53,7 +53,7 @@ def command(
     Prints one address with a token in it: who has it sees the runs. Ctrl-C ends it; no run is touched by that.
     With --on it shows the runs of a cluster, beside those of the stores that are named.
     """
-    usual = store()
+    usual = stores[0] if stores else default_store()
     for missing in (one for one in stores if not one.is_dir()):
         raise AwfError(f'there is no store at "{missing}"', help="name a directory that awf run has made, such as .awf")
     cluster = cluster_of(usual, on, artefacts, queue, named="stores")
