@@ -161,3 +161,11 @@ def test_a_damaged_newest_run_leaves_the_others(awf: Awf, tmp_path: Path) -> Non
     assert awf("context").returncode == 1
     assert json.loads(awf("context", "first", "outcome", "--json").stdout) == "success"
     assert awf("context", "first").returncode == 0
+
+
+def test_a_stage_that_is_named_null(awf: Awf, tmp_path: Path) -> None:
+    """A diagnostic like any other, whatever else the names in the file are compared with."""
+    text = WORKFLOW.replace('start "a"', 'start "b"').replace('  stage "end"', '  stage null\n  stage "end"')
+    (tmp_path / "w.awf.kdl").write_text(text)
+    done = awf("validate", "w.awf.kdl")
+    assert (done.returncode, done.stderr) == (2, "")

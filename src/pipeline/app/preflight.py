@@ -85,7 +85,7 @@ class Project:
         if self.environ is None:
             path = self.root / name
             return path.is_file() and bool(path.stat().st_mode & 0o111)
-        return asked(self.root, self.environ, "ls-tree", "HEAD", name).startswith("100755")
+        return asked(self.root, self.environ, "ls-tree", "HEAD", name).startswith(("100755", "120000"))
 
     def text(self, name: str) -> str | None:
         if self.environ is not None:

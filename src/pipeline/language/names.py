@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name most like the given one, or None when none is like it."""
-    by_lower = {candidate.lower(): candidate for candidate in known}
+    by_lower = {candidate.lower(): candidate for candidate in known if candidate}
     found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[found[0]] if found else None
 
