@@ -60,7 +60,7 @@ def test_the_newest_run_is_meant(awf: Awf) -> None:
 def test_a_name_that_is_a_run_and_a_stage_is_refused(awf: Awf, two: Path) -> None:
     """Nothing is guessed: the error names both ways out, and both work; the beginning of an id gives way to a stage."""
     start(awf, two, "check")
-    start(awf, two, "bui")
+    start(awf, two, "build-1")
     refused = awf("why", "check")
     assert refused.returncode == 2
     assert said(awf, "why", "check", "") == said(awf, "why", "che")

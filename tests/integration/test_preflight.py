@@ -158,7 +158,7 @@ def test_commands_of_another_form_are_left_alone(problems: Refused, tmp_path: Pa
 def test_a_worktree_has_only_what_is_committed(problems: Refused, tmp_path: Path) -> None:
     """With a workspace.create stage there has to be a repository, and the check has to be in it."""
     workflow(tmp_path, 'stage "w" kind="workspace.create"', tool(FALLBACK))
-    assert len(problems()) == 1
+    assert len(problems()) == 2
     executable(tmp_path / SELF_CHECK, "#!/bin/sh\n")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=t", "-c", "user.email=t@localhost"]
     subprocess.run([*git, "init", "-q"], check=True)
@@ -179,3 +179,15 @@ def test_preflight_asks_every_agent(problems: Refused, tmp_path: Path) -> None:
     assert '"a" and "b"' in error
     assert problems("--preflight", "--agent-command", str(tmp_path / "agent"), backend="command") == []
     assert len((tmp_path / "asked").read_text().splitlines()) == 3  # once before the run, and once for each stage
+
+
+def test_advice_in_a_subdirectory_names_the_root(awf: Awf, tmp_path: Path) -> None:
+    """The example writes the check where the run will look for it."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "sub").mkdir()
+    workflow(tmp_path / "sub", tool(FALLBACK))
+    done = awf("run", "w.awf.kdl", "--backend", "scripted", cwd=tmp_path / "sub")
+    assert done.returncode == 2
+    example = done.stderr.partition("such as: ")[2]
+    subprocess.run(["sh", "-c", example], cwd=tmp_path / "sub", check=True)
+    assert (tmp_path / SELF_CHECK).read_text() == "#!/bin/sh\nexec pytest -q\n"

@@ -1,5 +1,6 @@
 """What would waste an agent's first hour, found before a run starts: all of it at once, as errors to print."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pipeline.app.files import read_text
 from pipeline.engine.agent import Backend
 from pipeline.engine.context import Context, Key
 from pipeline.errors import AwfError
-from pipeline.findings.repository import asked
+from pipeline.findings.repository import asked, head
 from pipeline.handlers.variables import expand_prompt, shell_command
 from pipeline.language.choice import ModelChoice, choose_model
 from pipeline.language.model import LlmStage, Stage, StageKind, ToolStage, Workflow
@@ -56,16 +57,15 @@ def _uses_goal(stage: Stage, texts: Mapping[str, str]) -> bool:
     return any(expand_prompt(text, "x", given) != expand_prompt(text, "", Context({})) for text in prompts)
 
 
-def missing_check(workflow: Workflow, root: Path, environ: Mapping[str, str]) -> Iterator[AwfError]:
+def missing_check(workflow: Workflow, root: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[AwfError]:
     """What the workflow's workspace and the commands of its tool stages need, and the project does not have."""
     apart = [stage.id for stage in workflow.stages if stage.kind == StageKind.WORKSPACE_CREATE]
-    if apart and not asked(root, environ, "rev-parse", "--verify", "--quiet", "HEAD"):
-        help = "make one: git init, git add, git commit"
-        yield AwfError(
-            f"{in_a_sentence(apart)} needs a git repository with a commit, and there is none here", help=help
-        )
-        return
-    project = Project(root, environ if apart else None)
+    commit = head(root, environ) if apart else ""
+    if apart and not commit:
+        words = f"{in_a_sentence(apart)} needs a git repository with a commit, and there is none here"
+        yield AwfError(words, help="make one: git init, git add, git commit")
+    above = "" if cwd == root else f"{os.path.relpath(root, cwd)}/"
+    project = Project(root, above, environ if commit else None)
     missing = dict[tuple[str, str], list[str]]()
     for stage in workflow.stages:
         if isinstance(stage, ToolStage) and not stage.cwd and (lack := _lack(stage.command, project)):
@@ -79,6 +79,7 @@ class Project:
     """The files that stages will see: those on disk, or with `environ` those of HEAD, which a worktree is made from."""
 
     root: Path
+    above: str  # the path from where the user is to the root, as advice needs it
     environ: Mapping[str, str] | None
 
     def executable(self, name: str) -> bool:
@@ -93,11 +94,6 @@ class Project:
         path = self.root / name
         return path.read_text(errors="replace") if path.is_file() else None
 
-    @property
-    def committed(self) -> str:
-        """What advice has to add where only committed files count."""
-        return ", and commit it" if self.environ is not None else ""
-
 
 def _lack(command: str, project: Project) -> tuple[str, str] | None:
     """What a command needs and the project does not have, and how to make it.
@@ -109,22 +105,23 @@ def _lack(command: str, project: Project) -> tuple[str, str] | None:
     make = (_MAKE_OTHERWISE if own else _MAKE_FIRST).search(command)
     if own and project.executable(SELF_CHECK):
         return None
-    where = " in HEAD, from which the worktree is made" if project.environ is not None else ""
+    where, commit = (" in HEAD, from which the worktree is made", " and commit it") if project.environ else ("", "")
     if make:
         target = make["target"] or ""
         lacking = _no_target(target, project)
         if not lacking:
             return None
         if not own:
-            help = f"add it, such as: printf '{target or 'all'}:\\n\\tpytest -q\\n' >> Makefile"
-            return f"there is no {lacking}{where}", help + project.committed
+            example = f"printf '{target or 'all'}:\\n\\tpytest -q\\n' >> {project.above}Makefile"
+            return f"there is no {lacking}{where}", f"add it{commit}, such as: {example}"
         lost = f"there is neither an executable {SELF_CHECK} nor a {lacking}{where}"
     elif _SELF_CHECK_FIRST.search(command):
         lost = f"there is no executable {SELF_CHECK}{where}"
     else:
         return None
-    example = f"printf '#!/bin/sh\\nexec pytest -q\\n' > {SELF_CHECK}; chmod +x {SELF_CHECK}"
-    return lost, f"write your check, such as: mkdir -p .awf; {example}{project.committed}"
+    path = f"{project.above}{SELF_CHECK}"
+    example = f"mkdir -p {project.above}.awf; printf '#!/bin/sh\\nexec pytest -q\\n' > {path}; chmod +x {path}"
+    return lost, f"write your check{commit}, such as: {example}"
 
 
 def _no_target(target: str, project: Project) -> str:

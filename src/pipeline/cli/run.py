@@ -70,6 +70,9 @@ def command(
     Exits with 0 when it succeeded, 1 when it failed, 3 when it is paused or waits for a person, 130 when it was
     cancelled.
     """
+    if (remote or detach) and not where.on:
+        given = "--remote" if remote else "--detach"
+        raise click.UsageError(f"{given} is for runs on a cluster; name one with --on")
     entry = catalog().find(workflow)
     checked = check(entry)
     if checked.diagnostics and (checked.workflow is None or not as_json):
@@ -94,9 +97,6 @@ def command(
     if where.on:
         how = Watching(as_json=as_json, log=log, stay=stay, detach=detach)
         return start_there(where, record, remote or settings_here().remote, how)
-    if remote or detach:
-        given = "--remote" if remote else "--detach"
-        raise click.UsageError(f"{given} is for runs on a cluster; name one with --on")
     return drive(lambda journal, around: start(record, journal, around), where, as_json=as_json, log=log, stay=stay)
 
 
@@ -107,7 +107,7 @@ def _problems(
     found = list(empty_goal(name, entry, workflow, goal))
     if where.on:
         return found
-    found += missing_check(workflow, project(), os.environ)
+    found += missing_check(workflow, project(), Path.cwd(), os.environ)
     plugins = PluginManager(time.time)
     plugins.load_installed()
     settings, processes, added = settings_here(), LocalProcesses(f"preflight-{os.getpid()}"), plugins.backends()
