@@ -73,6 +73,8 @@ def command(
     if (remote or detach) and not where.on:
         given = "--remote" if remote else "--detach"
         raise click.UsageError(f"{given} is for runs on a cluster; name one with --on")
+    if preflight and where.on:
+        raise click.UsageError("--preflight asks the agents of this machine; those of a cluster are with its workers")
     entry = catalog().find(workflow)
     checked = check(entry)
     if checked.diagnostics and (checked.workflow is None or not as_json):
