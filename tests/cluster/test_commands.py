@@ -124,7 +124,7 @@ def test_findings_are_told_as_on_one_machine(shell: Shell) -> None:
 
 def test_a_run_is_handed_over(shell: Shell) -> None:
     """With --detach nobody watches: the command says how to look, and the run goes on."""
-    done = shell.awf("run", "w.awf.kdl", "--script", "s.json", "--run-id", shell.run_id, "--detach")
+    done = shell.awf("run", "w.awf.kdl", "--goal", "g", "--script", "s.json", "--run-id", shell.run_id, "--detach")
     assert (done.returncode, done.stdout.splitlines()) == (
         0,
         [f"run {shell.run_id} is with the workers", f"look with: awf status {shell.run_id}"],
@@ -180,7 +180,7 @@ def test_a_log_is_followed_while_it_grows(shell: Shell) -> None:
 
 def test_the_last_line_of_json_is_the_result(shell: Shell) -> None:
     """A program that reads the events of a run reads those of a cluster's run."""
-    given = ("--script", "s.json", "--auto-approve", "--run-id", shell.run_id, "--json")
+    given = ("--goal", "g", "--script", "s.json", "--auto-approve", "--run-id", shell.run_id, "--json")
     lines = [json.loads(line) for line in shell.awf("run", "w.awf.kdl", *given).stdout.splitlines()]
     assert lines[0]["event"] == "run_started"
     assert {"stage_started", "stage_completed", "stage_failed", "findings_changed"} <= {one["event"] for one in lines}

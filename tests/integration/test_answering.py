@@ -182,7 +182,7 @@ def test_an_answer_outlives_whoever_was_to_take_it(awf: Awf, start: Start, tmp_p
     [
         (["r", "yse"], 'did you mean "yes"?'),
         (["r", "no"], "needs feedback"),
-        (["r", "ask", "yes", "more"], "give a stage and an option"),
+        (["r", "ask", "yes", "more"], "give a run, a stage and an option"),
         (["nobody", "yes"], 'there is no run "nobody"'),
     ],
 )

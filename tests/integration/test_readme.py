@@ -33,10 +33,10 @@ def test_every_command_in_the_readme_does_what_it_says(script: Awf, tmp_path: Pa
         "run": 0,
         "status": 0,
         "why": 0,
-        "resume": 2,  # the run is over, and says so
+        "resume": 2,  # there is nothing to resume, and it says so
         "validate": 2,
     }
-    assert "is over (success)" in seen["resume"].stderr
+    assert "nothing to resume" in seen["resume"].stderr
     assert 'did you mean "auto_status"?' in seen["validate"].stdout
 
 
@@ -45,7 +45,7 @@ def test_the_replies_of_a_script_run_the_workflow_shown(awf: Awf, tmp_path: Path
     (tmp_path / "fix.awf.kdl").write_text(WORKFLOW)
     (tmp_path / "Makefile").write_text("check:\n\t@true\n")
     (tmp_path / "replies.json").write_text('{"review": ["Fine.\\n[STATUS: success]"]}')
-    assert awf("run", "fix.awf.kdl", "--script", "replies.json").returncode == 0
+    assert awf("run", "fix.awf.kdl", "--goal", "g", "--script", "replies.json").returncode == 0
 
 
 def test_every_command_is_listed_in_the_readme(awf: Awf) -> None:

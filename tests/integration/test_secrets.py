@@ -191,7 +191,8 @@ def test_a_workflow_with_a_secret_is_refused(session: Session, project: Path, se
 def test_an_agent_command_with_a_secret_is_refused(session: Session, project: Path) -> None:
     """So would it."""
     refused = session.run(
-        *("run", "secrets.awf.kdl", "--run-id", "r1", "--backend", "command", "--agent-command", f"echo {TOKEN}")
+        *("run", "secrets.awf.kdl", "--goal", "g", "--run-id", "r1"),
+        *("--backend", "command", "--agent-command", f"echo {TOKEN}"),
     )
     assert refused.returncode == 2
     assert "the agent's command holds a secret, which would be recorded" in refused.stderr

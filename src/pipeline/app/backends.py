@@ -1,7 +1,7 @@
 """Which agent a stage gets. An agent that only pretends, the scripted one, is never chosen unless it is asked for."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +21,12 @@ from pipeline.language.names import did_you_mean
 
 OTHERS = ("acp", "api", "command", "scripted")  # backends that are used when they are named, and never else
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+
+
+def in_a_sentence(stages: Sequence[str]) -> str:
+    """Some stages, as errors name them."""
+    names = [f'"{stage}"' for stage in stages]
+    return f"stage {names[0]}" if len(names) == 1 else f"stages {', '.join(names[:-1])} and {names[-1]}"
 
 
 class Backends:
@@ -51,15 +57,25 @@ class Backends:
             self._chosen[key] = self.named(stage.backend or self.default(provider))
         return self._chosen[key]
 
-    def check(self, workflow: Workflow) -> None:
-        """Refuse a workflow for which an agent is missing, before any of it runs."""
+    def missing(self, workflow: Workflow) -> list[AwfError]:
+        """An error for each agent that is missing, with the stages that need it."""
+        stages = dict[tuple[str, str | None], list[str]]()
         for stage in workflow.stages:
             if isinstance(stage, LlmStage):
                 provider = choose_model(stage, workflow.models, self._settings.model_choice).provider
                 try:
                     self.choose(stage, provider)
                 except AwfError as error:
-                    raise AwfError(f'stage "{stage.id}" cannot run: {error.message}', help=error.help) from None
+                    stages.setdefault((error.message, error.help), []).append(stage.id)
+        return [
+            AwfError(f"{in_a_sentence(found)} cannot run: {message}", help=help)
+            for (message, help), found in stages.items()
+        ]
+
+    def check(self, workflow: Workflow) -> None:
+        """Refuse a workflow for which an agent is missing, before any of it runs."""
+        for error in self.missing(workflow):
+            raise error
 
     def default(self, provider: str | None) -> str:
         """The name of the backend of a stage that names none."""

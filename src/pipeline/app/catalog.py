@@ -19,6 +19,10 @@ class Entry:
     shown: str  # how messages call the file
     prompt_roots: tuple[Path, ...]
 
+    def prompt(self, path: str) -> Path | None:
+        """Where a prompt file is; None when it is missing."""
+        return next((root / path for root in self.prompt_roots if (root / path).is_file()), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Folder:
@@ -39,7 +43,7 @@ class Catalog:
 
     def folders(self) -> tuple[Folder, ...]:
         """The directories searched, the first to have a name winning."""
-        root = _repository_root(self.cwd)
+        root = repository_root(self.cwd)
         bases = [self.cwd, *([root] if root and root != self.cwd else [])]
         local = [Folder(base / below, "project") for base in bases for below in ("workflows", ".awf/workflows")]
         personal = Folder(self.home / ".config/awf/workflows", "personal")
@@ -57,7 +61,7 @@ class Catalog:
     def find(self, reference: str) -> Entry:
         """The workflow a person means by a path or a name."""
         path = self.cwd / reference
-        if _is_path(reference) or os.path.isfile(path):  # noqa: PTH113 - as below
+        if is_path(reference) or os.path.isfile(path):  # noqa: PTH113 - as below
             return self._entry(path)
         names = []
         for _, entry in self.entries():
@@ -83,17 +87,18 @@ class Catalog:
         return did_you_mean(reference, names) or 'see "awf workflows" for those that are found'
 
     def _entry(self, path: Path, *, shipped: bool = False) -> Entry:
-        root = None if shipped else _repository_root(path.parent)
+        root = None if shipped else repository_root(path.parent)
         roots = (*([root] if root else []), path.parent)
         shown = path.relative_to(self.cwd) if path.is_relative_to(self.cwd) else path
         return Entry(path.name.removesuffix(SUFFIX), path, str(shown), roots)
 
 
-def _is_path(reference: str) -> bool:
+def is_path(reference: str) -> bool:
+    """Whether a file is meant rather than a name."""
     return "/" in reference or reference.endswith(".kdl")
 
 
-def _repository_root(directory: Path) -> Path | None:
-    """The nearest directory at or above this one that holds a `.git`."""
+def repository_root(directory: Path) -> Path | None:
+    """The root of the git repository or worktree around a directory; None outside of one."""
     folders = (directory, *directory.parents)
     return next((one for one in folders if os.path.exists(one / ".git")), None)  # noqa: PTH110 - as above

@@ -74,6 +74,7 @@ class Checked:
     source: Source
     diagnostics: tuple[Diagnostic, ...]
     workflow: Workflow | None
+    but_for_prompts: Workflow | None = None  # the same, also where only prompt files are missing
 
 
 def check_all(catalog: Catalog, references: Iterable[str]) -> list[Checked]:
@@ -94,7 +95,7 @@ def check(entry: Entry) -> Checked:
     """Read a workflow file and apply every rule to it."""
     with _nothing_to_collect():
         draft = load_file(entry.path, entry.shown)
-        return check_draft(draft, lambda path: any((root / path).is_file() for root in entry.prompt_roots))
+        return check_draft(draft, lambda path: entry.prompt(path) is not None)
 
 
 @contextmanager
@@ -119,7 +120,9 @@ def check_draft(draft: Draft, prompt_exists: Callable[[str], bool]) -> Checked:
         seen += missing_prompt_file(workflow, prompt_exists)
         seen += chain.from_iterable(_of_plugin(rule, workflow) for rule in installed_rules())
     diagnostics = settle(draft.source, seen)
-    return Checked(draft.source, diagnostics, None if has_errors(diagnostics) else workflow)
+    others = [one for one in diagnostics if one.code != missing_prompt_file.code]
+    but_for_prompts = None if has_errors(others) else workflow
+    return Checked(draft.source, diagnostics, None if has_errors(diagnostics) else workflow, but_for_prompts)
 
 
 @cache

@@ -163,14 +163,16 @@ class Doctor:
     async def _called(self, one: AgentState) -> AgentState:
         if not one.works:
             return one
-        backend = self._backends().named(one.name)
+        return replace(one, call=await self.ask(self._backends().named(one.name), self._choice(one.name)))
+
+    async def ask(self, backend: Backend, choice: ModelChoice) -> Call:
+        """Ask an agent for one word."""
         with tempfile.TemporaryDirectory(prefix="awf-doctor-") as folder:
             began = time.monotonic()
-            result = await backend.run(self._request(backend, Path(folder)), lambda _: None)
-            return replace(one, call=self._call(result, time.monotonic() - began))
+            result = await backend.run(self._request(backend, choice, Path(folder)), lambda _: None)
+            return self._call(result, time.monotonic() - began)
 
-    def _request(self, backend: Backend, folder: Path) -> Request:
-        choice = self._choice(backend.name)
+    def _request(self, backend: Backend, choice: ModelChoice, folder: Path) -> Request:
         return Request(
             stage="doctor",
             visit=1,

@@ -52,7 +52,7 @@ class Shelf:
 @contextmanager
 def local_shelf(store: Path) -> Iterator[Shelf]:
     """The runs of a store."""
-    with closing(SqliteJournal(store)) as journal:
+    with closing(SqliteJournal(store.resolve())) as journal:
         files = Files(store, str(store), lambda _: None)
         driven = partial(is_driven, store)
         yield Shelf(store, str(store), journal, SqliteLetters(store), driven, lambda _: journal, files)

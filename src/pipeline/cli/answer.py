@@ -3,15 +3,16 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import click
 
 from pipeline.app.answering import AlreadyAnswered, Answered, Desk, NotWaiting, Waiting, answer, waiting
-from pipeline.app.lookup import find_run
-from pipeline.app.runs import Resume
+from pipeline.app.lookup import split_run
+from pipeline.app.runs import Resume, load_state
 from pipeline.app.shelf import Shelf
 from pipeline.cli.asking import show
 from pipeline.cli.here import user_name
@@ -23,34 +24,45 @@ from pipeline.cli.watching import Watching
 from pipeline.cli.where import Where, where_option
 from pipeline.engine.ports import Answer
 from pipeline.engine.redaction import redactor_of
+from pipeline.language.model import HumanStage
 
 
 @click.command("answer")
-@click.argument("run")
-@click.argument("words", nargs=-1, metavar="[STAGE] [OPTION]")
+@click.argument("words", nargs=-1, metavar="[RUN] [STAGE] [OPTION]")
 @click.option("--feedback", default="", help="What you have to say; some options need it.")
 @click.option("--resume", "go_on", is_flag=True, help="Go on with the run right here, when no process is at it.")
 @where_option
 @as_json_option
-def command(run: str, words: tuple[str, ...], feedback: str, where: Where, *, go_on: bool, as_json: bool) -> int:
+def command(words: tuple[str, ...], feedback: str, where: Where, *, go_on: bool, as_json: bool) -> int:
     """Answer a run that waits for a person.
 
     A process that waits at the question takes the answer up by itself; otherwise `awf resume` does. Without an
-    OPTION the question is shown. STAGE may be left out. Of two answers the first counts, and the second exits with 1.
+    OPTION the question is shown. RUN is the newest by default, and STAGE the one it waits at. Of
+    two answers the first counts, and the second exits with 1.
     """
-    if len(words) > 2:
-        raise click.UsageError('give a stage and an option; feedback goes in quotes: --feedback "..."')
+    if len(words) > 3:
+        raise click.UsageError('give a run, a stage and an option; feedback goes in quotes: --feedback "..."')
     with where.shelf() as shelf:
         desk = desk_of(shelf)
-        run_id = find_run(run, desk.journal.runs())
-        if not words:
+        run_id, rest = split_run(words, desk.journal.runs(), partial(_names, desk, len(words)), least=0, most=2)
+        *stages, option = rest or ("",)
+        if not option:
             return _show(desk, run_id, where.end, as_json=as_json)
-        stage, option = words if len(words) == 2 else ("", words[0])
+        stage = stages[0] if stages else ""
         given = _given(where, desk, run_id, option, stage, feedback)
     if go_on and not given.driven:
         return take_up(run_id, Resume(), where, Watching(as_json=as_json))
     _tell(given, where.end, as_json=as_json)
     return 0
+
+
+def _names(desk: Desk, count: int, run_id: str) -> Collection[str]:
+    """What the first of so many arguments may be, if not a run: an option of what the run asks, or a human stage."""
+    if count == 1:
+        found = waiting(desk, run_id)
+        return [option.key for option in found.question.options] if found else ()
+    stages = load_state(desk.journal, run_id).workflow.stages
+    return [stage.id for stage in stages if isinstance(stage, HumanStage)]
 
 
 def desk_of(shelf: Shelf) -> Desk:

@@ -28,12 +28,12 @@ class NotStopped(AwfError):
 
 
 @click.command("cancel")
-@click.argument("run")
+@click.argument("run", default="latest")
 @click.option("--reason", default="", help="Why; it is recorded.")
 @where_option
 @as_json_option
 def command(run: str, reason: str, where: Where, *, as_json: bool) -> None:
-    """Stop a run.
+    """Stop a run: RUN, or the newest.
 
     A process at the run stops what it is doing, whatever that is; a run without one is recorded as cancelled.
     `awf resume` takes it up again and repeats the interrupted stage.

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pipeline.cli.looking import run_on, say_json, say_whole, width
+from pipeline.cli.looking import run_and_name, say_json, say_whole, width
 from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import Style
 from pipeline.cli.where import Where, where_option
@@ -20,19 +20,18 @@ _LEAST = 20
 
 
 @click.command("context")
-@click.argument("run")
-@click.argument("key", required=False)
+@click.argument("words", nargs=-1, metavar="[RUN] [KEY]")
 @where_option
 @as_json_option
-def command(run: str, key: str | None, where: Where, *, as_json: bool) -> None:
+def command(words: tuple[str, ...], where: Where, *, as_json: bool) -> None:
     """Print what a run keeps: every key, or the whole value of one.
 
-    RUN is a run's id, the beginning of one, or "latest".
+    RUN is a run's id, the beginning of one, or "latest", the default.
     """
     with where.shelf() as shelf:
-        run_id, records = run_on(shelf, run)
+        run_id, records, key = run_and_name(shelf, words, lambda state: state.context.values)
     values = replay(records).context.values
-    if key is None:
+    if not key:
         _all(dict(values), as_json=as_json)
     elif key not in values:
         help = did_you_mean(key, values) or f'"awf context {run_id}" lists the keys'

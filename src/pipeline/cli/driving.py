@@ -43,7 +43,8 @@ def drive(run: Run, where: Where, *, as_json: bool, log: Path | None = None, sta
 
     With `stay` it does not stop where nobody here can answer, but waits for somebody elsewhere.
     """
-    store, letters = where.store, SqliteLetters(where.store)
+    store = where.store.resolve()  # agents and tools run in another directory
+    letters = SqliteLetters(store)
     waits = stay or (sys.stdin.isatty() and sys.stderr.isatty())
     around = Surroundings(store, dict(os.environ), settings=settings_here(), letters=letters, stay=stay, waits=waits)
     spare_the_collector()

@@ -1,12 +1,50 @@
-"""What a command is told about the machine: the working directory, the home, the shipped workflows, the user."""
+"""What a command is told about the machine: the project around it, the home, the shipped workflows, the user."""
 
 import os
 import pwd
 from pathlib import Path
 
 import pipeline
-from pipeline.app.catalog import Catalog
+from pipeline.app.catalog import Catalog, repository_root
 from pipeline.errors import AwfError
+
+STORE = ".awf"
+
+
+def project() -> Path:
+    """The root of the git repository or worktree around the current directory; outside of one, that directory."""
+    return repository_root(Path.cwd()) or Path.cwd()
+
+
+def store() -> Path:
+    """The store that commands use: the nearest `.awf` at or above the current directory, as a short relative path.
+
+    The search ends at the root of the repository. Outside of one it ends below the home, and below a directory of
+    another user: what somebody else put there is not this project's. Without an `.awf`, where it will be made.
+    """
+    here, root = Path.cwd(), repository_root(Path.cwd())
+    for folder in (here, *here.parents):
+        if folder != here and root is None and (folder == home() or not _own(folder)):
+            break
+        if os.path.isdir(folder / STORE) or folder == root:  # noqa: PTH112 - one that may not be looked at is none
+            return Path(os.path.relpath(folder / STORE))
+    return Path(STORE)
+
+
+def default_store() -> Path:
+    """The same, for a command that uses it; raises AwfError where it is a file."""
+    path = store()
+    if os.path.isfile(path):  # noqa: PTH113 - as above
+        help = "move it away, or name another directory with --store DIR"
+        raise AwfError(f'"{path}" is a file, and runs are kept in a directory of that name', help=help)
+    return path
+
+
+def _own(folder: Path) -> bool:
+    try:
+        return folder.stat().st_uid == os.getuid()
+    except OSError:
+        return False
 
 
 def catalog() -> Catalog:

@@ -12,7 +12,7 @@ import click
 
 from pipeline.app.artifacts import STREAMS, Artifacts, find_artifacts
 from pipeline.app.shelf import Files, Shelf
-from pipeline.cli.looking import pour, run_on, say_json, say_whole
+from pipeline.cli.looking import pour, run_and_name, say_json, say_whole, stages_of
 from pipeline.cli.options import as_json_option, attempt_option, visit_option
 from pipeline.cli.terminal import Style
 from pipeline.cli.where import Where, where_option
@@ -36,8 +36,7 @@ class Part:
 
 
 @click.command("logs")
-@click.argument("run")
-@click.argument("stage")
+@click.argument("words", nargs=-1, required=True, metavar="[RUN] STAGE")
 @visit_option
 @attempt_option
 @click.option("--stdout", "stream", flag_value="stdout", help="Only what it wrote to standard output.")
@@ -46,8 +45,7 @@ class Part:
 @where_option
 @as_json_option
 def command(
-    run: str,
-    stage: str,
+    words: tuple[str, ...],
     visit: int | None,
     attempt: int | None,
     stream: str | None,
@@ -60,10 +58,11 @@ def command(
 
     Of a triage it is the report on what was decided.
 
-    RUN is a run's id, the beginning of one, or "latest". The last visit and attempt are meant unless others are given.
+    RUN is a run's id, the beginning of one, or "latest", the default. The last visit and attempt are meant
+    unless others are given.
     """
     with where.shelf() as shelf:
-        run_id, records = run_on(shelf, run)
+        run_id, records, stage = run_and_name(shelf, words, stages_of, needed=True)
         found = find_artifacts(shelf.files.directory, records, stage, visit, attempt)
         names = _names(found, stream)
         if follow:

@@ -3,15 +3,17 @@
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, BinaryIO
 
 import click
 
-from pipeline.app.lookup import find_run
+from pipeline.app.lookup import find_run, split_run
 from pipeline.app.shelf import Shelf
 from pipeline.cli.terminal import UNLIMITED, Style, inert
+from pipeline.engine.fold import replay
 from pipeline.engine.records import AnyRecord
+from pipeline.engine.state import State
 from pipeline.observe.text import columns, padded
 
 _LONGEST_LINE = 64 * 1024
@@ -21,6 +23,28 @@ def run_on(shelf: Shelf, name: str) -> tuple[str, list[AnyRecord]]:
     """The id of the run that is meant, and its records."""
     run_id = find_run(name, shelf.journal.runs())
     return run_id, [entry.record for entry in shelf.journal.entries(run_id)]
+
+
+def run_and_name(
+    shelf: Shelf, words: Sequence[str], names: Callable[[State], Collection[str]], *, needed: bool = False
+) -> tuple[str, list[AnyRecord], str]:
+    """The run that arguments mean, its records, and the name after it, such as a stage; empty when there is none.
+
+    The run may be left out for the newest, whose `names` tell the two apart where the name may be left out as well.
+    """
+    if len(words) > 2:
+        raise click.UsageError(f"unexpected argument {words[2]!r}")
+
+    def known(newest: str) -> Collection[str]:
+        return names(replay(entry.record for entry in shelf.journal.entries(newest)))
+
+    run_id, rest = split_run(words, shelf.journal.runs(), known, least=int(needed), most=1)
+    return *run_on(shelf, run_id), next(iter(rest), "")
+
+
+def stages_of(state: State) -> Collection[str]:
+    """The stages that a run's workflow has now, and those it visited before it adopted another one."""
+    return {*state.workflow.by_id, *state.visits}
 
 
 def width() -> int:

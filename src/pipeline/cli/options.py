@@ -4,12 +4,13 @@ from pathlib import Path
 
 import click
 
+from pipeline.cli.here import default_store
+
 store_option = click.option(
     "--store",
     type=click.Path(file_okay=False, path_type=Path),
-    default=Path(".awf"),
-    show_default=True,
-    help="Where runs live.",
+    default=default_store,
+    help="Where runs live. [default: the .awf found upwards from here]",
 )
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 log_option = click.option(
@@ -18,7 +19,7 @@ log_option = click.option(
     help="Add the run's events to a file, one JSON object a line.",
 )
 wait_option = click.option(
-    "--wait", "stay", is_flag=True, help="Where nobody here can answer, wait for `awf answer` instead of stopping."
+    "--wait", "stay", is_flag=True, help="Wait for `awf answer`, or for a quota to reset, instead of stopping."
 )
 detach_option = click.option("--detach", is_flag=True, help="On a cluster: hand the run over, and do not watch it.")
 visit_option = click.option(

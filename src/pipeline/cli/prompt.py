@@ -3,7 +3,7 @@
 import click
 
 from pipeline.app.artifacts import Artifacts, find_artifacts
-from pipeline.cli.looking import run_on, say_json, say_whole
+from pipeline.cli.looking import run_and_name, say_json, say_whole, stages_of
 from pipeline.cli.options import as_json_option, attempt_option, visit_option
 from pipeline.cli.where import Where, where_option
 from pipeline.engine.ports import Journal
@@ -12,19 +12,18 @@ from pipeline.language.model import StageKind
 
 
 @click.command("prompt")
-@click.argument("run")
-@click.argument("stage")
+@click.argument("words", nargs=-1, required=True, metavar="[RUN] STAGE")
 @visit_option
 @attempt_option
 @where_option
 @as_json_option
-def command(run: str, stage: str, visit: int | None, attempt: int | None, where: Where, *, as_json: bool) -> None:
+def command(words: tuple[str, ...], visit: int | None, attempt: int | None, where: Where, *, as_json: bool) -> None:
     """Print the whole text that a stage's agent received, on its last visit or the given one.
 
-    RUN is a run's id, the beginning of one, or "latest".
+    RUN is a run's id, the beginning of one, or "latest", the default.
     """
     with where.shelf() as shelf:
-        run_id, records = run_on(shelf, run)
+        run_id, records, stage = run_and_name(shelf, words, stages_of, needed=True)
         found = find_artifacts(where.store, records, stage, visit, attempt)
         text = _prompt(found, shelf.journal)
     if not as_json:

@@ -19,7 +19,7 @@ from pipeline.errors import AwfError
 
 
 @click.command("report")
-@click.argument("run")
+@click.argument("run", default="latest")
 @click.option(
     "-o",
     "--output",
@@ -32,7 +32,7 @@ from pipeline.errors import AwfError
 def command(run: str, output: Path | None, where: Where, *, as_json: bool) -> None:
     """Write what a run did as one page, as RUN.md and as RUN.html: its goal, its path, its findings, its cost.
 
-    RUN is a run's id, the beginning of one, or "latest". The HTML needs no other file and no network.
+    RUN is a run's id, the beginning of one, or "latest", the default. The HTML needs no other file and no network.
     """
     with where.shelf() as shelf:
         run_id, records = run_on(shelf, run)

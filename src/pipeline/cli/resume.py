@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pipeline.app.check import check
-from pipeline.app.lookup import find_run
+from pipeline.app.lookup import find_run, find_unfinished
 from pipeline.app.runs import Resume, RunResult, resume
 from pipeline.app.wiring import Surroundings
 from pipeline.cli.driving import drive
@@ -21,8 +21,9 @@ from pipeline.errors import AwfError
 
 
 @click.command("resume")
-@click.argument("run")
+@click.argument("run", default="")
 @click.option("--raise", "raised", multiple=True, metavar="LIMIT=VALUE", help="A limit's new value, such as +10.")
+@click.option("--now", is_flag=True, help="Do not wait for a quota to reset.")
 @click.option("--repeat", is_flag=True, help="Repeat an interrupted stage that may have acted outside the workspace.")
 @who_works
 @click.option("--adopt", metavar="FILE|NAME", help="Go on with a changed workflow.")
@@ -38,13 +39,14 @@ def command(
     where: Where,
     log: Path | None,
     *,
+    now: bool,
     repeat: bool,
     stay: bool,
     detach: bool,
     as_json: bool,
     **who: Any,
 ) -> int:
-    """Take a run up again where its journal ends.
+    """Resume a run where its journal ends: RUN, or the newest that has not ended in success.
 
     No stage that was completed runs again; one that was interrupted does.
     """
@@ -52,23 +54,32 @@ def command(
     if adopt is not None:
         entry = catalog().find(adopt)
         adopted = (entry, check(entry))
-    how = Resume(dict(map(_limit, raised)), working_options(**who), repeat=repeat, adopt=adopted)
+    how = Resume(dict(map(_limit, raised)), working_options(**who), repeat=repeat, adopt=adopted, now=now)
     return take_up(run, how, where, Watching(as_json=as_json, log=log, stay=stay, detach=detach))
 
 
 def take_up(run: str, how: Resume, where: Where, watching: Watching) -> int:
-    """Have a run go on where it is kept, and watch it until it stops."""
+    """Resume a run where it is kept, and watch it until it stops. Without a name it is the newest unfinished one."""
     if where.on:
         with where.shelf() as shelf:
-            run_id = find_run(run, shelf.journal.runs())
+            run_id = _meant(run, shelf.journal)
         return resume_there(where, run_id, how, watching)
     if watching.detach:
         raise click.UsageError("--detach is for runs on a cluster; name one with --on")
 
     def work(journal: Journal, around: Surroundings) -> Coroutine[Any, Any, RunResult]:
-        return resume(find_run(run, journal.runs()), how, journal, around)
+        return resume(_meant(run, journal), how, journal, around)
 
     return drive(work, where, as_json=watching.as_json, log=watching.log, stay=watching.stay)
+
+
+def _meant(run: str, journal: Journal) -> str:
+    if run:
+        return find_run(run, journal.runs())
+    found, newest = find_unfinished(journal), journal.runs()[-1]
+    if found != newest:
+        click.echo(f"run {newest} has ended in success; resuming {found}", err=True)
+    return found
 
 
 def _limit(written: str) -> tuple[str, str]:

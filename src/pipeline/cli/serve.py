@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.cli.here import user_name
+from pipeline.cli.here import default_store, user_name
 from pipeline.cli.where import cluster_of, cluster_options
 from pipeline.errors import AwfError
 
 if TYPE_CHECKING:
     from pipeline.web.place import Place
 
-_USUAL = Path(".awf")
 _EXTRA = "install it with: pip install 'awf-pipeline[web]'"
 
 
@@ -35,7 +34,7 @@ _EXTRA = "install it with: pip install 'awf-pipeline[web]'"
     type=click.Path(file_okay=False, path_type=Path),
     multiple=True,
     metavar="DIR",
-    help="Where runs live; several may be given. [default: .awf, or the cluster]",
+    help="Where runs live; several may be given. [default: the .awf found upwards from here, or the cluster]",
 )
 @cluster_options
 def command(
@@ -54,11 +53,12 @@ def command(
     Prints one address with a token in it: who has it sees the runs. Ctrl-C ends it; no run is touched by that.
     With --on it shows the runs of a cluster, beside those of the stores that are named.
     """
-    for missing in (store for store in stores if not store.is_dir()):
+    usual = stores[0] if stores else default_store()
+    for missing in (one for one in stores if not one.is_dir()):
         raise AwfError(f'there is no store at "{missing}"', help="name a directory that awf run has made, such as .awf")
-    cluster = cluster_of(_USUAL, on, artefacts, queue, named="stores")
+    cluster = cluster_of(usual, on, artefacts, queue, named="stores")
     with cluster.window() if cluster else nullcontext() as window:
-        places = (*(stores or (() if window else (_USUAL,))), *((window,) if window else ()))
+        places = (*(stores or (() if window else (usual,))), *((window,) if window else ()))
         _serve(places, host, port, opens=opens, read_only=read_only)
     click.echo("\nEnded.", err=True)
 

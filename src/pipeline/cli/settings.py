@@ -2,20 +2,22 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from pipeline.app.settings import NOTHING_SET, Places, Settings, load_settings
 from pipeline.cli.formats import block
-from pipeline.cli.here import home
+from pipeline.cli.here import home, store
 from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
 
 
 def places() -> Places:
-    """Where the settings files are for this directory and this user."""
-    return Places.of(Path.cwd(), home(), os.environ)
+    """Where the settings files are for this user and the project around this directory."""
+    project = Path(os.path.normpath(Path.cwd() / store() / "config.kdl"))
+    return replace(Places.of(Path.cwd(), home(), os.environ), project=project)
 
 
 def settings_if_sound() -> Settings:

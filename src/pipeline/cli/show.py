@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from pipeline.app.catalog import is_path
 from pipeline.app.check import check
 from pipeline.app.runs import MEND, load_state
 from pipeline.cli import formats
@@ -33,7 +34,7 @@ def command(workflow: str, form: str, store: Path, output: Path | None) -> None:
 
     `text` is for the terminal, `mermaid` for Markdown, `dot` for Graphviz, `svg` for anything that shows pictures.
     """
-    found = _recorded(workflow, store) or _checked(workflow)
+    found = (None if is_path(workflow) else _recorded(workflow, store)) or _checked(workflow)
     drawing = drawer(form)(found)
     if output is None:
         click.echo(drawing, nl=not drawing.endswith("\n"))

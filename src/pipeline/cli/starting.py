@@ -1,6 +1,7 @@
 """Who does the work of a run: the agent, and who answers for people. Given at the start, and again at a resume."""
 
 import json
+import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 from pipeline.app.files import read_text
 from pipeline.app.people import read_answers
 from pipeline.backends.agents.script import load_script
+from pipeline.cli.here import project
 from pipeline.errors import AwfError
 from pipeline.language.model import Workflow
 from pipeline.language.names import did_you_mean
@@ -26,6 +28,11 @@ _OPTIONS = (
     agent_command_option,
     click.option("--answers", type=_FILE, help="Answers to human stages."),
     click.option("--summary-budget", type=click.IntRange(1000), help="Characters about the run that agents are given."),
+    click.option(
+        "--on-error",
+        type=click.Choice(["pause", "fail"]),
+        help="What a stage that cannot do its job does to the run. [default: pause]",
+    ),
     click.option("--auto-approve", is_flag=True, help="Take the approving option wherever a person would be asked."),
 )
 
@@ -44,15 +51,17 @@ def working_options(
     answers: Path | None = None,
     *,
     summary_budget: int | None = None,
+    on_error: str | None = None,
     auto_approve: bool = False,
 ) -> dict[str, Any]:
     """What was given, with the files' contents: a run is taken up again without them. Wrong files are told at once."""
     given = {
         "backend": backend or ("scripted" if script else None),
         "script": _script(script) if script else None,
-        "agent_command": list(words_of(agent_command, "--agent-command")) if agent_command else None,
+        "agent_command": _from_the_root(*words_of(agent_command, "--agent-command")) if agent_command else None,
         "answers": read_answers(read_text(answers, _JSON)) if answers else None,
         "summary_budget": summary_budget,
+        "on_error": on_error,
         "auto_approve": auto_approve or None,
     }
     return {name: value for name, value in given.items() if value is not None}
@@ -75,6 +84,13 @@ def words_of(command: str, option: str) -> tuple[str, ...]:
     except ValueError as error:
         said = f'"{command}" for {option} cannot be taken apart: {error}'
         raise AwfError(said, help="write it as in a shell, with its quotes closed") from None
+
+
+def _from_the_root(program: str = "", *arguments: str) -> list[str]:
+    """A command in which a relative path to the program starts at the project's root, where the run works."""
+    if "/" in program and not os.path.isabs(program) and Path.cwd() != project():  # noqa: PTH117 - no path is made of it
+        program = f"./{os.path.relpath(program, project())}"
+    return [program, *arguments] if program else []
 
 
 def _script(path: Path) -> str:

@@ -15,7 +15,7 @@ from pipeline.cli.looking import aligned, painted, run_on, say_json, width
 from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import Style
 from pipeline.cli.where import Where, where_option
-from pipeline.observe.text import age, amount, calm, counted, cut, label, money, span
+from pipeline.observe.text import age, amount, calm, counted, cut, label, moment, money, span
 
 _FINDINGS = 12
 _HEADER = ("STAGE", "VISITS", "LAST", "FROM", "TIME", "TOKENS", "COST")
@@ -24,13 +24,13 @@ _LAST = 2
 
 
 @click.command("status")
-@click.argument("run")
+@click.argument("run", default="latest")
 @where_option
 @as_json_option
 def command(run: str, where: Where, *, as_json: bool) -> None:
     """Show how a run stands: its limits, its stages, what is outstanding, and what to do next.
 
-    RUN is a run's id, the beginning of one, or "latest".
+    RUN is a run's id, the beginning of one, or "latest", the default.
     """
     with where.shelf() as shelf:
         run_id, records = run_on(shelf, run)
@@ -51,6 +51,8 @@ def _lines(standing: Standing, attended: Attended | None, style: Style, end: str
     if standing.goal:
         yield _field("goal", calm(standing.goal[:2000]), style)
     yield style.quiet(f"{'status':<11}") + painted(standing.status, style) + cut(reason, width() - 25)
+    if standing.until is not None:
+        yield _field("resets", moment(standing.until, now), style)
     yield _field("at", label(standing.stage, standing.visit), style)
     for number, limit in enumerate(standing.limits):
         yield _field("" if number else "limits", _limit(limit), style)
@@ -136,14 +138,10 @@ def _next(standing: Standing, style: Style, end: str) -> Iterator[str]:
 def next_commands(standing: Standing, end: str) -> list[str]:
     """The commands that help: the one that goes on, or those that tell what went wrong."""
     answer = [f"awf answer {standing.run_id} {standing.stage} OPTION{end}"] if standing.question else []
-    if standing.resume is not None:
-        return [" ".join(["awf resume", standing.run_id, *standing.resume]) + end, *answer]
-    if answer:
-        return answer
-    if standing.status == "fail":
-        logs = [f"awf logs {standing.run_id} {standing.failed}{end}"] if standing.failed else []
-        return [f"awf why {standing.run_id}{end}", *logs]
-    return []
+    resume = [] if standing.resume is None else [" ".join(["awf resume", standing.run_id, *standing.resume]) + end]
+    logs = [f"awf logs {standing.run_id} {standing.failed}{end}"] if standing.failed else []
+    why = [f"awf why {standing.run_id}{end}"] if standing.status == "fail" else []
+    return [*resume, *answer, *why, *logs]
 
 
 def as_object(standing: Standing, end: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from pipeline.app.shelf import Shelf, local_shelf
+from pipeline.cli.here import store as usual_store
 from pipeline.cli.options import store_option
 from pipeline.cli.settings import settings_if_sound
 from pipeline.cli.terminal import inert
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _EXTRA = "install it with: pip install 'awf-pipeline[cluster]'"
-_USUAL = Path(".awf")
 _CLUSTER = (
     click.option("--on", envvar="AWF_ON", metavar="URL", help="A cluster: temporal://HOST:PORT/NAMESPACE."),
     click.option(
@@ -50,7 +50,7 @@ class Where:
         if self.on:
             given = "AWF_ON" in os.environ or settings_if_sound().on
             return "" if given else f" --on {self.on} --artefacts {self.artefacts}"
-        return "" if self.store == _USUAL else f" --store {inert(shlex.quote(str(self.store)))}"
+        return "" if self.store == usual_store() else f" --store {inert(shlex.quote(str(self.store)))}"
 
     @contextmanager
     def shelf(self) -> Iterator[Shelf]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipeline.app.history import Attempt, Ended, Note, VisitSeen, never_visited, story_of
+from pipeline.app.lookup import NEWEST
 from pipeline.app.rounds import rounds_of
-from pipeline.cli.looking import painted, run_on, say_json, width
+from pipeline.cli.looking import painted, run_and_name, say_json, stages_of, width
 from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import Style
 from pipeline.cli.where import Where, where_option
@@ -20,28 +21,30 @@ if TYPE_CHECKING:
     from pipeline.findings.rounds import Round
 
 _INDENT = "    "
+_FINDING = ("fnd_", "#")  # how the name of a finding begins
 
 
 @click.command("why")
-@click.argument("run")
-@click.argument("stage", metavar="[STAGE|FINDING]", required=False)
+@click.argument("words", nargs=-1, metavar="[RUN] [STAGE|FINDING]")
 @where_option
 @as_json_option
-def command(run: str, stage: str | None, where: Where, *, as_json: bool) -> None:
+def command(words: tuple[str, ...], where: Where, *, as_json: bool) -> None:
     """Tell why a run went where it went: each visit, its outcome and where that came from, and the way taken.
 
-    RUN is a run's id, the beginning of one, or "latest". With STAGE only the visits of that stage are told, with
-    FINDING, an id or a number such as "#3", who said it, how it was recognised and who decided what.
+    RUN is a run's id, the beginning of one, or "latest", the default. With STAGE only the visits of that stage are
+    shown, with FINDING, an id or a number such as "#3", who reported it, how it was recognised and who decided what.
     """
+    if len(words) == 1 and words[0].startswith(_FINDING):
+        words = (NEWEST[0], *words)
     with where.shelf() as shelf:
-        run_id, records = run_on(shelf, run)
+        run_id, records, stage = run_and_name(shelf, words, stages_of)
         driven = shelf.driven(run_id)
-        rounds = [] if stage is not None or as_json else rounds_of(shelf.ledger(run_id), run_id)
+        rounds = [] if stage or as_json else rounds_of(shelf.ledger(run_id), run_id)
     story = story_of(records)
-    if stage is not None:
+    if stage:
         visited = {part.stage for part in story if isinstance(part, VisitSeen)}
         story = [part for part in story if isinstance(part, VisitSeen) and part.stage == stage]
-        if not story and stage.startswith(("fnd_", "#")):
+        if not story and stage.startswith(_FINDING):
             _tell_finding(stage, run_id, where, as_json=as_json)
             return
         if not story:
@@ -90,13 +93,13 @@ def _lines(part: VisitSeen | Note, style: Style, open_word: str) -> Iterator[str
         yield style.warning(_fitted("", f"-- {part.text}"))
         return
     yield _title(part, style, open_word)
-    outcome = part.outcome
+    outcome = part.outcome or part.error
     if outcome and outcome.reason:
         yield _fitted(_INDENT, outcome.reason)
     for note in outcome.notes if outcome else ():
         yield _fitted(_INDENT, f"note: {note}")
     for attempt in part.attempts:
-        if len(part.attempts) > 1 or attempt.ended not in (Ended.DONE, Ended.OPEN):
+        if len(part.attempts) > 1 or attempt.ended not in (Ended.DONE, Ended.OPEN, Ended.ERRORED):
             yield style.quiet(_fitted(_INDENT, _attempt(attempt, open_word)))
     if part.chosen:
         yield from (_fitted(_INDENT, line) for line in _way(part))
@@ -105,11 +108,11 @@ def _lines(part: VisitSeen | Note, style: Style, open_word: str) -> Iterator[str
 def _title(visit: VisitSeen, style: Style, open_word: str) -> str:
     plain = label(visit.stage, visit.visit, min(40, width() // 2))
     within = f"  (in {calm(visit.within)})" if visit.within else ""
-    if visit.outcome is None:
+    if (outcome := visit.outcome or visit.error) is None:
         return f"{style.name(plain)}  {style.warning(open_word)}{within}"
-    failure = f", {visit.outcome.failure.kind}" if visit.outcome.failure else ""
-    status = visit.outcome.status
-    rest = f" ({visit.outcome.source}{failure})  {span(visit.outcome.duration)}{within}"
+    failure = f", {outcome.failure.error or outcome.failure.kind}" if outcome.failure else ""
+    status = outcome.status
+    rest = f" ({outcome.source}{failure})  {span(outcome.duration)}{within}"
     room = width() - columns(plain) - len(status) - 3
     return f"{style.name(plain)}  {painted(status, style)}{cut(rest, room)}"
 
@@ -119,6 +122,9 @@ def _attempt(attempt: Attempt, open_word: str) -> str:
         case Ended.FAILED:
             reason = (attempt.outcome.reason if attempt.outcome else "") or "no reason given"
             return f"attempt {attempt.number} failed, tried again after {span(attempt.delay)}: {reason}"
+        case Ended.ERRORED:
+            reason = attempt.outcome.reason if attempt.outcome else ""
+            return f"attempt {attempt.number} could not run: {reason}"
         case Ended.OPEN:
             return f"attempt {attempt.number} {open_word}"
         case Ended.DONE:
@@ -149,7 +155,7 @@ def as_object(part: VisitSeen | Note) -> dict[str, Any]:
     """A part of a run's story as JSON has it."""
     if isinstance(part, Note):
         return {"at": part.at, "note": part.text}
-    outcome, chosen = part.outcome, part.chosen
+    outcome, chosen = part.outcome or part.error, part.chosen
     return {
         "stage": part.stage,
         "visit": part.visit,
@@ -160,6 +166,7 @@ def as_object(part: VisitSeen | Note) -> dict[str, Any]:
         "source": outcome.source if outcome else None,
         "reason": outcome.reason if outcome else None,
         "failure": outcome.failure.kind if outcome and outcome.failure else None,
+        "error": outcome.failure.error if outcome and outcome.failure else None,
         "duration": outcome.duration if outcome else None,
         "option": part.option or None,
         "notes": list(outcome.notes) if outcome else [],

@@ -1,5 +1,6 @@
 """Where settings files are and how they are put together: the user's, and over it the project's."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +34,8 @@ class Places:
 
     def shown(self, path: Path) -> str:
         """A path as a person would write it here."""
-        if path.is_relative_to(self.cwd):
-            return str(path.relative_to(self.cwd))
+        if path == self.project or path.is_relative_to(self.cwd):
+            return os.path.relpath(path, self.cwd)
         return f"~/{path.relative_to(self.home)}" if path.is_relative_to(self.home) else str(path)
 
 

@@ -1,0 +1,171 @@
+"""Every command as a newcomer meets it: in the wrong place, or with a store that cannot be used."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.integration.conftest import Awf
+
+from pipeline.cli.main import COMMANDS
+
+WORKFLOW = """workflow "W" {
+  version 2
+  start "a"
+  stage "a" kind="llm" prompt="x"
+  stage "end" kind="exit"
+  transition from="a" to="end"
+}
+"""
+# The exit codes of a group of commands, by situation; where one is not named it is the first.
+GROUPS: dict[str, tuple[list[str], dict[str, int]]] = {
+    "about a run": (
+        ["answer", "cancel", "context", "logs a", "prompt a", "report", "resume", "status", "why"],
+        {"empty": 2, "corrupt": 1},
+    ),
+    "about a finding": (
+        ["findings diff a b", "findings show 1", "findings why 1"],
+        {"empty": 2, "corrupt": 1},
+    ),
+    "lists": (
+        ["runs", "findings list", "findings export --format sarif", "findings walk"],
+        {"empty": 0, "store is a file": 2, "option is a file": 2, "corrupt": 1},
+    ),
+    "a judgement": (["verdict", "doctor"], {"empty": 1, "store is a file": 2, "option is a file": 2}),
+    "a start": (
+        ["run w.awf.kdl --backend scripted"],
+        {"empty": 0, "store is a file": 2, "option is a file": 2, "corrupt": 1, "read-only": 1},
+    ),
+    "a drawing": (["show w.awf.kdl"], {"empty": 0, "store is a file": 2, "option is a file": 2}),
+    "without a store": (["config", "explain", "validate w.awf.kdl", "workflows"], {"empty": 0}),
+    "a worker": (["worker"], {"empty": 2}),
+}
+SITUATIONS = ["empty", "no git", "store is a file", "missing store", "option is a file", "corrupt", "read-only"]
+WITHOUT_STORE = {"config", "explain", "validate", "workflows"}
+SAID_ELSEWHERE = {"verdict", "doctor"}  # what is wrong is their output
+CASES = [(words, codes) for commands, codes in GROUPS.values() for words in commands]
+
+
+@contextmanager
+def situation(name: str, folder: Path) -> Iterator[list[str]]:
+    """A directory with a workflow in it, and what is wrong there; the options that go with it."""
+    (folder / "w.awf.kdl").write_text(WORKFLOW)
+    options = {"missing store": ["--store", "nosuch"], "option is a file": ["--store", "w.awf.kdl"]}
+    if name == "store is a file":
+        (folder / ".awf").write_text("not a directory")
+    if name == "corrupt":
+        (folder / ".awf").mkdir()
+        (folder / ".awf/awf.db").write_bytes(b"garbage" * 1000)
+    with read_only(folder) if name == "read-only" else nothing():
+        yield options.get(name, [])
+
+
+@contextmanager
+def nothing() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """A directory in which nothing can be written, not even by root."""
+    if os.getuid():
+        folder.chmod(0o555)
+        yield
+        folder.chmod(0o755)
+        return
+    for options in (f"--bind {folder} {folder}", f"-o remount,bind,ro {folder}"):
+        done = subprocess.run(["mount", *options.split()], capture_output=True, text=True, check=False)
+        if done.returncode:
+            subprocess.run(["umount", folder], capture_output=True, check=False)
+            pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_every_command_is_tried() -> None:
+    """But for those that are tried elsewhere: the dashboard and the demonstration."""
+    assert {words.split()[0] for words, _ in CASES} == COMMANDS.keys() - {"serve", "demo"}
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+@pytest.mark.parametrize(("words", "codes"), CASES, ids=[words for words, _ in CASES])
+def test_every_command_in_every_situation(
+    awf: Awf, tmp_path: Path, name: str, words: str, codes: dict[str, int]
+) -> None:
+    """The right exit code, and one plain error where it is not 0; never a traceback."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    command, *rest = words.split()
+    environment = {"PATH": "/nowhere"} if name == "no git" else {}
+    with situation(name, folder) as options:
+        given = [] if command in WITHOUT_STORE else options
+        done = awf(command, *rest, *given, cwd=folder, **environment)
+    assert done.returncode == codes.get(name, codes["empty"]), done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    errors = [line for line in done.stderr.splitlines() if line.lower().startswith("error: ")]
+    assert len(errors) == (done.returncode != 0) or (command in SAID_ELSEWHERE and done.stdout)
+    if name == "corrupt":
+        assert (folder / ".awf/awf.db").read_bytes() == b"garbage" * 1000
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("statsu", "status"), ("valdate", "validate"), ("finding", "findings")])
+def test_a_mistyped_command(awf: Awf, typed: str, meant: str) -> None:
+    """The nearest is named, and the exit code is 2."""
+    done = awf(typed)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f'did you mean "{meant}"?' in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", ["serve", "demo --dir w.awf.kdl", "run .", "run nosuch", "show nosuch", "resume nosuch"]
+)
+def test_what_is_named_is_something_else(awf: Awf, tmp_path: Path, words: str) -> None:
+    """A file for a directory, a directory for a file, a name that nothing has: exit code 2 and one error."""
+    with situation("store is a file" if words == "serve" else "empty", tmp_path):
+        done = awf(*words.split())
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert sum(line.lower().startswith("error: ") for line in done.stderr.splitlines()) == 1
+
+
+def test_a_directory_that_is_gone(tmp_path: Path) -> None:
+    """Said in a sentence."""
+    (tmp_path / "gone").mkdir()
+    code = f"import os; os.rmdir('{tmp_path}/gone'); from pipeline.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, "status"],
+        cwd=tmp_path / "gone",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the current directory")
+
+
+def test_a_damaged_newest_run_leaves_the_others(awf: Awf, tmp_path: Path) -> None:
+    """Another run can still be named."""
+    (tmp_path / "w.awf.kdl").write_text(WORKFLOW)
+    for name in ("first", "second"):
+        assert awf("run", "w.awf.kdl", "--backend", "scripted", "--run-id", name).returncode == 0
+    with sqlite3.connect(tmp_path / ".awf/awf.db") as database:
+        database.execute("UPDATE records SET body = '{}' WHERE id >> 32 = 2")
+    assert awf("why", "second").returncode == 1
+    assert awf("context").returncode == 1
+    assert json.loads(awf("context", "first", "outcome", "--json").stdout) == "success"
+    assert awf("context", "first").returncode == 0
+
+
+def test_a_stage_that_is_named_null(awf: Awf, tmp_path: Path) -> None:
+    """A diagnostic like any other, whatever else the names in the file are compared with."""
+    text = WORKFLOW.replace('start "a"', 'start "b"').replace('  stage "end"', '  stage null\n  stage "end"')
+    (tmp_path / "w.awf.kdl").write_text(text)
+    done = awf("validate", "w.awf.kdl")
+    assert (done.returncode, done.stderr) == (2, "")
