@@ -12,7 +12,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name most like the given one, or None when none is like it."""
     if len(name) > _LONGEST:
         return None
-    short = (candidate for candidate in known if 0 < len(candidate) <= _LONGEST)
+    short = (candidate for candidate in known if candidate and len(candidate) <= _LONGEST)
     by_lower = {candidate.lower(): candidate for candidate in islice(short, _MOST)}
     found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[found[0]] if found else None
