@@ -9,7 +9,7 @@ from pipeline.engine.handler import Assessment
 from pipeline.engine.outcome import FailureClass, Outcome, Source, Status
 from pipeline.findings.claims import Return, Returned
 from pipeline.findings.codecs import FORMATS
-from pipeline.findings.codecs.review_text import find_return
+from pipeline.findings.codecs.review_text import find_returns
 from pipeline.findings.model import Finding, Gate
 from pipeline.findings.passes import Disposition, Entry
 from pipeline.findings.taking import Taken
@@ -29,7 +29,7 @@ def answered(stage: BaseStage, answers: Sequence[str], root: Path) -> Return | N
     reviewer = (stage.lens if isinstance(stage, LlmStage) else None) or stage.id
     whole: Return | None = None
     lost = False  # whether what could not be read so far had findings in it
-    for text in filter(None, map(find_return, answers)):
+    for text in (text for answer in answers for text in find_returns(answer)):
         read: Return = FORMATS["review"](text.encode(errors="replace"), reviewer=reviewer, root=str(root))
         if whole is None or (whole.status is Returned.MALFORMED and (read.inputs or not lost)):
             whole = read

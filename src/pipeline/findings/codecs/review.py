@@ -12,12 +12,12 @@ from pipeline.findings.claims import Claim, Return
 from pipeline.findings.codecs import strict
 from pipeline.findings.codecs.reading import Refused, gather, malformed, own_title, shallow
 from pipeline.findings.codecs.review_items import DETAIL, KEYS, TITLE, faults
-from pipeline.findings.codecs.review_text import find_return
+from pipeline.findings.codecs.review_text import find_returns
 from pipeline.findings.model import AutofixClass, Evidence, Finding, Location, Owner, Severity
 from pipeline.findings.scales import P_LEVEL, anchor_of, category_of, of_anchor
 from pipeline.findings.signature import QUOTE
 
-__all__ = ["FORMAT", "check", "decode", "encode", "evidence", "find_return", "item", "relative", "text"]
+__all__ = ["FORMAT", "check", "decode", "encode", "evidence", "find_returns", "item", "relative", "text"]
 
 FORMAT = "review"
 _WORDS = 10  # of a title, above which it is noted

@@ -1,4 +1,4 @@
-"""The return in what an agent says: a JSON object among other words, or the beginning of one that was cut off."""
+"""The returns in what an agent says: JSON objects among other words, or the beginning of one that was cut off."""
 
 import json
 import re
@@ -24,22 +24,26 @@ class _Uncounted(str):
         return -1
 
 
-def find_return(text: str) -> str | None:
-    """The last JSON object with `reviewer` and `findings`, fenced or bare; one that cannot be read is given too.
+def find_returns(text: str) -> list[str]:
+    """Every JSON object with `findings`, fenced or bare, alone or in one wrapper; one that cannot be read is given too.
 
     A return that was cut off reaches to the end of the text. It is not repaired: what reads it will say so.
     """
-    found: tuple[int, int] | None = None
+    found: list[str] = []
     last_line = text.rstrip(_BESIDE).rfind("\n") + 1
     uncounted, at = _Uncounted(text), 0
     while opening := _OPENING.search(text, at):
         start = opening.start()
         value, at = _read(uncounted, start)
-        if value is not None and "reviewer" in value and "findings" in value:
-            found = start, at
-        elif value is None and _meant(text, start, at, cut_off=at >= last_line):
-            found = start, len(text)
-    return text[slice(*found)] if found else None
+        if value is None:
+            if _meant(text, start, at, cut_off=at >= last_line):
+                found.append(text[start:])
+        elif "findings" in value:
+            found.append(text[start:at])
+        else:
+            wrapped = [inner for inner in value.values() if isinstance(inner, dict) and "findings" in inner]
+            found += map(json.dumps, wrapped)
+    return found
 
 
 def _read(text: _Uncounted, start: int) -> tuple[dict[str, Any] | None, int]:

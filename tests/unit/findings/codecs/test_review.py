@@ -331,37 +331,40 @@ GOOD = json.dumps(returned(ITEM))
     ],
 )
 def test_the_return_is_found_in_what_an_agent_says(text: str) -> None:
-    """003-01: fenced or bare, the last object with `reviewer` and `findings` is the return."""
-    assert review.find_return(text) == GOOD
+    """003-01: fenced or bare, every object with `findings` is a return."""
+    assert review.find_returns(text)[-1] == GOOD
 
 
 @given(st.integers(len('{"reviewer": '), len(GOOD) - 1), st.sampled_from(("", "\n```", "\n\n")))
 @settings(max_examples=60, deadline=None)
 def test_a_return_that_was_cut_off_is_found_and_malformed(end: int, after: str) -> None:
     """003-01: wherever it was cut, it is found, and it is never repaired into fewer findings."""
-    found = review.find_return(f"Done.\n```json\n{GOOD[:end]}{after}")
-    assert found is not None
+    (found,) = review.find_returns(f"Done.\n```json\n{GOOD[:end]}{after}")
     assert review.decode(found.encode()).status is Returned.MALFORMED
 
 
 def test_a_cut_return_after_a_whole_one_is_the_last() -> None:
     """What an agent meant to say last was cut off: the one before it is not taken instead."""
-    found = review.find_return(f"{json.dumps(returned())} and now {GOOD[:-9]}")
-    assert found is not None
+    *_, found = review.find_returns(f"{json.dumps(returned())} and now {GOOD[:-9]}")
     assert review.decode(found.encode()).status is Returned.MALFORMED
+
+
+def test_a_return_in_a_wrapper_or_without_a_reviewer_is_found() -> None:
+    """What holds findings is never taken for mere words."""
+    assert len(review.find_returns('{"review": {"findings": []}} and {"findings": [{"title": "x"}]}')) == 2
 
 
 @pytest.mark.parametrize("text", ["", "no findings", "{", '{"reviewer" is missing', '{"findings"', '{"a": {"b": 1}}'])
 def test_a_text_without_a_return_has_none(text: str) -> None:
     """Plain words stay plain words."""
-    assert review.find_return(text) is None
+    assert review.find_returns(text) == []
 
 
 @pytest.mark.parametrize("piece", ['{"a":', '{"a":{"b":[', '{"reviewer": "', "{{{", '{"a": 1} '])
 def test_a_long_text_is_searched_once(piece: str) -> None:
     """Many openings that lead nowhere take no time to speak of."""
     started = time.perf_counter()
-    review.find_return(piece * (200_000 // len(piece)))
+    review.find_returns(piece * (200_000 // len(piece)))
     assert time.perf_counter() - started < 5
 
 
