@@ -20,7 +20,8 @@ _LENGTHS = (8, 12, 16, 32, 64)  # hex digits of an id; more when a shorter one i
 def norm_quote(quote: str) -> str:
     """A quotation without what editors and reviewers change; empty when it could stand anywhere."""
     text = unicodedata.normalize("NFC", quote)
-    text = " ".join(_COMMENT.sub("", text).split())[:QUOTE]
+    last = max(text.rfind("\n", 0, -1) - 3, 0)  # a comment ends the text, so it begins in the last line or right before
+    text = " ".join((text[:last] + _COMMENT.sub("", text[last:])).split())[:QUOTE]
     return "" if len(text) < _SHORTEST or _GENERIC.fullmatch(text) else text
 
 

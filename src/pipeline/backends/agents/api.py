@@ -20,13 +20,15 @@ from pipeline.engine.outcome import Usage
 from pipeline.engine.process import Processes
 
 if TYPE_CHECKING:
-    from pydantic_ai import Agent, AgentRunResult, AgentStreamEvent
+    from pydantic_ai import Agent, AgentRunResult, AgentStreamEvent, ModelResponse
     from pydantic_ai.models import Model
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.usage import RunUsage
 
 _CUT_SHORT = {
     "length": cut_off("length"),
+    "none": AgentError(ErrorKind.PROTOCOL, "the answer was cut off: the provider gave no finish reason"),
+    "error": AgentError(ErrorKind.PROTOCOL, 'the answer was cut off: the provider gave the finish reason "error"'),
     "content_filter": AgentError(ErrorKind.DENIED, "the provider's content filter cut the answer short"),
 }
 _INSTALL = "the backend \"api\" is not installed: pip install 'awf-pipeline[api]'"
@@ -155,11 +157,17 @@ def _failed(error: AgentError) -> Result:
 
 def _answer(run: "AgentRunResult[str | None]") -> Result:
     text = run.output or ""
-    if error := _CUT_SHORT.get(run.response.finish_reason or ""):
+    if error := _CUT_SHORT.get(_finish_reason(run.response)):
         return Result(AgentStatus.ERROR, text, error)
     if not text.strip():
         return _failed(AgentError(ErrorKind.EMPTY, f'the model "{run.response.model_name}" answered nothing'))
     return Result(AgentStatus.OK, text)
+
+
+def _finish_reason(response: "ModelResponse") -> str:
+    """Why the model stopped, by the provider alone: the kit takes a stream that just ends for a whole answer."""
+    told = (response.provider_details or {}).get("finish_reason")
+    return (response.finish_reason or "") if told or not response.provider_url else "none"
 
 
 def _telling(tool: ToolFunction) -> ToolFunction:

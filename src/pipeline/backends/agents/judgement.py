@@ -38,7 +38,7 @@ _CUT_OFF = _any(
     r"incomplete response.{0,40}max_output_tokens",
     r"exceeded the \d{1,9} output token maximum",
     r"(finish|stop).?reason\W{1,5}(length|max.?tokens)",
-    r"response truncated|truncated due to token limit",
+    r"response truncated|truncated due to token limit|ended without a .?finish_reason",
 )
 _NO_CAPACITY = _any(r"no capacity available|MODEL_CAPACITY_EXHAUSTED")  # Google's word for "busy", not a quota
 _QUOTA = _any(

@@ -12,7 +12,7 @@ from typing import Any
 
 _HEAD = 64 * 1024  # characters that are looked at where the whole cannot be read
 _LARGE = 1024 * 1024  # characters above which only both ends are looked at
-_XML = re.compile(r"(?:\s|<\?.*?\?>|<!--.*?-->|<![^>\[]*(?:\[.*?\])?[^>]*>)*<(?:[\w.-]+:)?(\w+)", re.DOTALL)
+_XML = re.compile(r"(?:\s|<\?.*?\?>|<!--.*?-->|<!(?!--)[^>\[]*(?:\[.*?\])?[^>]*>)*<(?:[\w.-]+:)?(\w+)", re.DOTALL)
 _MYPY = re.compile(
     r"^(?:\S.*?:\d+(?::\d+)*: (?:error|note): |Found \d+ errors? in |Success: no issues found)", re.MULTILINE
 )

@@ -18,8 +18,8 @@ from pipeline.findings.model import AutofixClass, Evidence, Location, Owner, Sev
 FORMAT = "junit"
 _LINES = 40  # of a failure that are kept
 _FRAME = re.compile(
-    r"""^\s*File\ "(?P<python>[^"\n]+)",\ line\ (?P<python_line>\d+)
-      | ^(?:E\s+)?\s*(?P<path>[^\s:()<>"']*[^\s:()<>"'/]\.\w+):(?P<line>\d+)(?=:|\s|$)
+    r"""^[ \t]*File\ "(?P<python>[^"\n]+)",\ line\ (?P<python_line>\d+)
+      | ^(?:E[ \t]+)?[ \t]*(?P<path>[^\s:()<>"']*[^\s:()<>"'/]\.\w+):(?P<line>\d+)(?=:|\s|$)
       | \((?P<call>/[^():\n]+):(?P<call_line>\d+):\d+\)""",
     re.MULTILINE | re.VERBOSE,
 )

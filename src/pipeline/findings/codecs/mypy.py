@@ -36,8 +36,10 @@ _TOLD = re.compile(
     r"(?P<kind>error|note|warning): ?(?P<message>.*)"
 )
 _BARE = re.compile(r"(?P<path>\S.*?): (?P<kind>error|note|warning): (?P<message>.*)")
-_CODE = re.compile(r"\s*\[([a-z][a-z0-9-]*)\]$")
+_CODE = re.compile(r"\[([a-z][a-z0-9-]*)\]$")
 _SUMMARY = re.compile(r"Found (?P<count>\d+) errors? in \d+ files?.*|(?P<clean>Success: no issues found.*)")
+_LONGEST = 1000  # characters of a message to which more lines are added
+_NOTES = 200  # to one thing told
 _DEFINED = re.compile(r".* defined (?:here|in .*)")
 
 
@@ -104,13 +106,13 @@ def _add(found: list[_Told | str], line: str) -> None:
     last = found[-1] if found else None
     if told := _told(line):
         if isinstance(last, _Told) and _belongs(told, last):
-            found[-1] = replace(last, notes=(*last.notes, told.message))
+            found[-1] = replace(last, notes=(*last.notes[:_NOTES], told.message))
         else:
             found.append(told)
     elif not isinstance(last, _Told):
         found.append(line)
     elif not line.startswith(" "):
-        found[-1] = _coded(replace(last, message=f"{last.message} {line}"))
+        found[-1] = _coded(replace(last, message=f"{last.message[:_LONGEST]} {line}"))
     elif not last.quote:
         found[-1] = replace(last, quote=line.strip()[:QUOTE])
 

@@ -25,7 +25,7 @@ _LISTS = ("findings", "residual_risks", "testing_gaps")
 _TOP = ("reviewer", *_LISTS)
 _SEVERITIES = {"P0": Severity.CRITICAL, "P1": Severity.HIGH, "P2": Severity.MEDIUM, "P3": Severity.LOW}
 _EVIDENCE: Final = re.compile(
-    r"`?(?P<path>[^\s:`]*[./][^\s:`]*):(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?`?(?:\s+(?:--|—|–)\s+(?P<code>.*))?",
+    r"`?(?P<path>(?=[^\s:`./]*[./])[^\s:`]+):(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?`?(?:\s+(?:--|—|–)\s+(?P<code>.*))?",
     re.DOTALL,
 )
 

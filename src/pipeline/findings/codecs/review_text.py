@@ -31,9 +31,9 @@ def find_returns(text: str) -> list[str]:
     """
     found: list[str] = []
     last_line = text.rstrip(_BESIDE).rfind("\n") + 1
+    last_name = max(text.rfind('"reviewer"'), text.rfind('"findings"'))
     uncounted, at = _Uncounted(text), 0
-    while opening := _OPENING.search(text, at):
-        start = opening.start()
+    while (opening := _OPENING.search(text, at)) and (start := opening.start()) < last_name:
         value, at = _read(uncounted, start)
         if value is None:
             if _meant(text, start, at, cut_off=at >= last_line):

@@ -147,15 +147,26 @@ def test_an_empty_answer_is_an_error(bench: Bench, text: str) -> None:
     assert words.endswith("answered nothing")
 
 
-def test_an_answer_that_was_cut_short_is_an_error(bench: Bench) -> None:
-    """What was said is kept."""
-    with loopback(200, cut_short()) as address:
+@pytest.mark.parametrize("reason", ["length", None])
+def test_an_answer_that_was_cut_short_is_an_error(bench: Bench, reason: str | None) -> None:
+    """At the token limit, or because the stream just ended; what was said is kept."""
+    with loopback(200, cut_short(reason)) as address:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": address}
         backend = ApiBackend(bench.processes)
         asked = request(bench, provider="openai", model="m", access=Access.NONE, env=env)
         result = asyncio.run(backend.run(asked, lambda _: None))
-    assert error_of(result)[0] is ErrorKind.PROTOCOL
+    kind, words = error_of(result)
+    assert kind is ErrorKind.PROTOCOL
+    assert "cut off" in words
     assert (result.text, result.usage) == ("half", Usage(input_tokens=3, output_tokens=2))
+
+
+def test_a_whole_answer_is_one(bench: Bench) -> None:
+    """The provider says that the model stopped by itself."""
+    with loopback(200, cut_short("stop")) as address:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": address}
+        result = ask_provider(bench, "openai", env, access=Access.NONE)
+    assert (result.status, result.text) == (AgentStatus.OK, "half")
 
 
 def test_a_model_that_goes_on_for_ever_is_stopped(bench: Bench) -> None:
@@ -210,13 +221,13 @@ def test_a_cancelled_request_is_raised(bench: Bench) -> None:
     asyncio.run(cancel())
 
 
-def cut_short() -> bytes:
-    """A stream of OpenAI's chat interface that stops at the limit of tokens."""
+def cut_short(reason: str | None = "length") -> bytes:
+    """A stream of OpenAI's chat interface that stops for a reason, or just ends."""
     base = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
     pieces: list[dict[str, Any]] = [
         {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "half"}, "finish_reason": None}]},
-        {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
         {"choices": [], "usage": usage},
     ]
     return b"".join(f"data: {json.dumps({**base, **piece})}\n\n".encode() for piece in pieces) + b"data: [DONE]\n\n"

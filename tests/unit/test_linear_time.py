@@ -1,0 +1,91 @@
+"""What agents, reports and workflow files say is read in time that grows with its length, and not faster."""
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+
+from pipeline.findings.answers import read_answers
+from pipeline.findings.codecs import FORMATS
+from pipeline.findings.codecs.detection import detect
+from pipeline.findings.codecs.review_text import find_return
+from pipeline.findings.signature import norm_quote
+from pipeline.handlers.digest import digest
+from pipeline.handlers.markers import LONGEST_ANSWER, Claims, read_claims
+from pipeline.language.names import did_you_mean
+
+SIZE = 25_000  # characters
+FLOOR = 0.02  # seconds of processor time below which nothing can be told
+UNITS = (
+    *("[", "{", '{"', '{"a":', '{"a":1', '{"a":"\n', '["', "```", "```\n", "`", "``x`", "~~~\n", ">", "> ", " ", "\n"),
+    *("[STATUS:", "[STATUS: a ", "[FAILURE_REASON: ", "[FAILURE_REASON: [", "[FINDING ", "[FINDING 1: fixed "),
+    *('"findings":', '{"reviewer" ', '{"reviewer":1,"findings":[', "\\", ".", "/", " # ", "-- ", "1 ", "error ", "\t"),
+)
+BEGINNINGS = ("", "[x", "[STATUS:", "[FAILURE_REASON:", '{"reviewer":', "a.py:1: error: ")
+
+
+def _format(name: str) -> Callable[[str], object]:
+    return lambda text: FORMATS[name](text.encode(), reviewer="r", root="/x")
+
+
+def _evidence(text: str) -> object:
+    return _format("review")(json.dumps({"reviewer": "r", "findings": [{"title": text, "evidence": [text]}]}))
+
+
+def _failure(text: str) -> object:
+    shown = "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text).replace("<", "?")
+    return _format("junit")(f"<testsuite><testcase name='a'><failure>{shown}</failure></testcase></testsuite>")
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "claims": read_claims,
+    "answers": read_answers,
+    "return": find_return,
+    "digest": lambda text: digest(text, "", "failed"),
+    "quote": norm_quote.__wrapped__,
+    "review": _evidence,
+    "junit": _failure,
+    "mypy": _format("mypy"),
+    "sarif": _format("sarif"),
+    "detect": lambda text: detect(text.encode()),
+    "name": lambda text: did_you_mean(text, ("stage", text[1:])),
+}
+
+
+def spent(read: Callable[[str], object], text: str) -> float:
+    """The processor time of one reading."""
+    began = time.process_time()
+    read(text)
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_four_times_the_text_takes_about_four_times_as_long(reader: str) -> None:
+    """No text makes reading it superlinear, whatever it repeats."""
+    read = READERS[reader]
+    slow = []
+    for beginning in BEGINNINGS:
+        for unit in UNITS:
+            short, long = (beginning + unit * (size // len(unit)) for size in (SIZE, 4 * SIZE))
+            once = max(spent(read, short), FLOOR)
+            if spent(read, long) > 8 * once and min(spent(read, long) for _ in range(3)) > 8 * once:
+                slow.append((beginning, unit))
+    assert slow == []
+
+
+def test_a_hint_costs_little_however_long_the_names_are() -> None:
+    """A name of a megabyte is compared with nothing, and a short one not with every one of very many."""
+    names = [f"stage_{number}" for number in range(10_000)]
+    assert did_you_mean("stage_" * 200_000, names) is None
+    assert did_you_mean("stag_7", names) == 'did you mean "stage_7"?'
+    assert did_you_mean("x" * 50, (f"{'x' * 60}{number}" for number in range(100_000))) is not None
+
+
+def test_an_answer_that_is_too_long_is_a_problem() -> None:
+    """It is not read in part: a status at its end is not taken from it, nor one at its beginning."""
+    passes = "[STATUS: success]"
+    for answer in (passes + "x" * LONGEST_ANSWER, "x" * LONGEST_ANSWER + passes):
+        assert read_claims(answer) == Claims(problem=read_claims(answer).problem)
+        assert str(LONGEST_ANSWER)[:1] in read_claims(answer).problem
+    assert read_claims("x" * (LONGEST_ANSWER - len(passes)) + passes).problem == ""
