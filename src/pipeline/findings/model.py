@@ -13,6 +13,7 @@ from pipeline.findings.value import CLOSED, Value
 
 FindingId = NewType("FindingId", str)
 PassId = NewType("PassId", str)
+UNREADABLE = "unreadable"  # the key of `ext` that says why an item could not be read
 
 
 class Severity(StrEnum):
@@ -318,6 +319,11 @@ class Finding(Value):
     links: tuple[Link, ...] = ()
     history: tuple[Change, ...] = ()
     ext: dict[str, Any] = Field(default_factory=dict)  # what a format said that has no place here, by format
+
+    @property
+    def unreadable(self) -> str:
+        """Why the item that it was made of cannot be read as a finding; nothing for one that can."""
+        return str(self.ext.get(UNREADABLE, ""))
 
     @property
     def place(self) -> Location | None:

@@ -26,7 +26,7 @@ def standing(ledger: Ledger, passed: Pass | None = None) -> Verdicts:
     """The verdicts on all findings, with who answered in a pass, or in the last one."""
     last = passed or ledger.last
     said = last.reviewer_verdicts if last else ()
-    return verdicts(ledger, last.coverage if last else None, said)
+    return verdicts(ledger, ledger.coverage(passed), said)
 
 
 def take_back(root: Path, ledger: Ledger, at: str) -> Edits:

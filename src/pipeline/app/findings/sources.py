@@ -45,7 +45,7 @@ def read(names: Sequence[str], stdin: BinaryIO, *, largest: int = LARGEST) -> li
 
 def decoded(sources: Iterable[Source], root: Path, *, format: str, reviewer: str, lens: Lens | None) -> list[Return]:
     """What the files say, each item under an id of its own."""
-    returns = [_decode(source, format, reviewer, str(root)) for source in sources]
+    returns = [replace(_decode(source, format, reviewer, str(root)), file=source.stem) for source in sources]
     return numbered([_through(answer, lens) for answer in returns])
 
 

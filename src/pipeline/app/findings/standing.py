@@ -5,9 +5,9 @@ from typing import Any
 
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import State
-from pipeline.findings.passes import Pass
+from pipeline.findings.passes import Coverage
 from pipeline.findings.showing import standing
-from pipeline.findings.verdicts import Readiness, Shipping, Verdict, Verdicts
+from pipeline.findings.verdicts import Readiness, Shipping, Verdict, Verdicts, never_clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,22 +16,21 @@ class Standing:
 
     verdicts: Verdicts
     claimed: int  # fixes that nobody has verified
-    last: Pass | None
+    coverage: Coverage | None  # None: nothing was reviewed
 
     @property
     def complete(self) -> bool:
-        """Whether there is a pass, and everybody in it answered."""
-        return self.last is not None and self.verdicts.complete
+        """Whether there is a pass, and the last answer of everybody who was asked could be read."""
+        return self.coverage is not None and self.verdicts.complete
 
     @property
     def gaps(self) -> list[str]:
-        """Who did not answer in the last pass, and why."""
-        if self.last is None:
+        """Whose last answer could not be read, and why."""
+        if self.coverage is None:
             return ["nothing was reviewed: there is no pass in this store"]
-        told = self.last.coverage
         return [
-            f"{name} is {status}: {told.problems.get(name, 'it gave no answer')}"
-            for name, status in told.silent.items()
+            f"{name} is {status}: {self.coverage.problems.get(name, 'it gave no answer')}"
+            for name, status in self.coverage.silent.items()
         ]
 
     def failing(self, worst: Verdict = Verdict.FAIL) -> bool:
@@ -43,8 +42,8 @@ class Standing:
         """The verdicts for a program. Where somebody did not answer, nothing ships and nothing is ready."""
         ready = self.verdicts.readiness if self.complete else Readiness.NOT_READY
         return {
-            "verdict": str(self.verdicts.verdict),
-            "after_verification": str(self.verdicts.after_verification),
+            "verdict": str(self._stated(self.verdicts.verdict)),
+            "after_verification": str(self._stated(self.verdicts.after_verification)),
             "ship": self.complete and self.verdicts.shipping is Shipping.SHIP,
             "readiness": str(ready),
             "complete": self.complete,
@@ -53,18 +52,21 @@ class Standing:
 
     def told(self) -> str:
         """The verdict in one line."""
-        said, proven = self.verdicts.verdict, self.verdicts.after_verification
+        said, proven = self._stated(self.verdicts.verdict), self._stated(self.verdicts.after_verification)
         text = f"{said}{_counts(self.verdicts.summary)}"
         if self.claimed and said != proven:
             fixes = "1 claimed fix is" if self.claimed == 1 else f"{self.claimed} claimed fixes are"
             text = f"{said} as claimed{_counts(self.verdicts.summary)}; {proven} until {fixes} verified"
-        return text if self.complete else f"INCOMPLETE, so not clean; {text} by what was found"
+        return text if self.complete else f"{text}; the review is incomplete"
+
+    def _stated(self, verdict: Verdict) -> Verdict:
+        return verdict if self.complete else never_clean(verdict)
 
 
 def standing_of(ledger: Ledger) -> Standing:
     """How the findings of a ledger stand after its last pass."""
     claimed = sum(finding.state is State.FIX_CLAIMED and not finding.pre_existing for finding in ledger)
-    return Standing(standing(ledger), claimed, ledger.last)
+    return Standing(standing(ledger), claimed, ledger.coverage())
 
 
 def _counts(summary: dict[str, int]) -> str:

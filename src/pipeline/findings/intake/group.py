@@ -57,6 +57,14 @@ def exact(claims: Iterable[Placed]) -> list[Group]:
     return _by_symbol(groups)
 
 
+def identical(claims: Iterable[Placed]) -> list[Group]:
+    """Claims that cannot be read: only those of one reviewer with one text are one."""
+    same = defaultdict[tuple[str, str], list[Placed]](list)
+    for claim in sorted(claims, key=lambda claim: claim.order):
+        same[claim.claim.reviewer, claim.claim.impact].append(claim)
+    return [Group(tuple(members), ("the same text",) * (len(members) - 1)) for members in same.values()]
+
+
 def near(groups: Iterable[Group]) -> list[Group]:
     """Groups with equal titles, at most three lines from the first of them. Distance is never added up."""
     leaders = defaultdict[tuple[str, str], deque[int]](deque)

@@ -132,4 +132,4 @@ def around(ledger: Ledger) -> Around:
     """What a ledger says about the findings that are gone through."""
     last = ledger.last
     hidden = sum(entry.disposition in _NOT_SHOWN for entry in last.entries) if last else 0
-    return Around(tuple(ledger), last.coverage if last else None, hidden)
+    return Around(tuple(ledger), ledger.coverage(), hidden)
