@@ -79,7 +79,7 @@ class Ledger:
     def coverage(self, passed: Pass | None = None) -> Coverage | None:
         """Who answered in a pass, or in the last one, and who has not answered since an earlier one.
 
-        For a pass of a run only that run counts. None where nothing was reviewed.
+        Of a pass that is named only its run counts. None where nothing was reviewed.
         """
         about = passed or self.last
         if about is None:
@@ -87,13 +87,16 @@ class Ledger:
         owing = {
             name: self.passes[id].coverage
             for name, id in self.unanswered.items()
-            if passed is None or id == passed.id or not passed.run or self.passes[id].run == passed.run
+            if passed is None or (passed.run and self.passes[id].run == passed.run)
         }
         if not owing:
             return about.coverage
         reviewers = {name: earlier.reviewers[name] for name, earlier in owing.items()}
-        problems = {name: earlier.problems.get(name, "it gave no answer") for name, earlier in owing.items()}
-        update = {"reviewers": {**about.coverage.reviewers, **reviewers}, "problems": {**about.coverage.problems, **problems}}
+        problems = {name: earlier.problems[name] for name, earlier in owing.items() if name in earlier.problems}
+        update = {
+            "reviewers": {**about.coverage.reviewers, **reviewers},
+            "problems": {**about.coverage.problems, **problems},
+        }
         return about.coverage.model_copy(update=update)
 
     def _assess(self, passed: Pass) -> None:

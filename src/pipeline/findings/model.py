@@ -207,6 +207,7 @@ class Vote(Value):
     owner: Owner
     action: str = ""  # what the reviewer would do: apply, defer, skip or acknowledge
     input_id: str = ""  # `<reviewer>#<n>` of the pass
+    tool: bool = False  # a program computed it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
@@ -246,7 +247,7 @@ class Suppression(Value):
 class Link(Value):
     """How a finding stands to another."""
 
-    kind: str  # duplicate_of, caused_by, split_from, related
+    kind: str  # duplicate_of, caused_by, split_from, related, may_be
     to: str
     note: str = ""
 
@@ -319,6 +320,17 @@ class Finding(Value):
     links: tuple[Link, ...] = ()
     history: tuple[Change, ...] = ()
     ext: dict[str, Any] = Field(default_factory=dict)  # what a format said that has no place here, by format
+
+    @property
+    def still_reported_by(self) -> str:
+        """A tool that reported it the last time it looked; nothing when there is none."""
+        tools = {vote.pass_id: vote.reviewer for vote in self.votes if vote.tool}
+        for change in reversed(self.history) if tools else ():
+            if change.what == "absent":
+                return ""
+            if change.what in ("raised", "seen") and change.pass_id in tools:
+                return tools[change.pass_id]
+        return ""
 
     @property
     def unreadable(self) -> str:

@@ -300,10 +300,12 @@ def test_a_report_that_is_too_large_is_not_read(run: Run, monkeypatch: pytest.Mo
 
 
 def test_an_item_that_points_outside_keeps_a_review_from_being_clean(run: Run) -> None:
-    """000-37: it is refused with its reason, and the review is not wholly good for it."""
+    """000-37, 0-12: it is refused with its reason, kept as a finding, and the review fails for it."""
     outcome = run.review(found(item(file="../../etc/passwd", evidence=["../../etc/passwd:1 -- root"])))
-    assert outcome.status is Status.PARTIAL_SUCCESS
+    assert outcome.status is Status.FAIL
     assert "1 could not be used; rev#1 'It is never checked'" in outcome.reason
+    assert [(one.state, one.gate.value) for one in run.ledger()] == [("uncertain", "must")]
+    assert run.context.get(Key.VERDICT) == "FAIL"
 
 
 def test_half_a_character_in_a_finding_costs_no_report(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""What can be told from an item that cannot be read as a finding: its raw text, and perhaps a title, severity and place."""
+"""What an item that cannot be read as a finding still tells: its raw text, and perhaps title, severity and place."""
 
 import json
 import re
@@ -36,7 +36,9 @@ def rejected_item(item: Any, input_id: str, reason: str, title: str, *, harmless
         title=(title.strip() or _title(raw))[:_TITLE],
         raw=raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str),
         severity=severity,
-        location=Location(path=path, start=int(line) if _LINE.fullmatch(line) and int(line) else None) if path else None,
+        location=Location(path=path, start=int(line) if _LINE.fullmatch(line) and int(line) else None)
+        if path
+        else None,
         harmless=harmless,
     )
 

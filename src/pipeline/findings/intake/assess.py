@@ -65,7 +65,7 @@ def assess(
 
 def _placed(returns: Iterable[Return], sources: Sources, policy: Policy) -> tuple[list[Placed], list[Placed]]:
     """Every claim held against its file, and those that cannot be read as one. Claims of one file come together."""
-    unread = [of_rejected(item, answer.reviewer) for answer in returns for item in answer.rejected if not item.harmless]
+    unread = [of_rejected(item, answer) for answer in returns for item in answer.rejected if not item.harmless]
     worded: list[Worded] = []
     for claim in (claim for answer in returns for claim in answer.claims):
         read = _read(claim, sources)

@@ -121,6 +121,7 @@ def _vote(member: Placed, passed: Pass) -> Vote:
         owner=claim.owner,
         action=claim.action,
         input_id=claim.input_id,
+        tool=member.by_tool,
     )
 
 
