@@ -185,20 +185,35 @@ def test_a_return_that_was_cut_off_is_asked_for_again(project: Project) -> None:
 
 
 def test_items_that_are_all_unreadable_are_no_clean_review(project: Project) -> None:
-    """6.6: a review whose every finding is refused for its form is no review; one with some is not clean."""
-    project.run(LOOP, {"rev": found(item(confidence=0.9))})
+    """0-12: it is asked for once more; what then cannot be read is a finding that blocks, and the review fails."""
+    project.run(ONCE, {"rev": found(item("First", confidence=0.9), item("Second", line=0))})
     (told,) = project.why("rev")
-    assert told["failure"] == "protocol"
+    assert told["status"] == "fail"
     assert "`confidence` is none of the integers" in told["reason"]
+    assert {(one.title, one.state, one.gate.value) for one in project.ledger()} == {
+        ("First", "uncertain", "must"),
+        ("Second", "uncertain", "must"),
+    }
+    assert project.context("review.verdict") == "FAIL"
+
+
+def test_what_cannot_be_read_outlives_a_second_answer_that_is_worse(project: Project) -> None:
+    """0-12: items that could not be read are findings also when the second answer has nothing that code can read."""
+    project.run(ONCE, {"rev": [found(item("First", confidence=0.9)), "[STATUS: success]"]})
+    assert project.why("rev")[0]["status"] == "fail"
+    assert [(one.title, one.state) for one in project.ledger()] == [("First", "uncertain")]
+    assert project.context("review.verdict") == "FAIL"
 
 
 def test_one_unreadable_item_among_others_keeps_the_review_from_being_clean(project: Project) -> None:
-    """000-37: an item is dropped alone, with its reason; the review is then not wholly good."""
+    """0-12: an item that cannot be read is kept as a finding of its own, and the review fails."""
     fine = item("Too long a name", severity="P3", confidence=50)
     project.run(ONCE, {"rev": found(fine, item("Odd", line=0))})
     (told,) = project.why("rev")
-    assert told["status"] == "partial_success"
+    assert told["status"] == "fail"
     assert "1 could not be used; rev#2 'Odd': `line` is no line number from 1" in told["reason"]
+    assert [(one.title, one.state, one.gate.value) for one in project.ledger()] == [("Odd", "uncertain", "must")]
+    assert project.context("review.verdict") == "FAIL"
 
 
 def test_findings_below_the_gate_do_not_fail_the_stage(project: Project) -> None:

@@ -17,7 +17,7 @@ from pipeline.errors import AwfError
 from pipeline.findings import accumulate, returns
 from pipeline.findings.answers import claims, read_answers, uncontradicted, verified
 from pipeline.findings.book import Book
-from pipeline.findings.claims import Return
+from pipeline.findings.claims import Return, Returned
 from pipeline.findings.events import AnyEvent, encode
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
@@ -138,9 +138,12 @@ class Clerk:
         return worklist([finding for finding in left if finding.id in wanted], room)
 
     def _judged(self, job: Job, returned: Return) -> Judged:
-        if problem := returns.unreadable(returned):
+        key = job.stage.id, job.visit, job.attempt
+        problem, asked_before = returns.unreadable(returned), key in self._held
+        if returned.status is not Returned.MALFORMED:
+            self._held[key] = returned  # what cannot be read is not lost, whatever the agent says when asked again
+        if problem and not (asked_before and returned.status is not Returned.MALFORMED):
             return Judged(problem=problem)
-        self._held[job.stage.id, job.visit, job.attempt] = returned
         return returns.judged(self._taken(returned, job.stage, job.visit, job.state, self._now()))
 
     def _returned(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> Return | None:

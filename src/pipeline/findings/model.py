@@ -13,6 +13,7 @@ from pipeline.findings.value import CLOSED, Value
 
 FindingId = NewType("FindingId", str)
 PassId = NewType("PassId", str)
+MAY_BE = "may_be"  # a link to a finding that another may be the same as
 UNREADABLE = "unreadable"  # the key of `ext` that says why an item could not be read
 
 
@@ -331,6 +332,11 @@ class Finding(Value):
             if change.what in ("raised", "seen") and change.pass_id in tools:
                 return tools[change.pass_id]
         return ""
+
+    @property
+    def may_be(self) -> tuple[str, ...]:
+        """The ids of findings that it may be the same as, which nobody has confirmed."""
+        return tuple(link.to for link in self.links if link.kind == MAY_BE) if self.links else ()
 
     @property
     def unreadable(self) -> str:

@@ -15,6 +15,8 @@ from pipeline.findings.verdicts import stage_status
 from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, ToolStage
 
 LARGEST = 256 * 1024 * 1024  # bytes of a report
+_ASKED = "review"  # the format of agents
+_FAULTS = 20  # that are told one by one
 REPORT = "report"  # the file beside a command's output that it may write what it found to
 
 
@@ -48,26 +50,28 @@ def read_again(stage: BaseStage, outcome: Outcome, root: Path, store: Path | Non
         written = output.with_name(REPORT) if output else None
         file = written if written and written.is_file() else output
         found = reported(stage, file, root) if file and file.is_file() else None
-    return None if found is None or unreadable(found) else found
+    return found if found and found.status is not Returned.MALFORMED else None
 
 
 def unreadable(returned: Return) -> str:
-    """Why a return says nothing at all, if so."""
+    """Why an answer is worth asking for again: nothing in it can be read. A tool is not asked twice."""
     if returned.status is Returned.MALFORMED:
         return returned.problem or "it is not what it should be"
-    if returned.rejected and not returned.claims:
-        first = returned.rejected[0]
-        return f"none of its {len(returned.rejected)} findings is as it should be; {first.input_id}: {first.reason}"
-    return ""
+    lost = [item for item in returned.rejected if not item.harmless]
+    if returned.format != _ASKED or not lost or returned.claims:
+        return ""
+    faults = "; ".join(f"{item.input_id}: {item.reason}" for item in lost[:_FAULTS])
+    more = f"; and {len(lost) - _FAULTS} more" if len(lost) > _FAULTS else ""
+    return f"none of its {len(lost)} findings can be read; {faults}{more}"
 
 
 def judged(taken: Taken) -> Judged:
-    """What a return comes to by the findings in it. With an item that could not be read it is no clean one."""
+    """What a return comes to by the findings in it. One item that cannot be read fails it."""
     counting = [taken.drafts[index] for index in shown(taken) if not taken.drafts[index].pre_existing]
     refused = [entry for entry in taken.passed.entries if entry.disposition is Disposition.REJECTED]
     status = stage_status(counting)
-    if refused and status is Status.SUCCESS:
-        status = Status.PARTIAL_SUCCESS
+    if refused or not taken.passed.coverage.complete:
+        status = Status.FAIL
     return Judged(status, "; ".join(part for part in (_found(counting), _refused(refused)) if part))
 
 

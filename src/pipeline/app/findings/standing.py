@@ -1,13 +1,35 @@
 """How the findings stand: the verdicts, what is only claimed, and who did not answer. Silence is no pass."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import State
+from pipeline.findings.model import Finding, Gate, Severity, State
 from pipeline.findings.passes import Coverage
 from pipeline.findings.showing import standing
 from pipeline.findings.verdicts import Readiness, Shipping, Verdict, Verdicts, never_clean
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissed:
+    """A finding that would block had nobody dismissed it."""
+
+    id: str
+    number: int
+    title: str
+    severity: str
+    state: str
+    by: str
+    note: str
+
+    @classmethod
+    def of(cls, finding: Finding) -> "Dismissed":
+        """Who dismissed a finding and why, as its suppression or else its history says."""
+        said = next((one for one in reversed(finding.history) if one.state is finding.state), None)
+        by, note = (said.by, said.note) if said else ("", "")
+        if held := finding.suppression:
+            by, note = held.by or by, held.reason or note
+        return cls(finding.id, finding.number, finding.title, str(finding.severity), str(finding.state), by, note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +39,7 @@ class Standing:
     verdicts: Verdicts
     claimed: int  # fixes that nobody has verified
     coverage: Coverage | None  # None: nothing was reviewed
+    dismissed: tuple[Dismissed, ...] = ()  # what would block otherwise
 
     @property
     def complete(self) -> bool:
@@ -48,6 +71,7 @@ class Standing:
             "readiness": str(ready),
             "complete": self.complete,
             "summary": dict(self.verdicts.summary),
+            "dismissed": [asdict(one) for one in self.dismissed],
         }
 
     def told(self) -> str:
@@ -66,7 +90,13 @@ class Standing:
 def standing_of(ledger: Ledger) -> Standing:
     """How the findings of a ledger stand after its last pass."""
     claimed = sum(finding.state is State.FIX_CLAIMED and not finding.pre_existing for finding in ledger)
-    return Standing(standing(ledger), claimed, ledger.coverage())
+    dismissed = (finding for finding in ledger if finding.state.dismissed and _would_block(finding))
+    return Standing(standing(ledger), claimed, ledger.coverage(), tuple(map(Dismissed.of, dismissed)))
+
+
+def _would_block(finding: Finding) -> bool:
+    grave = finding.gate.value is Gate.MUST or finding.severity.rank <= Severity.HIGH.rank
+    return grave and not finding.pre_existing
 
 
 def _counts(summary: dict[str, int]) -> str:

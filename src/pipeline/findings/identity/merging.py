@@ -6,7 +6,6 @@ from pipeline.findings.ledger import MERGED, Ledger, merged_into
 from pipeline.findings.model import Finding, FindingId, Link
 
 CAUSED = "caused_by"
-MAY_BE = "may_be"  # the same as another, which nobody has confirmed
 
 
 def merge(ledger: Ledger, name: str, into: str, at: str, note: str = "") -> list[Linked]:

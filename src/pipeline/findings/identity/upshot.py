@@ -9,11 +9,22 @@ from dataclasses import dataclass
 from pipeline.findings.events import AnyEvent, Linked, Missed, Raised, Seen, Tried, Turned
 from pipeline.findings.identity.cascade import Match, Matching
 from pipeline.findings.identity.ground import Covered, Ground
-from pipeline.findings.identity.merging import CAUSED, MAY_BE, root
+from pipeline.findings.identity.merging import CAUSED, root
 from pipeline.findings.identity.retold import changes, observed, placed, where_only
 from pipeline.findings.identity.texts import VERDICT, evidence_digest, gone, same_evidence, standing
 from pipeline.findings.ledger import Ledger, merged_into
-from pipeline.findings.model import Actor, Attempt, Finding, FindingId, Link, Observed, Severity, State, Strength
+from pipeline.findings.model import (
+    MAY_BE,
+    Actor,
+    Attempt,
+    Finding,
+    FindingId,
+    Link,
+    Observed,
+    Severity,
+    State,
+    Strength,
+)
 from pipeline.findings.passes import Pass
 from pipeline.findings.signature import finding_id
 

@@ -37,7 +37,8 @@ def coverage(
 
 
 def _count(answer: Return, unread: Container[str]) -> int:
-    return sum(item.input_id in unread for item in (*answer.claims, *answer.rejected))
+    ids = [*(claim.input_id for claim in answer.claims), *(item.input_id for item in answer.rejected)]
+    return sum(id in unread for id in ids)
 
 
 def _notes(told: Iterable[Iterable[str]], demoted: Iterable[str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.unit.findings.identity.made import CODE, Files, anchor, draft, known
 
-from pipeline.findings.identity.anchors import Anchor, agree, likeness, may_be, of_draft, of_known, overlap
+from pipeline.findings.identity.anchors import Anchor, agree, apart, likeness, may_be, of_draft, of_known, overlap
 from pipeline.findings.identity.linemap import parse
 from pipeline.findings.identity.texts import CE, VERDICT, fingerprinted
 from pipeline.findings.model import AutofixClass, Category, Finding, Owner, Severity, State, Vote
@@ -97,9 +97,9 @@ def test_names_are_signatures_aliases_and_ids_of_tools() -> None:
         "fnd_1",
         draft(3, quote="store.save(token)").signature,
         "ticket-7",
-        "security\0guid\0g-1",
         "fnd_9",
     )
+    assert made.ids == ("security\0guid\0g-1",)
     assert made.loose == ""
 
 
