@@ -197,14 +197,6 @@ def test_items_that_are_all_unreadable_are_no_clean_review(project: Project) -> 
     assert project.context("review.verdict") == "FAIL"
 
 
-def test_what_cannot_be_read_outlives_a_second_answer_that_is_worse(project: Project) -> None:
-    """0-12: items that could not be read are findings also when the second answer has nothing that code can read."""
-    project.run(ONCE, {"rev": [found(item("First", confidence=0.9)), "[STATUS: success]"]})
-    assert project.why("rev")[0]["status"] == "fail"
-    assert [(one.title, one.state) for one in project.ledger()] == [("First", "uncertain")]
-    assert project.context("review.verdict") == "FAIL"
-
-
 def test_one_unreadable_item_among_others_keeps_the_review_from_being_clean(project: Project) -> None:
     """0-12: an item that cannot be read is kept as a finding of its own, and the review fails."""
     fine = item("Too long a name", severity="P3", confidence=50)
@@ -333,6 +325,29 @@ transition from="again" to="end"
     project.run(body, {"rev": found(), "again": "hm"})
     assert project.context("review.verdict") is None
     assert project.why("again")[0]["failure"] == "protocol"
+    assert project.verdict_file()["verdict"] == "FAIL"
+    said = json.loads(project.awf("verdict", "--json").stdout)
+    assert (said["complete"], said["ship"]) == (False, False)
+
+
+@pytest.mark.parametrize(("second", "expected"), [("hm", "FAIL"), ("It is fine.\n[STATUS: success]", "PASS")])
+def test_a_reviewer_that_did_not_answer_is_not_made_good_by_another(
+    project: Project, second: str, expected: str
+) -> None:
+    """0-12: the verdict of a run stays bad until the reviewer that said nothing has answered, in words or not."""
+    body = """
+stage "rev" kind="llm" auto_status=true prompt="Review it"
+stage "again" kind="llm" auto_status=true prompt="Review it again"
+stage "gate" kind="decision" {
+  route when="visits(\\"rev\\") < 2" to="rev"
+  route when="true" to="end"
+}
+transition from="rev" to="again" when="outcome(\\"rev\\") == \\"success\\""
+transition from="rev" to="again" when="outcome(\\"rev\\") != \\"success\\""
+transition from="again" to="gate"
+"""
+    project.run(body, {"rev": ["hm", second], "again": found()})
+    assert project.context("review.verdict") == expected
 
 
 def test_what_endangers_the_whole_system_waits_for_a_person(project: Project) -> None:

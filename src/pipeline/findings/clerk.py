@@ -89,7 +89,7 @@ class Clerk:
         yield from self._enter(self._answers(stage, visit, outcome, state, at, returned))
         yield from self._enter(self._decided.pop((stage.id, visit), _nobody)(_iso(at)))
         taken = self._taken(returned, stage, visit, state, at) if returned else None
-        yield from self._enter(taken.events if taken else ())
+        yield from self._enter(taken.events if taken else self._unread(stage, visit, outcome, state, at))
         yield from self._reports(stage, visit, outcome, context, at, taken)
         yield from self._verdict(taken) if taken else _doubt(stage, outcome, context)
         yield from self._hope(state, context) if taken and state.workflow.loops else ()
@@ -238,6 +238,16 @@ class Clerk:
                 yield operation._replace(value={**operation.value, "findingIds": ids})
             else:
                 yield operation
+
+    def _unread(self, stage: BaseStage, visit: int, outcome: Outcome, state: State, at: float) -> tuple[AnyEvent, ...]:
+        """A pass for a reviewer that gave no answer, and for one that then answers in words after all."""
+        said = returns.silence(stage, outcome) or returns.in_words(stage, outcome, self.ledger().unanswered)
+        if said is None:
+            return ()
+        taken = self._taken(said, stage, visit, state, at)
+        self._last = taken.passed
+        self._passes.append(taken.passed)
+        return taken.events
 
     def _verdict(self, taken: Taken) -> Iterator[Operation]:
         self._last = taken.passed

@@ -1,6 +1,6 @@
 """What a stage returned in a form that code can read, and what it comes to. What cannot be read is never clean."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from pipeline.engine.handler import Judged
@@ -12,10 +12,11 @@ from pipeline.findings.model import Finding, Gate
 from pipeline.findings.passes import Disposition, Entry
 from pipeline.findings.taking import Taken
 from pipeline.findings.verdicts import stage_status
-from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, ToolStage
+from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, ToolStage, is_review
 
 LARGEST = 256 * 1024 * 1024  # bytes of a report
 _ASKED = "review"  # the format of agents
+_RESULTS = (None, FailureClass.EXIT_NONZERO, FailureClass.CONFLICT)  # failures that are an answer
 _FAULTS = 20  # that are told one by one
 REPORT = "report"  # the file beside a command's output that it may write what it found to
 
@@ -25,8 +26,7 @@ def answered(stage: BaseStage, answer: str, root: Path) -> Return | None:
     found = find_return(answer)
     if found is None:
         return None
-    reviewer = (stage.lens if isinstance(stage, LlmStage) else None) or stage.id
-    read: Return = FORMATS["review"](found.encode(errors="replace"), reviewer=reviewer, root=str(root))
+    read: Return = FORMATS["review"](found.encode(errors="replace"), reviewer=reviewer_of(stage), root=str(root))
     return read
 
 
@@ -38,6 +38,33 @@ def reported(stage: ToolStage, report: Path, root: Path) -> Return:
         return Return(stage.id, Returned.MALFORMED, problem=f"it is larger than {LARGEST >> 20} MB")
     read: Return = FORMATS[str(stage.findings)](data, reviewer=stage.id, root=str(root))
     return read
+
+
+def silence(stage: BaseStage, outcome: Outcome) -> Return | None:
+    """The return of a review or tool that was asked for findings and gave no answer; None for any other outcome."""
+    kind = outcome.failure.kind if outcome.failure else None
+    if not _asked(stage) or kind in _RESULTS:
+        return None
+    status = Returned.MALFORMED if kind is FailureClass.PROTOCOL else Returned.MISSING
+    return Return(reviewer_of(stage), status, problem=outcome.reason or "it gave no answer")
+
+
+def in_words(stage: BaseStage, outcome: Outcome, unanswered: Container[str]) -> Return | None:
+    """The return of one who owed an answer and gave it in words: nothing is known of what it covered."""
+    kind = outcome.failure.kind if outcome.failure else None
+    if not _asked(stage) or reviewer_of(stage) not in unanswered or kind not in _RESULTS:
+        return None
+    return Return(reviewer_of(stage), Returned.EMPTY, covered=())
+
+
+def _asked(stage: BaseStage) -> bool:
+    """Whether a stage is asked for findings that code can read."""
+    return is_review(stage) or (isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT)
+
+
+def reviewer_of(stage: BaseStage) -> str:
+    """Whose answers a stage's are."""
+    return (stage.lens if isinstance(stage, LlmStage) else None) or stage.id
 
 
 def read_again(stage: BaseStage, outcome: Outcome, root: Path, store: Path | None) -> Return | None:

@@ -16,6 +16,7 @@ from pipeline.engine.records import RunCreated
 from pipeline.engine.state import Progress, State
 from pipeline.errors import AwfError
 from pipeline.findings.book import Book
+from pipeline.findings.claims import Returned
 from pipeline.findings.clerk import Clerk
 from pipeline.findings.events import Turned
 from pipeline.findings.ledger import Ledger
@@ -162,7 +163,9 @@ def test_what_an_earlier_attempt_returned_is_not_that_of_the_last(run: Run) -> N
     run.state = run.state._replace(progress=Progress(failed={"lint": 1}))
     failure = Failure(kind=FailureClass.TIMEOUT, digest="too slow")
     run.done(LINT, Outcome(status=Status.FAIL, failure=failure))
-    assert not run.ledger().passes
+    (passed,) = run.ledger().passes.values()
+    assert (passed.entries, passed.coverage.reviewers) == ((), {"lint": Returned.MISSING})
+    assert list(run.ledger()) == []
 
 
 def test_a_dismissal_that_has_run_out_fails_the_stage_again(run: Run) -> None:
