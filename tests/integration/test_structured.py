@@ -386,6 +386,28 @@ def test_answers_of_a_fixer_are_claims_and_a_reviews_verify(project: Project) ->
     assert [(attempt.by, attempt.outcome) for attempt in finding.attempts] == [("fix", "claimed")]
 
 
+@pytest.mark.parametrize(("reports", "state"), [("cat given", "open"), ("cat given; cp clean given", "verified_fixed")])
+def test_a_reviewers_word_closes_nothing_that_a_tool_still_reports(project: Project, reports: str, state: str) -> None:
+    """0-04: `[FINDING 1: fixed]` of a review counts once the tool that reported it no longer does."""
+    (project.folder / "given").write_text(SARIF)
+    clean = json.dumps({"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "lint"}}, "results": []}]})
+    (project.folder / "clean").write_text(clean)
+    body = f"""
+stage "lint" kind="tool" findings="sarif" command="{reports}"
+stage "gate" kind="decision" {{
+  route when="visits(\\"lint\\") < 2" to="lint"
+  route when="true" to="rev"
+}}
+stage "rev" kind="llm" auto_status=true prompt="Review it"
+transition from="lint" to="gate"
+transition from="rev" to="end"
+"""
+    project.run(body, {"rev": found() + "\n\n[FINDING 1: fixed, I looked]\n"}, start="lint")
+    assert project.only().state == state
+    said = json.loads(project.awf("verdict", "--json").stdout)
+    assert said["ship"] is (state == "verified_fixed")
+
+
 def test_a_claim_alone_does_not_make_the_verdict_better(project: Project) -> None:
     """C-06: the file takes a claim at its word; the verdict of conditions does not until somebody has looked."""
     body = LOOP.replace('transition from="fix" to="rev"', 'transition from="fix" to="end"')

@@ -311,6 +311,27 @@ def test_an_item_that_points_outside_keeps_a_review_from_being_clean(run: Run) -
     assert run.context.get(Key.VERDICT) == "FAIL"
 
 
+@pytest.mark.parametrize("second", ["[STATUS: success]", found(item())[:-30]], ids=["words", "cut off"])
+def test_what_cannot_be_read_outlives_a_second_answer_that_is_worse(run: Run, second: str) -> None:
+    """0-12: asked again, an agent that gives nothing that code can read does not take back what it returned first."""
+    first = run.clerk.read_answer(run.job(REV, 1), found(item(confidence=0.9)))
+    assert first is not None
+    assert "`confidence`" in first.problem
+    again = run.clerk.read_answer(run.job(REV, 1), second)
+    assert again is None or again.problem
+    failure = Failure(kind=FailureClass.PROTOCOL, digest="bad")
+    run.done(REV, Outcome(status=Status.FAIL, failure=failure, response=second))
+    assert [(one.title, one.state) for one in run.ledger()] == [("It is never checked", "uncertain")]
+    assert run.context.get(Key.VERDICT) == "FAIL"
+
+
+def test_all_faults_of_all_items_are_told_when_an_answer_is_asked_for_again(run: Run) -> None:
+    """0-12: an agent that is asked again learns everything that is wrong at once."""
+    judged = run.clerk.read_answer(run.job(REV, 1), found(item(confidence=0.9), item(line=0, owner="me")))
+    assert judged is not None
+    assert all(fault in judged.problem for fault in ("rev#1: `confidence`", "rev#2: `line`", "`owner`"))
+
+
 def test_half_a_character_in_a_finding_costs_no_report(run: Run) -> None:
     """Section 7: odd text is kept as far as it can be written down."""
     run.review(found(item("Half \ud800 a character")))
