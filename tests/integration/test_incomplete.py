@@ -96,6 +96,7 @@ def test_incompleteness_ends_with_a_complete_pass_of_the_same_reviewer(awf: Awf,
     """0-12: another reviewer's complete pass does not end it; the same item in a readable form is the same finding."""
     _, first = imported(awf, review(project / "one.json", UNREADABLE))
     code, _ = imported(awf, review(project / "other.json", FLUSH, reviewer="correctness"))
+    assert "**Incomplete**: security" in awf("findings", "export", "--format", "markdown").stdout
     assert (code, verdict(awf)[1]["complete"]) == (1, False)
     code, again = imported(awf, review(project / "two.json", INJECTION))
     assert (code, again["new"], again["updated"]) == (0, [], first["new"])
@@ -136,6 +137,7 @@ def test_a_person_may_dismiss_what_cannot_be_read(awf: Awf, project: Path) -> No
     dismissal = ("--as", "false-positive", "--note", "the agent made it up")
     assert awf("findings", "triage", "1", *dismissal, "--by", "user").returncode == 0
     assert verdict(awf)[1]["complete"] is False
+    assert json.loads((project / ".code-review/review-latest.json").read_text())["verdict"] == "FAIL"
     code, again = imported(awf, name)
     assert (code, again["dispositions"]["suppressed"], again["reviewers"]) == (0, 1, {"security": "returned"})
     code, said = verdict(awf)

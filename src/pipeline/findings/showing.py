@@ -115,6 +115,7 @@ def _latest(root: Path, ledger: Ledger, at: str) -> tuple[str, ...]:
     before = file.sound()
     if isinstance(before, str):
         return (before,)
+    said = standing(ledger)
     document = verdict.get(
         _counting(ledger),
         review_id=before["reviewId"],
@@ -123,7 +124,7 @@ def _latest(root: Path, ledger: Ledger, at: str) -> tuple[str, ...]:
         target=before["target"],
         mode="verify",  # goes on from what was there
         report_path=before["reportPath"],
-        verdicts=standing(ledger),
+        verdicts=replace(said, verdict=said.stated),
         before=before,
     )
     return file.write(sealed({**document, "mode": before["mode"]}, SEALED_TOP)).problems
