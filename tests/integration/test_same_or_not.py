@@ -129,6 +129,20 @@ def test_a_silent_review_says_nothing_about_what_a_tool_reports(awf: Awf, projec
     assert taken(awf, sarif(project / "lint.sarif", ""), "review.json")["absent"] != []
 
 
+@pytest.mark.parametrize("word", ["fixed", "wrong, it is harmless"])
+def test_a_fresh_look_closes_nothing_that_a_tool_still_reports(awf: Awf, project: Path, word: str) -> None:
+    """0-04: a reviewer's word counts only once the tool has looked again and no longer reports the finding."""
+    taken(awf, sarif(project / "lint.sarif", "Command injection in os.system call"))
+    (project / "script.json").write_text(json.dumps({"revalidate": [f"[FINDING 1: {word}]"]}))
+    look = ("findings", "revalidate", "1", "--script", "script.json", "--json")
+    assert awf(*look).stdout
+    assert [row["state"] for row in listed(awf)] == ["uncertain"]
+    taken(awf, sarif(project / "lint.sarif", ""))
+    assert awf(*look).stdout
+    (row,) = listed(awf, "--state", "all")
+    assert row["state"] == ("verified_fixed" if word == "fixed" else "false_positive")
+
+
 WORDS = st.text("bcdfghklmnprstvw", min_size=5, max_size=9)
 
 
