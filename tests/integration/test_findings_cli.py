@@ -118,8 +118,8 @@ def test_one_pass_of_several_reviewers(awf: Awf, project: Path) -> None:
     assert tuple(done["dispositions"]) == FATES
     assert done["inputs"] == sum(done["dispositions"].values()) == 4
     assert done["dispositions"] | {"surviving": 2, "merged": 1, "rejected": 1} == done["dispositions"]
-    assert len(done["new"]) == 2
-    assert done["reviewers"] == {"correctness": "returned", "security": "returned"}
+    assert len(done["new"]) == 3
+    assert done["reviewers"] == {"correctness": "returned", "security": "partial"}
     assert done["verdicts"]["verdict"] == "FAIL"
     assert (project / ".code-review/review-latest.json").exists()
     assert not (project / ".wystack").exists()
@@ -152,13 +152,14 @@ def test_the_report_of_a_pass_for_a_person(awf: Awf, project: Path) -> None:
     """000-07: short, with the one line about the workspace at its end."""
     done = awf("findings", "import", review(project / "one.json", INJECTION, {"title": "cut off"}))
     lines = done.stdout.splitlines()
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert lines[0].startswith("Pass REV-")
     assert lines[0].endswith(": 2 items from 1 reviewer")
     assert "  items:    1 surviving, 1 rejected" in lines
-    assert "  findings: 1 new" in lines
+    assert "  findings: 2 new" in lines
     assert any(line.startswith("rejected: security#2: ") for line in lines)
-    assert "Verdict: FAIL (1 blocker)" in lines
+    assert any(line.startswith("incomplete: security ") for line in lines)
+    assert any(line.startswith("Verdict: FAIL (1 blocker, 1 high)") for line in lines)
     assert lines[-1].startswith("No workspace record store")
     assert done.stdout.count("No workspace record store") == 1
 
@@ -184,12 +185,12 @@ def test_an_answer_that_cannot_be_used_makes_the_pass_incomplete(awf: Awf, proje
     assert done.returncode == 1
     assert answer["reviewers"] == {"cut": "malformed", "odd": "malformed", "security": "returned"}
     assert len(answer["problems"]) == 2
-    assert answer["verdicts"] | {"verdict": "PASS", "complete": False, "ship": False} == answer["verdicts"]
+    assert answer["verdicts"] | {"verdict": "FAIL", "complete": False, "ship": False} == answer["verdicts"]
     assert answer["verdicts"]["readiness"] == "Not ready"
     code, said = verdict(awf)
     assert (code, said["complete"]) == (1, False)
     told = awf("verdict").stdout
-    assert told.startswith("INCOMPLETE, so not clean; PASS (1 medium)")
+    assert told.startswith("FAIL (1 medium); the review is incomplete")
     assert "odd is malformed: the format of odd.txt is not known" in told
 
 
@@ -426,7 +427,7 @@ def test_an_export_overwrites_no_device(awf: Awf, project: Path) -> None:
 
 
 def test_a_dismissed_finding_stays_dismissed(awf: Awf, project: Path) -> None:
-    """000-46: reported again it is counted as suppressed; when its code changes it is asked about again."""
+    """000-46, 0-22: reported again it is suppressed; once its code has changed it is a new finding that names it."""
     name = review(project / "one.json", TOKEN)
     (id,) = taken(awf, name)["new"]
     assert awf("findings", "triage", id, "--as", "wont-fix", "--note", "a test value").returncode == 0
@@ -436,8 +437,10 @@ def test_a_dismissed_finding_stays_dismissed(awf: Awf, project: Path) -> None:
     changed = 'token = os.environ["TOKEN"] + "xyz"'
     (project / "src/a.py").write_text(CODE.replace('token = "abc-not-a-real-one"', changed))
     back = taken(awf, review(project / "one.json", {**TOKEN, "evidence": [f"src/a.py:6 -- {changed}"]}))
-    assert back["reopened"] == [id]
-    assert [row["state"] for row in listed(awf)] == ["reopened"]
+    (new,) = back["new"]
+    assert back["reopened"] == []
+    assert [(row["id"], row["state"], row["may_be"]) for row in listed(awf)] == [(new, "open", [id])]
+    assert [row["state"] for row in listed(awf, "--state", "dismissed")] == ["wont_fix"]
 
 
 def test_triage_refuses_one_by_one(awf: Awf, project: Path) -> None:
@@ -515,7 +518,7 @@ def test_the_verdict_and_its_exit_code(
     """001-11: by the worst that counts; `--fail-on warn` tightens it."""
     taken(awf, review(project / "one.json", *items))
     found, said = verdict(awf)
-    assert tuple(said) == ("verdict", "after_verification", "ship", "readiness", "complete", "summary")
+    assert tuple(said) == ("verdict", "after_verification", "ship", "readiness", "complete", "summary", "dismissed")
     assert tuple(said["summary"]) == ("blocker", "high", "medium", "low", "info")
     assert (found, said["verdict"], said["complete"]) == (code, word, True)
     assert verdict(awf, "--fail-on", "warn")[0] == strict

@@ -185,20 +185,27 @@ def test_a_return_that_was_cut_off_is_asked_for_again(project: Project) -> None:
 
 
 def test_items_that_are_all_unreadable_are_no_clean_review(project: Project) -> None:
-    """6.6: a review whose every finding is refused for its form is no review; one with some is not clean."""
-    project.run(LOOP, {"rev": found(item(confidence=0.9))})
+    """0-12: it is asked for once more; what then cannot be read is a finding that blocks, and the review fails."""
+    project.run(ONCE, {"rev": found(item("First", confidence=0.9), item("Second", line=0))})
     (told,) = project.why("rev")
-    assert told["failure"] == "protocol"
+    assert told["status"] == "fail"
     assert "`confidence` is none of the integers" in told["reason"]
+    assert {(one.title, one.state, one.gate.value) for one in project.ledger()} == {
+        ("First", "uncertain", "must"),
+        ("Second", "uncertain", "must"),
+    }
+    assert project.context("review.verdict") == "FAIL"
 
 
 def test_one_unreadable_item_among_others_keeps_the_review_from_being_clean(project: Project) -> None:
-    """000-37: an item is dropped alone, with its reason; the review is then not wholly good."""
+    """0-12: an item that cannot be read is kept as a finding of its own, and the review fails."""
     fine = item("Too long a name", severity="P3", confidence=50)
     project.run(ONCE, {"rev": found(fine, item("Odd", line=0))})
     (told,) = project.why("rev")
-    assert told["status"] == "partial_success"
+    assert told["status"] == "fail"
     assert "1 could not be used; rev#2 'Odd': `line` is no line number from 1" in told["reason"]
+    assert [(one.title, one.state, one.gate.value) for one in project.ledger()] == [("Odd", "uncertain", "must")]
+    assert project.context("review.verdict") == "FAIL"
 
 
 def test_findings_below_the_gate_do_not_fail_the_stage(project: Project) -> None:
@@ -318,6 +325,29 @@ transition from="again" to="end"
     project.run(body, {"rev": found(), "again": "hm"})
     assert project.context("review.verdict") is None
     assert project.why("again")[0]["failure"] == "protocol"
+    assert project.verdict_file()["verdict"] == "FAIL"
+    said = json.loads(project.awf("verdict", "--json").stdout)
+    assert (said["complete"], said["ship"]) == (False, False)
+
+
+@pytest.mark.parametrize(("second", "expected"), [("hm", "FAIL"), ("It is fine.\n[STATUS: success]", "PASS")])
+def test_a_reviewer_that_did_not_answer_is_not_made_good_by_another(
+    project: Project, second: str, expected: str
+) -> None:
+    """0-12: the verdict of a run stays bad until the reviewer that said nothing has answered, in words or not."""
+    body = """
+stage "rev" kind="llm" auto_status=true prompt="Review it"
+stage "again" kind="llm" auto_status=true prompt="Review it again"
+stage "gate" kind="decision" {
+  route when="visits(\\"rev\\") < 2" to="rev"
+  route when="true" to="end"
+}
+transition from="rev" to="again" when="outcome(\\"rev\\") == \\"success\\""
+transition from="rev" to="again" when="outcome(\\"rev\\") != \\"success\\""
+transition from="again" to="gate"
+"""
+    project.run(body, {"rev": ["hm", second], "again": found()})
+    assert project.context("review.verdict") == expected
 
 
 def test_what_endangers_the_whole_system_waits_for_a_person(project: Project) -> None:
@@ -354,6 +384,28 @@ def test_answers_of_a_fixer_are_claims_and_a_reviews_verify(project: Project) ->
         ("state", State.VERIFIED_FIXED, "revalidate"),
     ]
     assert [(attempt.by, attempt.outcome) for attempt in finding.attempts] == [("fix", "claimed")]
+
+
+@pytest.mark.parametrize(("reports", "state"), [("cat given", "open"), ("cat given; cp clean given", "verified_fixed")])
+def test_a_reviewers_word_closes_nothing_that_a_tool_still_reports(project: Project, reports: str, state: str) -> None:
+    """0-04: `[FINDING 1: fixed]` of a review counts once the tool that reported it no longer does."""
+    (project.folder / "given").write_text(SARIF)
+    clean = json.dumps({"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "lint"}}, "results": []}]})
+    (project.folder / "clean").write_text(clean)
+    body = f"""
+stage "lint" kind="tool" findings="sarif" command="{reports}"
+stage "gate" kind="decision" {{
+  route when="visits(\\"lint\\") < 2" to="lint"
+  route when="true" to="rev"
+}}
+stage "rev" kind="llm" auto_status=true prompt="Review it"
+transition from="lint" to="gate"
+transition from="rev" to="end"
+"""
+    project.run(body, {"rev": found() + "\n\n[FINDING 1: fixed, I looked]\n"}, start="lint")
+    assert project.only().state == state
+    said = json.loads(project.awf("verdict", "--json").stdout)
+    assert said["ship"] is (state == "verified_fixed")
 
 
 def test_a_claim_alone_does_not_make_the_verdict_better(project: Project) -> None:

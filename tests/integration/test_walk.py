@@ -144,10 +144,14 @@ def test_a_fixer_that_cannot_be_read_is_told_at_once(project: Path, awf: Awf) ->
 
 
 def test_002_66_nothing_to_decide_is_one_line(tmp_path: Path, awf: Awf) -> None:
-    """002-66: nobody is asked, and nothing is written."""
+    """002-66, 0-44: nobody is asked; all is resolved only where something was reviewed."""
     done = awf("findings", "walk")
-    assert done.stdout == "All findings resolved.\n\nVerdict: Ready to merge.\n"
+    assert done.stdout == "Nothing was reviewed.\n\nVerdict: Not ready.\n"
     assert not (tmp_path / ".awf").exists()
+    clean = {"reviewer": "security", "findings": [], "residual_risks": [], "testing_gaps": []}
+    (tmp_path / "clean.json").write_text(json.dumps(clean))
+    assert awf("findings", "import", "clean.json").returncode == 0
+    assert awf("findings", "walk").stdout == "All findings resolved.\n\nVerdict: Ready to merge.\n"
 
 
 @pytest.mark.usefixtures("project")

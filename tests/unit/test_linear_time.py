@@ -9,7 +9,7 @@ import pytest
 from pipeline.findings.answers import read_answers
 from pipeline.findings.codecs import FORMATS
 from pipeline.findings.codecs.detection import detect
-from pipeline.findings.codecs.review_text import find_return
+from pipeline.findings.codecs.review_text import find_returns
 from pipeline.findings.signature import norm_quote
 from pipeline.handlers.digest import digest
 from pipeline.handlers.markers import LONGEST_ANSWER, Claims, read_claims
@@ -41,7 +41,7 @@ def _failure(text: str) -> object:
 READERS: dict[str, Callable[[str], object]] = {
     "claims": read_claims,
     "answers": read_answers,
-    "return": find_return,
+    "return": find_returns,
     "digest": lambda text: digest(text, "", "failed"),
     "quote": norm_quote.__wrapped__,
     "review": _evidence,

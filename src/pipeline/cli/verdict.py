@@ -31,8 +31,8 @@ from pipeline.findings.verdicts import Verdict
 def command(fail_on: str, where: Where, run: str, repo: Path | None, *, as_json: bool) -> int:
     """Tell what the findings come to: PASS, WARN, FAIL or ABORT.
 
-    The exit code is 1 for FAIL, ABORT and a last pass in which somebody did not answer, and 0 otherwise. A fix that is
-    only claimed is no fix for it until somebody has verified it.
+    The exit code is 1 for FAIL, ABORT and an incomplete review, and 0 otherwise. A fix that is only claimed does not
+    count until somebody has verified it. Dismissed findings that would block otherwise are listed.
     """
     ledger = look_at(where, run, repo).ledger
     standing = standing_of(ledger)
@@ -52,5 +52,10 @@ def _print(standing: Standing) -> None:
     click.echo(paint(inert(standing.told())))
     for gap in standing.gaps:
         click.echo(f"  {inert(gap)}")
+    if standing.dismissed:
+        click.echo("Dismissed, and would block otherwise:")
+    for one in standing.dismissed:
+        by, note = inert(one.by or "unknown"), inert(one.note or "no reason given")
+        click.echo(f"  #{one.number} {inert(one.title)} ({one.severity}, {one.state} by {by}: {note})")
     said = standing.as_json()
     click.echo(f"{said['readiness']}; {'ship' if said['ship'] else 'do not ship'}")

@@ -83,10 +83,19 @@ def uncontradicted(answers: list[Answer], ledger: Ledger, reported: Collection[s
 
 
 def verified(answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str) -> Iterator[AnyEvent]:
-    """What a reviewer's answers make of findings: one that is fixed is, and one said to be that is not is open."""
+    """What a reviewer's answers make of findings: one that is fixed is, and one said to be that is not is open.
+
+    What a tool still reports is not fixed, whatever a reviewer says.
+    """
     for answer, finding in _asked(answers, ledger):
         held = answer.word == "fixed"
         if answer.word == "wrong" or (finding.state.active and not held):
+            continue
+        if held and (tool := finding.still_reported_by):
+            said = f"says that it is fixed, and {tool} still reports it"
+            yield Tried(
+                at=at, id=finding.id, attempt=Attempt(run=run, round=round, by=by, what=said, outcome="claimed")
+            )
             continue
         state = State.VERIFIED_FIXED if held else State.REOPENED
         note = f"{by} looked again: {answer.why or answer.word.replace('_', ' ')}"

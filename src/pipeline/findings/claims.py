@@ -23,12 +23,13 @@ class Returned(StrEnum):
 
     RETURNED = "returned"
     EMPTY = "empty"  # it looked and found nothing
+    PARTIAL = "partial"  # it answered, and some of its items cannot be read
     MALFORMED = "malformed"  # it answered, and it cannot be read, or was cut off
     MISSING = "missing"  # it never answered
 
     @property
     def answered(self) -> bool:
-        """Whether it gave an answer that can be read."""
+        """Whether it gave an answer that can be read as a whole."""
         return self in (Returned.RETURNED, Returned.EMPTY)
 
 
@@ -62,16 +63,21 @@ class Claim:
     tool_ids: Mapping[str, str] = field(default_factory=dict)  # a tool's own fingerprints and ids, by name
     state: State | None = None  # that its source gives it, when it comes from a store
     suppressed: str | None = None  # the reason, when its source says that it is not to be shown
+    unreadable: str = ""  # why the item cannot be read as a finding; its raw text is the impact then
     ext: Mapping[str, Any] = field(default_factory=dict)  # unknown keys, to be handed back
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """An item that cannot be a claim, and why."""
+    """An item that cannot be read as a finding, why, and what can be told from it nevertheless."""
 
     input_id: str
     reason: str
     title: str = ""
+    raw: str = ""
+    severity: Severity = Severity.HIGH
+    location: Location | None = None
+    harmless: bool = False  # it says that nothing is wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,7 @@ class Return:
     problem: str = ""  # what is wrong with it as a whole
     covered: tuple[str, ...] | None = None  # the paths it looked at; None when it does not say
     format: str = ""
+    file: str = ""  # the name of the file it was read from, without its ending
     ext: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -17,7 +17,7 @@ from pipeline.errors import AwfError
 from pipeline.findings import accumulate, returns
 from pipeline.findings.answers import claims, read_answers, uncontradicted, verified
 from pipeline.findings.book import Book
-from pipeline.findings.claims import Return
+from pipeline.findings.claims import Return, Returned
 from pipeline.findings.events import AnyEvent, encode
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
@@ -69,12 +69,12 @@ class Clerk:
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
         """The assessment of a review by the findings in its answers; None when there are none that code can read."""
         found = returns.answered(job.stage, answers, job.directory)
-        return None if found is None else self._judged(job, found)
+        return None if found is None else self._judged(job, found, final=len(answers) > 1)
 
     def read_report(self, job: Job, report: Path) -> Assessment:
         """What a tool's report comes to."""
         assert isinstance(job.stage, ToolStage)  # noqa: S101 - only tools have reports
-        return self._judged(job, returns.reported(job.stage, report, job.directory))
+        return self._judged(job, returns.reported(job.stage, report, job.directory), final=True)
 
     def after_stage(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
@@ -89,7 +89,7 @@ class Clerk:
         yield from self._enter(self._answers(stage, visit, outcome, state, at, returned))
         yield from self._enter(self._decided.pop((stage.id, visit), _nobody)(_iso(at)))
         taken = self._taken(returned, stage, visit, state, at) if returned else None
-        yield from self._enter(taken.events if taken else ())
+        yield from self._enter(taken.events if taken else self._unread(stage, visit, outcome, state, at))
         yield from self._reports(stage, visit, outcome, context, at, taken)
         yield from self._verdict(taken) if taken else _doubt(stage, outcome, context)
         yield from self._hope(state, context) if taken and state.workflow.loops else ()
@@ -137,8 +137,10 @@ class Clerk:
             return chosen_worklist(left, context, wanted, room)
         return worklist([finding for finding in left if finding.id in wanted], room)
 
-    def _judged(self, job: Job, returned: Return) -> Assessment:
-        if problem := returns.unreadable(returned):
+    def _judged(self, job: Job, returned: Return, *, final: bool) -> Assessment:
+        """The assessment of a return. A problem is worth asking again about; what is `final` is taken as it is."""
+        problem = returns.faults(returned)
+        if returned.status is Returned.MALFORMED or (problem and not final):
             return Assessment(problem=problem)
         self._held[job.stage.id, job.visit, job.attempt] = returned
         return returns.judged(self._taken(returned, job.stage, job.visit, job.state, self._now()))
@@ -148,7 +150,8 @@ class Clerk:
         mine = [key for key in self._held if key[:2] == (stage.id, visit)]
         held = {key[2]: self._held.pop(key) for key in mine}
         found = held.get(state.progress.attempt(stage.id))
-        return found or returns.read_again(stage, outcome, _directory(state), self._store)
+        found = found or returns.read_again(stage, outcome, _directory(state), self._store)
+        return returns.with_claim(found, outcome) if found and is_review(stage) else found
 
     def _taken(self, returned: Return, stage: BaseStage, visit: int, state: State, at: float) -> Taken:
         root = _directory(state)
@@ -235,6 +238,16 @@ class Clerk:
                 yield operation._replace(value={**operation.value, "findingIds": ids})
             else:
                 yield operation
+
+    def _unread(self, stage: BaseStage, visit: int, outcome: Outcome, state: State, at: float) -> tuple[AnyEvent, ...]:
+        """A pass for a reviewer that gave no answer, and for one that then answers in words after all."""
+        said = returns.silence(stage, outcome) or returns.in_words(stage, outcome, self.ledger().unanswered)
+        if said is None:
+            return ()
+        taken = self._taken(said, stage, visit, state, at)
+        self._last = taken.passed
+        self._passes.append(taken.passed)
+        return taken.events
 
     def _verdict(self, taken: Taken) -> Iterator[Operation]:
         self._last = taken.passed

@@ -19,7 +19,7 @@ from pipeline.findings.events import (
     Unlinked,
 )
 from pipeline.findings.model import Change, Finding, FindingId, Observed, PassId
-from pipeline.findings.passes import Pass
+from pipeline.findings.passes import Coverage, Pass
 
 MERGED = "duplicate_of"
 EDITED = "edited"  # the key of `ext` that lists the fields a person changed
@@ -33,6 +33,7 @@ class Ledger:
         self.findings: dict[FindingId, Finding] = {}
         self.passes: dict[PassId, Pass] = {}
         self.names: dict[str, FindingId] = {}  # signatures and aliases
+        self.unanswered: dict[str, PassId] = {}  # reviewers whose last answer could not be read whole, and its pass
         self.settled: dict[FindingId, None] = {}  # no longer active by what was said since the last pass, in order
         for event in events:
             self.apply(event)
@@ -50,7 +51,7 @@ class Ledger:
         """A ledger that goes its own way from here."""
         other = Ledger()
         other.findings, other.passes, other.names = dict(self.findings), dict(self.passes), dict(self.names)
-        other.settled = dict(self.settled)
+        other.settled, other.unanswered = dict(self.settled), dict(self.unanswered)
         return other
 
     def find(self, name: str) -> Finding | None:
@@ -67,14 +68,46 @@ class Ledger:
         """Take one more event in."""
         match event:
             case Assessed():
-                self.passes[event.assessment.id] = event.assessment
-                self.settled.clear()
+                self._assess(event.assessment)
             case Raised():
                 self._raise(event)
             case Turned():
                 self._turn(event)
             case _:
                 self._put(_after(self._known(event.id), event))
+
+    def coverage(self, passed: Pass | None = None) -> Coverage | None:
+        """Who answered in a pass, or in the last one, and who has not answered since an earlier one.
+
+        Of a pass that is named only its run counts. None where nothing was reviewed.
+        """
+        about = passed or self.last
+        if about is None:
+            return None
+        owing = {
+            name: self.passes[id].coverage
+            for name, id in self.unanswered.items()
+            if passed is None or (passed.run and self.passes[id].run == passed.run)
+        }
+        if not owing:
+            return about.coverage
+        reviewers = {name: earlier.reviewers[name] for name, earlier in owing.items()}
+        problems = {name: earlier.problems[name] for name, earlier in owing.items() if name in earlier.problems}
+        update = {
+            "reviewers": {**about.coverage.reviewers, **reviewers},
+            "problems": {**about.coverage.problems, **problems},
+        }
+        return about.coverage.model_copy(update=update)
+
+    def _assess(self, passed: Pass) -> None:
+        self.passes[passed.id] = passed
+        self.settled.clear()
+        for name in passed.coverage.files:
+            self.unanswered.pop(name, None)
+        for name, status in passed.coverage.reviewers.items():
+            self.unanswered.pop(name, None)
+            if not status.answered:
+                self.unanswered[name] = passed.id
 
     def _raise(self, event: Raised) -> None:
         finding = event.finding

@@ -13,6 +13,8 @@ from pipeline.findings.value import CLOSED, Value
 
 FindingId = NewType("FindingId", str)
 PassId = NewType("PassId", str)
+MAY_BE = "may_be"  # a link to a finding that another may be the same as
+UNREADABLE = "unreadable"  # the key of `ext` that says why an item could not be read
 
 
 class Severity(StrEnum):
@@ -206,6 +208,7 @@ class Vote(Value):
     owner: Owner
     action: str = ""  # what the reviewer would do: apply, defer, skip or acknowledge
     input_id: str = ""  # `<reviewer>#<n>` of the pass
+    tool: bool = False  # a program computed it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
@@ -245,7 +248,7 @@ class Suppression(Value):
 class Link(Value):
     """How a finding stands to another."""
 
-    kind: str  # duplicate_of, caused_by, split_from, related
+    kind: str  # duplicate_of, caused_by, split_from, related, may_be
     to: str
     note: str = ""
 
@@ -318,6 +321,27 @@ class Finding(Value):
     links: tuple[Link, ...] = ()
     history: tuple[Change, ...] = ()
     ext: dict[str, Any] = Field(default_factory=dict)  # what a format said that has no place here, by format
+
+    @property
+    def still_reported_by(self) -> str:
+        """A tool that reported it the last time it looked; nothing when there is none."""
+        tools = {vote.pass_id: vote.reviewer for vote in self.votes if vote.tool}
+        for change in reversed(self.history) if tools else ():
+            if change.what == "absent":
+                return ""
+            if change.what in ("raised", "seen") and change.pass_id in tools:
+                return tools[change.pass_id]
+        return ""
+
+    @property
+    def may_be(self) -> tuple[str, ...]:
+        """The ids of findings that it may be the same as, which nobody has confirmed."""
+        return tuple(link.to for link in self.links if link.kind == MAY_BE) if self.links else ()
+
+    @property
+    def unreadable(self) -> str:
+        """Why the item that it was made of cannot be read as a finding; nothing for one that can."""
+        return str(self.ext.get(UNREADABLE, ""))
 
     @property
     def place(self) -> Location | None:

@@ -19,7 +19,7 @@ class Disposition(StrEnum):
     DEMOTED = "demoted"  # to a note beside the findings
     SUPPRESSED = "suppressed"  # known and dismissed
     FILTERED = "filtered"  # not confident enough, or a validator refused it
-    REJECTED = "rejected"  # it could not be read, or points outside
+    REJECTED = "rejected"  # it cannot be read, or points outside: it is a finding that somebody has to look at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
@@ -42,6 +42,7 @@ class Coverage(Value):
     residual_risks: tuple[str, ...] = ()
     testing_gaps: tuple[str, ...] = ()
     paths: tuple[str, ...] | None = None  # what was looked at; None is everything
+    files: tuple[str, ...] = ()  # the names of the files that were read whole
 
     @property
     def complete(self) -> bool:

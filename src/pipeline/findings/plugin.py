@@ -17,7 +17,7 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal
 from pipeline.engine.state import State
 from pipeline.findings import accumulate
-from pipeline.language.model import BaseStage, LlmStage, StageKind, ToolStage
+from pipeline.language.model import BaseStage, LlmStage, StageKind, ToolStage, is_review
 from pipeline.plugins.hooks import hookimpl
 
 if TYPE_CHECKING:
@@ -137,6 +137,8 @@ def _concerns(stage: BaseStage, outcome: Outcome, state: State) -> bool:
     """Whether a stage may have said or done something to a finding."""
     if not isinstance(stage, LlmStage | ToolStage):
         return False
+    if outcome.failure is not None and is_review(stage):  # that nobody answered is on record, too
+        return True
     workspace, opening = state.workspace, outcome.response.find("[")
     answers = opening >= 0 and _ANSWER.search(outcome.response, opening) is not None
     return answers or viewed(workspace.path if workspace else state.cwd)

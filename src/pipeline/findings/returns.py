@@ -1,22 +1,24 @@
 """What a stage returned in a form that code can read, and what it comes to. What cannot be read is never clean."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pipeline.engine.handler import Assessment
 from pipeline.engine.outcome import FailureClass, Outcome, Source, Status
-from pipeline.findings.claims import Return, Returned
+from pipeline.findings.claims import Rejected, Return, Returned
 from pipeline.findings.codecs import FORMATS
 from pipeline.findings.codecs.review_text import find_returns
 from pipeline.findings.model import Finding, Gate
 from pipeline.findings.passes import Disposition, Entry
 from pipeline.findings.taking import Taken
 from pipeline.findings.verdicts import stage_status
-from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, ToolStage
+from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, ToolStage, is_review
 
 LARGEST = 256 * 1024 * 1024  # bytes of a report
+_RESULTS = (None, FailureClass.EXIT_NONZERO, FailureClass.CONFLICT)  # failures that are an answer
+_FAULTS = 20  # that are told one by one
 _ITEM = re.compile(r'"findings"\s*:\s*\[\s*\{')
 REPORT = "report"  # the file beside a command's output that it may write what it found to
 
@@ -26,11 +28,10 @@ def answered(stage: BaseStage, answers: Sequence[str], root: Path) -> Return | N
 
     A review that was asked again can add to its first answer, never erase it.
     """
-    reviewer = (stage.lens if isinstance(stage, LlmStage) else None) or stage.id
     whole: Return | None = None
     lost = False  # whether what could not be read so far had findings in it
     for text in (text for answer in answers for text in find_returns(answer)):
-        read: Return = FORMATS["review"](text.encode(errors="replace"), reviewer=reviewer, root=str(root))
+        read: Return = FORMATS["review"](text.encode(errors="replace"), reviewer=reviewer_of(stage), root=str(root))
         if whole is None or (whole.status is Returned.MALFORMED and (read.inputs or not lost)):
             whole = read
         elif whole.status is not Returned.MALFORMED:
@@ -68,6 +69,33 @@ def reported(stage: ToolStage, report: Path, root: Path) -> Return:
     return read
 
 
+def silence(stage: BaseStage, outcome: Outcome) -> Return | None:
+    """The return of a review or tool that was asked for findings and gave no answer; None for any other outcome."""
+    kind = outcome.failure.kind if outcome.failure else None
+    if not _asked(stage) or kind in _RESULTS:
+        return None
+    status = Returned.MALFORMED if kind is FailureClass.PROTOCOL else Returned.MISSING
+    return Return(reviewer_of(stage), status, problem=outcome.reason or "it gave no answer")
+
+
+def in_words(stage: BaseStage, outcome: Outcome, unanswered: Container[str]) -> Return | None:
+    """The return of one who owed an answer and gave it in words: nothing is known of what it covered."""
+    kind = outcome.failure.kind if outcome.failure else None
+    if not _asked(stage) or reviewer_of(stage) not in unanswered or kind not in _RESULTS:
+        return None
+    return Return(reviewer_of(stage), Returned.EMPTY, covered=())
+
+
+def _asked(stage: BaseStage) -> bool:
+    """Whether a stage is asked for findings that code can read."""
+    return is_review(stage) or (isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT)
+
+
+def reviewer_of(stage: BaseStage) -> str:
+    """Whose answers a stage's are."""
+    return (stage.lens if isinstance(stage, LlmStage) else None) or stage.id
+
+
 def read_again(stage: BaseStage, outcome: Outcome, root: Path, store: Path | None) -> Return | None:
     """What a stage returned that an earlier process ran; None when it returned nothing that can be read."""
     found: Return | None = None
@@ -78,26 +106,41 @@ def read_again(stage: BaseStage, outcome: Outcome, root: Path, store: Path | Non
         written = output.with_name(REPORT) if output else None
         file = written if written and written.is_file() else output
         found = reported(stage, file, root) if file and file.is_file() else None
-    return None if found is None or unreadable(found) else found
+    return found if found and found.status is not Returned.MALFORMED else None
 
 
-def unreadable(returned: Return) -> str:
-    """Why a return says nothing at all, if so."""
+def faults(returned: Return) -> str:
+    """Everything that keeps a return from being read whole, for the agent that is asked again; nothing if all can be."""
     if returned.status is Returned.MALFORMED:
         return returned.problem or "it is not what it should be"
-    if returned.rejected and not returned.claims:
-        first = returned.rejected[0]
-        return f"none of its {len(returned.rejected)} findings is as it should be; {first.input_id}: {first.reason}"
-    return ""
+    lost = [item for item in returned.rejected if not item.harmless]
+    if not lost:
+        return ""
+    told = "; ".join(f"{item.input_id}: {item.reason}" for item in lost[:_FAULTS])
+    more = f"; and {len(lost) - _FAULTS} more" if len(lost) > _FAULTS else ""
+    return f"{len(lost)} of its {returned.inputs} findings cannot be read; {told}{more}"
+
+
+def with_claim(returned: Return, outcome: Outcome) -> Return:
+    """The return of a review that says it fails and reports nothing that does: its word counts as an item."""
+    if outcome.source is not Source.MARKER or outcome.status.passes:
+        return returned
+    item = Rejected(
+        input_id=f"{returned.reviewer}#{returned.inputs + 1}",
+        reason="the review fails, and none of its findings says why",
+        title=outcome.reason or "The review fails without a reason",
+        raw=outcome.response,
+    )
+    return replace(returned, status=Returned.RETURNED, rejected=(*returned.rejected, item))
 
 
 def judged(taken: Taken) -> Assessment:
-    """What a return comes to by the findings in it. With an item that could not be read it is no clean one."""
+    """What a return comes to by the findings in it. One item that cannot be read fails it."""
     counting = [taken.drafts[index] for index in shown(taken) if not taken.drafts[index].pre_existing]
     refused = [entry for entry in taken.passed.entries if entry.disposition is Disposition.REJECTED]
     status = stage_status(counting)
-    if refused and status is Status.SUCCESS:
-        status = Status.PARTIAL_SUCCESS
+    if refused or not taken.passed.coverage.complete:
+        status = Status.FAIL
     return Assessment(status, "; ".join(part for part in (_found(counting), _refused(refused)) if part))
 
 

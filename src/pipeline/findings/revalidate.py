@@ -200,6 +200,8 @@ def _judged(finding: Finding, seen: Mechanical, said: Said) -> tuple[Judgement, 
     match answer.word:
         case "fixed" if seen.ran is not None and not seen.ran.passed:
             return Judgement.UNCERTAIN, f"{why}; refused, for the command fails: {seen.ran.said}"
+        case "fixed" | "wrong" if finding.still_reported_by and seen.ran is None:
+            return Judgement.UNCERTAIN, f"{why}; refused, for {finding.still_reported_by} still reports it"
         case "fixed":
             return Judgement.FIXED, f"{why}; {seen.told}"
         case "wrong" if finding.system_breaking and finding.severity is Severity.CRITICAL:

@@ -112,8 +112,15 @@ def _signals(ledger: Ledger, run: str) -> Iterator[str]:
             yield f"finding #{finding.number} was said to be fixed and was not, {times} times"
         if finding.number in done[-1].regressed:
             yield f"finding #{finding.number} was fixed and came back"
-    if len(done) >= ENOUGH and all(one.caused_by_fix for one in done[-ENOUGH:]):
+    causes = [_causes(one, ledger) for one in done[-ENOUGH:]]
+    if len(done) >= ENOUGH and all(causes) and causes[-1] - frozenset().union(*causes[:-1]):
         yield f"finding #{done[-1].caused_by_fix[0]} is on lines that a fix wrote, as one of the round before was"
+
+
+def _causes(done: Round, ledger: Ledger) -> frozenset[str]:
+    """The findings whose fixes wrote the lines of new ones. What one fix broke may be found in several rounds."""
+    new = (finding for finding in ledger if finding.number in done.caused_by_fix)
+    return frozenset(link.to for finding in new for link in finding.links if link.kind == CAUSED)
 
 
 def _refuted(finding: Finding, began: str) -> int:

@@ -26,7 +26,7 @@ def standing(ledger: Ledger, passed: Pass | None = None) -> Verdicts:
     """The verdicts on all findings, with who answered in a pass, or in the last one."""
     last = passed or ledger.last
     said = last.reviewer_verdicts if last else ()
-    return verdicts(ledger, last.coverage if last else None, said)
+    return verdicts(ledger, ledger.coverage(passed), said)
 
 
 def take_back(root: Path, ledger: Ledger, at: str) -> Edits:
@@ -115,6 +115,7 @@ def _latest(root: Path, ledger: Ledger, at: str) -> tuple[str, ...]:
     before = file.sound()
     if isinstance(before, str):
         return (before,)
+    said = standing(ledger)
     document = verdict.get(
         _counting(ledger),
         review_id=before["reviewId"],
@@ -123,7 +124,7 @@ def _latest(root: Path, ledger: Ledger, at: str) -> tuple[str, ...]:
         target=before["target"],
         mode="verify",  # goes on from what was there
         report_path=before["reportPath"],
-        verdicts=standing(ledger),
+        verdicts=replace(said, verdict=said.stated),
         before=before,
     )
     return file.write(sealed({**document, "mode": before["mode"]}, SEALED_TOP)).problems

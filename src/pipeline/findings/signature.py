@@ -37,6 +37,11 @@ def signature(category: Category, evidence: Iterable[Evidence], title: str, *, n
     return f"sha256:{sha256(text.encode(errors='replace')).hexdigest()}"
 
 
+def raw_signature(reviewer: str, raw: str) -> str:
+    """The hash of an item that cannot be read: the same text from the same reviewer is the same finding."""
+    return f"sha256:{sha256(chr(0).join(('unreadable', reviewer, raw)).encode(errors='replace')).hexdigest()}"
+
+
 def _evidence_key(evidence: Evidence, nth: int) -> str:
     quote = norm_quote(evidence.quote or evidence.raw)
     if not quote and not evidence.symbol:

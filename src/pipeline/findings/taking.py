@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from pipeline.findings.claims import Return
+from pipeline.findings.claims import Return, Returned
 from pipeline.findings.events import AnyEvent, Assessed, Linked
 from pipeline.findings.identity.cascade import match
 from pipeline.findings.identity.ground import Fix, Ground
@@ -21,7 +21,7 @@ from pipeline.findings.intake.judging import Judge
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, Link, PassId, State
-from pipeline.findings.passes import Disposition, Entry, Pass
+from pipeline.findings.passes import Coverage, Disposition, Entry, Pass
 
 RELATED = "related"
 _NEAR = 20  # lines around a finding in which what was changed is taken for its fix
@@ -92,9 +92,11 @@ def recognise(assessment: Assessment, ledger: Ledger, about: About) -> Taken:
     matching = match(tuple(ledger.findings.values()), drafts, maps)
     ground = Ground(history, maps, tuple(_fixes(ledger, maps)))
     result = upshot(ledger, matching, drafts, passed, about.at, ground, range(shown, len(drafts)))
+    fates = _withheld(entries, drafts, result)
     whole = passed.model_copy(
         update={
-            "entries": _withheld(entries, drafts, result),
+            "entries": fates,
+            "coverage": _looked_at(passed.coverage, fates),
             "finding_ids": tuple(dict.fromkeys(id for id in result.ids[:shown] if id)),
         }
     )
@@ -143,10 +145,21 @@ def _withheld(entries: Sequence[Entry], drafts: Sequence[Finding], result: Upsho
     dismissed = {drafts[index].votes[0].input_id: reason for index, reason in result.suppressed.items()}
     return tuple(
         entry.model_copy(update={"disposition": Disposition.SUPPRESSED, "reason": dismissed[entry.input_id]})
-        if entry.disposition is Disposition.SURVIVING and entry.input_id in dismissed
+        if entry.disposition in (Disposition.SURVIVING, Disposition.REJECTED) and entry.input_id in dismissed
         else entry
         for entry in entries
     )
+
+
+def _looked_at(coverage: Coverage, entries: Iterable[Entry]) -> Coverage:
+    """The coverage, where every unreadable item of a reviewer that somebody dismissed counts as looked at."""
+    left = {entry.input_id.rpartition("#")[0] for entry in entries if entry.disposition is Disposition.REJECTED}
+    done = [name for name, status in coverage.reviewers.items() if status is Returned.PARTIAL and name not in left]
+    if not done:
+        return coverage
+    reviewers = coverage.reviewers | dict.fromkeys(done, Returned.RETURNED)
+    problems = {name: problem for name, problem in coverage.problems.items() if name not in done}
+    return coverage.model_copy(update={"reviewers": reviewers, "problems": problems})
 
 
 def _related(pairs: Iterable[Pair], ledger: Ledger, result: Upshot, at: str) -> Iterator[Linked]:

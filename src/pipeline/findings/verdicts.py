@@ -50,16 +50,16 @@ class Verdicts:
 
     @property
     def stated(self) -> Verdict:
-        """The verdict for a file: where somebody did not answer, it is never a clean one."""
+        """The verdict for a file: FAIL at least where somebody did not answer."""
         return self._never_clean(self.verdict)
 
     @property
     def gating(self) -> Verdict:
-        """The verdict for a condition: a claimed fix counts as none, and a pass with gaps is never clean."""
+        """The verdict for a condition: a claimed fix counts as none, and an incomplete pass is FAIL at least."""
         return self._never_clean(self.after_verification)
 
     def _never_clean(self, verdict: Verdict) -> Verdict:
-        return Verdict.WARN if verdict is Verdict.PASS and not self.complete else verdict
+        return verdict if self.complete else never_clean(verdict)
 
     @property
     def abort(self) -> bool:
@@ -89,6 +89,11 @@ def verdicts(
         complete=complete,
         summary=summary(active),
     )
+
+
+def never_clean(verdict: Verdict) -> Verdict:
+    """What a verdict is where something was not looked at."""
+    return verdict if verdict is Verdict.ABORT else Verdict.FAIL
 
 
 def file_verdict(active: Sequence[Finding]) -> Verdict:

@@ -353,7 +353,8 @@ def test_a_gap_is_never_clean() -> None:
     standing = standing_of(ledger_of(coverage=coverage))
     assert standing.gaps == ["b is malformed: cut off", "c is missing: it gave no answer"]
     assert standing.failing(Verdict.ABORT)
-    assert standing.told() == "INCOMPLETE, so not clean; PASS by what was found"
+    assert standing.told() == "FAIL; the review is incomplete"
+    assert (standing.as_json()["verdict"], standing.as_json()["after_verification"]) == ("FAIL", "FAIL")
     assert not standing_of(Ledger()).complete
 
 
@@ -523,7 +524,7 @@ def test_the_report_in_markdown() -> None:
         coverage=coverage,
     )
     standing = standing_of(ledger)
-    told = markdown.encode(ledger, verdicts=standing.verdicts, passed=standing.last)
+    told = markdown.encode(ledger, verdicts=standing.verdicts, passed=ledger.last)
     assert [line for line in told.splitlines() if line.startswith("## ")] == [
         "## Must fix (1)",
         "## Claimed to be fixed (1)",

@@ -16,6 +16,7 @@ from pipeline.engine.records import RunCreated
 from pipeline.engine.state import Progress, State
 from pipeline.errors import AwfError
 from pipeline.findings.book import Book
+from pipeline.findings.claims import Returned
 from pipeline.findings.clerk import Clerk
 from pipeline.findings.events import Turned
 from pipeline.findings.ledger import Ledger
@@ -162,7 +163,9 @@ def test_what_an_earlier_attempt_returned_is_not_that_of_the_last(run: Run) -> N
     run.state = run.state._replace(progress=Progress(failed={"lint": 1}))
     failure = Failure(kind=FailureClass.TIMEOUT, digest="too slow")
     run.done(LINT, Outcome(status=Status.FAIL, failure=failure))
-    assert not run.ledger().passes
+    (passed,) = run.ledger().passes.values()
+    assert (passed.entries, passed.coverage.reviewers) == ((), {"lint": Returned.MISSING})
+    assert list(run.ledger()) == []
 
 
 def test_a_dismissal_that_has_run_out_fails_the_stage_again(run: Run) -> None:
@@ -300,10 +303,33 @@ def test_a_report_that_is_too_large_is_not_read(run: Run, monkeypatch: pytest.Mo
 
 
 def test_an_item_that_points_outside_keeps_a_review_from_being_clean(run: Run) -> None:
-    """000-37: it is refused with its reason, and the review is not wholly good for it."""
+    """000-37, 0-12: it is refused with its reason, kept as a finding, and the review fails for it."""
     outcome = run.review(found(item(file="../../etc/passwd", evidence=["../../etc/passwd:1 -- root"])))
-    assert outcome.status is Status.PARTIAL_SUCCESS
+    assert outcome.status is Status.FAIL
     assert "1 could not be used; rev#1 'It is never checked'" in outcome.reason
+    assert [(one.state, one.gate.value) for one in run.ledger()] == [("uncertain", "must")]
+    assert run.context.get(Key.VERDICT) == "FAIL"
+
+
+@pytest.mark.parametrize("second", ["[STATUS: success]", found(item())[:-30]], ids=["words", "cut off"])
+def test_what_cannot_be_read_outlives_a_second_answer_that_is_worse(run: Run, second: str) -> None:
+    """0-12: asked again, an agent that gives nothing that code can read does not take back what it returned first."""
+    first = run.clerk.read_answer(run.job(REV, 1), found(item(confidence=0.9)))
+    assert first is not None
+    assert "`confidence`" in first.problem
+    again = run.clerk.read_answer(run.job(REV, 1), second)
+    assert again is None or again.problem
+    failure = Failure(kind=FailureClass.PROTOCOL, digest="bad")
+    run.done(REV, Outcome(status=Status.FAIL, failure=failure, response=second))
+    assert [(one.title, one.state) for one in run.ledger()] == [("It is never checked", "uncertain")]
+    assert run.context.get(Key.VERDICT) == "FAIL"
+
+
+def test_all_faults_of_all_items_are_told_when_an_answer_is_asked_for_again(run: Run) -> None:
+    """0-12: an agent that is asked again learns everything that is wrong at once."""
+    judged = run.clerk.read_answer(run.job(REV, 1), found(item(confidence=0.9), item(line=0, owner="me")))
+    assert judged is not None
+    assert all(fault in judged.problem for fault in ("rev#1: `confidence`", "rev#2: `line`", "`owner`"))
 
 
 def test_half_a_character_in_a_finding_costs_no_report(run: Run) -> None:

@@ -134,7 +134,7 @@ def test_an_incomplete_pass_never_says_clean_in_any_file(root: Path) -> None:
     show(root, known, passed, AT, {})
     (path,) = (root / ".wystack/reviews").glob("*.json")
     assert json.loads(path.read_text())["verdict"] == "block-on-rejection"
-    assert latest(root)["verdict"] == "WARN"
+    assert latest(root)["verdict"] == "FAIL"
 
 
 def test_without_a_workspace_no_records_are_written_and_that_is_said_once(tmp_path: Path) -> None:

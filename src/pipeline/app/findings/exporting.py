@@ -25,7 +25,9 @@ def _json(findings: Sequence[Finding], _ledger: Ledger) -> str:
 
 
 def _markdown(findings: Sequence[Finding], ledger: Ledger) -> str:
-    return markdown.encode(findings, verdicts=standing(ledger), passed=ledger.last)
+    passed, coverage = ledger.last, ledger.coverage()
+    whole = passed.model_copy(update={"coverage": coverage}) if passed else None
+    return markdown.encode(findings, verdicts=standing(ledger), passed=whole)
 
 
 def _review(findings: Sequence[Finding], ledger: Ledger) -> str:

@@ -25,6 +25,7 @@ def row(finding: Finding) -> dict[str, Any]:
         "lens": str(finding.lens),
         "agreement": finding.agreement,
         "attempts": len(finding.attempts),
+        **({"may_be": list(finding.may_be)} if finding.may_be else {}),
     }
 
 

@@ -32,12 +32,12 @@ class Source:
 
 
 def read(names: Sequence[str], stdin: BinaryIO, *, largest: int = LARGEST) -> list[Source]:
-    """The files of some names. Where any is missing nothing is read."""
+    """The files of some names. Where any is missing nothing is read; one that cannot be read has a problem."""
     paths = [Path(name) for name in names if name != STDIN]
     if lost := [str(path) for path in paths if not path.exists()]:
         raise AwfError(f"there is no file {' or '.join(lost)}", help="nothing was recorded; check the names")
-    if folder := next((path for path in paths if path.is_dir()), None):
-        raise AwfError(f"{folder} is a directory", help="name the files in it; nothing was recorded")
+    if paths and all(path.is_dir() for path in paths) and STDIN not in names:
+        raise AwfError(f"{paths[0]} is a directory", help="name the files in it; nothing was recorded")
     if list(names).count(STDIN) > 1:
         raise AwfError("standard input can be read only once", help='give "-" once; nothing was recorded')
     return [_stdin(stdin, largest) if name == STDIN else _file(Path(name), largest) for name in names]
@@ -45,7 +45,7 @@ def read(names: Sequence[str], stdin: BinaryIO, *, largest: int = LARGEST) -> li
 
 def decoded(sources: Iterable[Source], root: Path, *, format: str, reviewer: str, lens: Lens | None) -> list[Return]:
     """What the files say, each item under an id of its own."""
-    returns = [_decode(source, format, reviewer, str(root)) for source in sources]
+    returns = [replace(_decode(source, format, reviewer, str(root)), file=source.stem or "stdin") for source in sources]
     return numbered([_through(answer, lens) for answer in returns])
 
 
@@ -82,6 +82,8 @@ def _decode(source: Source, format: str, reviewer: str, root: str) -> Return:
     name = reviewer or source.stem
     if source.problem:
         return malformed(name or "stdin", "", source.problem)
+    if not source.data.strip():
+        return malformed(name or "stdin", "", f"{source.name} is empty")
     kind = detect(source.data, source.name) if format == AUTO else format
     if kind is None:
         problem = f"the format of {source.name} is not known; say it with --format {'|'.join(FORMATS)}"

@@ -33,10 +33,16 @@ def sighting(finding: Finding) -> str:
     return f"{finding.observed} in {finding.pass_id}{match}"
 
 
+def may_be(finding: Finding, ledger: Ledger) -> str:
+    """`may be the same as #4`; nothing where there is no such finding."""
+    others = [f"#{other.number}" for id in finding.may_be if (other := ledger.find(id))]
+    return f"may be the same as {', '.join(others)}" if others else ""
+
+
 def story(finding: Finding, ledger: Ledger) -> list[Part]:
     """The story of a finding in one screen; parts with nothing to tell are left out."""
     parts = (
-        ("Now", list(_now(finding))),
+        ("Now", [*_now(finding), *filter(None, [may_be(finding, ledger)])]),
         ("Said by", [_vote(vote) for vote in finding.votes]),
         ("Merged", list(_merged(finding, ledger))),
         ("Gate", list(_gate(finding))),
@@ -66,6 +72,8 @@ def became(passed: Pass, entry: Entry, ledger: Ledger) -> Finding | None:
 def _now(finding: Finding) -> Iterator[str]:
     yield f"{finding.state}, {finding.severity}, {finding.category}, at {place_of(finding)}"
     yield sighting(finding)
+    if finding.unreadable:
+        yield f"it cannot be read as a finding: {finding.unreadable}"
     if held := finding.suppression:
         until = f" until {held.expires}" if held.expires else ""
         yield f"dismissed by {held.by or 'somebody'}{until}: {held.reason or 'no reason given'}"

@@ -9,6 +9,7 @@ import click
 from pipeline.app.findings.exporting import EXPORTS
 from pipeline.app.findings.filters import DISMISSED, OUTSTANDING, select, states_of
 from pipeline.app.findings.records import row
+from pipeline.app.findings.story import may_be
 from pipeline.cli.findings.asked import (
     filter_of,
     filter_options,
@@ -73,19 +74,19 @@ def _say(shown: list[Finding], count: int, reasons: _Reasons, ledger: Ledger, fo
     if form == "json":
         say_json([row(finding) | _dismissal(finding, reasons) for finding in shown])
     elif form == "table":
-        _print(shown, count, reasons)
+        _print(shown, count, reasons, ledger)
     else:
         say_whole(EXPORTS[form](shown, ledger))
 
 
-def _print(shown: list[Finding], count: int, reasons: _Reasons) -> None:
+def _print(shown: list[Finding], count: int, reasons: _Reasons, ledger: Ledger) -> None:
     if not shown:
         click.echo("No findings.", err=True)
         return
     head, *lines = table(shown)
     click.echo(head)
     for finding, line in zip(shown, lines, strict=True):
-        click.echo("\n".join([line, *_details(finding, reasons)]))
+        click.echo("\n".join([line, *_details(finding, reasons, ledger)]))
     if count > len(shown):
         click.echo(f"{counted(count - len(shown), 'more finding')} not shown.", err=True)
 
@@ -98,8 +99,10 @@ def _dismissal(finding: Finding, reasons: _Reasons) -> dict[str, Any]:
     return {"suppression": held, "unused": [str(reason) for reason in reasons.get(finding.id, ())]}
 
 
-def _details(finding: Finding, reasons: _Reasons) -> Iterator[str]:
-    """Who dismissed a finding, why and until when, and why that is of no use."""
+def _details(finding: Finding, reasons: _Reasons, ledger: Ledger) -> Iterator[str]:
+    """What a finding may be the same as; who dismissed it, why and until when, and why that is of no use."""
+    if same := may_be(finding, ledger):
+        yield f"    {same}"
     if not finding.state.dismissed:
         return
     if held := finding.suppression:

@@ -8,12 +8,13 @@ import click
 
 from pipeline.app.findings.lookup import find_finding
 from pipeline.app.findings.records import whole
-from pipeline.app.findings.story import place_of, sighting
+from pipeline.app.findings.story import may_be, place_of, sighting
 from pipeline.cli.findings.asked import look_at, repo_option, run_option
 from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import Style, inert
 from pipeline.cli.where import Where, where_option
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Evidence, Finding, Location
 
 
@@ -28,16 +29,17 @@ def command(id: str, where: Where, run: str, repo: Path | None, *, as_json: bool
 
     ID is a finding's id, the beginning of one, its number, or another name it was given.
     """
-    finding = find_finding(id, look_at(where, run, repo).ledger)
+    ledger = look_at(where, run, repo).ledger
+    finding = find_finding(id, ledger)
     if as_json:
         say_json(whole(finding))
     else:
-        click.echo("\n".join(_told(finding, Style.of(sys.stdout))))
+        click.echo("\n".join(_told(finding, ledger, Style.of(sys.stdout))))
 
 
-def _told(finding: Finding, style: Style) -> Iterator[str]:
+def _told(finding: Finding, ledger: Ledger, style: Style) -> Iterator[str]:
     yield style.name(f"#{finding.number} {inert(finding.title)}")
-    yield from (f"{name + ':':<13}{inert(value)}" for name, value in _facts(finding) if value)
+    yield from (f"{name + ':':<13}{inert(value)}" for name, value in _facts(finding, ledger) if value)
     yield from _text("What breaks", finding.impact, style)
     yield from _text("Fix", finding.fix or "", style)
     yield from _text("Reproduction", finding.reproduction or "", style)
@@ -46,11 +48,13 @@ def _told(finding: Finding, style: Style) -> Iterator[str]:
     yield f'"awf findings why {finding.number}" tells how it came to this.'
 
 
-def _facts(finding: Finding) -> Iterator[tuple[str, str]]:
+def _facts(finding: Finding, ledger: Ledger) -> Iterator[tuple[str, str]]:
     agreed = f", {finding.agreement} agree" if finding.agreement > 1 else ""
     yield "id", finding.id
     yield "place", place_of(finding)
     yield "state", f"{finding.state}; {sighting(finding)}"
+    yield "unreadable", finding.unreadable
+    yield "note", may_be(finding, ledger)
     yield "severity", f"{finding.severity}, {finding.gate.value}, confidence {finding.confidence.value}"
     yield "category", f"{finding.category}, {finding.lens}"
     yield "said by", ", ".join(finding.sources) + agreed

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.findings.claims import Claim, Rejected, Return, Returned
 from pipeline.findings.codecs import strict
+from pipeline.findings.codecs.rejected import rejected_item
 from pipeline.findings.model import Confidence
 
 LARGEST = 256 * 1024 * 1024  # bytes of one answer
@@ -32,6 +33,10 @@ class Unreadable(Exception):
 
 class Refused(ValueError):
     """Why one item cannot be a claim."""
+
+
+class NothingWrong(Refused):
+    """An item that says that nothing is wrong."""
 
 
 def text_of(data: bytes) -> str:
@@ -113,7 +118,8 @@ def gather(
         try:
             claims.append(claim(item, input_id))
         except ValueError as error:
-            rejected.append(Rejected(input_id, reason_of(error), title(item)))
+            harmless = isinstance(error, NothingWrong)
+            rejected.append(rejected_item(item, input_id, reason_of(error), title(item), harmless=harmless))
     status = Returned.RETURNED if claims or rejected else Returned.EMPTY
     whole: dict[str, Any] = {"status": status, "format": format, **rest}
     return Return(reviewer=reviewer, claims=tuple(claims), rejected=tuple(rejected), **whole)

@@ -20,6 +20,8 @@ from pipeline.findings.signature import QUOTE
 __all__ = ["FORMAT", "check", "decode", "encode", "evidence", "find_returns", "item", "relative", "text"]
 
 FORMAT = "review"
+_REVIEWER = re.compile(rb'"reviewer"\s*:\s*"([^"\\]{1,100})"')  # in a return that was cut off
+_HEAD = 64 * 1024  # bytes of it that are looked at
 _WORDS = 10  # of a title, above which it is noted
 _LISTS = ("findings", "residual_risks", "testing_gaps")
 _TOP = ("reviewer", *_LISTS)
@@ -35,7 +37,9 @@ def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
     try:
         document = shallow(strict.loads(data), "it")
     except ValueError as error:
-        return malformed(reviewer, FORMAT, f"the return cannot be read: {error}")
+        named = _REVIEWER.search(data[:_HEAD])
+        name = reviewer or (named[1].decode(errors="replace") if named else "")
+        return malformed(name, FORMAT, f"the return cannot be read: {error}")
     if problem := _whole_fault(document):
         return malformed(reviewer or _name(document), FORMAT, problem)
     return _returned(document, reviewer or document["reviewer"], root)

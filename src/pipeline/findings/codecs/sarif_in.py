@@ -9,6 +9,7 @@ from pipeline.findings.claims import Claim, Return, Returned
 from pipeline.findings.codecs import tools
 from pipeline.findings.codecs.reading import (
     TOOL,
+    NothingWrong,
     Refused,
     Unreadable,
     beyond,
@@ -133,7 +134,7 @@ def _result(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise Refused(f"it is {type(value).__name__}, and a result is an object")
     if value.get("kind") in _SILENT:
-        raise Refused(f"its kind is {value['kind']!r}: it reports that nothing is wrong")
+        raise NothingWrong(f"its kind is {value['kind']!r}: it reports that nothing is wrong")
     return value
 
 

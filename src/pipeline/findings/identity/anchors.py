@@ -8,7 +8,7 @@ from sys import intern
 
 from pipeline.findings.identity.linemap import LineMap
 from pipeline.findings.identity.texts import NTH, OURS, POSITIONS, TEXT, WINDOW, symbol_of
-from pipeline.findings.model import Category, Finding, State
+from pipeline.findings.model import Category, Finding
 from pipeline.findings.signature import norm_quote, norm_title
 
 _POSITION = re.compile(r"-[0-9a-f]{8}-\d+(?:-\d+)?$")  # how the id of a verdict file ends
@@ -30,7 +30,10 @@ class Anchor:
     """One finding, known or of this pass. For a known one, path and line are where git says they are now."""
 
     at: int  # its index
+    sources: frozenset[str]
+    unreadable: bool  # nobody knows what it says: it is recognised by its own text alone
     names: tuple[str, ...]  # that are its own wherever it stands
+    ids: tuple[str, ...]  # that tools gave it
     loose: str  # a signature that holds no code: it says only that this is the n-th such finding of its file
     path: str
     line: int  # 0 for none
@@ -45,7 +48,6 @@ class Anchor:
     category: Category
     words: frozenset[str]  # of its titles
     claim: frozenset[str]  # those that do not just repeat its line
-    settled: bool  # dismissed, or verified as fixed: to take it for another would hide that one
     active: bool
 
 
@@ -73,7 +75,10 @@ def _anchor(at: int, finding: Finding, path: str, line: int, *, mapped: bool = F
     told = words((finding.title, *(vote.title for vote in finding.votes[-_TITLES:])))
     return Anchor(
         at=at,
+        sources=frozenset(finding.sources),
+        unreadable=bool(finding.unreadable),
         names=tuple(_names(finding)),
+        ids=tuple(_ids(finding)),
         loose=finding.signature if is_loose(finding) else "",
         path=path,
         line=line,
@@ -88,7 +93,6 @@ def _anchor(at: int, finding: Finding, path: str, line: int, *, mapped: bool = F
         category=finding.category,
         words=told,
         claim=_but(told, words((text,))),
-        settled=finding.state.dismissed or finding.state is State.VERIFIED_FIXED,
         active=finding.state.active,
     )
 
@@ -129,13 +133,16 @@ def agree(known: Anchor, draft: Anchor) -> bool:
 
 
 def may_be(known: Anchor, draft: Anchor) -> bool:
-    """Whether the two can be one defect. The same place is not enough, or a dismissal would cover another defect.
+    """Whether the two can be one defect. Neither the same place nor the same kind is enough."""
+    return agree(known, draft) if known.category != draft.category else bool(known.words & draft.words)
 
-    Without a word in common, one of the same kind may be an open finding told anew, but never a settled one.
-    """
-    if known.category != draft.category:
-        return agree(known, draft)
-    return not known.settled or bool(known.words & draft.words)
+
+def apart(known: Anchor, draft: Anchor) -> bool:
+    """Whether the two cannot be one, wherever they stand: nobody said both, and they share no word."""
+    if draft.unreadable:
+        return True
+    strangers = bool(known.sources and draft.sources) and known.sources.isdisjoint(draft.sources)
+    return strangers and not known.claim & draft.claim
 
 
 def _names(finding: Finding) -> Iterable[str]:
@@ -147,15 +154,18 @@ def _names(finding: Finding) -> Iterable[str]:
     for alias in finding.aliases:
         if alias not in positions and not _POSITION.search(alias) and alias != finding.signature:
             yield alias
+    yield from (value for name, value in finding.fingerprints.items() if value and name.startswith(_CARRIED))
+
+
+def _ids(finding: Finding) -> Iterable[str]:
+    """What tools call it, within its kind: they give two rules on one line the same."""
     for name, value in finding.fingerprints.items():
-        if value and name.startswith(_CARRIED):
-            yield value
-        elif value and name not in OURS:  # within its kind: tools give two rules on one line the same
+        if value and name not in OURS and not name.startswith(_CARRIED):
             yield f"{finding.category}\0{name}\0{value}"
 
 
 def is_loose(finding: Finding) -> bool:
     """Whether a finding names files but quotes no code: its signature then says nothing of which line it is about."""
-    return bool(finding.evidence) and not any(
+    return bool(finding.evidence and not finding.unreadable) and not any(
         item.symbol or norm_quote(item.quote or item.raw) for item in finding.evidence
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from pipeline.findings.identity.anchors import Anchor, is_loose, of_draft, of_known
+from pipeline.findings.identity.anchors import Anchor, apart, is_loose, of_draft, of_known
 from pipeline.findings.identity.assign import Pair, assign
 from pipeline.findings.identity.linemap import LineMap
 from pipeline.findings.identity.renames import renamed
@@ -19,6 +19,7 @@ from pipeline.findings.model import Finding, FindingId, Strength
 Judge = Callable[[Finding, Finding], bool]
 
 JUDGED = 50  # questions to a judge in one pass
+_SURE = (Strength.EXACT, Strength.MAPPED, Strength.CONTENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Matching:
     matches: tuple[Match, ...] = ()  # by draft
     new: tuple[int, ...] = ()
     unseen: tuple[FindingId, ...] = ()
+    doubtful: tuple[Match, ...] = ()  # of new drafts: what they may be, without being taken for it
 
 
 def match(
@@ -94,6 +96,8 @@ class _Found:
         """Let one tier pair whom it can."""
         if self.known and self.drafts:
             pairs = tier.pairs(tuple(self.known.values()), tuple(self.drafts.values()))
+            if tier.strength is not Strength.EXACT:
+                pairs = (pair for pair in pairs if not apart(self.known[pair.known], self.drafts[pair.draft]))
             for pair in assign(pairs, by_order=tier.by_order):
                 self._pair(pair, tier.strength, tier.name)
 
@@ -112,12 +116,18 @@ class _Found:
 
 
 def _matching(found: _Found, old: Sequence[Finding], new: Sequence[int]) -> Matching:
-    paired, matched = {pair.known for pair, _, _ in found.pairs}, {pair.draft for pair, _, _ in found.pairs}
-    matches = (Match(new[pair.draft], old[pair.known].id, strength, tier) for pair, strength, tier in found.pairs)
+    """Who is who. What is only likely is taken for an open finding, and for no other: that would hide a defect."""
+    matches, doubtful = list[Match](), list[Match]()
+    for pair, strength, tier in sorted(found.pairs, key=lambda one: new[one[0].draft]):
+        known = old[pair.known]
+        taken = strength in _SURE or (known.state.active and not known.unreadable)
+        (matches if taken else doubtful).append(Match(new[pair.draft], known.id, strength, tier))
+    paired, matched = {pair.known for pair, _, _ in found.pairs}, {one.draft for one in matches}
     return Matching(
-        tuple(sorted(matches, key=lambda one: one.draft)),
-        tuple(sorted(index for at, index in enumerate(new) if at not in matched)),
+        tuple(matches),
+        tuple(sorted(index for index in new if index not in matched)),
         tuple(finding.id for at, finding in enumerate(old) if at not in paired),
+        tuple(doubtful),
     )
 
 

@@ -36,11 +36,17 @@ class Covered:
         return self.paths is None or path in self.paths or any(folder in self.paths for folder in above)
 
     def would_tell(self, finding: Finding, path: str) -> bool:
-        """Whether the pass would have reported a finding again: it looked there, and one who found it answered."""
+        """Whether the pass would have reported a finding again: it looked there, and one who found it answered.
+
+        Where a tool reported it, every such tool must have answered: a silent reviewer says nothing about a tool.
+        """
         then = finding.place.path if finding.place else ""
         if not (self.has(path or then) or self.has(then)):
             return False
-        return self.answered is None or not finding.sources or not self.answered.isdisjoint(finding.sources)
+        if self.answered is None or not finding.sources:
+            return True
+        tools = {vote.reviewer for vote in finding.votes if vote.tool}
+        return tools <= self.answered if tools else not self.answered.isdisjoint(finding.sources)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.findings.identity.anchors import is_loose
 from pipeline.findings.identity.texts import AROUND, TEXT, VERDICT, Page, fingerprints, size_of
-from pipeline.findings.model import Evidence, Finding, Location, Observed, Strength
+from pipeline.findings.model import UNREADABLE, AutofixClass, Evidence, Finding, Gate, Location, Observed, Strength
 from pipeline.findings.signature import norm_quote
 
 _TOLD = (
@@ -70,7 +70,23 @@ def _told(known: Finding, draft: Finding) -> dict[str, Any]:
     told = {name: value for name in _TOLD if (value := getattr(draft, name)) not in (None, "", ())}
     raised = {name: True for name in _RAISED if getattr(draft, name)}
     gate = {"gate": draft.gate} if known.gate.by == draft.gate.by else {}
-    return told | raised | gate
+    if known.unreadable and not draft.unreadable:
+        return told | raised | gate | {"ext": {name: value for name, value in known.ext.items() if name != UNREADABLE}}
+    return told | raised | gate | _milder(known, draft)
+
+
+def _milder(known: Finding, draft: Finding) -> dict[str, Any]:
+    """What a report may not make milder: a rating that another source gave stands until that source takes it back."""
+    last = {vote.reviewer: vote for vote in known.votes}
+    others = [vote for name, vote in last.items() if name not in draft.sources]
+    if not others:
+        return {}
+    worst = min(others, key=lambda vote: vote.severity.rank)
+    rated = {"severity": known.severity, "confidence": known.confidence}
+    kept = rated if draft.severity.rank > known.severity.rank and worst.severity.rank <= known.severity.rank else {}
+    must = {"gate": known.gate} if known.gate.value is Gate.MUST else {}
+    advice = {"autofix_class": known.autofix_class} if draft.autofix_class is AutofixClass.ADVISORY else {}
+    return kept | must | advice | {"pre_existing": known.pre_existing and draft.pre_existing}
 
 
 def _worse(known: Finding, draft: Finding) -> dict[str, Any]:

@@ -32,12 +32,19 @@ class Tier:
 
 def _named(known: Sequence[Anchor], drafts: Sequence[Anchor]) -> Iterator[Pair]:
     """T1: the same signature, alias or id of a tool, which is the claim and the code together."""
-    found = shelves((name, draft) for draft in drafts for name in (*draft.names, draft.loose) if name)
+    found = shelves((name, draft) for draft in drafts for name in (*draft.names, *draft.ids, draft.loose) if name)
     for one in known:
-        for name in (*one.names, one.loose):
+        for name in (*one.names, *one.ids, one.loose):
             if name in found:
-                near = (draft for draft in found[name].near(one.line) if name != one.loose or _same_place(one, draft))
+                near = (draft for draft in found[name].near(one.line) if _is_named(one, draft, name))
                 yield from (_pair(one, draft, _placed(one, draft), overlap(one, draft)) for draft in near)
+
+
+def _is_named(one: Anchor, draft: Anchor, name: str) -> bool:
+    """Whether a name that two share makes them one: a tool's id only where they share a word, or their source."""
+    if name == one.loose:
+        return _same_place(one, draft)
+    return name in one.names or not one.sources.isdisjoint(draft.sources) or bool(one.words & draft.words)
 
 
 def _mapped(known: Sequence[Anchor], drafts: Sequence[Anchor], same: Same) -> Iterator[Pair]:

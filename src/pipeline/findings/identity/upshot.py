@@ -13,7 +13,18 @@ from pipeline.findings.identity.merging import CAUSED, root
 from pipeline.findings.identity.retold import changes, observed, placed, where_only
 from pipeline.findings.identity.texts import VERDICT, evidence_digest, gone, same_evidence, standing
 from pipeline.findings.ledger import Ledger, merged_into
-from pipeline.findings.model import Actor, Attempt, Finding, FindingId, Link, Observed, Severity, State, Strength
+from pipeline.findings.model import (
+    MAY_BE,
+    Actor,
+    Attempt,
+    Finding,
+    FindingId,
+    Link,
+    Observed,
+    Severity,
+    State,
+    Strength,
+)
 from pipeline.findings.passes import Pass
 from pipeline.findings.signature import finding_id
 
@@ -44,10 +55,14 @@ def upshot(
         work.ids[one.draft] = one.known
     shown = [one for one in matching.matches if one.draft not in withheld]
     work.see(shown, drafts)
+    supposed = {one.draft for one in matching.doubtful}
     for index in matching.new:
         if index not in withheld:
-            work.raise_(index, drafts[index])
-    mentioned = {root(ledger, one.known) for one in matching.matches}
+            work.raise_(index, drafts[index], blame=index not in supposed)
+    for one in matching.doubtful:
+        if one.draft not in withheld:
+            work.suppose(one)
+    mentioned = {root(ledger, one.known) for one in (*matching.matches, *matching.doubtful)}
     for id in matching.unseen:
         if id not in mentioned:
             work.miss(ledger.findings[id])
@@ -81,7 +96,7 @@ class _Work:
                 direct.add(whole)
                 self._see_whole(self.ledger.findings[whole], draft, one)
 
-    def raise_(self, index: int, draft: Finding) -> None:
+    def raise_(self, index: int, draft: Finding, *, blame: bool) -> None:
         """A finding that nobody knew."""
         id = finding_id(draft.signature, self.taken)
         self.taken.add(id)
@@ -98,7 +113,13 @@ class _Work:
             "updated_at": self.at,
         }
         self.events.append(Raised(at=self.at, finding=draft.model_copy(update=update)))
-        self._blame(id, draft, "it is on lines that this fix wrote")
+        if blame:  # what may be a known finding was not made by its fix
+            self._blame(id, draft, "it is on lines that this fix wrote")
+
+    def suppose(self, one: Match) -> None:
+        """A new finding that may be a known one."""
+        link = Link(kind=MAY_BE, to=root(self.ledger, one.known), note=f"{one.strength} match")
+        self.events.append(Linked(at=self.at, id=FindingId(self.ids[one.draft]), link=link))
 
     def miss(self, known: Finding) -> None:
         """A known finding that nobody reported, where somebody would have."""
@@ -112,7 +133,15 @@ class _Work:
             self._doubt(known, path)
 
     def _doubt(self, known: Finding, path: str) -> None:
-        """An open finding whose lines are no longer what they were may be fixed; somebody has to look."""
+        """An open finding whose lines are no longer what they were may be fixed; somebody has to look.
+
+        Of one that could not be read the source has now given a whole answer: a tool's is proof, a reviewer's a claim.
+        """
+        if known.unreadable and known.state.active:
+            tool = any(vote.tool for vote in known.votes)
+            note = f"{', '.join(known.sources)} gave a whole answer, and it is not in it"
+            self._turned(known, State.VERIFIED_FIXED if tool else State.FIX_CLAIMED, note)
+            return
         page = self.ground.page(path)
         proposed = gone(known, page) and known.absent_passes + 1 >= ABSENT
         if known.state.active and standing(known, page) is False:
@@ -157,6 +186,8 @@ class _Work:
 
     def _turn(self, known: Finding, draft: Finding, one: Match) -> None:
         """What a finding becomes by being there again; an open one stays open."""
+        if known.unreadable and known.state.active and not draft.unreadable:
+            self._turned(known, draft.state, "it was reported again, and can be read now")
         match known.state:
             case State.FIX_CLAIMED:
                 self._turned(known, State.REOPENED, "it was said to be fixed, and it was reported again")

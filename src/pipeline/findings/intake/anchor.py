@@ -126,7 +126,7 @@ class _Trust:
         if self._lowered(claim):
             said = claim.confidence.value
             yield f"confidence lowered from {said} to {UNQUOTED}: the file does not say what it quotes"
-        if not self.sure(claim):
+        if not self.sure(claim) and not claim.unreadable:
             yield "uncertain: nothing in the code could be held against it"
 
     def _lowered(self, claim: Claim) -> bool:

@@ -5,18 +5,19 @@ Every item has exactly one entry, and the order in which reviewers answer change
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeline.findings.claims import Claim, Return
 from pipeline.findings.intake.anchor import Placed, Texts, place
 from pipeline.findings.intake.coverage import coverage
 from pipeline.findings.intake.files import Sources
-from pipeline.findings.intake.group import Pair, candidates, exact, near
+from pipeline.findings.intake.group import Pair, candidates, exact, identical, near
 from pipeline.findings.intake.judging import Judge, Judged, judge_pairs
 from pipeline.findings.intake.paths import Refused
 from pipeline.findings.intake.places import named, with_paths
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.intake.sift import Sifted, capped, kept, sift, told_apart
+from pipeline.findings.intake.unreadable import of_refused, of_rejected
 from pipeline.findings.intake.wording import Worded, legible, word
 from pipeline.findings.model import Evidence, Finding
 from pipeline.findings.passes import Coverage, Disposition, Entry, Pass
@@ -46,34 +47,38 @@ def assess(
 ) -> Assessment:
     """Check, group, merge and sift what a pass returned. With `changed_paths` a finding elsewhere never gates."""
     changed = None if changed_paths is None else frozenset(changed_paths)
-    placed, refused = _placed(returns, sources, policy)
+    placed, unread = _placed(returns, sources, policy)
     groups = near(exact(placed))
     judged = judge_pairs(groups, candidates(groups), judge)
-    sifted = capped([sift(group, policy, passed, changed) for group in judged.groups], policy.cap)
+    every = (*judged.groups, *identical(unread))
+    sifted = capped([sift(group, policy, passed, changed) for group in every], policy.cap)
     order = kept(sifted)
     return Assessment(
         drafts=_signed([sifted[index].finding for index in order]),
-        entries=tuple(sorted([*refused, *_entries(sifted, judged)], key=_by_input)),
-        coverage=coverage(returns, [one.fate for one in sifted], changed),
+        entries=tuple(sorted([*_harmless(returns), *_entries(sifted, judged)], key=_by_input)),
+        coverage=coverage(returns, {one.claim.input_id for one in unread}, [one.fate for one in sifted], changed),
         withheld=tuple(one.finding for one in sifted if not one.fate.kept),
         related=_numbered(judged.related, order),
         declined=_numbered(judged.declined, order),
     )
 
 
-def _placed(returns: Iterable[Return], sources: Sources, policy: Policy) -> tuple[list[Placed], list[Entry]]:
-    """Every claim held against its file, and an entry for every item that is none. Claims of one file come together."""
-    refused = [_rejected(item.input_id, item.title, item.reason) for answer in returns for item in answer.rejected]
+def _placed(returns: Iterable[Return], sources: Sources, policy: Policy) -> tuple[list[Placed], list[Placed]]:
+    """Every claim held against its file, and those that cannot be read as one. Claims of one file come together."""
+    unread = [of_rejected(item, answer) for answer in returns for item in answer.rejected if not item.harmless]
     worded: list[Worded] = []
     for claim in (claim for answer in returns for claim in answer.claims):
         read = _read(claim, sources)
         if isinstance(read, Refused):
-            refused.append(_rejected(claim.input_id, claim.title, read.reason))
+            unread.append(of_refused(claim, read.reason))
         else:
             worded.append(read)
     texts = Texts(sources)
     worded.sort(key=_file)
-    return [place(claim, texts, quote_the_line=policy.quote_the_line) for claim in worded], refused
+    return (
+        [place(claim, texts, quote_the_line=policy.quote_the_line) for claim in worded],
+        [place(_legible(claim, sources), texts) for claim in unread],
+    )
 
 
 def _read(claim: Claim, sources: Sources) -> Worded | Refused:
@@ -91,10 +96,24 @@ def _entries(sifted: Sequence[Sifted], judged: Judged) -> Iterator[Entry]:
         yield from one.entries(apart.get(index, ()))
 
 
-def _rejected(input_id: str, title: str, reason: str) -> Entry:
-    return Entry(
-        input_id=legible(input_id), disposition=Disposition.REJECTED, reason=legible(reason), title=legible(title)
-    )
+def _legible(claim: Claim, sources: Sources) -> Worded:
+    """An unreadable claim in words that a file can hold; without its place where that is outside the repository."""
+    read = _read(claim, sources)
+    if isinstance(read, Refused):
+        read = _read(replace(claim, locations=(), evidence=()), sources)
+    assert not isinstance(read, Refused)  # noqa: S101 - it has a title, and no place
+    return read
+
+
+def _harmless(returns: Iterable[Return]) -> Iterator[Entry]:
+    """The items that say that nothing is wrong."""
+    for item in (item for answer in returns for item in answer.rejected if item.harmless):
+        yield Entry(
+            input_id=legible(item.input_id),
+            disposition=Disposition.FILTERED,
+            reason=legible(item.reason),
+            title=legible(item.title),
+        )
 
 
 def _by_input(entry: Entry) -> tuple[str, int, str]:

@@ -1,33 +1,44 @@
 """Who answered in a pass, and what was looked at. Silence is never counted as a look."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 
 from pipeline.findings.claims import Return, Returned
 from pipeline.findings.intake.gate import Fate
 from pipeline.findings.intake.wording import legible
 from pipeline.findings.passes import Coverage
 
-_WORST = (Returned.MISSING, Returned.MALFORMED, Returned.RETURNED, Returned.EMPTY)
+_WORST = (Returned.MISSING, Returned.MALFORMED, Returned.PARTIAL, Returned.RETURNED, Returned.EMPTY)
 
 
-def coverage(returns: Sequence[Return], fates: Sequence[Fate], changed: Collection[str] | None) -> Coverage:
-    """What all returns together cover; notes of demoted findings stand with what reviewers could not say."""
+def coverage(
+    returns: Sequence[Return], unread: Container[str], fates: Sequence[Fate], changed: Collection[str] | None
+) -> Coverage:
+    """What all returns together cover. `unread` are the inputs that cannot be read: their reviewer answered in part."""
     reviewers: dict[str, Returned] = {}
     problems: dict[str, list[str]] = {}
+    whole: list[str] = []
     for answer in sorted(returns, key=lambda answer: (answer.reviewer, answer.problem)):
-        name = legible(answer.reviewer)
-        reviewers[name] = min(answer.status, reviewers.get(name, answer.status), key=_WORST.index)
-        if answer.problem:
-            problems.setdefault(name, []).append(legible(answer.problem))
+        name, lost = legible(answer.reviewer), _count(answer, unread)
+        status = Returned.PARTIAL if lost and answer.status.answered else answer.status
+        reviewers[name] = min(status, reviewers.get(name, status), key=_WORST.index)
+        told = (answer.problem, f"{lost} of {answer.inputs} items cannot be read" if lost else "")
+        problems.setdefault(name, []).extend(legible(text) for text in told if text)
+        whole += [legible(answer.file)] if answer.file and status.answered else []
     return Coverage(
         reviewers=reviewers,
-        problems={name: "; ".join(texts) for name, texts in problems.items()},
+        problems={name: "; ".join(texts) for name, texts in problems.items() if texts},
         testing_gaps=_notes((answer.testing_gaps for answer in returns), (fate.gap for fate in fates if fate.gap)),
         residual_risks=_notes(
             (answer.residual_risks for answer in returns), (fate.risk for fate in fates if fate.risk)
         ),
         paths=_paths(returns, changed),
+        files=tuple(sorted(set(whole) - {legible(one.file) for one in returns if not one.status.answered})),
     )
+
+
+def _count(answer: Return, unread: Container[str]) -> int:
+    ids = [*(claim.input_id for claim in answer.claims), *(item.input_id for item in answer.rejected)]
+    return sum(id in unread for id in ids)
 
 
 def _notes(told: Iterable[Iterable[str]], demoted: Iterable[str]) -> tuple[str, ...]:

@@ -48,6 +48,8 @@ def promoted(confidence: Confidence, agreement: int) -> Confidence:
 
 def fate(finding: Finding, policy: Policy) -> Fate:
     """What becomes of a merged finding."""
+    if finding.unreadable:
+        return Fate(Disposition.REJECTED, finding.unreadable, kept=True)
     if finding.suppression:
         reason = finding.suppression.reason or "no reason given"
         return Fate(Disposition.SUPPRESSED, f"its source suppresses it: {reason}", kept=True)
@@ -63,6 +65,8 @@ def fate(finding: Finding, policy: Policy) -> Fate:
 
 def gate_of(finding: Finding, policy: Policy, changed: Container[str] | None) -> GateDecision:
     """Whether a finding keeps the change from shipping; one outside the change never does."""
+    if finding.unreadable:
+        return _decision(Gate.MUST, policy.preset)
     place = finding.place
     worst = Severity.MEDIUM if policy.preset == "strict" else Severity.HIGH
     must = (

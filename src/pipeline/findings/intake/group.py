@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from pipeline.findings.identity.anchors import words
 from pipeline.findings.intake.anchor import Placed
 from pipeline.findings.model import Category
 
@@ -55,6 +56,14 @@ def exact(claims: Iterable[Placed]) -> list[Group]:
         titled[(*_spot(claim), claim.title)].append(claim)
     groups = [Group(tuple(members), ("same line, same title",) * (len(members) - 1)) for members in titled.values()]
     return _by_symbol(groups)
+
+
+def identical(claims: Iterable[Placed]) -> list[Group]:
+    """Claims that cannot be read: only those of one reviewer with one text are one."""
+    same = defaultdict[tuple[str, str], list[Placed]](list)
+    for claim in sorted(claims, key=lambda claim: claim.order):
+        same[claim.claim.reviewer, claim.claim.impact].append(claim)
+    return [Group(tuple(members), ("the same text",) * (len(members) - 1)) for members in same.values()]
 
 
 def near(groups: Iterable[Group]) -> list[Group]:
@@ -106,7 +115,10 @@ def _spot(claim: Placed) -> tuple[object, ...]:
 
 
 def _by_symbol(groups: Sequence[Group]) -> list[Group]:
-    """Join groups on one line, of one category and symbol, unless somebody raised two of them: he told them apart."""
+    """Join groups on one line, of one category and symbol, whose titles share a word.
+
+    Two that one reviewer raised are two: they were told apart.
+    """
     spots = defaultdict[tuple[object, ...], list[int]](list)
     for index, group in enumerate(groups):
         leader = group.leader
@@ -115,7 +127,9 @@ def _by_symbol(groups: Sequence[Group]) -> list[Group]:
     done: dict[int, Group] = dict(enumerate(groups))
     for same in spots.values():
         voices = [reviewer for index in same for reviewer in groups[index].reviewers]
-        if len(voices) == len(set(voices)):
+        if len(voices) == len(set(voices)) and frozenset.intersection(
+            *(words((groups[i].leader.claim.title,)) for i in same)
+        ):
             done[same[0]] = united([done.pop(index) for index in same], "same line, category and symbol")
     return [done[index] for index in sorted(done)]
 

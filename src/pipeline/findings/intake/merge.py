@@ -14,9 +14,9 @@ from pipeline.findings.intake.gate import passes, promoted
 from pipeline.findings.intake.group import Group
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.intake.wording import MOST
-from pipeline.findings.model import AutofixClass, Finding, FindingId, Owner, State, Suppression, Vote
+from pipeline.findings.model import UNREADABLE, AutofixClass, Finding, FindingId, Owner, State, Suppression, Vote
 from pipeline.findings.passes import Pass
-from pipeline.findings.signature import signature
+from pipeline.findings.signature import raw_signature, signature
 from pipeline.findings.value import Value
 
 _Part = TypeVar("_Part", bound=Value)
@@ -41,7 +41,9 @@ def merge(members: Sequence[Placed], policy: Policy, passed: Pass) -> Finding:
     evidence = _union(member.evidence for member in members)
     return Finding(
         id=FindingId(""),
-        signature=signature(lead.category, evidence, lead.title),
+        signature=raw_signature(lead.reviewer, lead.impact)
+        if lead.unreadable
+        else signature(lead.category, evidence, lead.title),
         fingerprints=_filled(claim.tool_ids for claim in claims),
         title=lead.title,
         scope=lead.scope or dirname(first.place.path),
@@ -63,7 +65,7 @@ def merge(members: Sequence[Placed], policy: Policy, passed: Pass) -> Finding:
         pass_id=passed.id,
         created_at=passed.started_at,
         updated_at=passed.started_at,
-        ext=_filled(claim.ext for claim in claims),
+        ext=_filled(claim.ext for claim in claims) | ({UNREADABLE: lead.unreadable} if lead.unreadable else {}),
     )
 
 
@@ -94,6 +96,8 @@ def _handling(claims: Sequence[Claim]) -> dict[str, Any]:
 def _state(members: Sequence[Placed]) -> dict[str, Any]:
     """Open, unless its source knows better, suppresses it, or nothing in the code could be held against it."""
     claims = [member.claim for member in members]
+    if claims[0].unreadable:
+        return {"state": State.UNCERTAIN}
     given = next((claim.state for claim in claims if claim.state), None)
     if all(claim.suppressed is not None for claim in claims):
         state = given if given and given.dismissed else State.WONT_FIX
@@ -117,6 +121,7 @@ def _vote(member: Placed, passed: Pass) -> Vote:
         owner=claim.owner,
         action=claim.action,
         input_id=claim.input_id,
+        tool=member.by_tool,
     )
 
 

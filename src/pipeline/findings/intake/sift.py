@@ -77,7 +77,7 @@ def told_apart(sifted: Sequence[Sifted], declined: Iterable[Pair]) -> dict[int, 
 
 
 def _counts(finding: Finding) -> bool:
-    return not finding.pre_existing and finding.suppression is None
+    return not finding.pre_existing and finding.suppression is None and not finding.unreadable
 
 
 def _lead(one: Sifted) -> str:

@@ -10,7 +10,7 @@ from pipeline.findings.signature import norm_title
 MOST = 1000  # pieces of evidence, and places, of one finding
 _TEXTS = (
     "input_id", "reviewer", "title", "impact", "fix", "plain_title", "reproduction", "min_fix_scope", "scope",
-    "action", "stage", "suppressed",
+    "action", "stage", "suppressed", "unreadable",
 )  # fmt: skip
 
 
@@ -27,7 +27,7 @@ def word(claim: Claim) -> Worded | Refused:
     if not claim.title.strip():
         return Refused("it has no title: say in a few words what is wrong")
     changes, notes = _legible_texts(claim), []
-    if claim.impact and norm_title(claim.impact) == norm_title(claim.title):
+    if claim.impact and not claim.unreadable and norm_title(claim.impact) == norm_title(claim.title):
         changes["impact"] = ""
         notes.append("its reason only repeats its title and was left out")
     for name, what in (("evidence", "pieces of evidence"), ("locations", "places")):

@@ -70,7 +70,7 @@ def block(item: Item, number: int, total: int, sinks: Sinks) -> Block:
     """What explains a finding, the number-th of so many."""
     return Block(
         heading=f"{_position(number, total, ' — ')}{item.level} {title(item.finding)}",
-        place=place(item.finding),
+        place=" — ".join(part for part in (place(item.finding), _same_as(item)) if part),
         sections=tuple(_sections(item)),
         conflict=_conflict(item, sinks),
     )
@@ -93,6 +93,10 @@ def confirmation(item: Item, action: Action, reference: str = "") -> str:
     if action is Action.APPLY and where:
         return f"→ Applied. Fix staged at {where}."
     return f"→ {action.done}."
+
+
+def _same_as(item: Item) -> str:
+    return f"may be the same as {', '.join(f'#{number}' for number in item.same_as)}" if item.same_as else ""
 
 
 def _position(number: int, total: int, then: str) -> str:

@@ -20,6 +20,7 @@ class Item:
     finding: Finding
     recommended: Action
     detail: Detail = NO_DETAIL
+    same_as: tuple[int, ...] = ()  # the numbers of findings that it may be the same as
 
     @property
     def advisory(self) -> bool:

@@ -10,7 +10,7 @@ from pipeline.findings.verdicts import Readiness, verdicts
 from pipeline.findings.walk.advice import Action
 from pipeline.findings.walk.block import place
 from pipeline.findings.walk.entry import Item
-from pipeline.findings.walk.state import Made, Walk
+from pipeline.findings.walk.state import Around, Made, Walk
 from pipeline.findings.walk.wording import counted, flat, sentences
 
 _SNIPPET = 100  # characters of a reason
@@ -96,7 +96,7 @@ def report(walk: Walk) -> Report:
         lines=tuple(lines),
         gaps=_gaps(walk),
         verdict=_verdict(walk),
-        nothing="" if walk.items else _nothing(walk.around.findings),
+        nothing="" if walk.items else _unreviewed(walk.around) or _nothing(walk.around.findings),
     )
 
 
@@ -154,6 +154,8 @@ def _gaps(walk: Walk) -> Gaps:
 
 def _verdict(walk: Walk) -> Readiness:
     """How ready the change is, with what was done: a fix that was made is a claim until somebody has looked."""
+    if not walk.around.reviewed:
+        return Readiness.NOT_READY
     made = walk.fixes.made
     left = [
         finding.model_copy(update={"state": State.FIX_CLAIMED}) if finding.id in made else finding
@@ -166,6 +168,16 @@ def _repaired(findings: Sequence[Finding]) -> int:
     """How many findings were repaired without asking anybody."""
     done = (State.FIX_CLAIMED, State.VERIFIED_FIXED)
     return sum(finding.autofix_class is AutofixClass.SAFE_AUTO and finding.state in done for finding in findings)
+
+
+def _unreviewed(around: Around) -> str:
+    """Why nothing can be said to be resolved: nobody looked, or not everybody answered."""
+    if not around.reviewed:
+        return "Nothing was reviewed."
+    if around.coverage is None or around.coverage.complete:
+        return ""
+    silent = (f"{flat(name, 60)} ({status})" for name, status in around.coverage.silent.items())
+    return f"The review is incomplete: {', '.join(silent)}. No finding needs a decision."
 
 
 def _nothing(findings: Sequence[Finding]) -> str:

@@ -1,7 +1,7 @@
 """A walk opened and on its way: what it asks for is done here, by those who are given, and nothing else is done."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId
@@ -39,7 +39,10 @@ def opened(
     """
     waiting = entry(ledger, NO_SINKS, advisory=advisory)
     sinks = trackers.sinks() if waiting else NO_SINKS
-    items = entry((item.finding for item in waiting), sinks, known, advisory=advisory)
+    items = tuple(
+        replace(item, same_as=tuple(other.number for id in item.finding.may_be if (other := ledger.find(id))))
+        for item in entry((item.finding for item in waiting), sinks, known, advisory=advisory)
+    )
     return begin(items, sinks, around(ledger), route=route, confirms=confirms)
 
 

@@ -85,6 +85,7 @@ class Around:
     findings: tuple[Finding, ...] = ()  # all that stand, gone through or not
     coverage: Coverage | None = None  # of the last pass
     suppressed: int = 0  # items of the last pass that nobody is shown
+    reviewed: bool = True  # whether there was a pass at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,4 +133,4 @@ def around(ledger: Ledger) -> Around:
     """What a ledger says about the findings that are gone through."""
     last = ledger.last
     hidden = sum(entry.disposition in _NOT_SHOWN for entry in last.entries) if last else 0
-    return Around(tuple(ledger), last.coverage if last else None, hidden)
+    return Around(tuple(ledger), ledger.coverage(), hidden, last is not None)

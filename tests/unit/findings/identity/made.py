@@ -56,7 +56,10 @@ class Files:
 def anchor(at: int = 0, words: str = "abc", **more: Any) -> Anchor:
     """A finding as matching sees it; each letter is a word of its title."""
     values: dict[str, Any] = {
+        "sources": frozenset(),
+        "unreadable": False,
         "names": (),
+        "ids": (),
         "loose": "",
         "path": "a.py",
         "line": 3,
@@ -71,7 +74,6 @@ def anchor(at: int = 0, words: str = "abc", **more: Any) -> Anchor:
         "category": Category.SECURITY,
         "words": frozenset(words),
         "claim": frozenset(words),
-        "settled": False,
         "active": True,
     }
     return Anchor(at=at, **values | more)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.unit.findings.identity.made import CODE, Files, anchor, draft, known
 
-from pipeline.findings.identity.anchors import Anchor, agree, likeness, may_be, of_draft, of_known, overlap
+from pipeline.findings.identity.anchors import Anchor, agree, apart, likeness, may_be, of_draft, of_known, overlap
 from pipeline.findings.identity.linemap import parse
 from pipeline.findings.identity.texts import CE, VERDICT, fingerprinted
 from pipeline.findings.model import AutofixClass, Category, Finding, Owner, Severity, State, Vote
@@ -41,7 +41,7 @@ def test_an_anchor_holds_the_line_and_what_is_said_of_it() -> None:
     assert len(made.window) == 5
     assert made.words == {"old", "token", "stays", "valid"}
     assert made.claim == {"old", "stays", "valid"}
-    assert (made.mapped, made.kept, made.settled, made.active) == (False, False, False, True)
+    assert (made.mapped, made.kept, made.active) == (False, False, True)
 
 
 def test_words_of_the_line_are_no_claim() -> None:
@@ -97,9 +97,9 @@ def test_names_are_signatures_aliases_and_ids_of_tools() -> None:
         "fnd_1",
         draft(3, quote="store.save(token)").signature,
         "ticket-7",
-        "security\0guid\0g-1",
         "fnd_9",
     )
+    assert made.ids == ("security\0guid\0g-1",)
     assert made.loose == ""
 
 
@@ -158,29 +158,45 @@ def test_two_agree_when_they_say_much_the_same(
 @pytest.mark.parametrize(
     ("one", "category", "possible"),
     [
-        (anchor(words="ab"), Category.SECURITY, True),  # open, of the same kind: it may be told anew
-        (anchor(words="ab", settled=True), Category.SECURITY, False),
-        (anchor(words="ac", settled=True), Category.SECURITY, True),
+        (anchor(words="ab"), Category.SECURITY, False),
+        (anchor(words="ac"), Category.SECURITY, True),
         (anchor(words="ab"), OTHER, False),
         (anchor(words="ac"), OTHER, True),
     ],
 )
 def test_two_may_be_one_defect_or_not(one: Anchor, category: Category, *, possible: bool) -> None:
-    """A settled one needs a word in common, and so does one of another kind."""
+    """0-21: neither the place nor the kind is evidence; they need a word in common."""
     assert may_be(one, anchor(words="cd", category=category)) is possible
 
 
 def test_words_of_the_line_make_nobody_agree() -> None:
-    """Two that share only what the line says share nothing, but a settled one of the same kind may still be it."""
+    """Two that share only what the line says do not agree, but one of the same kind may be it."""
     one = replace(anchor(words="ab"), claim=frozenset("a"))
     other = replace(anchor(words="bc"), claim=frozenset("c"))
     assert not agree(one, other)
-    assert may_be(replace(one, settled=True), other)
+    assert may_be(one, other)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "sources", "unreadable", "expected"),
+    [
+        ("ab", "cd", ("ruff", "mypy"), False, True),
+        ("ab", "bc", ("ruff", "mypy"), False, False),
+        ("ab", "cd", ("ruff", "ruff"), False, False),
+        ("ab", "ab", ("ruff", "ruff"), True, True),
+    ],
+)
+def test_strangers_without_a_common_word_are_two(
+    mine: str, theirs: str, sources: tuple[str, str], *, unreadable: bool, expected: bool
+) -> None:
+    """0-21: what nobody said both of needs a shared word, and what cannot be read is nobody else."""
+    one = anchor(words=mine, sources=frozenset({sources[0]}))
+    other = anchor(words=theirs, sources=frozenset({sources[1]}), unreadable=unreadable)
+    assert apart(one, other) is expected
 
 
 @pytest.mark.parametrize("state", State)
-def test_what_is_settled_and_what_counts(state: State) -> None:
-    """A dismissal and a verified fix are settled; what is open, reopened or uncertain counts."""
+def test_what_counts(state: State) -> None:
+    """What is open, reopened or uncertain counts."""
     made = of_known(0, known([draft()], HERE, state=state)[0], None)
-    assert made.settled is (state in (State.FALSE_POSITIVE, State.WONT_FIX, State.VERIFIED_FIXED))
     assert made.active is (state in (State.OPEN, State.REOPENED, State.UNCERTAIN))

@@ -159,13 +159,21 @@ def test_a_different_problem_on_the_same_line_is_new() -> None:
         assert match(one, fingerprinted([draft(3, "Slow in loops", category=OTHER)], BEFORE)).matches == ()
 
 
-@pytest.mark.parametrize("state", [State.FALSE_POSITIVE, State.WONT_FIX, State.VERIFIED_FIXED])
-def test_a_settled_finding_needs_a_word_in_common(state: State) -> None:
-    """C-05: of the same kind on the same line, but with no word in common, it may be another: nothing is inherited."""
+@pytest.mark.parametrize("state", State)
+def test_the_same_line_and_kind_make_nothing_one(state: State) -> None:
+    """C-05, 0-21: of the same kind on the same line, but with no word in common, it is another."""
     unlike = fingerprinted([draft(3, "Missing permission check")], BEFORE)
     assert match(known([draft(3)], BEFORE, state=state), unlike).matches == ()
-    (told_anew,) = match(known([draft(3)], BEFORE), unlike).matches
-    assert told_anew.strength is Strength.FUZZY
+
+
+@pytest.mark.parametrize("state", State)
+def test_a_guess_is_taken_for_an_open_finding_alone(state: State) -> None:
+    """0-22: what is only likely inherits no dismissal and reopens nothing; it is named, and nobody is missed."""
+    matching = match(known([draft(3)], BEFORE, state=state), fingerprinted([draft(4, "The old token stays")], BEFORE))
+    taken, doubtful = matching.matches, matching.doubtful
+    assert [one.strength for one in (*taken, *doubtful)] == [Strength.FUZZY]
+    assert bool(taken) is state.active
+    assert (matching.new, matching.unseen) == (() if state.active else (0,), ())
 
 
 def test_two_problems_on_one_line_stay_apart() -> None:

@@ -155,8 +155,9 @@ def test_of_several_equal_texts_the_one_with_the_most_around_it_then_the_same_on
         ("close", {}, {"window": ("a", "b", "x", "y", "z")}, False),
         ("close", {"kept": True}, {"window": ("a", "x", "y", "z")}, True),  # a quarter, where git says it is the line
         ("close", {"kept": True}, {"window": ("a", "w", "x", "y", "z")}, False),
-        ("close, told anew", {"kept": True}, {"window": ("a", "x", "y", "z"), "words": "xyz"}, False),
-        ("close, told anew", {"kept": True}, {"window": ("a", "b", "y", "z"), "words": "xyz"}, True),
+        ("close, told anew", {"kept": True}, {"window": ("a", "x", "y", "z"), "words": "ayz"}, False),
+        ("close, told anew", {"kept": True}, {"window": ("a", "b", "y", "z"), "words": "ayz"}, True),
+        ("close, told anew", {"kept": True}, {"window": ("a", "b", "y", "z"), "words": "xyz"}, False),
         ("close", {}, {"line": 6}, True),
         ("close", {}, {"line": 7}, False),
         ("close", {}, {"line": 0}, False),

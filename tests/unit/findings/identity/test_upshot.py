@@ -202,13 +202,17 @@ def test_a_dismissed_finding_that_is_seen_stays_dismissed(state: State) -> None:
     assert passed.result.suppressed == {0: f"known as {after.id} and dismissed: {state}"}
 
 
-def test_a_guess_is_no_name_of_a_dismissed_finding() -> None:
-    """What is probably the dismissed finding lends it neither its signature nor its other names."""
-    before = draft(**QUOTED)
-    vague = draft(5, "The old token stays", quote="return token", aliases=("ticket-9",))
-    passed = second([before], [vague], state=State.WONT_FIX)
-    assert passed.event("seen").strength is Strength.FUZZY
-    assert one(passed).aliases == known([before], HERE)[0].aliases
+@pytest.mark.parametrize("state", [state for state in State if not state.active])
+def test_a_guess_is_a_finding_of_its_own(state: State) -> None:
+    """0-22: what may be a settled finding leaves that as it is, is open itself, and names it."""
+    before = draft(**QUOTED, severity=Severity.HIGH)
+    vague = draft(5, "The old token stays", quote="return token", aliases=("ticket-9",), severity=Severity.HIGH)
+    passed = second([before], [vague], state=state)
+    assert passed.kinds == ["raised", "linked"]
+    settled, raised = passed.after()
+    assert (settled.state, settled.aliases) == (state, known([before], HERE)[0].aliases)
+    assert (raised.state, [(link.kind, link.to) for link in raised.links]) == (State.OPEN, [("may_be", settled.id)])
+    assert passed.result.suppressed == {}
 
 
 def test_the_reason_of_a_dismissal_is_given() -> None:
@@ -231,35 +235,20 @@ def dismissal(**more: Any) -> Suppression:
             REOPENED,
             "it was dismissed as medium and is now rated high",
         ),
-        (draft(), CHANGED, dismissal(), REOPENED, "the code that was dismissed has changed"),
-        (draft(), CHANGED, None, REOPENED, "the code that was dismissed has changed"),
         (draft(), HERE, dismissal(expires="2026-01-31"), REOPENED, "its dismissal held until 2026-01-31"),
         (draft(), HERE, dismissal(expires="2026-02-01"), None, "re-raised, suppressed: wont_fix"),
-        (draft(5, "The old token stays"), HERE, dismissal(), None, "re-raised, suppressed: wont_fix"),
     ],
 )
 def test_a_dismissal_has_its_limits(
     now: Finding, new: Files, suppression: Suppression | None, state: State | None, why: str
 ) -> None:
-    """Other code, a higher severity or a passed date ends it; another line, other words or its last day do not."""
+    """A higher severity or a passed date ends it; its last day does not."""
     passed = second([draft()], [now], new=new, state=State.WONT_FIX, suppression=suppression)
     after = one(passed)
     assert after.state is (state or State.WONT_FIX)
     assert after.history[-1].note == why
     assert bool(passed.result.suppressed) is (state is None)
     assert (after.suppression is None) is (state is not None or suppression is None)
-
-
-def test_a_guess_never_hides_what_is_serious() -> None:
-    """A fuzzy match with a dismissed finding of high severity is asked about; an exact one is not."""
-    serious = draft(severity=Severity.HIGH)
-    passed = second([serious], [draft(5, "The old token stays", severity=Severity.HIGH)], state=State.FALSE_POSITIVE)
-    after = one(passed)
-    assert (after.state, passed.result.suppressed) == (State.UNCERTAIN, {})
-    guess = "ask again: it is probably the one that was dismissed as false_positive, but not surely"
-    assert passed.event("turned") == turned(passed, State.UNCERTAIN, guess)
-    assert passed.event("seen").note == ""
-    assert one(second([serious], [serious], state=State.FALSE_POSITIVE)).state is State.FALSE_POSITIVE
 
 
 def test_another_problem_on_dismissed_lines_is_raised() -> None:

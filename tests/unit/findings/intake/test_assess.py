@@ -79,7 +79,8 @@ def test_every_item_has_exactly_one_fate(claims: list[Claim], policy: Policy, ju
     assert Counter(entry.input_id for entry in done.entries) == inputs
     fates = {entry.input_id: entry for entry in done.entries}
     for draft in done.drafts:
-        assert fates[draft.votes[0].input_id].disposition in (Disposition.SURVIVING, Disposition.SUPPRESSED)
+        kept = Disposition.REJECTED if draft.unreadable else Disposition.SURVIVING
+        assert fates[draft.votes[0].input_id].disposition in (kept, Disposition.SUPPRESSED)
         assert all(fates[vote.input_id].into == draft.votes[0].input_id for vote in draft.votes[1:])
         assert draft.model_dump_json()
         assert all(not place.path.startswith(("/", "..")) for place in draft.locations)

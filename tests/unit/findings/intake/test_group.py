@@ -67,17 +67,18 @@ def on_symbol(made: Claim, symbol: str = "save") -> Claim:
 
 
 def test_one_line_one_category_and_one_symbol_are_one_defect(claim: MakeClaim, run: Run) -> None:
-    """Two reviewers never write the same title: symbol and category say enough on one line."""
-    one, two = on_symbol(claim("a", title="Handle leaks")), on_symbol(claim("b", title="File is never closed"))
+    """Two reviewers seldom write the same title: symbol, category and a common word say enough on one line."""
+    one, two = on_symbol(claim("a", title="Handle leaks")), on_symbol(claim("b", title="Handle is never closed"))
     done = run(one, two)
     (draft,) = done.drafts
-    assert {vote.title for vote in draft.votes} == {"Handle leaks", "File is never closed"}
+    assert {vote.title for vote in draft.votes} == {"Handle leaks", "Handle is never closed"}
     assert [entry.reason for entry in done.entries if entry.disposition is MERGED] == ["same line, category and symbol"]
     for other in (
-        on_symbol(claim("b", title="File is never closed", category=Category.SECURITY)),
-        on_symbol(claim("b", title="File is never closed"), "load"),
-        on_symbol(claim("b", 11, title="File is never closed")),
-        claim("b", title="File is never closed"),
+        on_symbol(claim("b", title="File is never closed")),
+        on_symbol(claim("b", title="Handle is never closed", category=Category.SECURITY)),
+        on_symbol(claim("b", title="Handle is never closed"), "load"),
+        on_symbol(claim("b", 11, title="Handle is never closed")),
+        claim("b", title="Handle is never closed"),
     ):
         assert len(run(one, other).drafts) == 2
 
@@ -105,8 +106,8 @@ def test_a_tool_that_names_two_lines_means_two(claim: MakeClaim, run: Run) -> No
 def test_distance_is_not_added_up_through_other_titles(claim: MakeClaim, run: Run) -> None:
     """C-33: what joined a leader brings no title of its own that others could join by."""
     one = on_symbol(claim("a", 10, title="x"))
-    bridge = [on_symbol(claim("b", 13, title="x")), on_symbol(claim("c", 13, title="y"))]
-    far = claim("d", 16, title="y")
+    bridge = [on_symbol(claim("b", 13, title="x")), on_symbol(claim("c", 13, title="x y"))]
+    far = claim("d", 16, title="x y")
     assert lines_of(run(one, *bridge, far)) == [[10, 13], [16]]
 
 

@@ -156,7 +156,7 @@ def test_nothing_to_decide_asks_nobody(tmp_path: Path) -> None:
     """002-66: the report has one line, and the run goes on."""
     outcome = Stage(tmp_path).done()
     assert (outcome.source, outcome.preferred_label, outcome.updates) == (Source.DEFAULT, "done", {})
-    assert outcome.response == "All findings resolved.\n\nVerdict: Ready to merge."
+    assert outcome.response == "Nothing was reviewed.\n\nVerdict: Not ready."
 
 
 def test_a_wrong_answer_fails_the_stage_with_what_would_be_right(tmp_path: Path) -> None:
