@@ -47,7 +47,7 @@ from pipeline.plugins.manager import PluginManager
 
 STAGE = "revalidate"  # what a script calls the reviewer; the visits are the findings it is asked about, in order
 _GREP = (
-    *("git", "--no-optional-locks", "grep", "--untracked", "-h", "--only-matching", "--word-regexp"),
+    *("grep", "--untracked", "-h", "--only-matching", "--word-regexp"),
     *("--fixed-strings", "-f", "-", "--", "."),
 )
 _NO_CODE = (".wystack", ".code-review", ".awf", "*.json", "*.sarif", "*.md", "*.txt", "*.xml")  # they quote findings
@@ -118,15 +118,8 @@ def look_for(words: Iterable[str], root: Path, environment: Mapping[str, str]) -
     if not wanted:
         return FoundWords(frozenset())
     try:
-        done = subprocess.run(
-            [*_GREP, *(f":(exclude){name}" for name in _NO_CODE)],
-            cwd=root,
-            env=git_in(root, environment).env,
-            input=wanted.encode(),
-            capture_output=True,
-            timeout=_SEARCH,
-            check=False,
-        )
+        outside = (f":(exclude){name}" for name in _NO_CODE)
+        done = git_in(root, environment).call(*_GREP, *outside, stdin=wanted.encode(), seconds=_SEARCH)
     except (OSError, subprocess.TimeoutExpired):  # there is no git, or it does not answer
         return FoundWords(None)
     found = frozenset(done.stdout.decode(errors="replace").split())
