@@ -25,9 +25,14 @@ transition from="merge" to="clean"
 transition from="clean" to="end"
 }
 """
-PLAIN = 'workflow "W" {\nversion 2\nstart "rev"\nstage "rev" kind="llm" auto_status=true prompt="Review it"\n' + (
-    'stage "end" kind="exit"\ntransition from="rev" to="end"\n}\n'
-)
+PLAIN = """workflow "W" {
+version 2
+start "rev"
+stage "rev" kind="llm" auto_status=true prompt="Review it"
+stage "end" kind="exit"
+transition from="rev" to="end"
+}
+"""
 
 
 class Trap:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pipeline.findings.plugin import VIEWS
+from pipeline.backends.checkout import VIEWS
 from pipeline.findings.repository import GitRefusedError, answer, asked, is_top
 
 _DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative", "-M", "--submodule=short")
