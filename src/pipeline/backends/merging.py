@@ -112,7 +112,7 @@ async def _without_views(git: Git, head: str, tree: str, directory: Path) -> str
     await aside.run("read-tree", tree)
     await aside.run("rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch", "--", *VIEWS)
     for name in VIEWS:
-        if await git.agrees("rev-parse", "--quiet", "--verify", f"{head}:{name}^{{tree}}"):
+        if (await git.ask("cat-file", "-t", f"{head}:{name}")).out.strip() == "tree":
             await aside.run("read-tree", f"--prefix={name}/", f"{head}:{name}")
     return await aside.run("write-tree")
 
