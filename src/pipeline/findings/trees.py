@@ -82,6 +82,12 @@ def patch_of(root: Path, environ: Mapping[str, str], old: str, new: str) -> str:
     return answer(root, environ, *_DIFF, *options, old, new, "--", *_work()).rstrip()
 
 
+def replaced(root: Path, environ: Mapping[str, str], old: str, new: str) -> bool:
+    """Whether a file of a tree is different or missing in another one; new files do not count."""
+    options = ("-r", "-z", "--name-only", "--no-renames", "--diff-filter=MDT")
+    return bool(answer(root, environ, "diff-tree", *options, old, new))
+
+
 def forget(root: Path, environ: Mapping[str, str], ref: str) -> None:
     """Take a name of a tree away, if it is there."""
     asked(root, environ, "update-ref", "-d", ref)

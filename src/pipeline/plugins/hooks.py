@@ -26,6 +26,11 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 @hookspec
+def before_stage(stage: BaseStage, visit: int, state: State) -> None:
+    """An agent or a tool is about to begin a visit, before its first attempt."""
+
+
+@hookspec
 def after_stage(
     stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
 ) -> Iterable[Operation | Line]:

@@ -40,7 +40,6 @@ from pipeline.findings.revalidate import (
     suggested_tests,
     worth_asking,
 )
-from pipeline.findings.showing import reshow
 from pipeline.handlers.digest import digest
 from pipeline.language.model import Access
 from pipeline.plugins.manager import PluginManager
@@ -179,7 +178,7 @@ class Revalidation:
     async def look(self, names: Sequence[str], command: str = "") -> Revalidated:
         """Look at the findings of these names, or at all that are open or said to be fixed."""
         reviewer = self._reviewer()
-        with writing(self.around.store, self.repository.root, iso(self.now)) as open_book:
+        with writing(self.around.store, self.repository.root, iso(self.now), self.repository.trust) as open_book:
             ledger, problems = open_book.book.ledger().copy(), open_book.problems
         picked = queue(_picked(names, ledger))
         if not picked:
@@ -213,10 +212,10 @@ class Revalidation:
         The files are written in the same breath: an old status in them would be taken for somebody's edit.
         """
         at = iso(self.now)
-        with writing(self.around.store, self.repository.root, at) as open_book:
+        with writing(self.around.store, self.repository.root, at, self.repository.trust) as open_book:
             current = [_current(ruled, open_book.book.ledger()) for ruled in rulings]
             open_book.book.enter([event for ruled in current for event in events(ruled, at)])
-            shown = reshow(self.repository.root, open_book.book.ledger(), at)
+            shown = open_book.views.reshow(open_book.book.ledger(), at)
         return Recorded({ruled.finding.id: ruled for ruled in current}, open_book.problems + shown)
 
     def _reviewer(self) -> Reviewer | None:
