@@ -17,7 +17,7 @@ from pipeline.findings.passes import Pass
 from pipeline.findings.taking import review_id
 from pipeline.findings.verdicts import Shipping, Verdicts, verdicts
 from pipeline.findings.views import atomic, verdict_file
-from pipeline.findings.views.binding import Trust
+from pipeline.findings.views.binding import NO_TRUST, Trust
 from pipeline.findings.views.home import home_of
 from pipeline.findings.views.ignoring import ignore
 from pipeline.findings.views.stamps import Stamps
@@ -39,7 +39,7 @@ def standing(ledger: Ledger, passed: Pass | None = None) -> Verdicts:
 class Views:
     """The files about findings of one repository, in its main checkout."""
 
-    def __init__(self, root: Path, store: Path | None = None, trust: Trust = Trust()) -> None:
+    def __init__(self, root: Path, store: Path | None = None, trust: Trust = NO_TRUST) -> None:
         self.root = home_of(root)
         stamps = Stamps(store, self.root)
         self._environ = trust.environ

@@ -11,7 +11,7 @@ from pipeline.findings.book import Book, held
 from pipeline.findings.codecs.reading import uncollected
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.showing import Views
-from pipeline.findings.views.binding import Trust
+from pipeline.findings.views.binding import NO_TRUST, Trust
 from pipeline.journal.sqlite import SqliteJournal
 
 
@@ -54,7 +54,7 @@ def with_edits(ledger: Ledger, root: Path, at: str, store: Path | None = None) -
 
 
 @contextmanager
-def writing(store: Path, root: Path, at: str, trust: Trust = Trust()) -> Iterator[Writing]:
+def writing(store: Path, root: Path, at: str, trust: Trust = NO_TRUST) -> Iterator[Writing]:
     """The ledger to be added to; what somebody changed in the files is in it before anything else."""
     with held(store), closing(SqliteJournal(store)) as journal:
         book, views = Book(journal), Views(root, store, trust)

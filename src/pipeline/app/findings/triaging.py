@@ -16,7 +16,7 @@ from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, State
 from pipeline.findings.triage import Triaged, triage
-from pipeline.findings.views.binding import Trust
+from pipeline.findings.views.binding import NO_TRUST, Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def plan(choice: Choice, wish: Wish, found: Known, at: str) -> Decided:
 
 
 def decide(
-    choice: Choice, wish: Wish, store: Path, root: Path, now: datetime, *, agreed: str = "", trust: Trust = Trust()
+    choice: Choice, wish: Wish, store: Path, root: Path, now: datetime, *, agreed: str = "", trust: Trust = NO_TRUST
 ) -> Decided:
     """Apply what may be applied, and rewrite the files. What was agreed to, by its seal, must still come of it."""
     at = iso(now)

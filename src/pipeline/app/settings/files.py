@@ -57,8 +57,8 @@ def load_settings(places: Places) -> Loaded:
             loaded = replace(loaded, wrong=(*loaded.wrong, (source, settle(source, found))))
             continue
         said, ignored = settings_of(file, source, level), ""
-        if level is Level.PROJECT and not _trusted(places.cwd, loaded.settings.trusted_projects):
-            said, refused = said.harmless()
+        if level is Level.PROJECT:
+            said, refused = said.harmless(trusted=_trusted(places.cwd, loaded.settings.trusted_projects))
             ignored = _ignored(source.name, refused, places)
         loaded = Loaded(loaded.settings.under(said), loaded.wrong, ignored)
     return loaded

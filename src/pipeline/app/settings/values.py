@@ -14,7 +14,6 @@ from pipeline.language.choice import ModelChoice
 from pipeline.language.model import Element
 from pipeline.language.source import Source
 
-
 # What names a program or an address, or passes keys and variables on.
 _TRUSTED = frozenset({"environment", "on", "artefacts", "remote"})
 _TRUSTED_BLOCKS = ("agent.", "acp.", "trust.")
@@ -128,9 +127,11 @@ class Settings:
         """The directories whose own settings may name programs, addresses and variables."""
         return self._words("trust.project")
 
-    def harmless(self) -> tuple["Settings", tuple[str, ...]]:
-        """What a project that the user does not trust may set, and the names of what it may not."""
-        refused = tuple(name for name in self.entries if name in _TRUSTED or name.startswith(_TRUSTED_BLOCKS))
+    def harmless(self, *, trusted: bool) -> tuple["Settings", tuple[str, ...]]:
+        """What a project may set, and the names of what it may not. None gives trust, whether it is trusted or not."""
+        blocks = ("trust.",) if trusted else _TRUSTED_BLOCKS
+        names = frozenset[str]() if trusted else _TRUSTED
+        refused = tuple(name for name in self.entries if name in names or name.startswith(blocks))
         kept = {name: setting for name, setting in self.entries.items() if name not in refused}
         return Settings(MappingProxyType(kept)), refused
 

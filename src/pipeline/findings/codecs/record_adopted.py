@@ -8,14 +8,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from pipeline.findings.codecs import strict
 from pipeline.findings.codecs.lens import SEAL
 from pipeline.findings.codecs.record_fields import FIELDS, read_fields
-from pipeline.findings.codecs import strict
 from pipeline.findings.codecs.record_triage import is_time
 from pipeline.findings.codecs.record_view import FORMAT, NO_FIX, NO_REASON, REQUIRED, SEALED, STATE_OF
 from pipeline.findings.model import Change, Finding, Location
 from pipeline.findings.scales import of_word
-
 
 _MOST = 1000  # reviewers, or lines of a history
 _LONGEST = 500  # characters of such a line

@@ -34,6 +34,9 @@ class Trust:
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
+NO_TRUST = Trust()
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     """The program that takes records."""

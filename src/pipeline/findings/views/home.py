@@ -9,7 +9,7 @@ _LONGEST = 4096  # bytes of a file that holds one path
 
 
 def home_of(start: Path) -> Path:
-    """The main checkout of the repository around a directory; the directory itself outside of one. Starts no process."""
+    """The main checkout of the repository around a directory, else the directory itself. Starts no process."""
     top = next((place for place in (start, *start.parents) if os.path.lexists(place / ".git")), None)
     if top is None:
         return start

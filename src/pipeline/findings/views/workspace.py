@@ -6,7 +6,7 @@ is moved aside, and the record is put back from the ledger.
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from pipeline.findings.events import AnyEvent, Raised
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId
 from pipeline.findings.views import atomic
-from pipeline.findings.views.binding import SECONDS, Binding, Trust, bound
+from pipeline.findings.views.binding import NO_TRUST, SECONDS, Binding, Trust, bound
 from pipeline.findings.views.stamps import Stamp, Stamps, stamp_of
 from pipeline.findings.views.written import Written
 
@@ -40,7 +40,7 @@ class Workspace:
     """The records of one repository. Without the directory nothing is written, and that is said once."""
 
     def __init__(
-        self, root: Path, stamps: Stamps | None = None, trust: Trust = Trust(), *, timeout: float = SECONDS
+        self, root: Path, stamps: Stamps | None = None, trust: Trust = NO_TRUST, *, timeout: float = SECONDS
     ) -> None:
         self._root = root
         self._folder = root / DIRECTORY
@@ -187,7 +187,7 @@ class Workspace:
             second += 1
 
     def _look(self, path: Path, finding: Finding | None, at: str, by: str) -> Edits:
-        """What somebody changed in a file. One that is not a record is moved aside, if there is a record to put back."""
+        """What somebody changed in a file; one that is not a record says nothing, and is to be put back."""
         try:
             data = atomic.read(path, _LARGEST)
         except atomic.NotAFile as error:
