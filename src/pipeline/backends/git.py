@@ -45,11 +45,11 @@ _SETTINGS = {
 }
 _OPTIONS = tuple(part for key, value in _SETTINGS.items() for part in ("-c", f"{key}={value}"))
 
-# The commands that run neither a filter nor a merge driver, and talk to nobody.
+# The commands that write no index, and so run no filter, nor a merge driver, and talk to nobody.
 _PLAIN = frozenset(
     {
         *("cat-file", "check-ignore", "commit-tree", "diff-tree", "init", "ls-files", "merge-base", "remote"),
-        *("rev-parse", "symbolic-ref", "update-ref", "var", "write-tree"),
+        *("rev-parse", "symbolic-ref", "update-ref", "var"),
     }
 )
 _PROGRAMS = re.compile(
@@ -157,6 +157,8 @@ class Git:
         told = subprocess.run(
             command, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False
         )
+        if told.returncode < 0:  # what is wrong with a configuration the command itself will say
+            raise subprocess.CalledProcessError(told.returncode, command)
         parts = os.fsdecode(told.stdout).split("\0")
         for scope, setting in zip(parts[::2], parts[1::2], strict=False):
             key, _, value = setting.partition("\n")

@@ -72,6 +72,8 @@ def answer(
         raise GitRefusedError(f"git {verb} took longer than {_SECONDS:.0f} seconds") from None
     except OSError as error:
         raise GitRefusedError(f"git {verb} cannot be run: {error.strerror}") from None
+    except subprocess.SubprocessError as error:
+        raise GitRefusedError(f"git {verb} cannot be run: {error}") from None
     if done.returncode not in accepted:
         said = " ".join(done.stderr.decode(errors="replace").split()).removeprefix("fatal: ")
         raise GitRefusedError(f"git {verb} failed: {said or f'it ended with code {done.returncode}'}")

@@ -119,7 +119,7 @@ def look_for(words: Iterable[str], root: Path, environment: Mapping[str, str]) -
     try:
         outside = (f":(exclude){name}" for name in _NO_CODE)
         done = git_in(root, environment).call(*_GREP, *outside, stdin=wanted.encode(), seconds=_SEARCH)
-    except (OSError, subprocess.TimeoutExpired):  # there is no git, or it does not answer
+    except (OSError, subprocess.SubprocessError):  # there is no git, or it does not answer
         return FoundWords(None)
     found = frozenset(done.stdout.decode(errors="replace").split())
     return FoundWords(found if done.returncode in (0, 1) else None)
