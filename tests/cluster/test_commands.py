@@ -208,12 +208,15 @@ def test_a_cancelled_run_is_answered_and_goes_on_there(shell: Shell) -> None:
     assert done.stdout.endswith("the process at the run goes on with it\n")
 
 
-def test_the_settings_name_the_cluster(shell: Shell) -> None:
-    """A project says it once; a store on the command line means this machine all the same."""
+def test_the_settings_name_the_cluster(shell: Shell, tmp_path: Path) -> None:
+    """A project that the user trusts says it once; a store on the command line means this machine all the same."""
     names = ("on", "artefacts", "queue")
     (shell.folder / ".awf").mkdir()
     said = "".join(f'{name} "{value}"\n' for name, value in zip(names, shell.lab.place[1::2], strict=True))
     (shell.folder / ".awf" / "config.kdl").write_text(said)
+    (tmp_path / "config/awf").mkdir(parents=True)
+    (tmp_path / "config/awf/config.kdl").write_text(f'trust {{ project "{shell.folder.resolve()}"; }}\n')
+    shell.there["XDG_CONFIG_HOME"] = str(tmp_path / "config")
     assert shell.start(there=False).returncode == 3
     assert shell.run_id in shell.awf("runs", there=False).stdout
     assert shell.run_id not in shell.awf("runs", "--store", "elsewhere", there=False).stdout

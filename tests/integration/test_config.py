@@ -48,8 +48,9 @@ def run(awf: Awf, project: Path, *arguments: str, **environment: str) -> subproc
 
 def test_every_setting_is_shown_with_where_it_was_set(awf: Awf, project: Path, snapshot: SnapshotAssertion) -> None:
     """Defaults, the user's file, the project's over it, and an option over both."""
-    user(project, 'backend "claude"\nmodel "m"\nlimits { timeout "1h30m"; }\nagent "pi" { extra "--a b" "" "-c"; }\n')
-    own(project, 'backend "codex"\nlimits {\n  max_cost_usd 2.5\n}\nenvironment "CI" "NPM_*"\n')
+    text = 'backend "claude"\nmodel "m"\nlimits { timeout "1h30m"; }\nagent "pi" { extra "--a b" "" "-c"; }\n'
+    user(project, f'{text}environment "CI" "NPM_*"\n')
+    own(project, 'backend "codex"\nlimits {\n  max_cost_usd 2.5\n}\n')
     assert awf("config").stdout == snapshot
     shown = json.loads(awf("config", "--json", "--backend", "pi").stdout)
     assert shown["backend"] == {"value": "pi", "from": "option", "name": "--backend", "line": None}
@@ -68,7 +69,7 @@ def test_nothing_set_is_shown_too(awf: Awf, tmp_path: Path, snapshot: SnapshotAs
 
 def test_a_terminal_is_not_overrun(project: Path) -> None:
     """A long value is cut where the terminal ends, and nothing in it acts on the terminal."""
-    own(project, f'agent "pi" {{ extra "\\u{{1b}}[2J" "{"x" * 300}"; }}\n')
+    user(project, f'agent "pi" {{ extra "\\u{{1b}}[2J" "{"x" * 300}"; }}\n')
     parent, child = pty.openpty()
     environment = {"PATH": "", "HOME": str(project / "home"), "COLUMNS": "80", "NO_COLOR": "1"}
     subprocess.run([COMMAND, "config"], cwd=project, env=environment, stdout=child, check=True, timeout=60)
@@ -77,7 +78,7 @@ def test_a_terminal_is_not_overrun(project: Path) -> None:
     os.close(parent)
     assert "\x1b" not in text
     assert max(map(len, text.split("\r\n"))) <= 80
-    assert "…  project .awf/config.kdl:1" in text
+    assert "…  user home/.config/awf/config.kdl:1" in text
 
 
 def test_settings_with_errors_stop_a_command(awf: Awf, project: Path, snapshot: SnapshotAssertion) -> None:
@@ -139,11 +140,27 @@ def test_an_option_goes_before_the_settings(awf: Awf, project: Path) -> None:
 def test_variables_of_the_settings_reach_tools(awf: Awf, project: Path) -> None:
     """Those that are named; a secret only by its whole name: a pattern does not let it through."""
     stub(project / "bin", "pi", prints=(ANSWERED, SETTLED))
-    own(project, 'environment "MINE" "OUR_*"\n')
+    user(project, 'environment "MINE" "OUR_*"\n')
     last(run(awf, project, MINE="1", OUR_HOST="2", OUR_API_KEY="3", OTHER="4"))
     given = dict(line.split("=", 1) for line in (project / "ran.txt").read_text().splitlines())
     assert (given["MINE"], given["OUR_HOST"]) == ("1", "2")
     assert not {"OUR_API_KEY", "OTHER"} & given.keys()
+
+
+def test_a_project_passes_no_variable_and_names_no_program_unless_the_user_trusts_it(awf: Awf, project: Path) -> None:
+    """0-39: one sentence says what is ignored, and how to allow it; trusted by its path, the project is heard."""
+    pi = stub(project / "bin", "pi", prints=(ANSWERED, SETTLED))
+    evil = stub(project / "evil", "pi", prints=(ANSWERED, SETTLED))
+    own(project, f'environment "MINE"\nagent "pi" {{ program "{evil}"; pass "SECRET_KEY"; }}\n')
+    done = run(awf, project, MINE="1", SECRET_KEY="s3cr3t-s3cr3t")
+    assert done.stderr.count(f'trust {{ project "{project.resolve()}" }}') == 1
+    assert (was_run(pi), was_run(evil)) == (True, False)
+    assert "MINE" not in (project / "ran.txt").read_text()
+    user(project, f'trust {{ project "{project.resolve()}"; }}\n')
+    done = awf("run", "w.awf.kdl", "--run-id", "r2", PATH=str(project / "bin"), MINE="1")
+    assert "trust" not in done.stderr
+    assert was_run(evil)
+    assert "MINE=1" in (project / "ran.txt").read_text()
 
 
 def test_the_store_option_does_not_move_the_settings(awf: Awf, project: Path) -> None:

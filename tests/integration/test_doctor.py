@@ -146,6 +146,8 @@ def test_agents_of_the_settings_are_looked_at(doctor: Doctor, tmp_path: Path) ->
     (tmp_path / ".awf").mkdir()
     text = f'backend "command"\nagent "pi" {{ program "{elsewhere}"; }}\nacp {{ command "gone"; }}\n'
     (tmp_path / ".awf/config.kdl").write_text(text + 'agent "command" { program "mine" "-x"; }\n')
+    (tmp_path / "home/.config/awf").mkdir(parents=True)
+    (tmp_path / "home/.config/awf/config.kdl").write_text(f'trust {{ project "{tmp_path.resolve()}"; }}\n')
     done = doctor("--json")
     assert row(done, "pi")["path"] == str(elsewhere)
     assert (row(done, "command")["path"], row(done, "command")["works"]) == (str(tmp_path / "bin/mine"), True)

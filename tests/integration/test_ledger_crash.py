@@ -47,7 +47,7 @@ WORKFLOW = r"""workflow "Crash" {
     route when="true" to="exit"
   }
   stage "fix" kind="llm" prompt="Fix it"
-  stage "edit" kind="tool" command="sed -i '/Nothing is/,/status/s/open/wont_fix/' .code-review/review-latest.json"
+  stage "edit" kind="tool" command="sed -i '/Nothing is/,/status/s/open./wont_fix\", \"note\": \"so\"/' .code-review/review-latest.json"
   stage "exit" kind="exit"
   transition from="scan" to="reviews" when="outcome(\"scan\") == \"success\""
   transition from="scan" to="reviews" when="outcome(\"scan\") != \"success\""
@@ -65,7 +65,7 @@ def returned(reviewer: str, *items: tuple[str, int, str], more: str = "") -> str
     found = [
         {
             "title": title,
-            "severity": "P1",
+            "severity": "P2" if title.startswith("Nothing") else "P1",  # an agent may dismiss a suggestion only
             "file": "app.py",
             "line": line,
             "autofix_class": "gated_auto",
@@ -160,9 +160,16 @@ def _told(finding: dict[str, Any]) -> dict[str, Any]:
     """A finding without its times, and what is made of them."""
     kept = ("number", "title", "state", "observed", "gate", "links", "absent_passes", "ext", "signature", "aliases")
     told = {name: finding[name] for name in kept}
-    told["history"] = [[change[name] for name in ("what", "state", "by", "note")] for change in finding["history"]]
+    told["history"] = [
+        [change["what"], change["state"], _by(change["by"]), change["note"]] for change in finding["history"]
+    ]
     told["attempts"] = [[attempt["by"], attempt["outcome"]] for attempt in finding["attempts"]]
     return told | {"votes": len(finding["votes"])}
+
+
+def _by(name: str) -> str:
+    """Who did it: what a stage edited before it died is a file's edit when the run is resumed."""
+    return "file" if name == "stage:edit" else name
 
 
 def deaths(scenario: str, trial: Trial, number: int, took: float) -> int:

@@ -225,9 +225,9 @@ def test_a_medium_finding_passes_in_part(project: Project) -> None:
 
 
 def test_a_dismissed_finding_does_not_fail_the_review_again(project: Project) -> None:
-    """000-46: what was dismissed in the verdict file stays so, and the next review that reports it passes."""
-    body = LOOP.replace('stage "fix" kind="llm" prompt="Fix it"', edit("open", "wont_fix"))
-    ended = project.run(body, {"rev": found(item())})
+    """000-46: a suggestion dismissed in the verdict file stays so, and the next review that reports it passes."""
+    body = LOOP.replace('stage "fix" kind="llm" prompt="Fix it"', edit("open", "wont_fix", "by design"))
+    ended = project.run(body, {"rev": found(item(severity="P2"))})
     assert (ended["status"], ended["path"]) == ("success", ["rev", "gate", "fix", "rev", "gate", "end"])
     assert project.only().state is State.WONT_FIX
     assert str(list(project.ledger().passes.values())[-1].entries[0].disposition) == "suppressed"
@@ -366,10 +366,10 @@ def test_what_a_person_edits_while_a_run_is_paused_is_taken_in(project: Project)
     """Views are lenses: what was changed in a file while nobody drove the run is not written over."""
     project.run(LOOP, {"rev": [found(item(severity="P0", x_system_breaking=True)), found()]})
     path = project.folder / ".code-review/review-latest.json"
-    path.write_text(path.read_text().replace('"status": "open"', '"status": "wont_fix"'))
+    path.write_text(path.read_text().replace('"status": "open"', '"status": "fixed"'))
     ended = project.resume()
     assert ended["complaints"] == []
-    assert project.only().state is State.WONT_FIX
+    assert ("file", State.FIX_CLAIMED) in [(change.by, change.state) for change in project.only().history]
 
 
 def test_answers_of_a_fixer_are_claims_and_a_reviews_verify(project: Project) -> None:
@@ -428,10 +428,10 @@ def test_a_claim_that_the_next_review_refutes_is_reopened_and_counted(project: P
     assert "tried: not_fixed" in prompt
 
 
-def edit(old: str, new: str) -> str:
+def edit(old: str, new: str, note: str = "") -> str:
     """A stage that changes the status of findings in the verdict file, as an agent would."""
-    status = r"\\\"status\\\": \\\"{}\\\""
-    words = f"s/{status.format(old)}/{status.format(new)}/"
+    pair = r"\\\"{}\\\": \\\"{}\\\""
+    words = f"s/{pair.format('status', old)}/{pair.format('status', new)}, {pair.format('note', note)}/"
     return f'stage "fix" kind="tool" command="sed -i \'{words}\' .code-review/review-latest.json"'
 
 
@@ -452,8 +452,10 @@ def test_an_edit_that_is_no_legal_move_is_refused_told_and_restored(project: Pro
     ended = project.run(body.replace('from="fix" to="rev"', 'from="fix" to="end"'), {"rev": found(item())})
     assert project.only().state is State.OPEN
     assert [one["status"] for one in project.verdict_file()["findings"]] == ["open"]
-    assert len(ended["complaints"]) == 1
-    assert "is refused" in ended["complaints"][0]
+    assert ended["complaints"] == []
+    (note,) = project.context("review.notes")
+    assert (note["stage"], "is refused" in note["note"]) == ("fix", True)
+    assert project.only().history[-1].by == "stage:fix"
 
 
 def test_every_pass_of_a_parallel_stage_is_on_record(project: Project) -> None:

@@ -12,7 +12,7 @@ from pipeline.findings.codecs.detection import detect
 from pipeline.findings.codecs.review_text import find_returns
 from pipeline.findings.signature import norm_quote
 from pipeline.handlers.digest import digest
-from pipeline.handlers.markers import LONGEST_ANSWER, Claims, read_claims
+from pipeline.handlers.markers import LONGEST_ANSWER, Claims, read_claims, too_long
 from pipeline.language.names import did_you_mean
 
 SIZE = 25_000  # characters
@@ -86,6 +86,6 @@ def test_an_answer_that_is_too_long_is_a_problem() -> None:
     """It is not read in part: a status at its end is not taken from it, nor one at its beginning."""
     passes = "[STATUS: success]"
     for answer in (passes + "x" * LONGEST_ANSWER, "x" * LONGEST_ANSWER + passes):
-        assert read_claims(answer) == Claims(problem=read_claims(answer).problem)
-        assert str(LONGEST_ANSWER)[:1] in read_claims(answer).problem
-    assert read_claims("x" * (LONGEST_ANSWER - len(passes)) + passes).problem == ""
+        assert too_long(answer)
+        assert read_claims(answer) == Claims()
+    assert not too_long("x" * (LONGEST_ANSWER - len(passes)) + passes)

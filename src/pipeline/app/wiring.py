@@ -92,8 +92,10 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
     """Everything the driver of one run needs."""
     clock = SystemClock()
     plugins = PluginManager(clock.now, around.listeners, around.redactor)
-    root = state.workspace.path if state.workspace else state.cwd
-    reviews = ReviewFindings(journal, root, around.environ, around.store, clock.now, plugins.trackers, around.deciders)
+    trusted = around.settings.record_writers
+    reviews = ReviewFindings(
+        journal, state.cwd, around.environ, around.store, clock.now, plugins.trackers, around.deciders, trusted
+    )
     plugins.register(reviews, "findings")
     plugins.register(ReviewedTrees(around.environ, around.store), "reviewed")
     plugins.load_installed()

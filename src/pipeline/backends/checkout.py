@@ -13,6 +13,8 @@ from pipeline.engine.workspace import WorkspaceError
 
 _NESTED = "/"  # how git ends the name of a directory that it does not look into: a repository of its own
 _REBASES = ("rebase-merge", "rebase-apply")
+VIEWS = (".wystack", ".code-review")  # files that show findings: awf writes them, and they are no part of the work
+WORK = (":(top)", *(f":(exclude,top){name}" for name in VIEWS))  # everything else, as git wants it said
 _UNFINISHED = (*_REBASES, "sequencer", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "BISECT_START")
 
 
@@ -79,8 +81,10 @@ def _is_initializing(lock: Path) -> bool:
 
 
 async def changes(git: Git, *options: str) -> list[str]:
-    """Every path that differs from HEAD, also an untracked one; `name/` is a repository within."""
-    seen = await git.names("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", *options)
+    """Every path of the work that differs from HEAD, also an untracked one; `name/` is a repository within."""
+    seen = await git.names(
+        "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", *options, "--", *WORK
+    )
     return [entry[3:] for entry in seen]
 
 
@@ -90,12 +94,12 @@ async def torn_changes(git: Git) -> list[str]:
 
 
 async def stage(git: Git) -> tuple[str, ...]:
-    """Put every change into the index; returns the paths whose content git leaves out."""
-    others = await git.names("ls-files", "-z", "--others", "--exclude-standard")
+    """Put every change of the work into the index; returns the paths whose content git leaves out."""
+    others = await git.names("ls-files", "-z", "--others", "--exclude-standard", "--", *WORK)
     nested = [name.removesuffix(_NESTED) for name in others if name.endswith(_NESTED)]
     # As an entry of the index a nested repository would be a commit that nobody else has.
-    await git.run("add", "--all", "--", ".", *(f":(exclude,top,literal){name}" for name in nested))
-    dirty = await git.names("diff", "--name-only", "-z", "--no-ext-diff", "--ignore-submodules=none")
+    await git.run("add", "--all", "--", *WORK, *(f":(exclude,top,literal){name}" for name in nested))
+    dirty = await git.names("diff", "--name-only", "-z", "--no-ext-diff", "--ignore-submodules=none", "--", *WORK)
     return (*nested, *dirty)
 
 

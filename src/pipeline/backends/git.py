@@ -1,14 +1,16 @@
-"""The `git` command: started without a shell, deaf to hooks and prompts, and ended when its caller is cancelled.
+"""The one place that starts git: without a shell, hooks, prompts or any program that a repository names.
 
-What a person has configured changes nothing here, save who they are and what they ignore.
+The user's own configuration still says who they are, what they ignore and which filters they use. A repository's
+configuration, which an agent can write, names no program that runs here.
 """
 
 import asyncio
 import os
 import re
 import signal
+import subprocess
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,25 +31,47 @@ _SETTINGS = {
     "core.hooksPath": "/dev/null",
     "core.quotePath": "false",
     "core.safecrlf": "false",  # line endings are no reason to refuse a checkpoint
+    "core.pager": "cat",
     "gc.auto": "0",  # a collector in the background would outlive the command and hold the workspace's lease
     "i18n.commitEncoding": "UTF-8",
+    "log.showSignature": "false",
     "maintenance.auto": "false",
     "merge.autoStash": "false",
     "merge.verifySignatures": "false",
+    "protocol.ext.allow": "never",  # a URL of this kind is a command
+    "safe.bareRepository": "explicit",  # a bare repository among the files of a project configures nothing
     "submodule.recurse": "false",
+    "tag.gpgSign": "false",
 }
 _OPTIONS = tuple(part for key, value in _SETTINGS.items() for part in ("-c", f"{key}={value}"))
 
-# A hook or an alias that started us may have set these for a repository of its own.
-_FOREIGN = frozenset(
+# The commands that write no index, and so run no filter, nor a merge driver, and talk to nobody.
+_PLAIN = frozenset(
     {
-        *("GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"),
-        *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH", "GIT_NAMESPACE"),
-        *("GIT_SHALLOW_FILE", "GIT_GRAFT_FILE", "GIT_CEILING_DIRECTORIES", "GIT_EXTERNAL_DIFF"),
-        *("GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS"),
+        *("cat-file", "check-ignore", "commit-tree", "diff-tree", "init", "ls-files", "merge-base", "remote"),
+        *("rev-parse", "symbolic-ref", "update-ref", "var"),
     }
 )
-_QUIET = {"GIT_EDITOR": ":", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+_PROGRAMS = re.compile(
+    r"filter\..+\.(?:clean|smudge|process|required)|merge\..+\.driver|core\.sshcommand|"
+    r"core\.gitproxy|credential(?:\..+)?\.helper|remote\..+\.(?:uploadpack|receivepack|vcs)",
+    re.DOTALL,
+)
+_LFS = re.compile(r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?")  # a program of the user's
+_OWN = ("local", "worktree")  # the scopes that a repository has
+_NEUTRAL = {"driver": "git merge-file --marker-size=%L %A %O %B", "required": "false", "sshcommand": "ssh"}
+
+# Variables that say who the user is, how they reach a server, and where their own configuration is.
+_USERS = re.compile(r"GIT_(?:(?:AUTHOR|COMMITTER)_\w+|CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)|SSL_\w+|SSH(?:_COMMAND)?)")
+_QUIET = {
+    "GIT_ASKPASS": "",
+    "GIT_EDITOR": ":",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+_SECONDS = 10.0  # for git to list a configuration
 
 _T = TypeVar("_T")
 
@@ -108,25 +132,61 @@ class Git:
             raise
         return Reply(process.returncode or 0, os.fsdecode(out), err.decode("utf-8", "replace"))
 
+    def command(self, *arguments: str, options: Iterable[str] = ()) -> tuple[list[str], dict[str, str]]:
+        """The command line and the environment in which no program runs that the repository's configuration names.
+
+        Raises OSError or subprocess.SubprocessError when git cannot list that configuration.
+        """
+        start = ["git", "-C", str(self.directory), "--no-pager", *_OPTIONS]
+        overridden = [] if arguments[0] in _PLAIN else list(self._overridden(start))
+        variables = {"GIT_CONFIG_COUNT": str(len(overridden))} if overridden else {}
+        for number, (key, value) in enumerate(overridden):  # an option could not name a key that has a `=` in it
+            variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        return [*start, *options, *arguments], {**self.env, **variables}
+
+    def call(
+        self, *arguments: str, stdin: bytes = b"", seconds: float, options: Iterable[str] = ()
+    ) -> "subprocess.CompletedProcess[bytes]":
+        """Run git to its end. Raises OSError when there is none, subprocess.TimeoutExpired when it takes too long."""
+        argv, env = self.command(*arguments, options=options)
+        return subprocess.run(argv, env=env, input=stdin, capture_output=True, timeout=seconds, check=False)
+
+    def _overridden(self, start: list[str]) -> Iterator[tuple[str, str]]:
+        """What to say instead of every setting of the repository that names a program."""
+        command = [*start, "config", "--list", "--includes", "--show-scope", "--null"]
+        told = subprocess.run(
+            command, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False
+        )
+        if told.returncode < 0:  # what is wrong with a configuration the command itself will say
+            raise subprocess.CalledProcessError(told.returncode, command)
+        parts = os.fsdecode(told.stdout).split("\0")
+        for scope, setting in zip(parts[::2], parts[1::2], strict=False):
+            key, _, value = setting.partition("\n")
+            if scope in _OWN and _PROGRAMS.fullmatch(key) and not _LFS.fullmatch(value):
+                yield key, _NEUTRAL.get(key.rpartition(".")[2], "")
+
     async def _start(self, arguments: tuple[str, ...]) -> Process:
-        command = ("git", "-C", str(self.directory), *_OPTIONS, *arguments)
         try:
+            plain = arguments[0] in _PLAIN  # then nothing is asked, and no thread is needed
+            argv, env = self.command(*arguments) if plain else await asyncio.to_thread(self.command, *arguments)
             return await asyncio.create_subprocess_exec(
-                *command,
+                *argv,
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,
-                env=self.env,
+                env=env,
                 pass_fds=self.held,
                 start_new_session=True,
             )
         except FileNotFoundError as error:
             raise WorkspaceError("there is no git command", help="install git, version 2.31 or later") from error
+        except subprocess.SubprocessError as error:
+            raise WorkspaceError(f"git could not list the configuration of {self.directory}: {error}") from error
 
 
 def git_in(directory: Path, environment: Mapping[str, str]) -> Git:
     """The git command in a directory, with what is safe of an environment."""
-    kept = {key: value for key, value in environment.items() if key not in _FOREIGN}
+    kept = {key: value for key, value in environment.items() if not key.startswith("GIT_") or _USERS.fullmatch(key)}
     return Git(directory, {**kept, **_QUIET})
 
 

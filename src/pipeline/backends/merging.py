@@ -6,7 +6,7 @@ A ref names the merge commit while their files are written: what a killed git le
 import os
 from pathlib import Path
 
-from pipeline.backends.checkout import record
+from pipeline.backends.checkout import VIEWS, WORK, record
 from pipeline.backends.git import USAGE, Git, refused, signed, unbroken
 from pipeline.backends.place import scratch
 from pipeline.engine.workspace import Merge, WorkspaceError
@@ -28,6 +28,8 @@ async def merge(git: Git, tip: str, subject: str, path: Path) -> Merge:
     tree, conflicts = await _merged_tree(git, head, tip, path)
     if conflicts:
         return Merge(None, conflicts)
+    with scratch(path) as directory:
+        tree = await _without_views(git, head, tree, directory)
     commit = await record(git, tree, (head, tip), subject)
     await git.run("update-ref", refs(path.name)[0], commit)
     try:
@@ -95,7 +97,24 @@ async def _merged_tree(git: Git, head: str, tip: str, path: Path) -> tuple[str, 
     if reply.code not in {0, _CONFLICT}:
         raise refused("merge-tree", reply)
     tree, *files = reply.out.split("\0")
-    return tree.strip(), tuple(dict.fromkeys(filter(None, files)))
+    return tree.strip(), tuple(name for name in dict.fromkeys(files) if name and not _is_view(name))
+
+
+def _is_view(name: str) -> bool:
+    return name.partition("/")[0] in VIEWS
+
+
+async def _without_views(git: Git, head: str, tree: str, directory: Path) -> str:
+    """A merged tree in which the files that show findings are those of the checkout, whatever an agent committed."""
+    if not await git.names("diff-tree", "-r", "-z", "--name-only", "--no-renames", head, tree, "--", *VIEWS):
+        return tree
+    aside = git.using({"GIT_INDEX_FILE": str(directory / "index")})
+    await aside.run("read-tree", tree)
+    await aside.run("rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch", "--", *VIEWS)
+    for name in VIEWS:
+        if (await git.ask("cat-file", "-t", f"{head}:{name}")).out.strip() == "tree":
+            await aside.run("read-tree", f"--prefix={name}/", f"{head}:{name}")
+    return await aside.run("write-tree")
 
 
 async def _merged_aside(git: Git, head: str, tip: str, place: Path) -> tuple[str, tuple[str, ...]]:
@@ -109,7 +128,7 @@ async def _merged_aside(git: Git, head: str, tip: str, place: Path) -> tuple[str
 
 async def _merged_in(git: Git, tip: str) -> tuple[str, tuple[str, ...]]:
     reply = await git.ask("merge", "--no-commit", "--no-ff", "--quiet", tip)
-    conflicts = await git.names("diff", "--name-only", "-z", "--no-ext-diff", "--diff-filter=U")
+    conflicts = await git.names("diff", "--name-only", "-z", "--no-ext-diff", "--diff-filter=U", "--", *WORK)
     if conflicts:
         return "", tuple(conflicts)
     if reply.code:

@@ -101,9 +101,9 @@ class GitWorktrees:
 
     async def _open(self, repository: Path) -> Git:
         git = git_in(repository, self._environment)
-        reply = await git.ask("rev-parse", "--is-bare-repository", "--show-toplevel")
-        bare, _, top = reply.out.removesuffix("\n").partition("\n")
-        if bare == "true":
+        reply = await git.ask("rev-parse", "--show-toplevel")
+        top = reply.out.removesuffix("\n")
+        if reply.code and "bare repository" in reply.err:
             raise WorkspaceError(f"{repository} is a bare repository", help="clone it and run in the clone")
         if reply.code:
             said = reply.err.strip().removeprefix("fatal: ")

@@ -3,6 +3,7 @@
 import os
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ import click
 from pipeline.app.settings import NOTHING_SET, Places, Settings, load_settings
 from pipeline.cli.formats import block
 from pipeline.cli.here import home, store
-from pipeline.cli.terminal import Style
+from pipeline.cli.terminal import Style, inert
 from pipeline.errors import AwfError
 
 
@@ -23,6 +24,7 @@ def places() -> Places:
 def settings_if_sound() -> Settings:
     """The settings in force here, for a command that only looks: what has errors says nothing."""
     loaded = load_settings(places())
+    _tell(loaded.ignored)
     return loaded.settings if not loaded.wrong else NOTHING_SET
 
 
@@ -30,9 +32,16 @@ def settings_here() -> Settings:
     """The settings in force here; a file with errors stops the command, whatever it was to do."""
     loaded = load_settings(places())
     if not loaded.wrong:
+        _tell(loaded.ignored)
         return loaded.settings
     style = Style.of(sys.stderr)
     for source, diagnostics in loaded.wrong:
         click.echo("\n".join(block(one, source, style) for one in diagnostics), err=True)
     names = " and ".join(f'"{source.name}"' for source, _ in loaded.wrong)
     raise AwfError(f"the settings in {names} have errors", help="mend them, or move the file away")
+
+
+@cache  # a command may ask for its settings more than once
+def _tell(ignored: str) -> None:
+    if ignored:
+        click.echo(f"note: {inert(ignored)}", err=True)

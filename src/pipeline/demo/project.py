@@ -6,14 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pipeline.backends.git import git_in
 from pipeline.errors import AwfError
 
 GOAL = "Add report.py: the stock in pages, its mean price, and the articles that match a condition"
 
-_GIT = (
-    *("git", "-c", "user.name=Demo", "-c", "user.email=demo@localhost", "-c", "init.defaultBranch=main"),
-    *("-c", "commit.gpgSign=false", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", "-c", "core.autocrlf=false"),
+_AUTHOR = (
+    *("-c", "user.name=Demo", "-c", "user.email=demo@localhost", "-c", "init.defaultBranch=main"),
+    *("-c", "core.autocrlf=false"),
 )
+_SECONDS = 60.0  # for one git command
 _README = """\
 # A small shop
 
@@ -120,13 +122,12 @@ def make_project(directory: Path) -> None:
 
 def git(directory: Path, *arguments: str) -> str:
     """What a git command in the project prints."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        done = subprocess.run(
-            [*_GIT, *arguments], cwd=directory, env=env, check=True, capture_output=True, encoding="utf-8"
-        )
+        done = git_in(directory, os.environ).call(*arguments, seconds=_SECONDS, options=_AUTHOR)
     except FileNotFoundError:
         raise AwfError("git was not found", help="the demo needs git and nothing else") from None
-    except subprocess.CalledProcessError as error:
-        raise AwfError(f"git {arguments[0]} failed: {error.stderr.strip()}") from None
-    return done.stdout
+    except subprocess.TimeoutExpired:
+        raise AwfError(f"git {arguments[0]} took longer than {_SECONDS:.0f} seconds") from None
+    if done.returncode:
+        raise AwfError(f"git {arguments[0]} failed: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout.decode(errors="replace")

@@ -1,40 +1,55 @@
 """The findings of a run that code can read: they go into the ledger with their stage, and from there into files.
 
-The files are written after the commit, and again when a run is taken up: whatever was lost with a process comes back
-from the ledger.
+The files are written after the commit, and again when a run is resumed: whatever was lost with a process comes back
+from the ledger. What may not be edited in them is put back and noted; what cannot be put back is raised.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from pipeline.engine.bookkeeping import Line
-from pipeline.engine.context import Context, Delete, Key, Operation, Set
+from pipeline.engine.context import Append, Context, Delete, Key, Operation, Set
 from pipeline.engine.handler import Assessment, Job
 from pipeline.engine.outcome import FailureClass, Outcome
 from pipeline.engine.state import State
-from pipeline.errors import AwfError
 from pipeline.findings import accumulate, returns
 from pipeline.findings.answers import claims, read_answers, uncontradicted, verified
 from pipeline.findings.book import Book
 from pipeline.findings.claims import Return, Returned
-from pipeline.findings.events import AnyEvent, encode
+from pipeline.findings.events import AnyEvent, Edited, encode
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.passes import Pass
-from pipeline.findings.plugin import finding_ids, viewed
+from pipeline.findings.plugin import finding_ids
 from pipeline.findings.repository import GitRefusedError, facts
 from pipeline.findings.rounds import stalled
-from pipeline.findings.showing import record_pass, show, standing, take_back
+from pipeline.findings.showing import Views, standing
 from pipeline.findings.taking import About, Taken, take
-from pipeline.findings.trees import Trees
+from pipeline.findings.trees import Trees, replaced
 from pipeline.findings.verdicts import Verdict, file_verdict
+from pipeline.findings.views.binding import Trust
+from pipeline.findings.views.workspace import FILE
 from pipeline.findings.walk.chosen import chosen_worklist
 from pipeline.findings.worklist import worklist
 from pipeline.language.model import BaseStage, LlmStage, ToolStage, TriageStage, is_review
 
 _SILENT = (FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL)
+NOTES = "review.notes"  # the key of what was put back in files, and what else is odd about them
+_MOST_NOTES = 20  # of one stage
 HELD = "a finding endangers the whole system: a person has to look before anything is fixed"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a review was given to look at."""
+
+    at: float
+    head: str
+    branch: str
+    tree: str  # the files as they were; nothing where git cannot tell
 
 
 class Clerk:
@@ -43,14 +58,16 @@ class Clerk:
     def __init__(
         self,
         book: Book,
-        root: Path,
+        root: Path,  # a directory of the checkout that the run was started in
         environ: Mapping[str, str],
         now: Callable[[], float],
         store: Path | None = None,  # where logs are, for what an earlier process ran
         policy: Policy = Policy(),  # noqa: B008 - it is frozen
+        trusted: Collection[str] = (),  # the commands that the user lets take records
     ) -> None:
         self._book = book
-        self._root = root  # where the run works: the worktree once it has one
+        self._views_of = partial(Views, root, store, Trust(trusted, environ))
+        self._views = self._views_of()
         self._environ = environ
         self._now = now
         self._store = store
@@ -60,11 +77,14 @@ class Clerk:
         self._seen: dict[tuple[str, int], str] = {}  # the files as they were, by stage and visit, as above
         self._decided: dict[tuple[str, int], Callable[[str], list[AnyEvent]]] = {}  # by stage and visit, as above
         self._pending: list[AnyEvent] = []  # handed out, and not yet committed
-        self._handed = 0  # how many of them the stages before the last one made
+        self._handed = (0, 0)  # how many of them, and of the passes below, the stages before the last one made
+        self._starts: dict[tuple[str, int], Start] = {}  # by stage and visit, as above
         self._passes: list[Pass] = []  # of this run, not yet shown
         self._last: Pass | None = None  # of this run
-        self._problems: list[str] = []  # what may not be edited in the files, and was
+        self._notes: list[str] = []  # what was put back in files, not yet told
+        self._noted: set[str] = set()  # those of this run
         self._stale = False  # whether the files are to be written
+        self._broken = False  # whether something in them is to be put back
 
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
         """The assessment of a review by the findings in its answers; None when there are none that code can read."""
@@ -76,6 +96,19 @@ class Clerk:
         assert isinstance(job.stage, ToolStage)  # noqa: S101 - only tools have reports
         return self._judged(job, returns.reported(job.stage, report, job.directory), final=True)
 
+    def began(self, stage: BaseStage, visit: int, state: State) -> None:
+        """Note what a review or a tool is given to look at, before it does."""
+        self._starts[stage.id, visit] = self._start(state, self._now())
+
+    def _start(self, state: State, at: float) -> Start:
+        root = _directory(state)
+        head, branch = facts(root, self._environ)
+        try:
+            tree = self._trees.now(root)
+        except GitRefusedError:  # findings are recognised by their text then
+            tree = ""
+        return Start(at, head, branch, tree)
+
     def after_stage(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
     ) -> Iterator[Operation | Line]:
@@ -83,7 +116,7 @@ class Clerk:
 
         What was edited and answered comes before what was found: a pass is matched against all that was said.
         """
-        self._root, self._handed = _directory(state), len(self._pending)
+        self._handed = len(self._pending), len(self._passes)
         yield from self._enter(self._edits(stage, at))
         returned = self._returned(stage, visit, outcome, state)
         yield from self._enter(self._answers(stage, visit, outcome, state, at, returned))
@@ -94,6 +127,8 @@ class Clerk:
         yield from self._verdict(taken) if taken else _doubt(stage, outcome, context)
         yield from self._hope(state, context) if taken and state.workflow.loops else ()
         yield from _served(stage, outcome, context)
+        yield from self._told(stage, visit, at)
+        self._starts.pop((stage.id, visit), None)
 
     def hold(self, stage: str, visit: int, decisions: Callable[[str], list[AnyEvent]]) -> None:
         """Keep what was decided at a visit until its stage is done: what gives the events, once the time is known."""
@@ -101,31 +136,33 @@ class Clerk:
 
     def resumed(self, run_id: str) -> None:
         """Take in what was edited while nobody was here, and put right what a crash left of the run's files."""
-        edits = self._taken_back(self._now())
-        self._book.enter(edits)
+        self._book.enter(self._taken_back(self._now(), FILE))
         self._passes = [one for one in self._book.ledger().passes.values() if one.run == run_id]
         self._last = self._passes[-1] if self._passes else None
-        self._stale = self._stale or bool(edits or self._passes)
+        self._stale = self._stale or bool(self._passes)
         self.committed()
 
     def committed(self) -> None:
         """Show what was handed out, now that it is there for good."""
         self._pending.clear()
         self._seen.clear()
-        if not self._stale:
+        if not (self._stale or self._broken):
             return
-        passes, self._passes, self._stale = self._passes, [], False
-        problems, self._problems = self._problems, []
-        ledger = self._book.ledger()
-        problems += [text for one in passes for text in record_pass(self._root, ledger, one).problems]
-        if last := self._last or ledger.last:
-            problems += show(self._root, ledger, last, last.started_at, self._environ).problems
-        if problems:
-            raise AwfError("; ".join(dict.fromkeys(problems)))
+        ledger, at = self._book.ledger(), _iso(self._now())
+        problems = [text for one in self._passes for text in self._views.record_pass(ledger, one).problems]
+        last = self._last or ledger.last
+        if self._stale and last:
+            problems += self._views.show(ledger, last, last.started_at).problems
+        else:
+            problems += self._views.put_back(ledger, at)
+        self._note(problems)
+        self._passes, self._stale, self._broken = [], False, False
 
     def forget(self) -> None:
         """Take back what the last stage handed out, since it will not be committed."""
-        del self._pending[self._handed :]
+        pending, passes = self._handed
+        del self._pending[pending:], self._passes[passes:]
+        self._views = self._views_of()  # what was edited in the files is read again
 
     def items(self, context: Context, room: int) -> str:
         """Every open finding of the ledger for an agent, in at most so many characters, when reports refer to them.
@@ -155,15 +192,20 @@ class Clerk:
 
     def _taken(self, returned: Return, stage: BaseStage, visit: int, state: State, at: float) -> Taken:
         root = _directory(state)
-        head, branch = facts(root, self._environ)
+        start = self._starts.get((stage.id, visit))  # unknown where an earlier process ran the stage
+        changed = start is not None and self._changed(stage, visit, start, root)
+        start = start or self._start(state, at)
         about = About(
             root=root,
             environment=self._environ,
             at=_iso(at),
-            seconds=int(at),
-            head=head,
-            tree=self._tree(stage.id, visit, state),
-            branch=branch,
+            seconds=int(start.at),
+            head=start.head,
+            tree="" if state.workspace else start.tree,
+            branch=start.branch,
+            base=str(state.context.get(Key.WORKSPACE_BASE) or ""),
+            started=_iso(start.at),
+            tree_changed=changed,
             task=state.run_id,
             caller="awf",
             round=visit,
@@ -173,16 +215,18 @@ class Clerk:
         )
         return take([returned], self.ledger(), about, self._policy)
 
-    def _tree(self, stage: str, visit: int, state: State) -> str:
-        """The files as they are, where no commit of the run says so; nothing where git cannot tell."""
-        if state.workspace:
-            return ""
-        if (stage, visit) not in self._seen:
-            try:
-                self._seen[stage, visit] = self._trees.now(state.cwd)
-            except GitRefusedError:  # findings are recognised by their text then
-                return ""
-        return self._seen[stage, visit]
+    def _changed(self, stage: BaseStage, visit: int, start: Start, root: Path) -> bool:
+        """Whether the files changed since a stage began. What a tool adds to them, as a report, is no change."""
+        try:
+            if (stage.id, visit) not in self._seen:
+                self._seen[stage.id, visit] = self._trees.now(root)
+            tree = self._seen[stage.id, visit]
+            differs = bool(start.tree) and tree != start.tree
+            if not differs or isinstance(stage, LlmStage):
+                return differs
+            return replaced(root, self._environ, start.tree, tree)
+        except GitRefusedError:  # nobody knows: that is no reason to call it sound
+            return bool(start.tree)
 
     def ledger(self) -> Ledger:
         """The ledger with what was handed out to be committed."""
@@ -199,20 +243,35 @@ class Clerk:
         added = list(events)
         lines = [Line(encode(event)) for event in added]
         self._pending += added
-        self._stale = self._stale or bool(added)
+        self._stale = self._stale or any(not _is_note(event) for event in added)
         return lines
 
     def _edits(self, stage: BaseStage, at: float) -> tuple[AnyEvent, ...]:
         """What an agent or a tool changed in the files that show findings."""
-        return self._taken_back(at) if isinstance(stage, LlmStage | ToolStage) else ()
+        return self._taken_back(at, f"stage:{stage.id}") if isinstance(stage, LlmStage | ToolStage) else ()
 
-    def _taken_back(self, at: float) -> tuple[AnyEvent, ...]:
-        if not viewed(self._root):
+    def _taken_back(self, at: float, by: str) -> tuple[AnyEvent, ...]:
+        if not self._views.there:
             return ()
-        edits = take_back(self._root, self.ledger(), _iso(at))
-        self._problems += edits.problems
-        self._stale = self._stale or bool(edits.problems)
-        return edits.events
+        edits = self._views.take_back(self.ledger(), _iso(at), by)
+        self._note(edits.problems)
+        self._broken = self._broken or bool(edits.problems)
+        self._stale = self._stale or bool(edits.events)
+        return edits.all
+
+    def _note(self, problems: Iterable[str]) -> None:
+        """Keep what is to be told, once in a run."""
+        new = [text for text in dict.fromkeys(problems) if text not in self._noted]
+        self._noted.update(new)
+        self._notes += new
+
+    def _told(self, stage: BaseStage, visit: int, at: float) -> Iterator[Operation]:
+        """What was put back, for people and for the agents that come."""
+        notes, self._notes = self._notes, []
+        if more := notes[_MOST_NOTES:]:
+            notes = [*notes[:_MOST_NOTES], f"{len(more)} more of the kind"]
+        for text in notes:
+            yield Append(NOTES, {"stage": stage.id, "visit": visit, "at": _iso(at), "note": text})
 
     def _answers(
         self, stage: BaseStage, visit: int, outcome: Outcome, state: State, at: float, returned: Return | None
@@ -265,6 +324,11 @@ class Clerk:
             yield Set(Key.STALLED, why)
         elif Key.STALLED in context:
             yield Delete(Key.STALLED)
+
+
+def _is_note(event: AnyEvent) -> bool:
+    """Whether an event only adds a line to a history, which no file shows."""
+    return isinstance(event, Edited) and not event.changes
 
 
 def _served(stage: BaseStage, outcome: Outcome, context: Context) -> Iterator[Operation]:

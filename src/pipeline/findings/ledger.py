@@ -201,6 +201,8 @@ def _edited(finding: Finding, event: Edited) -> Finding:
     edited = sorted({*finding.ext.get(EDITED, ()), *event.changes} - {"ext"})
     ext = {**finding.ext, **event.changes.get("ext", {}), **({EDITED: edited} if edited else {})}
     change = Change(at=event.at, what="edited", by=event.by, note=note)
+    if not event.changes:  # it was refused: only the history tells of it
+        return _told(finding, change, updated_at=finding.updated_at)
     return _told(finding, change, {**event.changes, "ext": ext})
 
 

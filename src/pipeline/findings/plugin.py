@@ -1,15 +1,17 @@
 """THE PLUGIN: what a run's stages report accumulates in its context, and what code can read of it goes into the ledger.
 
-The ledger and all that belongs to it is loaded when there is something for it: most stages have nothing.
+The ledger and all that belongs to it is loaded when there is something for it: most stages have nothing. Trouble with
+the ledger or its files is raised, so that the run pauses: a finding that cannot be kept is never passed over.
 """
 
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.backends.checkout import VIEWS
 from pipeline.engine.bookkeeping import Line
 from pipeline.engine.context import Context, Key, Operation
 from pipeline.engine.handler import Assessment, Handler, Job, Waiting
@@ -17,14 +19,14 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal
 from pipeline.engine.state import State
 from pipeline.findings import accumulate
-from pipeline.language.model import BaseStage, LlmStage, StageKind, ToolStage, is_review
+from pipeline.findings.views.home import home_of
+from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, StageKind, ToolStage, is_review
 from pipeline.plugins.hooks import hookimpl
 
 if TYPE_CHECKING:
     from pipeline.findings.clerk import Clerk
     from pipeline.findings.walk.deciders import Decider
 
-VIEWS = (".wystack", ".code-review")  # the directories of files that may have been edited
 _RETURN = re.compile(r'"findings"\s*:')
 _ANSWER = re.compile(r"\[\s*FINDING\s", re.IGNORECASE)
 
@@ -41,16 +43,18 @@ class ReviewFindings:
         now: Callable[[], float] = time.time,
         trackers: Callable[[], Mapping[str, Callable[..., Any]]] = dict,
         deciders: "Sequence[Decider]" = (),
+        trusted: Collection[str] = (),
     ) -> None:
         self._journal = journal
-        self._root = root  # where the run works
+        self._root = root  # where the run was started; what shows its findings is in the main checkout of that
+        self._home = home_of(root)
         self._environ = environ
         self._store = store  # where the logs of its stages are
         self._now = now
         self._trackers = trackers  # that plugins bring
         self._deciders = deciders  # who can be asked about findings here
         self._clerk: Clerk | None = None  # loaded when it is needed
-        self._trouble: Exception | None = None  # with the ledger, to be told once the stage is committed
+        self._trusted = trusted  # the commands that the user lets take records
 
     def _at_work(self) -> "Clerk":
         """The clerk. No property: whoever registers plugins looks at all their properties."""
@@ -58,7 +62,8 @@ class ReviewFindings:
             from pipeline.findings.book import Book  # noqa: PLC0415 - see the module's first words
             from pipeline.findings.clerk import Clerk  # noqa: PLC0415 - as above
 
-            self._clerk = Clerk(Book(self._journal), self._root, self._environ, self._now, self._store)
+            book = Book(self._journal)
+            self._clerk = Clerk(book, self._root, self._environ, self._now, self._store, trusted=self._trusted)
         return self._clerk
 
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
@@ -87,33 +92,44 @@ class ReviewFindings:
         return TriageHandler(self._at_work(), self._environ, self._trackers, self._deciders)
 
     @hookimpl
+    def before_stage(self, stage: BaseStage, visit: int, state: State) -> None:
+        """Note what a review is given to look at."""
+        if is_review(stage) or (isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT):
+            self._at_work().began(stage, visit, state)
+
+    @hookimpl
     def after_stage(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
     ) -> Iterator[Operation | Line]:
-        """Reports for the context, and events for the ledger where there are any. Its trouble costs no report."""
-        if self._clerk or _concerns(stage, outcome, state):
-            clerk = self._at_work()
-            try:
-                return iter(list(clerk.after_stage(stage, visit, outcome, context, state, at)))
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is told in `after_commit`
-                clerk.forget()
-                self._trouble = error
-        return accumulate.after_stage(stage, visit, outcome, context, at)
+        """Reports for the context, and events for the ledger where there are any. Raises what keeps it from that."""
+        if not (self._clerk or self._concerns(stage, outcome)):
+            return accumulate.after_stage(stage, visit, outcome, context, at)
+        clerk = self._at_work()
+        try:
+            return iter(list(clerk.after_stage(stage, visit, outcome, context, state, at)))
+        except BaseException:
+            clerk.forget()
+            raise
 
     @hookimpl
     def after_commit(self) -> None:
-        """What is committed is shown."""
-        trouble, self._trouble = self._trouble, None
+        """What is committed is shown. Raises when it cannot be."""
         if self._clerk:
             self._clerk.committed()
-        if trouble is not None:
-            raise trouble
 
     @hookimpl
     def on_resume(self, run_id: str) -> None:
         """What a crash left of the files is put right."""
         if next(self._journal.ledger(), None):
             self._at_work().resumed(run_id)
+
+    def _concerns(self, stage: BaseStage, outcome: Outcome) -> bool:
+        """Whether a stage may have said or done something to a finding."""
+        if not isinstance(stage, LlmStage | ToolStage):
+            return False
+        opening = outcome.response.find("[")
+        answers = opening >= 0 and _ANSWER.search(outcome.response, opening) is not None
+        return answers or viewed(self._home)
 
 
 class _Triage:
@@ -131,17 +147,6 @@ def finding_ids(context: Context) -> Iterator[str]:
     for report in context.list_at(Key.FINDINGS):
         ids = report.get("findingIds") if isinstance(report, dict) else None
         yield from (id for id in ids if isinstance(id, str)) if isinstance(ids, list) else ()
-
-
-def _concerns(stage: BaseStage, outcome: Outcome, state: State) -> bool:
-    """Whether a stage may have said or done something to a finding."""
-    if not isinstance(stage, LlmStage | ToolStage):
-        return False
-    if outcome.failure is not None and is_review(stage):  # that nobody answered is on record, too
-        return True
-    workspace, opening = state.workspace, outcome.response.find("[")
-    answers = opening >= 0 and _ANSWER.search(outcome.response, opening) is not None
-    return answers or viewed(workspace.path if workspace else state.cwd)
 
 
 def viewed(root: Path) -> bool:

@@ -8,8 +8,7 @@ from pathlib import Path
 from pipeline.backends.git import git_in
 from pipeline.errors import AwfError
 
-# An odd name is written in plain characters, whatever a person has set, and no watcher of files is started.
-_GIT = ("git", "--no-optional-locks", "-c", "core.quotePath=true", "-c", "core.fsmonitor=false")
+_PLAIN_NAMES = ("-c", "core.quotePath=true")  # an odd name is written in plain characters
 _SECONDS = 10.0
 
 
@@ -66,24 +65,16 @@ def answer(
     accepted: Collection[int] = (0,),  # exit codes
 ) -> str:
     """What git answers; a GitRefusedError in one line where it does not, or takes too long."""
-    verb = arguments[0]
+    verb, git = arguments[0], git_in(root, environ).using(variables or {})
     try:
-        done = subprocess.run(
-            [*_GIT, *arguments],
-            cwd=root,
-            env={**git_in(root, environ).env, **(variables or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS,
-            check=False,
-        )
+        done = git.call(*arguments, seconds=_SECONDS, options=_PLAIN_NAMES)
     except subprocess.TimeoutExpired:
         raise GitRefusedError(f"git {verb} took longer than {_SECONDS:.0f} seconds") from None
     except OSError as error:
         raise GitRefusedError(f"git {verb} cannot be run: {error.strerror}") from None
+    except subprocess.SubprocessError as error:
+        raise GitRefusedError(f"git {verb} cannot be run: {error}") from None
     if done.returncode not in accepted:
-        said = " ".join(done.stderr.split()).removeprefix("fatal: ")
+        said = " ".join(done.stderr.decode(errors="replace").split()).removeprefix("fatal: ")
         raise GitRefusedError(f"git {verb} failed: {said or f'it ended with code {done.returncode}'}")
-    return done.stdout
+    return done.stdout.decode(errors="replace")

@@ -110,7 +110,7 @@ def read_again(stage: BaseStage, outcome: Outcome, root: Path, store: Path | Non
 
 
 def faults(returned: Return) -> str:
-    """Everything that keeps a return from being read whole, for the agent that is asked again; nothing if all can be."""
+    """Everything that keeps a return from being read whole, for the agent that is asked again; empty if nothing does."""
     if returned.status is Returned.MALFORMED:
         return returned.problem or "it is not what it should be"
     lost = [item for item in returned.rejected if not item.harmless]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipeline.findings.claims import Return, Returned
+from pipeline.findings.codecs import record
 from pipeline.findings.events import AnyEvent, Assessed, Linked
 from pipeline.findings.identity.cascade import match
 from pipeline.findings.identity.ground import Fix, Ground
@@ -50,6 +51,8 @@ class About:
     stage: str = ""
     visit: int = 0
     changed_paths: tuple[str, ...] | None = None  # None: everything is new
+    started: str = ""  # when the review began, where that is not `at`
+    tree_changed: bool = False  # whether the files changed since then
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ def _passed(about: About, ledger: Ledger) -> Pass:
     """A pass before anything is made of it."""
     return Pass(
         id=_pass_id(about, ledger),
-        started_at=about.at,
+        started_at=about.started or about.at,
         skill=about.skill,
         task=about.task,
         branch=about.branch,
@@ -137,6 +140,7 @@ def _passed(about: About, ledger: Ledger) -> Pass:
         run=about.run,
         stage=about.stage,
         visit=about.visit,
+        ext={record.FORMAT: {record.TREE_CHANGED: True}} if about.tree_changed else {},
     )
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pipeline.findings.plugin import VIEWS
+from pipeline.backends.checkout import VIEWS
 from pipeline.findings.repository import GitRefusedError, answer, asked, is_top
 
 _DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative", "-M", "--submodule=short")
@@ -80,6 +80,12 @@ def patch_of(root: Path, environ: Mapping[str, str], old: str, new: str) -> str:
     """Every line that differs, with what is around it; a binary file is only named."""
     options = ("-U3", "--src-prefix=a/", "--dst-prefix=b/")
     return answer(root, environ, *_DIFF, *options, old, new, "--", *_work()).rstrip()
+
+
+def replaced(root: Path, environ: Mapping[str, str], old: str, new: str) -> bool:
+    """Whether a file of a tree is different or missing in another one; new files do not count."""
+    options = ("-r", "-z", "--name-only", "--no-renames", "--diff-filter=MDT")
+    return bool(answer(root, environ, "diff-tree", *options, old, new))
 
 
 def forget(root: Path, environ: Mapping[str, str], ref: str) -> None:

@@ -1,6 +1,7 @@
 """What people and agents may decide about findings. What is refused is refused for one finding, with the reason.
 
-Only a person or a fresh look makes a finding fixed, and only a person takes back what a person decided.
+Only a person or a fresh look makes a finding fixed, and only a person takes back what a person decided, or dismisses
+what must be fixed. Whoever edits a file that shows findings has the role of an agent.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,10 +10,10 @@ from datetime import date
 from types import MappingProxyType
 
 from pipeline.findings.codecs.lens import turned
-from pipeline.findings.codecs.record_triage import state_after
+from pipeline.findings.codecs.record_view import state_after
 from pipeline.findings.events import Turned
 from pipeline.findings.ledger import Ledger, merged_into
-from pipeline.findings.model import Actor, Finding, Severity
+from pipeline.findings.model import Actor, Finding, Gate, Severity
 
 STATUSES = ("open", "false-positive", "wont-fix", "fixed")
 """What can be said of a finding."""
@@ -26,6 +27,7 @@ _ALLOWED = MappingProxyType(
         Actor.ORCHESTRATOR: frozenset({"open", *_DISMISSALS}),
     }
 )
+_AGENT = _ALLOWED[Actor.ORCHESTRATOR]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,26 @@ def triage(
     until = date.fromisoformat(expires).isoformat() if expires and not fault else ""
     for name in dict.fromkeys(ids):
         finding = ledger.find(name) if name else None
-        reason = fault or (next(_refusals(finding, status, by), "") if finding else "there is no such finding")
+        reason = fault or (
+            next(_refusals(finding, status, by, person=by == Actor.USER), "") if finding else "there is no such finding"
+        )
         if finding is None or reason:
             refused[name] = reason
         else:
             state = state_after(finding.state, status)
             events.setdefault(finding.id, turned(finding, state, at=at, by=by, note=note, expires=until))
     return Triaged(tuple(events.values()), refused)
+
+
+def agent_refusal(finding: Finding, status: str, note: str, by: str) -> str:
+    """Why an agent may not say this of a finding; nothing when it may."""
+    if status not in STATUSES:
+        return f"`status` is not one of {', '.join(STATUSES)}"
+    if status not in _AGENT:
+        return f"{by} may not say that it is fixed: only a fresh look or a person can"
+    if status in _DISMISSALS and not note.strip():
+        return "a dismissal needs a note that says why"
+    return next(_refusals(finding, status, by, person=False), "")
 
 
 def _fault(status: str, note: str, by: str, at: str, expires: str) -> str:
@@ -82,9 +97,8 @@ def _bad_expiry(status: str, at: str, expires: str) -> str:
     return f"{expires} is over already" if until.isoformat() < at[:10] else ""
 
 
-def _refusals(finding: Finding, status: str, by: str) -> Iterator[str]:
+def _refusals(finding: Finding, status: str, by: str, *, person: bool) -> Iterator[str]:
     """Why somebody may not say this of a finding."""
-    person = by == Actor.USER
     if whole := merged_into(finding):
         yield f"it was merged into {whole}; decide about that one"
     if status == "open" and state_after(finding.state, status) is finding.state:
@@ -97,3 +111,5 @@ def _refusals(finding: Finding, status: str, by: str) -> Iterator[str]:
         yield f"it is {finding.state}; {by} may dismiss only what is open"
     if status in _DISMISSALS and not person and finding.system_breaking and finding.severity is Severity.CRITICAL:
         yield "it endangers the whole system; only a person may dismiss it"
+    if status in _DISMISSALS and not person and finding.gate.value is Gate.MUST:
+        yield "it must be fixed; only a person may dismiss it"

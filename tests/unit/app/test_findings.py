@@ -1,5 +1,6 @@
 """What the commands about findings do, without a terminal."""
 
+import json
 import os
 import re
 import subprocess
@@ -433,8 +434,8 @@ def test_a_pass_and_a_decision_without_a_command_line(tmp_path: Path) -> None:
     assert (back.suppression.expires, back.state) == ("2026-04-01", State.WONT_FIX)
 
 
-def test_a_verdict_file_that_cannot_be_read_is_told_and_kept(tmp_path: Path) -> None:
-    """001-23: a decision is recorded, and the broken file is left as it is."""
+def test_a_verdict_file_that_cannot_be_read_is_reported_and_put_back(tmp_path: Path) -> None:
+    """001-23: a decision is recorded, and the broken file is moved aside."""
     (tmp_path / "a.js").write_text("x;\n")
     here = repository(tmp_path, tmp_path, {"PATH": "/usr/bin:/bin"})
     returns = decoded([Source("r", "r", ESLINT)], tmp_path, format="auto", reviewer="", lens=None)
@@ -444,7 +445,8 @@ def test_a_verdict_file_that_cannot_be_read_is_told_and_kept(tmp_path: Path) -> 
     held = decide(lambda _: Chosen(done.changes.new), Wish("fixed", "user"), tmp_path / ".awf", tmp_path, NOW)
     assert len(held.moves) == 1
     assert any("cannot be read" in problem for problem in held.problems)
-    assert latest.read_text() == "{ broken"
+    assert json.loads(latest.read_text())["findings"][0]["status"] == "verified"
+    assert latest.with_name("review-latest.json.unreadable-1").read_text() == "{ broken"
 
 
 def piped(findings: list[Finding]) -> list[str]:

@@ -657,3 +657,34 @@ def old_git(world: World, tmp_path: Path) -> dict[str, str]:
     fake.write_text(f'#!/bin/sh\ncase " $* " in *" merge-tree "*) exit 129;; esac\nexec {real} "$@"\n')
     fake.chmod(0o755)
     return world.env | {"PATH": f"{fake.parent}:{world.env['PATH']}"}
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "left"])
+@pytest.mark.parametrize("version", ["new", "old"])
+def test_files_that_show_findings_are_no_part_of_the_work(
+    world: World, tmp_path: Path, version: str, *, committed: bool
+) -> None:
+    """0-38: they neither make a checkout dirty, nor travel with a merge, nor keep a worktree from its cleanup."""
+    env = old_git(world, tmp_path) if version == "old" else world.env
+    trees = GitWorktrees(world.repo / ".awf/worktrees", env)
+    (world.repo / ".wystack").mkdir()
+    base = world.person_commits(".wystack/a.json", "committed\n")
+    made = now(trees.create(world.repo, "r1"))
+    (world.repo / ".wystack/a.json").write_text("written by awf\n")
+    (world.repo / ".wystack/b.json").write_text("written by awf\n")
+    for name in ("a.json", "b.json"):
+        (made.path / ".wystack" / name).write_text("edited by an agent\n")
+    (made.path / "b.txt").write_text("b")
+    if committed:
+        world.git("add", "--all", at=made.path)
+        world.git("commit", "--quiet", "--message", "by the agent", at=made.path)
+    saved = now(trees.commit(made, "work", TRAILERS))
+    assert committed or world.files(saved.commit) == [".gitignore", ".wystack/a.json", "a.txt", "b.txt"]
+    merged = now(trees.merge(world.repo, saved, "Merge"))
+    assert merged.commit == world.head() != base
+    assert world.git("show", "HEAD:.wystack/a.json") == "committed"
+    assert world.files("HEAD") == [".gitignore", ".wystack/a.json", "a.txt", "b.txt"]
+    for name in ("a.json", "b.json"):
+        assert (world.repo / ".wystack" / name).read_text() == "written by awf\n"
+    now(trees.cleanup(world.repo, saved))
+    assert not saved.path.exists()

@@ -168,7 +168,7 @@ def test_git_killed_within_a_file_is_repaired_by_the_same_call(world: World, nam
         direction = "clean" if name == "commit" else "smudge"
         bomb = world.root / "bomb.sh"
         bomb.write_text(f'if [ "$1" = old-7 ] && rm "{world.root}/armed" 2>/dev/null; then kill -9 0; fi; exec cat\n')
-        world.git("config", f"filter.bomb.{direction}", f"sh {bomb} %f")
+        world.git("config", "--global", f"filter.bomb.{direction}", f"sh {bomb} %f")
         (world.repo / ".git/info").mkdir(exist_ok=True)
         (world.repo / ".git/info/attributes").write_text("* filter=bomb\n")
         (world.root / "armed").touch()
@@ -275,7 +275,7 @@ exec cat
 def armed(world: World, victims: str) -> None:
     """Kill something as soon as the person's checkout is half merged."""
     (world.root / "bomb.sh").write_text(BOMB.format(root=world.root, victims=victims))
-    world.git("config", "filter.bomb.smudge", f"sh {world.root}/bomb.sh %f")
+    world.git("config", "--global", "filter.bomb.smudge", f"sh {world.root}/bomb.sh %f")
     (world.repo / ".git/info").mkdir(exist_ok=True)
     (world.repo / ".git/info/attributes").write_text("* filter=bomb\n")
     (world.root / "armed").touch()

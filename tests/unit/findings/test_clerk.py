@@ -1,6 +1,9 @@
 """The clerk of a run: what stages found goes into the ledger with them, whichever process ran them; nothing is lost."""
 
+import errno
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +71,15 @@ class Run:
         self.store = root / ".awf"
         self.journal = journal or MemoryJournal()
         self.context = Context({})
+        self.environ: dict[str, str] = {}
+        self.now = NOW
         record = RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, goal="g", cwd=str(root), version="0")
         self.state: State = begin(record)
         self.begin_again()
 
     def begin_again(self) -> None:
         """A new process takes the run up: what was in memory is gone."""
-        self.clerk = Clerk(Book(self.journal), self.root, {}, lambda: NOW, self.store)
+        self.clerk = Clerk(Book(self.journal), self.root, self.environ, lambda: self.now, self.store)
 
     def job(self, stage: LlmStage | ToolStage, visit: int, attempt: int = 1) -> Job:
         return Job(stage, visit, attempt, self.state, self.store, lambda _: None, lambda _: None)
@@ -111,6 +116,11 @@ class Run:
     def turn(self, state: FindingState, **more: Any) -> None:
         turned = Turned(at="2026-01-01T00:00:00Z", id=self.only().id, state=state, by="user", **more)
         Book(self.journal).enter([turned])
+
+
+def git(root: Path, *words: str) -> str:
+    named = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", *words]
+    return subprocess.run(named, cwd=root, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.fixture
@@ -339,7 +349,7 @@ def test_half_a_character_in_a_finding_costs_no_report(run: Run) -> None:
 
 
 def test_edits_made_while_nobody_was_there_are_taken_in_when_a_run_is_resumed(run: Run) -> None:
-    """Views are lenses: resuming reads the files before it writes them, and tells what may not be edited."""
+    """Views are lenses: resuming reads the files before it writes them; what may not be edited is put back and noted."""
     run.review(found(item()))
     file = run.root / ".code-review/review-latest.json"
     file.write_text(file.read_text().replace('"status": "open"', '"status": "fixed"'))
@@ -348,9 +358,82 @@ def test_edits_made_while_nobody_was_there_are_taken_in_when_a_run_is_resumed(ru
     assert run.only().state is FindingState.FIX_CLAIMED
     file.write_text(file.read_text().replace('"status": "fixed"', '"status": "verified"'))
     run.begin_again()
-    with pytest.raises(AwfError, match="is refused"):
-        run.clerk.resumed("r")
+    run.clerk.resumed("r")
     assert '"status": "fixed"' in file.read_text()
+    assert run.only().history[-1].note.startswith("put back: fixed→verified is refused")
+    assert (run.only().state, run.only().history[-1].by) == (FindingState.FIX_CLAIMED, "file")
+    run.done(FIX, Outcome(status=Status.SUCCESS))
+    (note,) = run.context.list_at("review.notes")
+    assert "is refused" in note["note"]
+
+
+def test_edits_of_a_stage_are_its_own_whoever_they_name(run: Run) -> None:
+    """0-37: what is seen after a stage was done by that stage, with the role of an agent."""
+    (run.root / ".wystack").mkdir()
+    run.review(found(item(severity="P2")))
+    (path,) = (run.root / ".wystack/findings").glob("*.json")
+    record = json.loads(path.read_text())
+    entry = {"at": "2026-01-01T00:00:00Z", "status": "wont-fix", "note": "by design", "by": "user"}
+    path.write_text(json.dumps({**record, "status": "wont-fix", "triage_history": [entry]}))
+    run.done(FIX, Outcome(status=Status.SUCCESS))
+    assert (run.only().state, run.only().history[-1].by) == (FindingState.WONT_FIX, "stage:fix")
+    assert json.loads(path.read_text())["triage_history"][0]["x_by"] == "stage:fix"
+
+
+def test_what_must_be_fixed_is_not_dismissed_by_an_edit(run: Run) -> None:
+    """0-37: it is put back byte for byte, noted in the run and in its own history."""
+    (run.root / ".wystack").mkdir()
+    run.review(found(item()))
+    (path,) = (run.root / ".wystack/findings").glob("*.json")
+    before = path.read_bytes()
+    entry = {"at": "2026-01-01T00:00:00Z", "status": "false-positive", "note": "no", "by": "user"}
+    edited = {**json.loads(before), "status": "false-positive", "triage_history": [entry], "gate": "suggest"}
+    path.write_text(json.dumps(edited))
+    run.done(FIX, Outcome(status=Status.SUCCESS))
+    assert (run.only().state, run.only().gate.value) == (FindingState.OPEN, "must")
+    assert path.read_bytes() == before
+    assert len(run.context.list_at("review.notes")) == 2
+    assert run.only().history[-1].note.startswith("put back: ")
+
+
+def test_a_pass_tells_what_was_there_when_the_review_began(run: Run) -> None:
+    """0-31: commit, branch and time are those of the start; files that changed meanwhile keep it from shipping."""
+    (run.root / ".wystack").mkdir()
+    for words in (["init", "-q", "-b", "main"], ["add", "a.py"], ["commit", "-qm", "start"]):
+        git(run.root, *words)
+    head = git(run.root, "rev-parse", "HEAD").strip()
+    run.environ = dict(os.environ)
+    run.begin_again()
+    run.now = NOW - 100
+    run.clerk.began(REV, 1, run.state)
+    run.now = NOW
+    (run.root / "a.py").write_text(CODE + "four = 4\n")
+    git(run.root, "commit", "-qam", "meanwhile")
+    run.review(found())
+    (passed,) = run.ledger().passes.values()
+    assert (passed.head, passed.branch) == (head, "main")
+    assert passed.started_at == "2026-11-16T03:31:40Z"
+    (path,) = (run.root / ".wystack/reviews").glob("*.json")
+    record = json.loads(path.read_text())
+    assert (record["x_tree_changed"], record["verdict"], record["diff_sha"]) == (True, "block-on-rejection", head)
+    run.clerk.began(REV, 2, run.state)
+    run.review(found(), visit=2)
+    last = list(run.ledger().passes.values())[-1]
+    assert (last.head != head, last.ext) == (True, {})
+
+
+def test_a_report_that_a_tool_leaves_is_no_change_of_the_files(run: Run) -> None:
+    """0-31: what it adds does not count; what it changes does."""
+    for words in (["init", "-q", "-b", "main"], ["add", "a.py"], ["commit", "-qm", "start"]):
+        git(run.root, *words)
+    run.environ = dict(os.environ)
+    run.begin_again()
+    for visit, name in enumerate(("given", "a.py"), 1):
+        run.clerk.began(LINT, visit, run.state)
+        (run.root / name).write_text(sarif())
+        run.clerk.read_report(run.job(LINT, visit), run.root / name)
+        run.done(LINT, Outcome(status=Status.SUCCESS, source=Source.STRUCTURED), visit)
+    assert [bool(passed.ext) for passed in run.ledger().passes.values()] == [False, True]
 
 
 def test_files_that_a_crash_kept_from_being_written_are_written_when_a_run_is_resumed(run: Run) -> None:
@@ -382,19 +465,33 @@ def plugin_of(run: Run) -> ReviewFindings:
     return ReviewFindings(run.journal, run.root, {}, run.store, lambda: NOW)
 
 
-def test_trouble_with_the_ledger_costs_no_report_and_is_told(run: Run) -> None:
-    """Nothing found is lost: a ledger that cannot be read leaves the report, and the trouble is told after it."""
+def test_trouble_with_the_ledger_is_raised(run: Run) -> None:
+    """Nothing found is lost: a stage whose findings cannot be kept is not passed over."""
     run.journal.enter(["no event"])
     plugin = plugin_of(run)
     outcome = structured(found(item()))
     with pytest.raises(JournalError):
         plugin.read_answer(run.job(REV, 1), outcome.response)
-    (report,) = plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
-    assert not isinstance(report, Line)
-    assert report.key == Key.FINDINGS
     with pytest.raises(JournalError, match="line 1 of the ledger cannot be read"):
-        plugin.after_commit()
-    plugin.after_commit()
+        plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
+
+
+def test_trouble_with_the_files_is_raised_after_the_commit(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be shown is not passed over either, and is shown as soon as it can be."""
+    plugin = plugin_of(run)
+    outcome = structured(found(item()))
+    added = plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
+    run.journal.enter([one.text for one in added if isinstance(one, Line)])
+    with monkeypatch.context() as full:
+        full.setattr("pipeline.findings.views.atomic.os.replace", refuse)
+        with pytest.raises(AwfError):
+            plugin.after_commit()
+    plugin.on_resume("r")
+    assert (run.root / ".code-review/review-latest.json").is_file()
+
+
+def refuse(*_paths: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_run_without_findings_in_a_form_for_code_has_no_use_for_the_ledger(run: Run) -> None:
@@ -415,6 +512,5 @@ def test_a_directory_of_views_concerns_the_ledger(run: Run, directory: str) -> N
     (run.root / directory).mkdir()
     run.journal.enter(["no event"])
     plugin = plugin_of(run)
-    list(plugin.after_stage(FIX, 1, Outcome(status=Status.SUCCESS), run.context, run.state, NOW))
     with pytest.raises(JournalError):
-        plugin.after_commit()
+        plugin.after_stage(FIX, 1, Outcome(status=Status.SUCCESS), run.context, run.state, NOW)

@@ -24,7 +24,8 @@ from pipeline.findings.model import (
     State,
 )
 from pipeline.findings.passes import Coverage, Pass
-from pipeline.findings.showing import record_pass, show, standing, take_back
+from pipeline.findings.showing import Views, standing
+from pipeline.findings.views.binding import Trust
 
 AT = "2026-01-02T03:04:05Z"
 PASS = Pass(id=PassId("REV-1767322800-abc1234"), started_at=AT, finding_ids=("fnd_00000001", "fnd_00000002"))
@@ -77,19 +78,19 @@ def statuses(root: Path) -> list[str]:
 def test_a_fresh_file_has_what_counts(root: Path) -> None:
     """001-13, C-04: every finding that counts is open; what is dismissed is not in it."""
     known = ledger(turned(2, State.WONT_FIX, pass_id=PASS.id))
-    assert show(root, known, PASS, AT, {}).problems == ()
+    assert Views(root).show(known, PASS, AT).problems == ()
     assert (statuses(root), latest(root)["mode"], latest(root)["verdict"]) == (["open"], "full", "WARN")
 
 
 def test_what_is_said_between_two_passes_stays_in_the_file_until_the_next(root: Path) -> None:
     """001-09: a claim is `fixed` and a dismissal `wont_fix` in the file; the next full review begins afresh."""
-    show(root, ledger(), PASS, AT, {})
+    Views(root).show(ledger(), PASS, AT)
     known = ledger(turned(1, State.FIX_CLAIMED), turned(2, State.WONT_FIX))
-    show(root, known, PASS, AT, {})
+    Views(root).show(known, PASS, AT)
     assert (statuses(root), latest(root)["verdict"], latest(root)["mode"]) == (["fixed", "wont_fix"], "PASS", "full")
     later = PASS.model_copy(update={"id": PassId("REV-1767322900-abc1234"), "finding_ids": ()})
     known.apply(Assessed(at=AT, assessment=later))
-    show(root, known, later, AT, {})
+    Views(root).show(known, later, AT)
     assert statuses(root) == []
     assert len(list((root / ".code-review").glob("review-[0-9a-f]*.json"))) == 1, "the one before is in the archive"
 
@@ -97,19 +98,19 @@ def test_what_is_said_between_two_passes_stays_in_the_file_until_the_next(root: 
 def test_files_written_again_come_out_the_same(root: Path) -> None:
     """Showing is a function of the ledger: a crash between two writes costs nothing."""
     known = ledger(turned(1, State.FIX_CLAIMED))
-    show(root, known, PASS, AT, {})
+    Views(root).show(known, PASS, AT)
     before = {path: path.read_bytes() for path in root.rglob("*.json")}
-    show(root, known, PASS, AT, {})
+    Views(root).show(known, PASS, AT)
     assert {path: path.read_bytes() for path in root.rglob("*.json")} == before
-    assert take_back(root, known, AT).events == ()
+    assert Views(root).take_back(known, AT).events == ()
 
 
 def test_a_pass_is_recorded_once_whatever_becomes_of_its_findings(root: Path) -> None:
     """000-14: immutable once written: neither changed nor written again under another name."""
-    record_pass(root, ledger(), PASS)
+    Views(root).record_pass(ledger(), PASS)
     (path,) = (root / ".wystack/reviews").glob("*.json")
     before = path.read_bytes()
-    record_pass(root, ledger(turned(1, State.VERIFIED_FIXED), turned(2, State.WONT_FIX)), PASS)
+    Views(root).record_pass(ledger(turned(1, State.VERIFIED_FIXED), turned(2, State.WONT_FIX)), PASS)
     assert list((root / ".wystack/reviews").glob("*.json")) == [path]
     assert path.read_bytes() == before
     assert json.loads(before)["verdict"] == "block-on-MUSTs"
@@ -121,7 +122,7 @@ def test_a_record_of_another_store_with_the_same_name_is_left_alone(root: Path, 
     (root / ".wystack/reviews").mkdir()
     theirs = root / f".wystack/reviews/{PASS.id}.json"
     theirs.write_text(text)
-    record_pass(root, ledger(), PASS)
+    Views(root).record_pass(ledger(), PASS)
     assert theirs.read_text() == text
     assert (root / ".wystack/reviews/REV-1767322801-abc1234.json").is_file()
 
@@ -131,7 +132,7 @@ def test_an_incomplete_pass_never_says_clean_in_any_file(root: Path) -> None:
     gaps = Coverage(reviewers={"qa": Returned.MISSING}, problems={"qa": "it timed out"})
     passed = PASS.model_copy(update={"coverage": gaps, "finding_ids": ()})
     known = Ledger([Assessed(at=AT, assessment=passed)])
-    show(root, known, passed, AT, {})
+    Views(root).show(known, passed, AT)
     (path,) = (root / ".wystack/reviews").glob("*.json")
     assert json.loads(path.read_text())["verdict"] == "block-on-rejection"
     assert latest(root)["verdict"] == "FAIL"
@@ -139,7 +140,7 @@ def test_an_incomplete_pass_never_says_clean_in_any_file(root: Path) -> None:
 
 def test_without_a_workspace_no_records_are_written_and_that_is_said_once(tmp_path: Path) -> None:
     """000-07: the verdict file is there, records are not, and one line says how to have them."""
-    shown = show(tmp_path, ledger(), PASS, AT, {})
+    shown = Views(tmp_path).show(ledger(), PASS, AT)
     assert shown.suggestion.startswith("No workspace record store")
     assert not (tmp_path / ".wystack").exists()
     assert (tmp_path / ".code-review/review-latest.json").is_file()
@@ -148,22 +149,22 @@ def test_without_a_workspace_no_records_are_written_and_that_is_said_once(tmp_pa
 def test_git_does_not_see_the_verdict_file(root: Path) -> None:
     """001-02: the first pass sees to that, in this clone alone."""
     subprocess.run(["git", "init", "-q", str(root)], check=True)
-    assert show(root, ledger(), PASS, AT, os.environ).problems == ()
+    assert Views(root, trust=Trust(environ=os.environ)).show(ledger(), PASS, AT).problems == ()
     assert ".code-review/" in (root / ".git/info/exclude").read_text().splitlines()
 
 
 def test_edits_in_either_place_are_taken_back(root: Path) -> None:
     """3.3: an edit anywhere is an event; what may not be edited is told."""
     known = ledger()
-    show(root, known, PASS, AT, {})
+    Views(root).show(known, PASS, AT)
     file = root / ".code-review/review-latest.json"
     file.write_text(file.read_text().replace('"status": "open"', '"status": "fixed"', 1))
-    edits = take_back(root, known, AT)
+    edits = Views(root).take_back(known, AT)
     assert [(event.id, event.state) for event in edits.events if isinstance(event, Turned)] == [
         ("fnd_00000001", State.FIX_CLAIMED)
     ]
     file.write_text(file.read_text().replace("Title 2", "Nothing"))
-    assert "`title` is not for editing" in take_back(root, known, AT).problems[0]
+    assert "`title` is not for editing" in Views(root).take_back(known, AT).problems[0]
 
 
 def test_the_verdicts_are_those_of_the_last_pass_where_none_is_named() -> None:

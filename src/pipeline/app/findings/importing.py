@@ -16,7 +16,6 @@ from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, State
 from pipeline.findings.passes import Disposition, Entry, Pass
-from pipeline.findings.showing import show
 from pipeline.findings.taking import About, assessed, recognise
 from pipeline.findings.unused import unused
 
@@ -97,7 +96,7 @@ def import_returns(
         mode=mode,
         target=repository.branch or repository.head[:12],
     )
-    with writing(store, repository.root, at) as open_book:
+    with writing(store, repository.root, at, repository.trust) as open_book:
         ledger = open_book.book.ledger()
         given = [assessed(returns, ledger, about, Policy())]
         del returns  # a hundred thousand items need not be kept twice
@@ -108,7 +107,7 @@ def import_returns(
         changes = changes_of(events)
         del events
         ledger = open_book.book.ledger()
-        shown = show(repository.root, ledger, passed, at, repository.environment)
+        shown = open_book.views.show(ledger, passed, at)
     return Imported(
         passed,
         changes,

@@ -40,14 +40,13 @@ from pipeline.findings.revalidate import (
     suggested_tests,
     worth_asking,
 )
-from pipeline.findings.showing import reshow
 from pipeline.handlers.digest import digest
 from pipeline.language.model import Access
 from pipeline.plugins.manager import PluginManager
 
 STAGE = "revalidate"  # what a script calls the reviewer; the visits are the findings it is asked about, in order
 _GREP = (
-    *("git", "--no-optional-locks", "grep", "--untracked", "-h", "--only-matching", "--word-regexp"),
+    *("grep", "--untracked", "-h", "--only-matching", "--word-regexp"),
     *("--fixed-strings", "-f", "-", "--", "."),
 )
 _NO_CODE = (".wystack", ".code-review", ".awf", "*.json", "*.sarif", "*.md", "*.txt", "*.xml")  # they quote findings
@@ -118,16 +117,9 @@ def look_for(words: Iterable[str], root: Path, environment: Mapping[str, str]) -
     if not wanted:
         return FoundWords(frozenset())
     try:
-        done = subprocess.run(
-            [*_GREP, *(f":(exclude){name}" for name in _NO_CODE)],
-            cwd=root,
-            env=git_in(root, environment).env,
-            input=wanted.encode(),
-            capture_output=True,
-            timeout=_SEARCH,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):  # there is no git, or it does not answer
+        outside = (f":(exclude){name}" for name in _NO_CODE)
+        done = git_in(root, environment).call(*_GREP, *outside, stdin=wanted.encode(), seconds=_SEARCH)
+    except (OSError, subprocess.SubprocessError):  # there is no git, or it does not answer
         return FoundWords(None)
     found = frozenset(done.stdout.decode(errors="replace").split())
     return FoundWords(found if done.returncode in (0, 1) else None)
@@ -186,7 +178,7 @@ class Revalidation:
     async def look(self, names: Sequence[str], command: str = "") -> Revalidated:
         """Look at the findings of these names, or at all that are open or said to be fixed."""
         reviewer = self._reviewer()
-        with writing(self.around.store, self.repository.root, iso(self.now)) as open_book:
+        with writing(self.around.store, self.repository.root, iso(self.now), self.repository.trust) as open_book:
             ledger, problems = open_book.book.ledger().copy(), open_book.problems
         picked = queue(_picked(names, ledger))
         if not picked:
@@ -220,10 +212,10 @@ class Revalidation:
         The files are written in the same breath: an old status in them would be taken for somebody's edit.
         """
         at = iso(self.now)
-        with writing(self.around.store, self.repository.root, at) as open_book:
+        with writing(self.around.store, self.repository.root, at, self.repository.trust) as open_book:
             current = [_current(ruled, open_book.book.ledger()) for ruled in rulings]
             open_book.book.enter([event for ruled in current for event in events(ruled, at)])
-            shown = reshow(self.repository.root, open_book.book.ledger(), at)
+            shown = open_book.views.reshow(open_book.book.ledger(), at)
         return Recorded({ruled.finding.id: ruled for ruled in current}, open_book.problems + shown)
 
     def _reviewer(self) -> Reviewer | None:

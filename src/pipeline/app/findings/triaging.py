@@ -15,8 +15,8 @@ from pipeline.app.findings.books import Known, iso, known, writing
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, State
-from pipeline.findings.showing import reshow
 from pipeline.findings.triage import Triaged, triage
+from pipeline.findings.views.binding import NO_TRUST, Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +99,18 @@ def plan(choice: Choice, wish: Wish, found: Known, at: str) -> Decided:
     return _weighed(found.ledger, choice(found.ledger), wish, at, found.problems)[1]
 
 
-def decide(choice: Choice, wish: Wish, store: Path, root: Path, now: datetime, *, agreed: str = "") -> Decided:
+def decide(
+    choice: Choice, wish: Wish, store: Path, root: Path, now: datetime, *, agreed: str = "", trust: Trust = NO_TRUST
+) -> Decided:
     """Apply what may be applied, and rewrite the files. What was agreed to, by its seal, must still come of it."""
     at = iso(now)
-    with writing(store, root, at) as open_book:
+    with writing(store, root, at, trust) as open_book:
         ledger = open_book.book.ledger()
         triaged, done = _weighed(ledger, choice(ledger), wish, at, open_book.problems)
         if agreed and agreed != done.seal:
             raise AwfError("findings changed since they were shown; nothing was decided", help="look at them again")
         open_book.book.enter(triaged.events)
-        shown = reshow(root, open_book.book.ledger(), at)
+        shown = open_book.views.reshow(open_book.book.ledger(), at)
     return Decided(done.moves, done.refused, done.problems + shown)
 
 

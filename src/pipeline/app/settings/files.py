@@ -1,8 +1,8 @@
 """Where settings files are and how they are put together: the user's, and over it the project's."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.app.files import read_source
@@ -45,19 +45,35 @@ class Loaded:
 
     settings: Settings
     wrong: tuple[tuple[Source, tuple[Diagnostic, ...]], ...] = ()
+    ignored: str = ""  # what of the project's file is not used, in a sentence
 
 
 def load_settings(places: Places) -> Loaded:
-    """Read both files; one that is not there says nothing."""
+    """Read both files; one that is not there says nothing. A project names no program unless the user trusts it."""
     loaded = Loaded(NOTHING_SET)
     for level, path in ((Level.USER, places.user), (Level.PROJECT, places.project)):
         source, seen = _read(path, places.shown(path))
         file, found = read_settings(source) if not seen else (None, seen)
-        if file is not None:
-            loaded = Loaded(loaded.settings.under(settings_of(file, source, level)), loaded.wrong)
-        else:
-            loaded = Loaded(loaded.settings, (*loaded.wrong, (source, settle(source, found))))
+        if file is None:
+            loaded = replace(loaded, wrong=(*loaded.wrong, (source, settle(source, found))))
+            continue
+        said, ignored = settings_of(file, source, level), ""
+        if level is Level.PROJECT:
+            said, refused = said.harmless(trusted=_trusted(places.cwd, loaded.settings.trusted_projects))
+            ignored = _ignored(source.name, refused, places)
+        loaded = Loaded(loaded.settings.under(said), loaded.wrong, ignored)
     return loaded
+
+
+def _trusted(project: Path, trusted: Iterable[str]) -> bool:
+    return any(Path(path).resolve() == project.resolve() for path in trusted)
+
+
+def _ignored(name: str, refused: tuple[str, ...], places: Places) -> str:
+    if not refused:
+        return ""
+    allow = f'trust {{ project "{places.cwd.resolve()}" }}'
+    return f"{name}: {', '.join(refused)} ignored; to use it, write {allow} in {places.shown(places.user)}"
 
 
 def _read(path: Path, name: str) -> tuple[Source, list[Seen]]:

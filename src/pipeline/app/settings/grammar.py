@@ -32,9 +32,16 @@ def _program(words: tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
+def _directory(path: str) -> str:
+    if not path.startswith("/"):
+        raise PydanticCustomError("expected", "the absolute path of a directory")
+    return path
+
+
 Text = Annotated[str, BeforeValidator(_text)]
 Words = tuple[str, ...]
 Program = Annotated[tuple[Text, ...], AfterValidator(_program)]
+Projects = tuple[Annotated[str, AfterValidator(_directory)], ...]
 Variables = tuple[Annotated[str, AfterValidator(_variable)], ...]
 
 
@@ -66,10 +73,17 @@ class LimitSettings(Element):
     retry_delay: TimeLimit | None = None
 
 
+class TrustSettings(Element):
+    """What the user allows files of a repository to do. It counts in the user's own file only."""
+
+    projects: Projects = Field(default=(), alias="project")
+    record_writers: tuple[Text, ...] = Field(default=(), alias="record-write")
+
+
 class SettingsFile(Element):
     """A whole file."""
 
-    blocks = MappingProxyType({"agent": "agents", "acp": "acp", "limits": "limits"})
+    blocks = MappingProxyType({"agent": "agents", "acp": "acp", "limits": "limits", "trust": "trust"})
 
     backend: Text | None = None
     model: Text | None = None
@@ -83,8 +97,9 @@ class SettingsFile(Element):
     agents: tuple[AgentSettings, ...] = ()
     acp: AcpSettings = AcpSettings()
     limits: LimitSettings = LimitSettings()
+    trust: TrustSettings = TrustSettings()
 
 
 BLOCKS: MappingProxyType[str, type[Element]] = MappingProxyType(
-    {"agent": AgentSettings, "acp": AcpSettings, "limits": LimitSettings}
+    {"agent": AgentSettings, "acp": AcpSettings, "limits": LimitSettings, "trust": TrustSettings}
 )

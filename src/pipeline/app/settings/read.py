@@ -15,7 +15,9 @@ from pipeline.language.rules.rule import Seen
 from pipeline.language.source import START, Place, Source, Span
 
 _FILE = "the settings file"
-_SEVERAL = frozenset({"environment", "program", "arguments", "extra", "pass", "command"})  # take one value or more
+_SEVERAL = frozenset(
+    {"environment", "program", "arguments", "extra", "pass", "command", "project", "record-write"}
+)  # take one value or more
 _EXPECTED = {"string_type": "text", "float_type": "a number", "greater_than": "a number above {gt:g}"}
 
 

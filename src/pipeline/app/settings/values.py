@@ -14,6 +14,10 @@ from pipeline.language.choice import ModelChoice
 from pipeline.language.model import Element
 from pipeline.language.source import Source
 
+# What names a program or an address, or passes keys and variables on.
+_TRUSTED = frozenset({"environment", "on", "artefacts", "remote"})
+_TRUSTED_BLOCKS = ("agent.", "acp.", "trust.")
+
 
 class Level(StrEnum):
     """Who says a value; a later one has the last word."""
@@ -114,6 +118,24 @@ class Settings:
         """The names of more variables that it gets."""
         return self._words("acp.pass")
 
+    @property
+    def record_writers(self) -> tuple[str, ...]:
+        """The commands that may take records though a file of the repository names them."""
+        return self._words("trust.record-write")
+
+    @property
+    def trusted_projects(self) -> tuple[str, ...]:
+        """The directories whose own settings may name programs, addresses and variables."""
+        return self._words("trust.project")
+
+    def harmless(self, *, trusted: bool) -> tuple["Settings", tuple[str, ...]]:
+        """What a project may set, and the names of what it may not. None gives trust, whether it is trusted or not."""
+        blocks = ("trust.",) if trusted else _TRUSTED_BLOCKS
+        names = frozenset[str]() if trusted else _TRUSTED
+        refused = tuple(name for name in self.entries if name in names or name.startswith(blocks))
+        kept = {name: setting for name, setting in self.entries.items() if name not in refused}
+        return Settings(MappingProxyType(kept)), refused
+
     @cached_property
     def model_choice(self) -> ModelChoice:
         """The model of stages for which the workflow chooses none."""
@@ -151,7 +173,7 @@ NOTHING_SET = Settings()
 
 def settings_of(file: SettingsFile, source: Source, level: Level) -> Settings:
     """What a file sets, with its lines."""
-    blocks = [("", file), ("acp.", file.acp), ("limits.", file.limits)]
+    blocks = [("", file), ("acp.", file.acp), ("limits.", file.limits), ("trust.", file.trust)]
     blocks += [(f"agent.{agent.name}.", agent) for agent in file.agents]
     return Settings(
         MappingProxyType(

@@ -13,6 +13,7 @@ from pipeline.app.findings.books import Known, iso, known, known_in
 from pipeline.app.findings.filters import GROUPS, Filter, since_of, states_of
 from pipeline.app.findings.repository import Repository, repository
 from pipeline.app.lookup import NEWEST, find_run
+from pipeline.cli.settings import settings_if_sound
 from pipeline.cli.terminal import inert
 from pipeline.cli.where import Where
 from pipeline.findings.identity.history import GitHistory
@@ -93,7 +94,7 @@ def of_no_use(count: int) -> str:
 
 def here(repo: Path | None) -> Repository:
     """The repository that is meant."""
-    return repository(repo, Path.cwd(), os.environ)
+    return repository(repo, Path.cwd(), os.environ, settings_if_sound().record_writers)
 
 
 def now() -> datetime:

@@ -85,7 +85,7 @@ def command(
     planned = preview(*about) if dry_run or (filtered and not yes) else None
     if planned is not None and (code := _shown(planned, dry_run=dry_run, as_json=as_json)) is not None:
         return code
-    done = decide(*about, agreed=planned.seal if planned else "")
+    done = decide(*about, agreed=planned.seal if planned else "", trust=where.trust)
     _say(done, "applied", filtered=filtered, as_json=as_json)
     return _code(done)
 

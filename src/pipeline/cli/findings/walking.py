@@ -15,6 +15,7 @@ import click
 
 from pipeline.app.files import read_text
 from pipeline.app.findings.books import iso, writing
+from pipeline.app.findings.repository import Repository
 from pipeline.cli.findings.asked import here, look, now, repo_option, warn
 from pipeline.cli.findings.screen import Screen
 from pipeline.cli.looking import say_json
@@ -24,7 +25,6 @@ from pipeline.cli.terminal import inert
 from pipeline.errors import AwfError
 from pipeline.findings.answers import Answer, claims
 from pipeline.findings.model import Actor
-from pipeline.findings.showing import reshow
 from pipeline.findings.trackers.chain import Chain
 from pipeline.findings.trackers.registry import Open, Place, with_brought
 from pipeline.findings.walk.detail import read_artifacts
@@ -136,7 +136,7 @@ def command(
     program = Program(words_of(fixer or "", "--fixer"), repository.root, repository.environment)
     session = Session(walk, person.tell, chain, program)
     report = _decided(session, person.choose)
-    warn(_record(session.walk, program.said, store, repository.root))
+    warn(_record(session.walk, program.said, store, repository))
     if as_json:
         say_json(document(report))
     else:
@@ -165,15 +165,15 @@ def _decided(session: Session, choose: Choose) -> Report:
         raise
 
 
-def _record(walk: Walk, said: Sequence[Answer], store: Path, root: Path) -> tuple[str, ...]:
+def _record(walk: Walk, said: Sequence[Answer], store: Path, repository: Repository) -> tuple[str, ...]:
     """Enter what was decided and what the fixer claims, all at once; problems with the files that show it."""
     at = iso(now())
     if not walk.decided:
         return ()
-    with writing(store, root, at) as open_book:
+    with writing(store, repository.root, at, repository.trust) as open_book:
         claimed = claims([*said], open_book.book.ledger(), run="", round=1, by="fixer", at=at)
         open_book.book.enter([*decisions(walk, at, str(Actor.USER)), *claimed])
-        return open_book.problems + reshow(root, open_book.book.ledger(), at)
+        return open_book.problems + open_book.views.reshow(open_book.book.ledger(), at)
 
 
 def _read(path: Path) -> list[str]:

@@ -10,11 +10,12 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from pipeline.findings.events import AnyEvent, Turned
+from pipeline.findings.events import AnyEvent, Edited, Turned
 from pipeline.findings.identity.texts import evidence_digest
 from pipeline.findings.model import Finding, State, Suppression
 
 SEAL = "x_written"
+_LONGEST = 500  # characters of such a line
 _DIGITS = 6  # of the digest of one field
 _SHORT = (str, int, type(None))
 _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
@@ -26,10 +27,23 @@ class Edits:
 
     events: tuple[AnyEvent, ...] = ()
     problems: tuple[str, ...] = ()
+    told: tuple[AnyEvent, ...] = ()  # what a refusal leaves in the history of its finding
 
     def __add__(self, other: "Edits") -> "Edits":
         """Both, in order."""
-        return Edits(self.events + other.events, self.problems + other.problems)
+        return Edits(self.events + other.events, self.problems + other.problems, self.told + other.told)
+
+    @property
+    def all(self) -> tuple[AnyEvent, ...]:
+        """Everything for the ledger."""
+        return self.events + self.told
+
+
+def refused(finding: Finding, problems: Sequence[str], at: str, by: str) -> tuple[AnyEvent, ...]:
+    """What refusals leave in the history of a finding: one line."""
+    if not problems:
+        return ()
+    return (Edited(at=at, id=finding.id, by=by, changes={}, note=f"put back: {'; '.join(problems)}"[:_LONGEST]),)
 
 
 def sealed(view: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:

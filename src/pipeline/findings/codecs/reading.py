@@ -85,7 +85,7 @@ def uncollected() -> Iterator[None]:
 
 def shallow(value: Any, what: str) -> Any:
     """The value, which is to be kept as it is; refused when it nests too deep to be written again."""
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEEPEST):
         level = [inner for item in level for inner in _inside(item) if isinstance(inner, dict | list)]
         if not level:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.errors import AwfError
 from pipeline.findings.codecs import record_triage
-from pipeline.findings.codecs.lens import SEAL, Edits, changed, same, seal_of
+from pipeline.findings.codecs.lens import SEAL, Edits, changed, refused, same, seal_of
 from pipeline.findings.codecs.record_adopted import adopt
 from pipeline.findings.codecs.record_fields import FIELDS, read_fields
 from pipeline.findings.codecs.record_view import (
@@ -22,31 +22,56 @@ from pipeline.findings.codecs.record_view import (
     task_name,
 )
 from pipeline.findings.events import AnyEvent, Edited
-from pipeline.findings.model import Finding, Gate
+from pipeline.findings.model import Finding, Gate, Severity
 from pipeline.findings.passes import Pass
 from pipeline.findings.verdicts import Shipping
 
-__all__ = ["BESIDE", "FORMAT", "KEYS", "SEALED", "VERSION", "adopt", "get", "pass_record", "put"]
+__all__ = [
+    "BESIDE",
+    "FORMAT",
+    "KEYS",
+    "SEALED",
+    "TREE_CHANGED",
+    "VERSION",
+    "adopt",
+    "get",
+    "pass_record",
+    "put",
+    "tree_changed",
+]
 
+TREE_CHANGED = "x_tree_changed"
 _OURS = frozenset(
     {
         *("schemaVersion", "kind", "role", "authority", "type", "findingId", "reviewId", "signature", "sources"),
-        *("lens", "agreement_count", "createdAt"),
+        *("lens", "agreement_count", "createdAt", "title", "category", "confidence", "evidence", "reasoning"),
     }
-)  # what no edit changes; `updatedAt` follows by itself
+)  # what no edit changes: it is the reviewers', or computed; `updatedAt` follows by itself
 
 
 def put(finding: Finding, edited: Mapping[str, Any], at: str, by: str) -> Edits:
-    """What somebody changed in a record. `by` is who, where the record does not say."""
+    """What somebody, `by`, changed in a record, whoever the record says it was."""
     view = get(finding)
     touched = changed(edited, view, SEALED)
-    changes, refused = read_fields(edited, [key for key in touched if key in FIELDS], finding, by)
+    readable = [key for key in touched if key in FIELDS and key not in _OURS]
+    changes, unread = read_fields(edited, readable, finding, by)
     problems = [f"`{key}` is not for editing" for key in touched if key in _OURS]
-    problems += [*refused, *(f"`{key}` is missing" for key in REQUIRED if key not in edited)]
+    problems += [*unread, *_weaker(finding, changes), *(f"`{key}` is missing" for key in REQUIRED if key not in edited)]
     triage = record_triage.events(finding, edited, view, touched, _mark(edited), at, by)
-    told = [f"record of {finding.id}: {problem}; it was left as it is" for problem in (*problems, *triage.problems)]
-    unknown = _unknown(finding, edited)
-    return Edits((*_edited(finding, changes | unknown, at, by), *triage.events), tuple(told))
+    problems += triage.problems
+    told = tuple(f"record of {finding.id}: {problem}; it was put back" for problem in problems)
+    events = (*_edited(finding, changes | _unknown(finding, edited), at, by), *triage.events)
+    return Edits(events, told, refused(finding, problems, at, by))
+
+
+def _weaker(finding: Finding, changes: dict[str, Any]) -> Iterator[str]:
+    """Take out what would make less of a finding: that is for a person to decide."""
+    if finding.gate.value is Gate.MUST and changes.get("gate", {}).get("value", Gate.MUST) != Gate.MUST:
+        yield f"`gate` cannot become {changes.pop('gate')['value']}"
+    if "severity" in changes and Severity(changes["severity"]).rank > finding.severity.rank:
+        yield f"`severity` cannot become {changes.pop('severity')}"
+    if finding.system_breaking and not changes.get("system_breaking", True):
+        yield f"`x_system_breaking` cannot become {changes.pop('system_breaking')}"
 
 
 def _unknown(finding: Finding, edited: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,6 +96,7 @@ def pass_record(passed: Pass, findings: Iterable[Finding], verdict: str) -> dict
         raise AwfError(f"pass {passed.id} speaks of finding {lost[0]}, which is not known")
     gates = [known[id].gate.value for id in passed.finding_ids]
     complete = passed.coverage.complete
+    sound = complete and not tree_changed(passed)
     return {
         "schemaVersion": VERSION,
         "id": str(passed.id),
@@ -81,7 +107,7 @@ def pass_record(passed: Pass, findings: Iterable[Finding], verdict: str) -> dict
         "base": passed.base,
         "diff_sha": passed.head,
         "started_at": passed.started_at,
-        "verdict": str(verdict) if complete or verdict != Shipping.SHIP else str(Shipping.BLOCK_ON_REJECTION),
+        "verdict": str(verdict) if sound or verdict != Shipping.SHIP else str(Shipping.BLOCK_ON_REJECTION),
         "must_count": gates.count(Gate.MUST),
         "suggest_count": gates.count(Gate.SUGGEST),
         "caller": passed.caller,
@@ -92,3 +118,9 @@ def pass_record(passed: Pass, findings: Iterable[Finding], verdict: str) -> dict
         **({} if complete else {"x_incomplete": dict(passed.coverage.problems)}),
         **passed.ext.get(FORMAT, {}),
     }
+
+
+def tree_changed(passed: Pass) -> bool:
+    """Whether the files changed while the reviewers of a pass worked."""
+    told = passed.ext.get(FORMAT)
+    return isinstance(told, dict) and told.get(TREE_CHANGED) is True

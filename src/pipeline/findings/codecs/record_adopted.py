@@ -1,34 +1,43 @@
-"""A finding from its record alone, as when a project is fetched anew: what the record says is all there is."""
+"""A finding from its record alone, as when a project is fetched anew: what the record says is all there is.
+
+It comes in open, whatever the record says became of it: nobody here has looked. What it says stays in its history.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
+from pipeline.findings.codecs import strict
 from pipeline.findings.codecs.lens import SEAL
 from pipeline.findings.codecs.record_fields import FIELDS, read_fields
-from pipeline.findings.codecs.record_triage import state_after
+from pipeline.findings.codecs.record_triage import is_time
 from pipeline.findings.codecs.record_view import FORMAT, NO_FIX, NO_REASON, REQUIRED, SEALED, STATE_OF
-from pipeline.findings.model import Change, Finding, Location, State
-from pipeline.findings.scales import RECORD_STATUS, of_word
+from pipeline.findings.model import Change, Finding, Location
+from pipeline.findings.scales import of_word
+
+_MOST = 1000  # reviewers, or lines of a history
+_LONGEST = 500  # characters of such a line
 
 
-def adopt(record: Mapping[str, Any]) -> Finding | str:
-    """The finding in a record, or why there is none."""
+def adopt(record: Mapping[str, Any], at: str) -> Finding | str:
+    """The finding in a record, or why there is none. `at` is the time where the record gives none."""
     if lost := [key for key in REQUIRED if key not in record]:
         return f"`{lost[0]}` is missing"
     try:
-        blank = _blank(record)
+        blank = _blank(record, at)
         there = [key for key in FIELDS if key in record and (key != "evidence" or record[key])]
         changes, problems = read_fields(record, there, blank, "policy")
         if problems:
             return problems[0]
-        return Finding.model_validate({**blank.model_dump(), **changes, **_absent(record), **_rest(record, changes)})
-    except (ValidationError, KeyError, TypeError, ValueError) as error:
+        return Finding.model_validate(
+            {**blank.model_dump(), **changes, **_absent(record), **_rest(record, changes, at)}
+        )
+    except (ValidationError, LookupError, TypeError, ValueError, AttributeError) as error:
         return f"it cannot be read ({type(error).__name__})"
 
 
-def _blank(record: Mapping[str, Any]) -> Finding:
+def _blank(record: Mapping[str, Any], at: str) -> Finding:
     """What no rule of a field is about."""
     return Finding(
         id=record["findingId"],
@@ -40,9 +49,9 @@ def _blank(record: Mapping[str, Any]) -> Finding:
         confidence=of_word(record["confidence"]),
         sources=tuple(record["sources"]),
         lens=record["lens"],
-        agreement=record.get("agreement_count", 1),
-        created_at=record.get("createdAt", ""),
-        updated_at=record.get("updatedAt", ""),
+        agreement=_agreement(record.get("agreement_count", 1)),
+        created_at=_moment(record.get("createdAt"), at),
+        updated_at=_moment(record.get("updatedAt"), at),
     )
 
 
@@ -55,7 +64,7 @@ def _absent(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _rest(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def _rest(record: Mapping[str, Any], changes: Mapping[str, Any], at: str) -> dict[str, Any]:
     unknown = {key: value for key, value in record.items() if key not in SEALED and key != SEAL}
     places = (
         Location(path=item["path"], start=item.get("start"), end=item.get("end"), symbol=item.get("symbol", ""))
@@ -63,24 +72,31 @@ def _rest(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     )
     return {
         "locations": tuple(dict.fromkeys(places)),
-        "history": _history(record["triage_history"]),
-        "state": _state(record),
+        "history": _history(record["triage_history"], record["status"], at),
         "ext": {FORMAT: unknown} if unknown else {},
     }
 
 
-def _history(entries: list[dict[str, Any]]) -> tuple[Change, ...]:
-    history: list[Change] = []
-    state = State.OPEN
-    for entry in entries:
-        state = state_after(state, entry["status"])
-        by, note = entry.get("x_by", entry["by"]), entry.get("note", "")
-        history.append(Change(at=entry["at"], what="state", state=state, by=by, note=note))
-    return tuple(history)
+def _history(entries: Any, status: Any, at: str) -> tuple[Change, ...]:
+    """What the record tells of its past, as words."""
+    if not isinstance(entries, list) or status not in STATE_OF:
+        raise TypeError("no history, or no status")
+    told = [
+        Change(
+            at=_moment(entry["at"], at),
+            what="seen",
+            by=str(entry.get("x_by", entry["by"]))[:_LONGEST],
+            note=f"{entry['status']}: {entry.get('note', '')}"[:_LONGEST],
+        )
+        for entry in entries[-_MOST:]
+    ]
+    claimed = f"its record says {status}; nobody here has looked" if status != "open" else ""
+    return (*told, *((Change(at=at, what="seen", note=claimed),) if claimed else ()))
 
 
-def _state(record: Mapping[str, Any]) -> State:
-    finer = record.get("x_state")
-    if finer in set(State) and RECORD_STATUS[State(finer)] == record["status"]:
-        return State(finer)
-    return STATE_OF[record["status"]]
+def _moment(value: Any, at: str) -> str:
+    return value if isinstance(value, str) and is_time(value) else at
+
+
+def _agreement(value: Any) -> int:
+    return value if strict.is_int(value) and 1 <= value <= _MOST else 1

@@ -11,6 +11,7 @@ from pipeline.findings.model import Category, Evidence, Finding, Gate, GateDecis
 from pipeline.findings.scales import RECORD_SEVERITY, of_word
 from pipeline.findings.signature import QUOTE
 
+_LAST = 10**9  # line of a file
 _REF = frozenset({"path", "startLine", "endLine", "symbol", "quote"})
 
 Field = Callable[[Mapping[str, Any], Finding, str], dict[str, Any]]
@@ -118,7 +119,7 @@ def _lines_are_sound(ref: Mapping[str, Any]) -> bool:
     if "startLine" not in ref and "endLine" not in ref:
         return True
     start, end = ref.get("startLine"), ref.get("endLine")
-    return strict.is_int(start) and strict.is_int(end) and 1 <= int(start or 0) <= int(end or 0)
+    return strict.is_int(start) and strict.is_int(end) and 1 <= int(start or 0) <= int(end or 0) <= _LAST
 
 
 FIELDS: Mapping[str, Field] = MappingProxyType(

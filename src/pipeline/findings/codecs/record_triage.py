@@ -1,6 +1,6 @@
 """What somebody decided in the record of a finding: its status and the history of its triage, which only grows.
 
-Nobody but a person or a fresh look makes a finding fixed. What is decided is applied whole or not at all.
+The rules are those for agents, whoever an entry names. What is decided is applied whole or not at all.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,13 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pipeline.findings.codecs.lens import Edits, appended, turned
-from pipeline.findings.codecs.record_view import STATE_OF
+from pipeline.findings.codecs.record_view import STATE_OF, state_after
 from pipeline.findings.events import Turned
 from pipeline.findings.model import Actor, Finding, State
 from pipeline.findings.scales import RECORD_STATUS
-
-_CONFIRMING = (Actor.USER, Actor.REVALIDATE)
-_GONE = (State.VERIFIED_FIXED, State.FIX_CLAIMED)
+from pipeline.findings.triage import agent_refusal
 
 
 def events(
@@ -33,42 +31,38 @@ def events(
         return Edits(problems=("`triage_history` was rewritten or shortened: add to its end",))
     if faults := [fault for entry in new if (fault := _fault(entry))]:
         return Edits(problems=tuple(faults))
+    known = {_word(entry) for entry in view["triage_history"]}  # by whom is ours to say, so that it does not count
+    new = [entry for entry in new if _word(entry) not in known]
     if new:
-        diverged = [entry for entry in view["triage_history"] if entry not in history]
-        return _decided(finding, new, diverged, edited, at)
+        theirs = {_word(entry) for entry in history if isinstance(entry, dict)}
+        diverged = [entry for entry in view["triage_history"] if _word(entry) not in theirs]
+        return _decided(finding, new, diverged, edited, at, by)
     return _restated(finding, edited, touched, at, by)
 
 
-def state_after(state: State, status: str) -> State:
-    """What a status makes of a state; one that says the same of it leaves it alone."""
-    if RECORD_STATUS[state] == status:
-        return state
-    return State.REOPENED if status == "open" and state in _GONE else STATE_OF[status]
-
-
 def _decided(
-    finding: Finding, new: list[dict[str, Any]], diverged: Sequence[Any], edited: Mapping[str, Any], at: str
+    finding: Finding, new: list[dict[str, Any]], diverged: Sequence[Any], edited: Mapping[str, Any], at: str, by: str
 ) -> Edits:
     if not diverged and edited.get("status", new[-1]["status"]) != new[-1]["status"]:
         return Edits(problems=(f"`status` and the last entry of `triage_history` ({new[-1]['status']}) differ",))
     ordered = sorted(new, key=lambda entry: _time(entry["at"])) if diverged else new
-    state, told, problems = finding.state, list[Turned](), list[str]()
+    then, told = finding, list[Turned]()
     for entry in ordered:
-        if problem := _refused(state, entry["status"], entry["by"]):
-            problems.append(problem)
-        state = state_after(state, entry["status"])
-        said_by, note = entry.get("x_by", entry["by"]), entry.get("note", "")
-        told.append(turned(finding, state, at=entry["at"], by=said_by, note=note))
-    if problems:
-        return Edits(problems=tuple(problems))
-    return Edits((*told, *_kept(finding, state, ordered[-1], diverged, at)))
+        note = entry.get("note", "")
+        if problem := _refused(then, entry["status"], note, by):
+            return Edits(problems=(problem,))
+        event = turned(finding, state_after(then.state, entry["status"]), at=entry["at"], by=by, note=note)
+        then = then.model_copy(update={"state": event.state, "suppression": event.suppression})
+        told.append(event)
+    return Edits((*told, *_kept(finding, then.state, ordered[-1], diverged, at)))
 
 
 def _kept(
     finding: Finding, state: State, last: Mapping[str, Any], diverged: Sequence[Mapping[str, Any]], at: str
 ) -> Iterable[Turned]:
     """What was decided here later than what somebody decided elsewhere stands."""
-    later = [entry for entry in diverged if _time(entry["at"]) > _time(last["at"])]
+    decided_at = min(_time(last["at"]), _time(at))
+    later = [entry for entry in diverged if _time(entry["at"]) > decided_at]
     if not later or state is finding.state:
         return ()
     decided = later[-1]
@@ -88,27 +82,29 @@ def _restated(finding: Finding, edited: Mapping[str, Any], touched: Sequence[str
     if "status" in touched:
         status = edited["status"]
         if not isinstance(status, str) or status not in STATE_OF:
-            return Edits(problems=(f"`status` is none of {', '.join(STATE_OF)}",))
-        if problem := _refused(finding.state, status, by):
-            return Edits(problems=(problem,))
+            return Edits(problems=(f"`status` is not one of {', '.join(STATE_OF)}",))
+        if problem := _refused(finding, status, "", by):
+            return Edits(problems=(f"`status` {status}: {problem}",))
         return Edits((turned(finding, state_after(finding.state, status), at=at, by=by, note="record edited"),))
     return _finer(finding, edited, at, by) if "x_state" in touched else Edits()
 
 
 def _finer(finding: Finding, edited: Mapping[str, Any], at: str, by: str) -> Edits:
     state = edited["x_state"]
-    if state not in set(State) or RECORD_STATUS[State(state)] != edited.get("status"):
-        return Edits(problems=(f"`x_state` is no state of the status {edited.get('status')}",))
+    known = isinstance(state, str) and state in set(State)
+    if not known or not State(state).outstanding or RECORD_STATUS[State(state)] != edited.get("status"):
+        return Edits(problems=(f"`x_state` is not a state of the status {edited.get('status')}",))
     return Edits((turned(finding, State(state), at=at, by=by, note="record edited"),))
 
 
-def _refused(state: State, status: str, by: str) -> str:
-    if status != "fixed" or state is State.VERIFIED_FIXED or by in _CONFIRMING:
-        return ""
-    return (
-        f'`status` may not become "fixed" by {by}: only a fresh look or a person can say so; '
-        'add an entry to `triage_history` that is by "revalidate" or "user"'
-    )
+def _refused(finding: Finding, status: str, note: str, by: str) -> str:
+    """Why an entry may not be applied. One that only adds a word to what is open may."""
+    said_again = state_after(finding.state, status) is finding.state
+    return "" if said_again and finding.state.active else agent_refusal(finding, status, note, by)
+
+
+def _word(entry: Mapping[str, Any]) -> tuple[str, str, str]:
+    return str(entry.get("at")), str(entry.get("status")), str(entry.get("note", ""))
 
 
 def _fault(entry: Any) -> str:
@@ -121,13 +117,14 @@ def _fault(entry: Any) -> str:
         return f"an entry of `triage_history` is by none of {', '.join(Actor)}"
     if not all(isinstance(entry.get(key, ""), str) for key in ("note", "x_by")):
         return "an entry of `triage_history` has a `note` that is no text"
-    return "" if _is_time(entry["at"]) else "an entry of `triage_history` has an `at` that is no ISO 8601 time"
+    return "" if is_time(entry["at"]) else "an entry of `triage_history` has an `at` that is no ISO 8601 time"
 
 
-def _is_time(text: str) -> bool:
+def is_time(text: str) -> bool:
+    """Whether a text is a moment that can be compared with others."""
     try:
-        _time(text)
-    except ValueError:
+        _time(text).astimezone(UTC)
+    except (ValueError, OverflowError):
         return False
     return True
 

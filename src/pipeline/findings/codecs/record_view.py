@@ -39,6 +39,16 @@ STATE_OF: Mapping[str, State] = MappingProxyType(
 )  # what a status says by itself
 
 
+_GONE = (State.VERIFIED_FIXED, State.FIX_CLAIMED)
+
+
+def state_after(state: State, status: str) -> State:
+    """What a status makes of a state; one that says the same of it leaves it alone."""
+    if RECORD_STATUS[state] == status:
+        return state
+    return State.REOPENED if status == "open" and state in _GONE else STATE_OF[status]
+
+
 def get(finding: Finding) -> dict[str, Any]:
     """The record of a finding."""
     values = (

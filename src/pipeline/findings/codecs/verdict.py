@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pipeline.findings.codecs.lens import Edits, changed, same, seal_of, turned
+from pipeline.findings.codecs.lens import Edits, changed, refused, same, seal_of, turned
 from pipeline.findings.codecs.lens import digest as digest_of
 from pipeline.findings.codecs.verdict_import import decode, document_fault
 from pipeline.findings.codecs.verdict_view import (
@@ -23,14 +23,16 @@ from pipeline.findings.events import AnyEvent, Edited
 from pipeline.findings.model import Finding, State
 from pipeline.findings.scales import VERDICT_STATUS
 from pipeline.findings.signature import verdict_id
+from pipeline.findings.triage import agent_refusal
 
 __all__ = ["FORMAT", "decode", "document_fault", "get", "item", "put"]
 
 _STATUSES = frozenset(VERDICT_STATUS.values())
 _TEAM = {"fixed": State.FIX_CLAIMED, "wont_fix": State.WONT_FIX}  # what a team's agent may say
+NOTE = "note"  # where an agent says why it will not be fixed
 
 
-def put(edited: Mapping[str, Any], findings: Iterable[Finding], *, at: str, by: str = "orchestrator") -> Edits:
+def put(edited: Mapping[str, Any], findings: Iterable[Finding], *, at: str, by: str) -> Edits:
     """What somebody changed in a verdict file. All but the legal moves of a status is told, and stays as it was."""
     known = _Known(findings)
     items = [one for first in edited["findings"] for one in (first, *shadowed(first))]
@@ -39,6 +41,7 @@ def put(edited: Mapping[str, Any], findings: Iterable[Finding], *, at: str, by: 
     return Edits(
         tuple(event for edits in found for event in edits.events),
         (*problems, *(problem for edits in found for problem in edits.problems)),
+        tuple(event for edits in found for event in edits.told),
     )
 
 
@@ -63,7 +66,7 @@ def _top_problems(edited: Mapping[str, Any]) -> Iterator[str]:
     seal = seal_of(edited, SEALED_TOP)
     for key in SEALED_TOP:
         if seal is not None and digest_of(edited.get(key)) != seal[key]:
-            yield f"verdict file: `{key}` is not for editing; it was left as it is"
+            yield f"verdict file: `{key}` is not for editing; it was put back"
 
 
 def _taken_out(edited: Mapping[str, Any], items: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -72,7 +75,7 @@ def _taken_out(edited: Mapping[str, Any], items: Iterable[Mapping[str, Any]]) ->
     there = {str(one.get("x_finding")) for one in items}
     for id in shown if isinstance(shown, list) else ():
         if str(id) not in there:
-            yield f"verdict file: {id} was taken out; it was left as it is"
+            yield f"verdict file: {id} was taken out; it was put back"
 
 
 def _item_edits(one: Mapping[str, Any], known: _Known, at: str, by: str) -> Edits:
@@ -83,8 +86,10 @@ def _item_edits(one: Mapping[str, Any], known: _Known, at: str, by: str) -> Edit
     now = item(finding, was)
     touched = [key for key in changed(one, now, SEALED) if key != "status"]
     touched += [key for key in KEYS if key in now and key not in one]
-    problems = [f"verdict file: {finding.id}: `{key}` is not for editing; it was left as it is" for key in touched]
-    return Edits(tuple(_kept(one, finding, at, by)), tuple(problems)) + _moved(one, finding, was, at, by)
+    moved = _moved(one, finding, was, at, by)
+    problems = [*(f"`{key}` is not for editing" for key in touched), *moved.problems]
+    told = tuple(f"verdict file: {finding.id}: {problem}; it was put back" for problem in problems)
+    return Edits((*_kept(one, finding, at, by), *moved.events), told, refused(finding, problems, at, by))
 
 
 def _status_before(one: Mapping[str, Any], finding: Finding) -> str:
@@ -102,14 +107,18 @@ def _moved(one: Mapping[str, Any], finding: Finding, was: str, at: str, by: str)
         return Edits()
     move = f"{was}→{status}"
     if was not in COUNTING or not isinstance(status, str) or status not in _TEAM:
-        return _refused(finding, move, "a team says `fixed` or `wont_fix` of what is open or reopened")
+        return _illegal(move, "a team says `fixed` or `wont_fix` of what is open or reopened")
     if not finding.state.active:
-        return _refused(finding, move, f"meanwhile it is {finding.state}")
-    return Edits((turned(finding, _TEAM[status], at=at, by=by, note=f"verdict file: {move}"),))
+        return _illegal(move, f"meanwhile it is {finding.state}")
+    note = one.get(NOTE) if isinstance(one.get(NOTE), str) else ""
+    if status == "wont_fix" and (why := agent_refusal(finding, "wont-fix", str(note), by)):
+        return _illegal(move, why if str(note).strip() else f"{why}: write it beside the status, as `{NOTE}`")
+    said = f"verdict file: {move}{f', {note}' if note else ''}"
+    return Edits((turned(finding, _TEAM[status], at=at, by=by, note=said),))
 
 
-def _refused(finding: Finding, move: str, why: str) -> Edits:
-    return Edits(problems=(f"verdict file: {finding.id}: {move} is refused: {why}; it was left as it is",))
+def _illegal(move: str, why: str) -> Edits:
+    return Edits(problems=(f"{move} is refused: {why}",))
 
 
 def _kept(one: Mapping[str, Any], finding: Finding, at: str, by: str) -> Iterator[AnyEvent]:

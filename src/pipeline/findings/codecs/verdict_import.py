@@ -60,11 +60,12 @@ def document_fault(document: Any) -> str:
     if not isinstance(document["reviewId"], str) or not _ID.fullmatch(document["reviewId"]):
         return "`reviewId` is not 8 hexadecimal digits"
     for key, words in _ONE_OF.items():
-        if document[key] not in words:
+        if not isinstance(document[key], str) or document[key] not in words:
             return f"`{key}` is none of {', '.join(words)}"
     if not isinstance(document["findings"], list) or not all(isinstance(one, dict) for one in document["findings"]):
         return "`findings` is no list of objects"
-    return next((f"`{key}` is no text" for key in ("timestamp", "target") if not isinstance(document[key], str)), "")
+    texts = ("timestamp", "target", "reportPath")
+    return next((f"`{key}` is not a text" for key in texts if not isinstance(document[key], str)), "")
 
 
 def _claim(one: Mapping[str, Any], input_id: str, root: str) -> Claim:

@@ -145,7 +145,7 @@ def _verdict(verdict: Verdict, items: Iterable[Mapping[str, Any]], before: Mappi
     blockers = [one for one in before["findings"] if one.get("severity") == "Blocker"]
     if any("x_system_breaking" in one for one in blockers):
         return verdict
-    ids = {one.get("id") for one in blockers}
+    ids = {str(one.get("id")) for one in blockers}
     counting = any(one["id"] in ids and one["status"] in COUNTING for one in items)
     return Verdict.ABORT if counting else verdict
 

@@ -24,8 +24,6 @@ SECONDS = 30.0  # for one git command
 NEWEST = 40  # commits that lines are followed from; older findings are recognised by their text alone
 
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
-_SETTINGS = ("color.ui=false", "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.quotePath=false")
-_GIT = ("git", "--no-pager", "--literal-pathspecs", *(part for value in _SETTINGS for part in ("-c", value)))
 _DIFF = (
     *("diff", "-M", "-U0", "--relative", "--no-color", "--no-ext-diff", "--no-textconv"),
     *("--src-prefix=a/", "--dst-prefix=b/"),
@@ -86,18 +84,18 @@ class GitHistory:
 
     def _git(self, *arguments: str, limit: int) -> bytes | None:
         """What git answers; None when it fails, is too slow or says too much."""
-        environment = git_in(self.root, self.environment).env
+        git = git_in(self.root, self.environment)
         try:
+            argv, env = git.command(*arguments, options=("--literal-pathspecs",))
             process = subprocess.Popen(
-                [*_GIT, *arguments],
-                cwd=self.root,
-                env=environment,
+                argv,
+                env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        except OSError:  # there is no git, or no such directory: nothing is known of the past
+        except (OSError, subprocess.SubprocessError):  # there is no git, or it does not answer: no past is known
             return None
         return _answer(process, self.seconds, limit)
 

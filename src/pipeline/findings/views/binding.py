@@ -1,19 +1,40 @@
-"""A store of the project's own, to which records are handed first: a program that reads one on its standard input."""
+"""A store of the project's own, to which records are handed first: a program that reads one on its standard input.
 
+The repository names it, so it runs only if the user's own settings name the very same command.
+"""
+
+import json
 import os
+import shlex
 import signal
 import tempfile
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import DEVNULL, Popen, TimeoutExpired
 from typing import Any
 
+from pipeline.backends.environment import child_environment
 from pipeline.findings.codecs import strict
+from pipeline.findings.views import atomic
 
 SETTINGS = "storage.json"
 OPERATION = "record.write"
 _SAID = 200  # characters of a program's complaint
+_LARGEST = 1024 * 1024  # bytes of the file that names it
+SECONDS = 30.0  # for it to take one record
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What the user allows: which commands take records, and with which environment, which loses its keys."""
+
+    commands: Collection[str] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_TRUST = Trust()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +44,7 @@ class Binding:
     argv: tuple[str, ...]
     directory: Path
     timeout: float
+    environ: Mapping[str, str]
 
     def write(self, record: bytes) -> str:
         """Hand a record over; what went wrong, or nothing."""
@@ -33,6 +55,7 @@ class Binding:
                 program = Popen(
                     self.argv,
                     cwd=self.directory,
+                    env=child_environment(self.environ),
                     stdin=stdin,
                     stdout=DEVNULL,
                     stderr=stderr,
@@ -48,21 +71,25 @@ class Binding:
         return f'"{self.argv[0]}" ended with exit code {code}{": " if said else ""}{said}' if code else ""
 
 
-def bound(workspace: Path, timeout: float) -> Binding | str | None:
+def bound(workspace: Path, trust: Trust, timeout: float = SECONDS) -> Binding | str | None:
     """The binding that a workspace has; why it cannot be used, in words; or None when there is none."""
-    path = workspace / SETTINGS
-    if not path.is_file():
-        return None
     try:
-        settings = strict.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        data = atomic.read(workspace / SETTINGS, _LARGEST)
+        settings = strict.loads(data) if data is not None else None
+    except (atomic.NotAFile, OSError, ValueError) as error:
         return f"{SETTINGS} cannot be read: {error}"
     argv = _operation(settings)
     if argv is None:
         return None
     if not strict.is_texts(argv) or not argv:
-        return f"{SETTINGS} binds {OPERATION} to what is no program: give a list of texts, the program first"
-    return Binding(tuple(argv), workspace.parent, timeout)
+        return f"{SETTINGS} binds {OPERATION} to what is not a program: give a list of texts, the program first"
+    command = shlex.join(argv)
+    if command not in trust.commands:
+        return (
+            f"{SETTINGS} names a program that your own settings do not allow; to allow it, "
+            f"write trust {{ record-write {json.dumps(command, ensure_ascii=False)} }} in ~/.config/awf/config.kdl"
+        )
+    return Binding(tuple(argv), workspace.parent, timeout, trust.environ)
 
 
 def _operation(settings: Any) -> Any:

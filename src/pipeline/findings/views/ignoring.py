@@ -15,7 +15,7 @@ def ignore(root: Path, name: str, environ: Mapping[str, str]) -> str:
     try:
         if not answer(root, environ, "check-ignore", f"{name}/any", accepted=(0, 1)):
             _add(root / answer(root, environ, "rev-parse", "--git-path", "info/exclude").strip(), f"{name}/")
-    except (OSError, AwfError) as error:
+    except (OSError, atomic.NotAFile, AwfError) as error:
         return f"git could not be told to ignore {name}/: {error}; add it to .gitignore"
     return ""
 
@@ -23,7 +23,7 @@ def ignore(root: Path, name: str, environ: Mapping[str, str]) -> str:
 def _add(exclude: Path, rule: str) -> None:
     exclude.parent.mkdir(parents=True, exist_ok=True)
     with atomic.locked(exclude.parent):
-        old = exclude.read_text() if exclude.exists() else ""
+        old = (atomic.read(exclude) or b"").decode(errors="surrogateescape")
         if rule not in old.splitlines():
             gap = "" if not old or old.endswith("\n") else "\n"
-            atomic.replace(exclude, f"{old}{gap}{rule}\n".encode())
+            atomic.replace(exclude, f"{old}{gap}{rule}\n".encode(errors="surrogateescape"))

@@ -1,10 +1,11 @@
 """The verdict file in `.code-review/`: the latest, the archive of those before, and the reason of an abort.
 
-An archived file is never written over. What cannot be read is kept, never mended.
+An archived file is never written over. A copy of the latest, as awf wrote it, is in the store: what somebody else makes
+of the file is read as an edit, and what is not a verdict is moved aside and put back from that copy.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,75 +14,106 @@ from pipeline.findings.codecs import strict, verdict
 from pipeline.findings.codecs.lens import Edits
 from pipeline.findings.codecs.reading import shallow
 from pipeline.findings.codecs.verdict_view import COUNTING
-from pipeline.findings.model import Actor, Finding
+from pipeline.findings.model import Finding
 from pipeline.findings.verdicts import Verdict
 from pipeline.findings.views import atomic
+from pipeline.findings.views.stamps import Stamps
+from pipeline.findings.views.workspace import FILE
 from pipeline.findings.views.written import Written
 
 DIRECTORY = ".code-review"
 LATEST = "review-latest.json"
 ABORT = "abort-reason.md"
-MARK = ".written"  # of the latest verdict as it was written its digest, mode and id: reading many findings takes long
-_MARKED = ("mode", "reviewId")
+_VERSION = "latest"
+_WRITABLE = "make it readable and writable, and resume"
 
 
 class VerdictFile:
     """The verdict file of one repository and what belongs to it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, stamps: Stamps | None = None) -> None:
         self._root = root
         self._folder = root / DIRECTORY
+        self._stamps = stamps or Stamps(None, root)
         self.path = self._folder / LATEST
 
     def write(self, document: Mapping[str, Any]) -> Written:
         """Write a verdict by the rules of its mode. A verification goes on from a sound latest file, or is refused."""
         if fault := verdict.document_fault(document):
             raise AwfError(f"this verdict cannot be written: {fault}")
-        if problem := self._closed():
-            return Written(problems=(problem,))
-        self._folder.mkdir(exist_ok=True)
+        try:
+            moved = atomic.folder(self._folder, self._root)
+        except OSError as error:
+            raise AwfError(f"{DIRECTORY} cannot be used: {error.strerror}", help=_WRITABLE) from error
         with atomic.locked(self._folder):
             if document["mode"] == "verify" and (refusal := self._refusal(document)):
                 return Written(problems=(refusal,))
-            problems = tuple(self._set_aside(document))
+            problems = [moved] if moved else []
+            problems += self._set_aside(document)
             self._put(document)
-        return Written((self.path,), problems)
+        self._stamps.save()
+        return Written((self.path,), tuple(problems))
+
+    @property
+    def there(self) -> bool:
+        """Whether there is a latest verdict: the file, or what awf wrote into it."""
+        return os.path.lexists(self.path) or self._stamps.kept(LATEST) is not None
 
     def sound(self) -> dict[str, Any] | str:
-        """The latest verdict, or why there is none to go on from."""
-        if problem := self._closed():
-            return problem
-        if not self.path.is_file():
-            return f"there is no {DIRECTORY}/{LATEST}; run a full review first"
-        read = _read(self.path.read_bytes())
-        return f"{DIRECTORY}/{LATEST} {read}; it was left as it is" if isinstance(read, str) else read
+        """The latest verdict as awf wrote it, else as it is; or why there is none to go on from."""
+        kept = self._stamps.kept(LATEST)
+        if kept is not None and isinstance(read := _read(kept), dict):
+            return read
+        return self._present()
 
-    def read_edits(self, findings: Iterable[Finding], *, at: str, by: str = Actor.ORCHESTRATOR) -> Edits:
+    def read_edits(self, findings: Iterable[Finding], *, at: str, by: str = FILE) -> Edits:
         """What somebody changed in the latest verdict; nothing, at little cost, where it is as it was written."""
-        if not self.path.exists() or self._untouched():
+        try:
+            about = self.path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return self._missing()
+        except OSError as error:
+            raise AwfError(f"{DIRECTORY}/{LATEST} cannot be read: {error.strerror}", help=_WRITABLE) from error
+        if self._stamps.untouched(LATEST, about):
             return Edits()
-        latest = self.sound()
+        latest = self._present()
         if isinstance(latest, str):
             return Edits(problems=(latest,))
-        return verdict.put(latest, findings, at=at, by=by)
+        kept = self._stamps.kept(LATEST)
+        if kept is not None and kept == self._data():
+            self._stamps.wrote(self.path, LATEST, _VERSION)  # it was only touched
+            return Edits()
+        edits = verdict.put(latest, findings, at=at, by=by)
+        if edits.events or edits.problems or kept is None:
+            return edits
+        return Edits(problems=(f"{DIRECTORY}/{LATEST} was changed in what is not for editing; it was put back",))
 
-    def _untouched(self) -> bool:
-        """Whether the file is byte for byte the one that was written last."""
-        return not self._closed() and self._marked(self.path.read_bytes()) is not None
+    def _missing(self) -> Edits:
+        """Nothing is said of a verdict that was never written; one that was is missed."""
+        if self._stamps.kept(LATEST) is None:
+            return Edits()
+        return Edits(problems=(f"{DIRECTORY}/{LATEST} was removed; it is put back",))
 
-    def _marked(self, data: bytes) -> dict[str, str] | None:
-        """What is known of a verdict that was written last without reading it; None of any other."""
-        mark = self._folder / MARK
-        if not mark.is_file() or mark.is_symlink():
+    def _present(self) -> dict[str, Any] | str:
+        """The latest verdict as it is, or why it is none."""
+        data = self._data()
+        if data is None:
+            return f"there is no {DIRECTORY}/{LATEST}; run a full review first"
+        read = _read(data) if isinstance(data, bytes) else data
+        return f"{DIRECTORY}/{LATEST} {read}; it was moved aside and put back" if isinstance(read, str) else read
+
+    def _data(self) -> bytes | str | None:
+        """The content of the latest verdict, or why it has none."""
+        if os.path.lexists(self._folder) and not (self._folder.is_dir() and atomic.inside(self._root, self._folder)):
+            return "is not in a directory of this repository"
+        try:
+            return atomic.read(self.path)
+        except atomic.NotAFile as error:
+            return str(error)
+        except NotADirectoryError:
             return None
-        digest, *known = mark.read_text(errors="replace").split() or [""]
-        return dict(zip(_MARKED, known, strict=False)) if digest == _digest(data) else None
-
-    def _closed(self) -> str:
-        for path in (self._folder, self.path):
-            if not atomic.inside(self._root, path):
-                return f"{path.relative_to(self._root)} is a link that leads out of the repository; it is not used"
-        return ""
+        except OSError as error:
+            raise AwfError(f"{DIRECTORY}/{LATEST} cannot be read: {error.strerror}", help=_WRITABLE) from error
 
     def _refusal(self, document: Mapping[str, Any]) -> str:
         latest = self.sound()
@@ -93,22 +125,31 @@ class VerdictFile:
             return f"nothing to verify: the latest review is {latest['reviewId']}, not {document['reviewId']}"
         return ""
 
+    def put_back(self) -> None:
+        """Give the latest verdict the content that awf gave it, if somebody changed it."""
+        kept = self._stamps.kept(LATEST)
+        if kept is None or self._data() == kept:
+            return
+        document = _read(kept)
+        if isinstance(document, dict):
+            self.write(document)
+
     def _set_aside(self, document: Mapping[str, Any]) -> Iterator[str]:
         """Archive the latest verdict under its own id, unless it was a quick one or is the one being written."""
-        if document["mode"] == "verify" or not self.path.exists():
-            return
-        data = self.path.read_bytes()
-        known = self._marked(data) or {}
-        latest = known if len(known) == len(_MARKED) else _read(data)
+        data, kept = self._data(), self._stamps.kept(LATEST)
+        latest = _read(data) if isinstance(data, bytes) else data
         if isinstance(latest, str):
-            name = f"review-unreadable-{_digest(data)[:8]}.json"
-            self._archive(name, data)
-            yield f"{DIRECTORY}/{LATEST} {latest}; it was kept as {name}"
-        elif latest["mode"] != "quick" and latest["reviewId"] != document["reviewId"]:
+            name = atomic.aside(self.path)
+            yield f"{DIRECTORY}/{LATEST} {latest}; it was moved aside to {name}"
+        source = kept if kept is not None else data
+        latest = _read(source) if isinstance(source, bytes) else None
+        if not isinstance(latest, dict) or document["mode"] == "verify":
+            return
+        if latest["mode"] != "quick" and latest["reviewId"] != document["reviewId"] and isinstance(source, bytes):
             name = f"review-{latest['reviewId']}.json"
-            kept = self._archive(name, data)
-            if kept != name:
-                yield f"{DIRECTORY}/{name} was there already; the verdict after it was kept as {kept}"
+            archived = self._archive(name, source)
+            if archived != name:
+                yield f"{DIRECTORY}/{name} was there already; the verdict after it was kept as {archived}"
 
     def _archive(self, name: str, data: bytes) -> str:
         """Keep a verdict under a name, or under the next one where another has it."""
@@ -116,7 +157,7 @@ class VerdictFile:
         number = 1
         while True:
             path = self._folder / (name if number == 1 else f"{stem}.{number}.json")
-            if (path.is_file() and path.read_bytes() == data) or atomic.create(path, data):
+            if _has(path, data) or atomic.create(path, data):
                 return path.name
             number += 1
 
@@ -126,15 +167,19 @@ class VerdictFile:
         if aborted:
             atomic.replace(self._folder / ABORT, reason(document).encode())
         data = strict.dumps(document)
-        atomic.replace(self.path, data)
-        mark = " ".join([_digest(data), *(document[key] for key in _MARKED)])
-        atomic.replace(self._folder / MARK, f"{mark}\n".encode())
+        if not _has(self.path, data):
+            atomic.replace(self.path, data)
+        self._stamps.keep(LATEST, data)
+        self._stamps.wrote(self.path, LATEST, _VERSION)
         if not aborted:
             atomic.remove(self._folder / ABORT)
 
 
-def _digest(data: bytes) -> str:
-    return sha256(data).hexdigest()
+def _has(path: Path, data: bytes) -> bool:
+    try:
+        return atomic.read(path, len(data)) == data
+    except (atomic.NotAFile, FileNotFoundError):
+        return False
 
 
 def reason(document: Mapping[str, Any]) -> str:

@@ -59,7 +59,7 @@ def shown(found: Sequence[Finding], mode: str = "full", before: dict[str, Any] |
 
 
 def put(document: dict[str, Any], found: Sequence[Finding]) -> Edits:
-    return verdict.put(document, found, at=AT)
+    return verdict.put(document, found, at=AT, by="stage:fix")
 
 
 def after(found: Sequence[Finding], edits: Edits) -> list[Finding]:
@@ -153,13 +153,38 @@ def test_a_team_may_say_that_it_is_fixed_or_will_not_be(state: str, status: str,
     """001-09, 001-10, C-01, C-35, PutGet: the move is one event with its note, and is shown afterwards."""
     found = [a_finding(state=state)]
     before = shown(found, "verify", shown(found))
-    before["findings"][0]["status"] = status
+    before["findings"][0] |= {"status": status, "note": "by design"}
     edits = put(before, found)
-    (event,) = edits.events
+    event = edits.events[-1]
     assert isinstance(event, Turned)
-    assert (event.state, event.by, edits.problems) == (becomes, "orchestrator", ())
-    assert event.note == f"verdict file: open→{status}"
+    assert (event.state, event.by, edits.problems) == (becomes, "stage:fix", ())
+    assert event.note == f"verdict file: open→{status}, by design"
     assert shown(after(found, edits), "verify", before)["findings"][0]["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("fields", "note"),
+    [
+        ({}, None),
+        ({}, " "),
+        ({}, 3),
+        ({"gate": {"value": "must"}}, "by design"),
+        ({"severity": "critical", "system_breaking": True}, "by design"),
+    ],
+)
+def test_a_team_dismisses_nothing_without_a_note_nor_what_must_be_fixed(fields: dict[str, Any], note: Any) -> None:
+    """0-37: it is refused, stays open, and its history says so."""
+    found = [a_finding(**fields)]
+    document = shown(found)
+    document["findings"][0] |= {"status": "wont_fix"} | ({} if note is None else {"note": note})
+    edits = put(document, found)
+    assert not [event for event in edits.events if isinstance(event, Turned)]
+    assert "open→wont_fix is refused" in edits.problems[0]
+    (told,) = edits.told
+    assert isinstance(told, Edited)
+    assert (told.changes, told.by) == ({}, "stage:fix")
+    (then,) = after(found, Edits(edits.told))
+    assert (then.updated_at, then.state) == (found[0].updated_at, found[0].state)
 
 
 MOVES = [

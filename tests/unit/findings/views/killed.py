@@ -81,7 +81,9 @@ def workspace(root: Path) -> int:
         passed = {"id": "REV-2-abc", "finding_ids": []}
 
         def write(records: Workspace = records, passed: dict[str, Any] = passed) -> None:
-            records.write_findings([a_finding(number, title="new") for number in range(6)], at=AT)
+            records.write_findings(
+                [a_finding(number, title="new", history=[{"at": AT, "what": "edited"}]) for number in range(6)], at=AT
+            )
             records.write_pass(passed)
 
         if not killed(deaths + 1, write):

@@ -48,13 +48,52 @@ def test_what_a_dead_writer_left_is_written_over(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
-def test_a_link_beside_the_name_is_not_followed(tmp_path: Path) -> None:
-    """Somebody who may write here cannot make us write elsewhere."""
+@pytest.mark.parametrize("kind", ["link", "fifo", "directory", "file"])
+def test_what_lies_beside_the_name_is_neither_followed_nor_waited_for(tmp_path: Path, kind: str) -> None:
+    """Somebody who may write here can neither make us write elsewhere nor keep us from writing."""
     (tmp_path / "victim").write_bytes(b"mine")
-    (tmp_path / ".a.json.tmp").symlink_to(tmp_path / "victim")
-    with pytest.raises(OSError, match="symbolic links"):
-        atomic.replace(tmp_path / "a.json", b"theirs")
+    trap = tmp_path / ".a.json.tmp"
+    made = {
+        "link": lambda: trap.symlink_to(tmp_path / "victim"),
+        "fifo": lambda: os.mkfifo(trap),
+        "directory": trap.mkdir,
+        "file": trap.touch,
+    }
+    made[kind]()
+    atomic.replace(tmp_path / "a.json", b"theirs")
+    assert (tmp_path / "a.json").read_bytes() == b"theirs"
     assert (tmp_path / "victim").read_bytes() == b"mine"
+
+
+def test_a_directory_in_the_place_of_a_file_is_moved_aside(tmp_path: Path) -> None:
+    """It is kept under another name, each time under the next."""
+    for number in (1, 2):
+        (tmp_path / "a.json").unlink(missing_ok=True)
+        (tmp_path / "a.json").mkdir()
+        atomic.replace(tmp_path / "a.json", b"ours")
+        assert (tmp_path / f"a.json.unreadable-{number}").is_dir()
+        assert (tmp_path / "a.json").read_bytes() == b"ours"
+
+
+def test_only_a_file_of_a_sane_size_is_read(tmp_path: Path) -> None:
+    """A link, a pipe, a device, a directory and a huge file are each refused at once."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "folder").mkdir()
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(atomic.LARGEST + 1)
+    for name in ("fifo", "zero", "loop", "folder", "huge"):
+        with pytest.raises(atomic.NotAFile):
+            atomic.read(tmp_path / name)
+    assert atomic.read(tmp_path / "none") is None
+
+
+def test_a_lock_that_nobody_gives_back_is_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever holds the lock of a directory keeps nobody waiting for ever."""
+    monkeypatch.setattr(atomic, "_PATIENCE", 0.1)
+    with atomic.locked(tmp_path), pytest.raises(AwfError, match="holds the lock"), atomic.locked(tmp_path):
+        pass
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

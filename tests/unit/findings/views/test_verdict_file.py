@@ -12,6 +12,7 @@ from pipeline.findings.codecs.lens import Edits
 from pipeline.findings.events import Turned
 from pipeline.findings.model import Finding, State
 from pipeline.findings.verdicts import verdicts
+from pipeline.findings.views.stamps import Stamps
 from pipeline.findings.views.verdict_file import VerdictFile
 
 AT = "2026-06-01T00:00:00Z"
@@ -156,7 +157,7 @@ def test_a_full_review_keeps_what_it_cannot_read(tmp_path: Path, text: str) -> N
     file.path.parent.mkdir()
     file.path.write_text(text)
     written = file.write(document("bbbbbbbb"))
-    (kept,) = (tmp_path / ".code-review").glob("review-unreadable-*.json")
+    (kept,) = (tmp_path / ".code-review").glob("review-latest.json.unreadable-*")
     assert kept.read_text() == text
     assert kept.name in written.problems[0]
     assert json.loads(file.path.read_text())["reviewId"] == "bbbbbbbb"
@@ -206,8 +207,8 @@ def test_what_a_team_says_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [".code-review", ".code-review/review-latest.json"])
-def test_what_leads_out_of_the_repository_is_not_used(tmp_path: Path, name: str) -> None:
-    """000-37: a link out is refused, for reading and for writing."""
+def test_what_leads_out_of_the_repository_is_moved_aside(tmp_path: Path, name: str) -> None:
+    """000-37: a link out is neither read nor written through; it makes way for the file."""
     root, away = tmp_path / "repo", tmp_path / "away"
     (root / ".code-review").parent.mkdir()
     away.mkdir()
@@ -217,6 +218,28 @@ def test_what_leads_out_of_the_repository_is_not_used(tmp_path: Path, name: str)
     (away / "review-latest.json").write_text("{}")
     (away / "file").write_text("{}")
     file = VerdictFile(root)
-    assert "out of the repository" in file.write(document()).problems[0]
-    assert "out of the repository" in file.read_edits([], at=AT).problems[0]
+    edits = file.read_edits([], at=AT)
+    assert (edits.events, len(edits.problems)) == ((), 1)
+    assert len(file.write(document()).problems) == 1
     assert (away / "file").read_text() == (away / "review-latest.json").read_text() == "{}"
+    assert json.loads(file.path.read_text())["reviewId"] == "aaaaaaaa"
+    assert (root / f"{name}.unreadable-1").is_symlink()
+
+
+def test_what_is_not_a_verdict_is_put_back_byte_for_byte(tmp_path: Path) -> None:
+    """0-37: whatever somebody makes of the file, it says afterwards what awf wrote."""
+    stamps = Stamps(tmp_path / ".awf", tmp_path)
+    file, found = VerdictFile(tmp_path, stamps), [a_finding()]
+    file.write(document("aaaaaaaa", "full", *found))
+    before = file.path.read_bytes()
+    for text in ("null", "9", "true", "[]", "{", '"x"', "", before.decode().replace("open", "verified")):
+        file.path.write_text(text)
+        edits = file.read_edits(found, at=AT)
+        assert (edits.events, bool(edits.problems)) == ((), True), text
+        file.put_back()
+        assert file.path.read_bytes() == before
+        assert file.read_edits(found, at=AT) == Edits()
+    file.path.unlink()
+    assert file.read_edits(found, at=AT).problems
+    file.put_back()
+    assert file.path.read_bytes() == before

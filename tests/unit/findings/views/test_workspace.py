@@ -1,10 +1,13 @@
 """`.wystack/` has a file for each finding and each pass; what people change there comes back as events."""
 
 import json
+import os
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,9 @@ from pipeline.findings.codecs.lens import Edits
 from pipeline.findings.events import Edited, Raised, Turned
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, State
+from pipeline.findings.views import atomic
+from pipeline.findings.views.binding import Trust
+from pipeline.findings.views.stamps import Stamps
 from pipeline.findings.views.workspace import SUGGESTION, Workspace, render
 
 AT = "2026-06-01T00:00:00Z"
@@ -38,6 +44,11 @@ def a_finding(number: int = 1, **fields: Any) -> Finding:
         "updated_at": AT,
     }
     return Finding.model_validate(known | fields)
+
+
+def later(number: int = 1, **fields: Any) -> Finding:
+    """A finding to which something happened."""
+    return a_finding(number, history=[{"at": AT, "what": "edited"}], **fields)
 
 
 def ledger_of(*found: Finding) -> Ledger:
@@ -88,7 +99,7 @@ def test_only_what_changed_is_written(root: Path) -> None:
     """A second write of the same writes nothing."""
     workspace = Workspace(root)
     workspace.write_findings([a_finding(1), a_finding(2)], at=AT)
-    written = workspace.write_findings([a_finding(1), a_finding(2, title="Another")], at=AT)
+    written = workspace.write_findings([a_finding(1), later(2, title="Another")], at=AT)
     assert written.paths == (file_of(root, a_finding(2)),)
 
 
@@ -116,16 +127,18 @@ def test_triage_in_a_file_is_an_event(root: Path) -> None:
     before = (root / ".wystack" / "reviews" / "REV-1-abc.json").read_bytes()
     workspace.write_findings([finding], at=AT)
     entry = {"at": AT, "status": "false-positive", "note": "covered", "by": "user"}
-    edit(file_of(root, finding), status="false-positive", triage_history=[entry], gate="must")
+    edit(file_of(root, finding), status="false-positive", triage_history=[entry], scope="src")
     ledger = ledger_of(finding)
     edits = workspace.read_edits(ledger, at=AT)
     assert ([type(event) for event in edits.events], edits.problems) == ([Edited, Turned], ())
+    assert {event.by for event in edits.events if isinstance(event, Edited | Turned)} == {"file"}
     for event in edits.events:
         ledger.apply(event)
     assert ledger.findings[finding.id].state is State.FALSE_POSITIVE
     assert workspace.write_findings(ledger.findings.values(), at=AT).problems == ()
     assert workspace.read_edits(ledger, at=AT) == Edits()
-    assert json.loads(file_of(root, finding).read_text())["triage_history"] == [entry]
+    told = {**entry, "by": "orchestrator", "x_by": "file"}
+    assert json.loads(file_of(root, finding).read_text())["triage_history"] == [told]
     assert (root / ".wystack" / "reviews" / "REV-1-abc.json").read_bytes() == before
 
 
@@ -150,7 +163,7 @@ def test_a_file_that_somebody_changed_is_read_before_it_is_written(root: Path) -
     workspace.write_findings([a_finding(1), a_finding(2)], at=AT)
     edit(file_of(root, a_finding(1)), scope="src/auth")
     edited = file_of(root, a_finding(1)).read_bytes()
-    written = workspace.write_findings([a_finding(1, title="New"), a_finding(2, title="New")], at=AT)
+    written = workspace.write_findings([later(1, title="New"), later(2, title="New")], at=AT)
     assert written.paths == (file_of(root, a_finding(2)),)
     assert [event.changes for event in written.events if isinstance(event, Edited)] == [{"scope": "src/auth"}]
     assert file_of(root, a_finding(1)).read_bytes() == edited
@@ -162,9 +175,9 @@ def test_an_illegal_edit_is_told_and_taken_back(root: Path) -> None:
     workspace.write_findings([finding], at=AT)
     edit(file_of(root, finding), status="fixed")
     edits = workspace.read_edits(ledger_of(finding), at=AT)
-    assert (edits.events, len(edits.problems)) == ((), 1)
+    assert (edits.events, len(edits.problems), len(edits.told)) == ((), 1, 1)
     written = workspace.write_findings([finding], at=AT)
-    assert (written.paths, len(written.problems)) == ((file_of(root, finding),), 1)
+    assert (written.paths, written.problems) == ((file_of(root, finding),), ()), "it was reported once"
     assert file_of(root, finding).read_bytes() == render(finding)
 
 
@@ -173,33 +186,40 @@ def test_an_illegal_edit_is_told_and_taken_back(root: Path) -> None:
     [
         ('{"schemaVersion": 1,', "cannot be read"),
         ("<<<<<<< HEAD\n{}\n", "cannot be read"),
-        ("[]", "no JSON object"),
+        ("[]", "not a JSON object"),
+        ("null", "not a JSON object"),
+        ("9", "not a JSON object"),
         ('{"schemaVersion": 2, "findingId": "fnd_00000001"}', "newer"),
         ('{"schemaVersion": 1, "findingId": "fnd_other"}', "not its name"),
         ('{"title": "a", "title": "b"}', "twice"),
         ('{"a":' * 80 + "1" + "}" * 80, "deep"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_kept_and_told(root: Path, text: str, says: str) -> None:
-    """Neither read_edits nor a write costs what somebody may want to mend; a newer version is read only."""
+def test_a_file_that_cannot_be_read_is_moved_aside_and_put_back(root: Path, text: str, says: str) -> None:
+    """The record says again what is so, and what somebody may want to fix is kept beside it."""
     workspace, finding = Workspace(root), a_finding()
     workspace.write_findings([finding], at=AT)
-    file_of(root, finding).write_text(text)
-    for result in (workspace.read_edits(ledger_of(finding), at=AT), workspace.write_findings([finding], at=AT)):
-        assert result.events == ()
-        assert says in result.problems[0]
-    assert file_of(root, finding).read_text() == text
+    path = file_of(root, finding)
+    path.write_text(text)
+    edits = workspace.read_edits(ledger_of(finding), at=AT)
+    assert (edits.events, says in edits.problems[0]) == ((), True)
+    workspace.write_findings([finding], at=AT)
+    assert path.read_bytes() == render(finding)
+    assert path.with_name(f"{path.name}.unreadable-1").read_text() == text
 
 
-def test_a_record_that_the_ledger_does_not_know_is_taken_in(root: Path) -> None:
-    """000-06, 000-23: after a fresh clone the files are all there is, and they are enough."""
-    finding = a_finding(state="false_positive", severity="info")
+@pytest.mark.parametrize("state", ["open", "false_positive", "wont_fix", "verified_fixed", "fix_claimed"])
+def test_a_record_that_the_ledger_does_not_know_is_taken_in_as_open(root: Path, state: str) -> None:
+    """000-06, 000-23, 0-37: after a fresh clone the files are all there is; what was done nobody here knows."""
+    finding = a_finding(state=state, severity="info")
     Workspace(root).write_findings([finding], at=AT)
     (event,) = Workspace(root).read_edits(Ledger(), at=AT).events
     ledger = Ledger([event])
     known = ledger.findings[FindingId("fnd_00000001")]
-    assert (known.state, known.severity, known.title) == (State.FALSE_POSITIVE, "info", "A title")
+    assert (known.state, known.severity, known.title) == (State.OPEN, "info", "A title")
+    Workspace(root).write_findings(ledger.findings.values(), at=AT)
     assert Workspace(root).read_edits(ledger, at=AT) == Edits()
+    assert json.loads(file_of(root, finding).read_text())["status"] == "open"
 
 
 def test_a_foreign_file_that_is_no_record_is_told(root: Path) -> None:
@@ -236,8 +256,8 @@ def test_an_id_that_is_no_name_is_refused(root: Path, id: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "findings", "reviews"])
-def test_a_directory_that_leads_out_of_the_repository_is_not_used(tmp_path: Path, name: str) -> None:
-    """000-37: a link out is refused, for reading and for writing."""
+def test_a_directory_that_leads_out_of_the_repository_is_moved_aside(tmp_path: Path, name: str) -> None:
+    """000-37: a link out is neither read nor written through; it makes way for a directory."""
     root, away = tmp_path / "repo", tmp_path / "away"
     away.mkdir()
     root.mkdir()
@@ -247,24 +267,51 @@ def test_a_directory_that_leads_out_of_the_repository_is_not_used(tmp_path: Path
     else:
         (root / ".wystack").symlink_to(away)
     workspace = Workspace(root)
-    results = [
-        *([workspace.write_findings([a_finding()], at=AT)] if name != "reviews" else []),
-        *([workspace.write_pass({"id": "REV-1-abc"})] if name != "findings" else []),
-    ]
-    assert all("out of the repository" in result.problems[0] for result in results)
-    assert list(away.rglob("*")) == []
     if name != "reviews":
-        assert "out of the repository" in workspace.read_edits(Ledger(), at=AT).problems[0]
+        assert workspace.read_edits(Ledger(), at=AT).problems
+    written = [workspace.write_findings([a_finding()], at=AT), workspace.write_pass({"id": "REV-1-abc"})]
+    assert sum(len(one.problems) for one in written) == 1
+    assert list(away.rglob("*")) == []
+    assert [path.name for one in written for path in one.paths] == ["fnd_00000001.json", "REV-1-abc.json"]
 
 
-def test_a_file_that_is_a_link_is_not_used(root: Path, tmp_path: Path) -> None:
-    """000-37: neither read nor written over, wherever it leads."""
-    (root / ".wystack" / "findings").mkdir()
+@pytest.mark.parametrize("kind", ["link", "loop", "zero", "fifo", "directory"])
+def test_what_is_not_a_file_is_moved_aside(root: Path, tmp_path: Path, kind: str) -> None:
+    """000-37: neither read nor written through, wherever it leads."""
+    workspace, path = Workspace(root), file_of(root, a_finding())
+    workspace.write_findings([a_finding()], at=AT)
+    path.unlink()
     (tmp_path / "secret").write_text("{}")
-    file_of(root, a_finding()).symlink_to(tmp_path / "secret")
-    written = Workspace(root).write_findings([a_finding()], at=AT)
-    assert (written.paths, "link" in written.problems[0]) == ((), True)
+    made: dict[str, Callable[[], object]] = {
+        "link": lambda: path.symlink_to(tmp_path / "secret"),
+        "loop": lambda: path.symlink_to(path),
+        "zero": lambda: path.symlink_to("/dev/zero"),
+        "fifo": lambda: os.mkfifo(path),
+        "directory": path.mkdir,
+    }
+    made[kind]()
+    edits = workspace.read_edits(ledger_of(a_finding()), at=AT)
+    assert (edits.events, len(edits.problems), len(edits.told)) == ((), 1, 1)
+    workspace.write_findings([a_finding()], at=AT)
+    assert path.read_bytes() == render(a_finding())
+    assert os.path.lexists(path.with_name(f"{path.name}.unreadable-1"))
     assert (tmp_path / "secret").read_text() == "{}"
+
+
+def test_many_records_that_nobody_touched_are_not_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """0-38: another process looks at times and sizes alone."""
+    store, found = root / ".awf", [a_finding(number) for number in range(100)]
+    store.mkdir()
+    Workspace(root, Stamps(store, root)).write_findings(found, at=AT)
+    read = atomic.read
+
+    def watched(path: Path, most: int = atomic.LARGEST) -> bytes | None:
+        assert not path.name.startswith("fnd_")
+        return read(path, most)
+
+    monkeypatch.setattr(atomic, "read", watched)
+    again = Workspace(root, Stamps(store, root))
+    assert again.read_edits(ledger_of(*found), at=AT) == Edits()
 
 
 COPY = [
@@ -278,14 +325,16 @@ COPY = [
 ]
 
 
-def bind(root: Path, command: Any) -> None:
+def bind(root: Path, command: Any) -> Trust:
+    """Bind a command, and trust it."""
     (root / ".wystack" / "storage.json").write_text(json.dumps({"bindings": {"record.write": command}}))
+    words = shlex.join(command) if isinstance(command, list) and all(isinstance(one, str) for one in command) else ""
+    return Trust((words,), {**os.environ, "SECRET_TOKEN": "s3cr3t-s3cr3t"})
 
 
 def test_a_project_s_own_store_gets_every_record_first(root: Path) -> None:
     """000-04: through the binding first, and the file is kept as well; what did not change is not handed over."""
-    bind(root, COPY)
-    workspace = Workspace(root)
+    workspace = Workspace(root, trust=bind(root, COPY))
     findings = workspace.write_findings([a_finding()], at=AT)
     passed = workspace.write_pass({"id": "REV-1-abc"})
     assert (findings.problems, passed.problems) == ((), ())
@@ -295,6 +344,28 @@ def test_a_project_s_own_store_gets_every_record_first(root: Path) -> None:
     (root / "store-fnd_00000001.json").unlink()
     workspace.write_findings([a_finding()], at=AT)
     assert not (root / "store-fnd_00000001.json").exists()
+
+
+def test_a_program_that_the_user_did_not_name_is_not_run(root: Path) -> None:
+    """0-39: not with other words either; it is reported once, and the files are written."""
+    trust = bind(root, [*COPY, "and", "more"])
+    bind(root, COPY)
+    workspace = Workspace(root, trust=trust)
+    first = workspace.write_findings([a_finding()], at=AT)
+    second = workspace.write_pass({"id": "REV-1-abc"})
+    assert (len(first.paths), len(second.paths)) == (1, 1)
+    assert [len(first.problems), len(second.problems)] == [1, 0]
+    assert "record-write" in first.problems[0]
+    assert not list(root.glob("store-*"))
+
+
+def test_a_trusted_program_gets_no_keys(root: Path) -> None:
+    """0-39: it runs in a cleaned environment."""
+    code = "import os, pathlib, sys; sys.stdin.read(); pathlib.Path('env').write_text(' '.join(os.environ))"
+    Workspace(root, trust=bind(root, [sys.executable, "-c", code])).write_findings([a_finding()], at=AT)
+    names = (root / "env").read_text().split()
+    assert "PATH" in names
+    assert "SECRET_TOKEN" not in names
 
 
 @pytest.mark.parametrize(
@@ -310,9 +381,11 @@ def test_a_project_s_own_store_gets_every_record_first(root: Path) -> None:
 )
 def test_a_store_that_fails_is_told_once_and_the_files_are_written(root: Path, command: Any, says: str) -> None:
     """000-04b: the fallback is recorded with its reason, and nothing is lost."""
-    bind(root, command)
+    trust = bind(root, command)
     started = time.monotonic()
-    written = Workspace(root, timeout=0.5).write_findings([a_finding(number) for number in range(5)], at=AT)
+    written = Workspace(root, trust=trust, timeout=0.5).write_findings(
+        [a_finding(number) for number in range(5)], at=AT
+    )
     assert time.monotonic() - started < 20
     assert len(written.paths) == 5
     (problem,) = written.problems
@@ -323,9 +396,9 @@ def test_a_store_that_fails_is_told_once_and_the_files_are_written(root: Path, c
 def test_what_a_slow_store_started_is_ended_with_it(root: Path) -> None:
     """A program that hangs with a child of its own keeps nobody waiting."""
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
-    bind(root, [sys.executable, "-c", code])
+    trust = bind(root, [sys.executable, "-c", code])
     started = time.monotonic()
-    assert Workspace(root, timeout=0.5).write_pass({"id": "REV-1-abc"}).problems
+    assert Workspace(root, trust=trust, timeout=0.5).write_pass({"id": "REV-1-abc"}).problems
     assert time.monotonic() - started < 20
 
 
