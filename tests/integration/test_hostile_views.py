@@ -1,10 +1,11 @@
-"""Whatever lies in `.code-review/` and `.wystack/`: nothing found is lost, nothing hangs, and nobody sees a traceback."""
+"""Whatever lies in `.code-review/` and `.wystack/`: nothing found is lost, nothing hangs, and no traceback is shown."""
 
 import json
 import os
 import stat
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +61,15 @@ NAMES = st.sampled_from(
 def place(root: Path, files: dict[str, bytes]) -> None:
     for name, data in files.items():
         path = root / name
-        if path.parent.is_dir() or not os.path.lexists(path.parent):
+        with suppress(FileExistsError, NotADirectoryError, IsADirectoryError):  # another one has its place
             path.parent.mkdir(parents=True, exist_ok=True)
-            if not path.is_dir():
-                path.write_bytes(data)
+            path.write_bytes(data)
 
 
 def refuses_to_pass(project: Project) -> None:
     """A run with a finding that endangers the system pauses, and no command fails to answer."""
-    (project.folder / "given.json").write_text(found(item()))
+    other = item("Nothing is printed", line=9, evidence=["app.py:9 -- print(load(os.devnull))"])
+    (project.folder / "given.json").write_text(found(other))
     ended = project.run(LOOP, {"rev": BREAKING})
     assert (ended["status"], ended["code"], ended["path"]) == ("paused", 3, ["rev"])
     assert project.context("review.verdict") == "ABORT"
@@ -150,10 +151,11 @@ HOSTILE = r"""#!/bin/sh
 # An agent that does what it can to get a finding out of the way, in its own stage.
 cat > /dev/null
 cd "$ROOT"
+ENTRY='{"at":"2020-01-01T00:00:00Z","status":"fixed","by":"user","note":"ok"}'
 env > "$ROOT/../agent-env"
 for file in .wystack/findings/fnd_*.json .code-review/review-latest.json "$OLDPWD"/.wystack/findings/*.json; do
   sed -i -e 's/"open"/"wont_fix"/; s/"must"/"suggest"/; s/"critical"/"low"/; s/"ABORT"/"PASS"/; s/"FAIL"/"PASS"/' \
-    -e 's/"triage_history": \[\]/"triage_history": [{"at":"2020-01-01T00:00:00Z","status":"fixed","by":"user","note":"ok"}]/' "$file"
+    -e "s/\"triage_history\": \[\]/\"triage_history\": [$ENTRY]/" "$file"
 done
 echo '{"record.write": ["/bin/sh", "-c", "env > '"$ROOT"'/../stolen"]}' > .wystack/storage.json
 mkdir -p .awf && echo 'environment "SECRET_TOKEN"' > .awf/config.kdl
@@ -169,8 +171,9 @@ def test_a_hostile_agent_gets_no_finding_out_of_the_way(awf: Awf, tmp_path: Path
     """0-37, 0-39: no must-fix finding disappears, no program of the repository runs, and no key leaves."""
     project = Project(awf, tmp_path / "project")
     (project.folder / ".wystack").mkdir()
-    (project.folder / "given.json").write_text(found(item()))
-    assert project.awf("findings", "import", "given.json").returncode == 1
+    (project.folder / "given.json").write_text(found(item(severity="P0")))
+    assert project.awf("findings", "import", "given.json").returncode == 0
+    assert project.awf("verdict").returncode == 1
     script = tmp_path / "agent.sh"
     script.write_text(HOSTILE)
     script.chmod(0o755)
@@ -187,7 +190,7 @@ def test_a_hostile_agent_gets_no_finding_out_of_the_way(awf: Awf, tmp_path: Path
     done = awf("run", "w.awf.kdl", "--backend", "command", "--run-id", "r", cwd=project.folder, **secret)
     assert "Traceback" not in done.stderr
     finding = project.only()
-    assert (finding.state, finding.gate.value, str(finding.severity)) == (State.OPEN, "must", "high")
+    assert (finding.state, finding.gate.value, str(finding.severity)) == (State.OPEN, "must", "critical")
     after = {path.name: path.read_bytes() for path in (project.folder / ".wystack/findings").glob("fnd_*.json")}
     assert after == before, "byte for byte"
     assert {change.by for change in finding.history if change.note.startswith("put back")} == {
