@@ -116,7 +116,7 @@ ODD: dict[str, Callable[[Path], object]] = {
     "zero": link("/dev/zero"),
     "dangling": link("/nowhere/at/all"),
     "away": link("/etc/passwd"),
-    "sparse": lambda path: os.truncate(path.touch() or path, 10**12),
+    "sparse": lambda path: path.open("wb").truncate(10**12),
 }
 
 
