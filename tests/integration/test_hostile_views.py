@@ -83,7 +83,7 @@ def refuses_to_pass(project: Project) -> None:
 
 @given(st.dictionaries(NAMES, BYTES, min_size=1, max_size=4))
 @settings(
-    max_examples=int(os.environ.get("AWF_HOSTILE_EXAMPLES", "12")),
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
