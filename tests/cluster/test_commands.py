@@ -216,7 +216,7 @@ def test_the_settings_name_the_cluster(shell: Shell, tmp_path: Path) -> None:
     (shell.folder / ".awf" / "config.kdl").write_text(said)
     (tmp_path / "config/awf").mkdir(parents=True)
     (tmp_path / "config/awf/config.kdl").write_text(f'trust {{ project "{shell.folder.resolve()}"; }}\n')
-    shell.there["XDG_CONFIG_HOME"] = str(tmp_path / "config")
+    shell.lab.environ |= {"XDG_CONFIG_HOME": str(tmp_path / "config")}
     assert shell.start(there=False).returncode == 3
     assert shell.run_id in shell.awf("runs", there=False).stdout
     assert shell.run_id not in shell.awf("runs", "--store", "elsewhere", there=False).stdout

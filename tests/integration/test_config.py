@@ -152,7 +152,7 @@ def test_a_project_passes_no_variable_and_names_no_program_unless_the_user_trust
     pi = stub(project / "bin", "pi", prints=(ANSWERED, SETTLED))
     evil = stub(project / "evil", "pi", prints=(ANSWERED, SETTLED))
     own(project, f'environment "MINE"\nagent "pi" {{ program "{evil}"; pass "SECRET_KEY"; }}\n')
-    done = run(awf, project, MINE="1", SECRET_KEY="s3cr3t-s3cr3t")
+    done = run(awf, project, MINE="1", SECRET_KEY="s3cr3t-s3cr3t")  # noqa: S106 - not a real one
     assert done.stderr.count(f'trust {{ project "{project.resolve()}" }}') == 1
     assert (was_run(pi), was_run(evil)) == (True, False)
     assert "MINE" not in (project / "ran.txt").read_text()

@@ -47,7 +47,7 @@ WORKFLOW = r"""workflow "Crash" {
     route when="true" to="exit"
   }
   stage "fix" kind="llm" prompt="Fix it"
-  stage "edit" kind="tool" command="sed -i '/Nothing is/,/status/s/open./wont_fix\", \"note\": \"so\"/' .code-review/review-latest.json"
+  stage "edit" kind="tool" command="sed -i -f edit.sed .code-review/review-latest.json"
   stage "exit" kind="exit"
   transition from="scan" to="reviews" when="outcome(\"scan\") == \"success\""
   transition from="scan" to="reviews" when="outcome(\"scan\") != \"success\""
@@ -107,6 +107,7 @@ def project(folder: Path) -> Path:
     (folder / ".wystack").mkdir(parents=True)
     (folder / ".wystack/.keep").touch()
     files = {"app.py": CODE, "crash.awf.kdl": WORKFLOW, "script.json": json.dumps(SCRIPT)}
+    files |= {"edit.sed": '/Nothing is/,/status/s/open"/wont_fix", "note": "so"/\n'}
     files |= {"scan.1.sarif": linted(5), "scan.2.sarif": linted()}
     for name, text in files.items():
         (folder / name).write_text(text)
@@ -131,7 +132,8 @@ class Trial(lab.Trial):
         yield "raised", len(raised)
         yield "passes", [(one.stage, one.visit, one.finding_ids) for one in ledger.passes.values()]
         yield "verdict file", self._verdict_file()
-        yield "records", sorted(self._records("findings", ("status", "gate", "triage_history")))
+        records = sorted(self._records("findings", ("status", "gate", "triage_history")))
+        yield "records", [(name, text.replace("stage:edit", _by("stage:edit"))) for name, text in records]
         names = ("must_count", "suggest_count", "verdict", "finding_ids")
         yield "reviews", [record for _, record in self._records("reviews", names)]
         yield "records of passes", len(ledger.passes) == len(list((self.folder / ".wystack/reviews").glob("*.json")))

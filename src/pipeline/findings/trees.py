@@ -39,6 +39,9 @@ class Trees:
         except GitRefusedError as error:
             self._trouble = error.message
             raise
+        except OSError as error:
+            self._trouble = f"the index of {root} could not be copied: {error.strerror}"
+            raise GitRefusedError(self._trouble) from error
         return tree
 
     def _made(self, root: Path) -> str:

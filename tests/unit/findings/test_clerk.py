@@ -349,7 +349,7 @@ def test_half_a_character_in_a_finding_costs_no_report(run: Run) -> None:
 
 
 def test_edits_made_while_nobody_was_there_are_taken_in_when_a_run_is_resumed(run: Run) -> None:
-    """Views are lenses: resuming reads the files before it writes them; what may not be edited is put back and noted."""
+    """Resuming reads the files before it writes them; what may not be edited is put back and noted."""
     run.review(found(item()))
     file = run.root / ".code-review/review-latest.json"
     file.write_text(file.read_text().replace('"status": "open"', '"status": "fixed"'))
@@ -480,10 +480,11 @@ def test_trouble_with_the_files_is_raised_after_the_commit(run: Run, monkeypatch
     """What cannot be shown is not passed over either, and is shown as soon as it can be."""
     plugin = plugin_of(run)
     outcome = structured(found(item()))
+    assert plugin.read_answer(run.job(REV, 1), outcome.response) is not None
     added = plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
     run.journal.enter([one.text for one in added if isinstance(one, Line)])
     with monkeypatch.context() as full:
-        full.setattr("pipeline.findings.views.atomic.os.replace", refuse)
+        full.setattr("pipeline.findings.views.atomic.replace", refuse)
         with pytest.raises(AwfError):
             plugin.after_commit()
     plugin.on_resume("r")

@@ -8,7 +8,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from pipeline.findings.codecs import strict
 from pipeline.findings.views import atomic
 
 _FOLDER = "views"
@@ -71,14 +70,14 @@ class Stamps:
     def _read(self) -> dict[str, tuple[str, Stamp]]:
         """What an earlier process noted; nothing where that is damaged, or about another repository."""
         try:
-            index = strict.loads(self.kept(_INDEX) or b"null")
+            index = json.loads(self.kept(_INDEX) or b"null")
             if index["format"] != _FORMAT or index["root"] != self._root:
                 return {}
             return {
-                str(name): (str(version), (int(times[0]), int(times[1]), int(times[2])))
-                for name, (version, times) in index["files"].items()
+                name: (version, (mtime, ctime, size))
+                for name, (version, (mtime, ctime, size)) in index["files"].items()
             }
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return {}
 
 

@@ -69,12 +69,12 @@ class VerdictFile:
     def read_edits(self, findings: Iterable[Finding], *, at: str, by: str = FILE) -> Edits:
         """What somebody changed in the latest verdict; nothing, at little cost, where it is as it was written."""
         try:
-            about = self.path.lstat()
+            untouched = self._stamps.untouched(LATEST, self.path.lstat())
         except (FileNotFoundError, NotADirectoryError):
             return self._missing()
-        except OSError as error:
-            raise AwfError(f"{DIRECTORY}/{LATEST} cannot be read: {error.strerror}", help=_WRITABLE) from error
-        if self._stamps.untouched(LATEST, about):
+        except OSError:  # reading it says what is wrong
+            untouched = False
+        if untouched:
             return Edits()
         latest = self._present()
         if isinstance(latest, str):

@@ -142,8 +142,8 @@ def test_a_legal_edit_is_an_event_and_is_shown_afterwards(key: str, value: Any, 
 @settings(max_examples=60, deadline=None)
 def test_an_edit_never_makes_less_of_a_finding(finding: Finding, severity: str, must: bool) -> None:  # noqa: FBT001 - drawn
     """0-37: for all findings, gate and severity can be raised by an edit, never lowered."""
-    wanted = {"severity": severity, "gate": "must" if must else "suggest", "x_system_breaking": False}
-    edits = edited(finding, **wanted)
+    wanted: dict[str, Any] = {"severity": severity, "gate": "must" if must else "suggest", "x_system_breaking": False}
+    edits = edited(finding, "stage:fix", **wanted)
     then = after(finding, *edits.all)
     assert then.severity.rank <= finding.severity.rank
     assert (then.gate.value, then.system_breaking) >= (finding.gate.value, finding.system_breaking) or must

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_what_lies_beside_the_name_is_neither_followed_nor_waited_for(tmp_path: 
     """Somebody who may write here can neither make us write elsewhere nor keep us from writing."""
     (tmp_path / "victim").write_bytes(b"mine")
     trap = tmp_path / ".a.json.tmp"
-    made = {
+    made: dict[str, Callable[[], object]] = {
         "link": lambda: trap.symlink_to(tmp_path / "victim"),
         "fifo": lambda: os.mkfifo(trap),
         "directory": trap.mkdir,
