@@ -3,6 +3,7 @@
 import re
 from collections.abc import Container, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
 from pipeline.engine.handler import Assessment
@@ -29,21 +30,31 @@ def answered(stage: BaseStage, answers: Sequence[str], root: Path) -> Return | N
     A review that was asked again can add to its first answer, never erase it.
     """
     whole: Return | None = None
-    lost = False  # whether what could not be read so far had findings in it
-    for text in (text for answer in answers for text in find_returns(answer)):
-        read: Return = FORMATS["review"](text.encode(errors="replace"), reviewer=reviewer_of(stage), root=str(root))
-        if whole is None or (whole.status is Returned.MALFORMED and (read.inputs or not lost)):
-            whole = read
-        elif whole.status is not Returned.MALFORMED:
-            whole = _add(whole, read)
-        lost = read.status is Returned.MALFORMED and _ITEM.search(text) is not None
+    lost = False  # whether the answer before held findings that nobody could read
+    for answer in answers:
+        found = _in_answer(find_returns(answer), reviewer_of(stage), str(root))
+        if found is None:
+            continue
+        unread = found.status is Returned.MALFORMED
+        if whole is None or (whole.status is Returned.MALFORMED and (unread or found.inputs or not lost)):
+            whole = found
+        elif whole.status is not Returned.MALFORMED and not unread:
+            whole = _add(whole, found)
+        lost = unread and _ITEM.search(answer) is not None
     return whole
+
+
+def _in_answer(texts: Sequence[str], reviewer: str, root: str) -> Return | None:
+    """All returns of one answer as one; when one of them cannot be read, neither can the answer."""
+    read: list[Return] = [
+        FORMATS["review"](text.encode(errors="replace"), reviewer=reviewer, root=root) for text in texts
+    ]
+    broken = next((one for one in read if one.status is Returned.MALFORMED), None)
+    return broken or (reduce(_add, read) if read else None)
 
 
 def _add(first: Return, second: Return) -> Return:
     """The second return with all that the first one reported and the second leaves out."""
-    if second.status is Returned.MALFORMED:
-        return second
     titles = {claim.title for claim in second.claims}
     restated = len(second.claims) >= first.inputs
     claims = [*second.claims, *(claim for claim in first.claims if claim.title not in titles)]
@@ -110,7 +121,7 @@ def read_again(stage: BaseStage, outcome: Outcome, root: Path, store: Path | Non
 
 
 def faults(returned: Return) -> str:
-    """Everything that keeps a return from being read whole, for the agent that is asked again; empty if nothing does."""
+    """Everything that keeps a return from being read whole, to restate when asking again; empty if nothing does."""
     if returned.status is Returned.MALFORMED:
         return returned.problem or "it is not what it should be"
     lost = [item for item in returned.rejected if not item.harmless]

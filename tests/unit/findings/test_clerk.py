@@ -86,7 +86,10 @@ class Run:
 
     def review(self, answer: str, visit: int = 1, stage: LlmStage = REV) -> Outcome:
         """A review's answer, read and judged as its handler does, and committed."""
-        judged = self.clerk.read_answer(self.job(stage, visit), answer)
+        judged = self.clerk.read_answer(self.job(stage, visit), [answer])
+        assert judged is not None
+        if judged.problem:  # as the handler does: it is asked again, and answers the same
+            judged = self.clerk.read_answer(self.job(stage, visit), [answer, answer])
         assert judged is not None
         assert not judged.problem, judged.problem
         outcome = Outcome(status=judged.status, source=Source.STRUCTURED, reason=judged.reason, response=answer)
@@ -302,7 +305,7 @@ def test_a_good_verdict_goes_when_a_reviewer_says_nothing(run: Run, kind: Failur
 
 def test_nothing_that_code_can_read_is_none(run: Run) -> None:
     """Words alone are left to their markers."""
-    assert run.clerk.read_answer(run.job(REV, 1), "I like it. [STATUS: success]") is None
+    assert run.clerk.read_answer(run.job(REV, 1), ["I like it. [STATUS: success]"]) is None
 
 
 def test_a_report_that_is_too_large_is_not_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,23 +324,26 @@ def test_an_item_that_points_outside_keeps_a_review_from_being_clean(run: Run) -
     assert run.context.get(Key.VERDICT) == "FAIL"
 
 
-@pytest.mark.parametrize("second", ["[STATUS: success]", found(item())[:-30]], ids=["words", "cut off"])
-def test_what_cannot_be_read_outlives_a_second_answer_that_is_worse(run: Run, second: str) -> None:
-    """0-12: asked again, an agent that gives nothing that code can read does not take back what it returned first."""
-    first = run.clerk.read_answer(run.job(REV, 1), found(item(confidence=0.9)))
-    assert first is not None
-    assert "`confidence`" in first.problem
-    again = run.clerk.read_answer(run.job(REV, 1), second)
-    assert again is None or again.problem
-    failure = Failure(kind=FailureClass.PROTOCOL, digest="bad")
-    run.done(REV, Outcome(status=Status.FAIL, failure=failure, response=second))
+@pytest.mark.parametrize(
+    "second", ["[STATUS: success]", found(item())[:-30], found()], ids=["words", "cut off", "nothing found"]
+)
+def test_what_cannot_be_read_outlives_a_second_answer(run: Run, second: str) -> None:
+    """0-12: asked again, an agent does not take back what it returned first."""
+    first = found(item(confidence=0.9))
+    asked = run.clerk.read_answer(run.job(REV, 1), [first])
+    assert asked is not None
+    assert "`confidence`" in asked.problem
+    judged = run.clerk.read_answer(run.job(REV, 1), [first, second])
+    assert judged is not None
+    assert (judged.status, judged.problem) == (Status.FAIL, "")
+    run.done(REV, Outcome(status=Status.FAIL, source=Source.STRUCTURED, response=first + second))
     assert [(one.title, one.state) for one in run.ledger()] == [("It is never checked", "uncertain")]
     assert run.context.get(Key.VERDICT) == "FAIL"
 
 
 def test_all_faults_of_all_items_are_told_when_an_answer_is_asked_for_again(run: Run) -> None:
     """0-12: an agent that is asked again learns everything that is wrong at once."""
-    judged = run.clerk.read_answer(run.job(REV, 1), found(item(confidence=0.9), item(line=0, owner="me")))
+    judged = run.clerk.read_answer(run.job(REV, 1), [found(item(confidence=0.9), item(line=0, owner="me"))])
     assert judged is not None
     assert all(fault in judged.problem for fault in ("rev#1: `confidence`", "rev#2: `line`", "`owner`"))
 
@@ -471,7 +477,7 @@ def test_trouble_with_the_ledger_is_raised(run: Run) -> None:
     plugin = plugin_of(run)
     outcome = structured(found(item()))
     with pytest.raises(JournalError):
-        plugin.read_answer(run.job(REV, 1), outcome.response)
+        plugin.read_answer(run.job(REV, 1), [outcome.response])
     with pytest.raises(JournalError, match="line 1 of the ledger cannot be read"):
         plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
 
@@ -480,7 +486,7 @@ def test_trouble_with_the_files_is_raised_after_the_commit(run: Run, monkeypatch
     """What cannot be shown is not passed over either, and is shown as soon as it can be."""
     plugin = plugin_of(run)
     outcome = structured(found(item()))
-    assert plugin.read_answer(run.job(REV, 1), outcome.response) is not None
+    assert plugin.read_answer(run.job(REV, 1), [outcome.response]) is not None
     added = plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
     run.journal.enter([one.text for one in added if isinstance(one, Line)])
     with monkeypatch.context() as full:
@@ -502,7 +508,7 @@ def test_a_run_without_findings_in_a_form_for_code_has_no_use_for_the_ledger(run
     outcome = Outcome(status=Status.FAIL, response="It is bad.", reason="bad")
     (report,) = plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
     assert not isinstance(report, Line)
-    assert plugin.read_answer(run.job(REV, 1), "It is bad.") is None
+    assert plugin.read_answer(run.job(REV, 1), ["It is bad."]) is None
     assert plugin.items(run.context, 5000) == ""
     plugin.after_commit()
 
