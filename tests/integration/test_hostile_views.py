@@ -106,6 +106,12 @@ def link(to: str) -> Callable[[Path], object]:
     return lambda path: path.symlink_to(to)
 
 
+def sparse(path: Path) -> None:
+    """A file that is larger than any memory, and takes no room."""
+    with path.open("wb") as file:
+        file.truncate(10**12)
+
+
 ODD: dict[str, Callable[[Path], object]] = {
     "null": lambda path: path.write_text("null\n"),
     "nine": lambda path: path.write_text("9"),
@@ -117,7 +123,7 @@ ODD: dict[str, Callable[[Path], object]] = {
     "zero": link("/dev/zero"),
     "dangling": link("/nowhere/at/all"),
     "away": link("/etc/passwd"),
-    "sparse": lambda path: path.open("wb").truncate(10**12),
+    "sparse": sparse,
 }
 
 
