@@ -106,9 +106,10 @@ def link(to: str) -> Callable[[Path], object]:
     return lambda path: path.symlink_to(to)
 
 
-def make_sparse(path: Path) -> None:
-    path.touch()
-    os.truncate(path, 10**12)
+def sparse(path: Path) -> None:
+    """A file that is larger than any memory, and takes no room."""
+    with path.open("wb") as file:
+        file.truncate(10**12)
 
 
 ODD: dict[str, Callable[[Path], object]] = {
@@ -122,7 +123,7 @@ ODD: dict[str, Callable[[Path], object]] = {
     "zero": link("/dev/zero"),
     "dangling": link("/nowhere/at/all"),
     "away": link("/etc/passwd"),
-    "sparse": make_sparse,
+    "sparse": sparse,
 }
 
 

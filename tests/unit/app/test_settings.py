@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pipeline.app.settings import NOTHING_SET, AgentLimits, Loaded, Origin, Places, Setting, Settings, load_settings
-from pipeline.app.settings.grammar import AcpSettings, AgentSettings, LimitSettings, SettingsFile
+from pipeline.app.settings.grammar import AcpSettings, AgentSettings, LimitSettings, SettingsFile, TrustSettings
 from pipeline.app.settings.read import read_settings
 from pipeline.app.settings.values import Level, settings_of
 from pipeline.backends.agents.program import Override
@@ -240,6 +240,7 @@ def test_the_documented_file_is_read() -> None:
         "agent.claude.": AgentSettings,
         "acp.": AcpSettings,
         "limits.": LimitSettings,
+        "trust.": TrustSettings,
     }
     words = {prefix + name for prefix, model in blocks.items() for name in model.attributes()}
     assert {name.replace("agent.pi", "agent.claude") for name in said} == words

@@ -76,7 +76,12 @@ def _told(known: Finding, draft: Finding) -> dict[str, Any]:
 
 
 def _milder(known: Finding, draft: Finding) -> dict[str, Any]:
-    """What a report may not make milder: a rating that another source gave stands until that source takes it back."""
+    """What a report may not make milder: a rating that another source gave stands until that source takes it back.
+
+    What endangers the whole system is for a person to judge, whoever reports it again as less.
+    """
+    if known.system_breaking and draft.severity.rank > known.severity.rank:
+        return {"severity": known.severity, "gate": known.gate}
     last = {vote.reviewer: vote for vote in known.votes}
     others = [vote for name, vote in last.items() if name not in draft.sources]
     if not others:
