@@ -1,9 +1,10 @@
 """`kill -9` at any instant of a run whose findings code can read: its ledger and files are as if nothing had happened.
 
-    python test_ledger_crash.py SCENARIO WORKDIR
+    python test_ledger_crash.py SCENARIO records|fresh WORKDIR
 
 runs a scenario in forks of this process, as the laboratory of crashes does, and prints every difference from a run that
-nobody disturbed.
+nobody disturbed. The project has a workspace for records, or nothing that speaks of findings. AWF_CRASH_MOMENTS sets the
+number of deaths at random moments.
 """
 
 import gc
@@ -56,7 +57,8 @@ WORKFLOW = r"""workflow "Crash" {
   transition from="edit" to="scan"
 }
 """
-MOST = 40  # runs of a scenario
+MOMENTS = int(os.environ.get("AWF_CRASH_MOMENTS", "4"))  # of death, at random
+MOST = max(40, MOMENTS)  # runs of a scenario
 FIXED = "Done.\n[FINDING 1: fixed]\n[FINDING 2: not fixed, because it is hard]\n"
 
 
@@ -102,10 +104,12 @@ SCRIPT = {
 }
 
 
-def project(folder: Path) -> Path:
-    """A git repository with the workflow in it, and a workspace for records."""
-    (folder / ".wystack").mkdir(parents=True)
-    (folder / ".wystack/.keep").touch()
+def project(folder: Path, *, records: bool) -> Path:
+    """A git repository with the workflow in it, and perhaps a workspace for records."""
+    folder.mkdir()
+    if records:
+        (folder / ".wystack").mkdir()
+        (folder / ".wystack/.keep").touch()
     files = {"app.py": CODE, "crash.awf.kdl": WORKFLOW, "script.json": json.dumps(SCRIPT)}
     files |= {"edit.sed": '/Nothing is/,/status/s/open"/wont_fix", "note": "so"/\n'}
     files |= {"scan.1.sarif": linted(5), "scan.2.sarif": linted()}
@@ -184,17 +188,17 @@ def deaths(scenario: str, trial: Trial, number: int, took: float) -> int:
     return lab.many_deaths(trial, [chance.uniform(0.1, 0.6) * took for _ in range(3)])
 
 
-def main(scenario: str, workdir: Path) -> None:
+def main(scenario: str, store: str, workdir: Path) -> None:
     """Run a scenario and print what came of it."""
     workdir.mkdir()
-    template = project(workdir / "template")
+    template = project(workdir / "template", records=store == "records")
     calm = Trial(template, workdir / "calm")
     began = time.monotonic()
     if calm.live():
         sys.exit(calm.output())
     took = time.monotonic() - began
     expected = calm.left_behind()
-    many = {"once": calm.appends(), "always": 2 * calm.appends()}.get(scenario, 4)
+    many = {"once": calm.appends(), "always": 2 * calm.appends()}.get(scenario, MOMENTS)
     died, wrong = 0, list(calm.wrong(expected))
     for number in range(1, MOST + 1):
         if died >= many:
@@ -208,11 +212,14 @@ def main(scenario: str, workdir: Path) -> None:
     sys.stdout.write(json.dumps({"enough": many, "deaths": died, "wrong": wrong, "states": states}) + "\n")
 
 
+@pytest.mark.parametrize("store", ["records", "fresh"])
 @pytest.mark.parametrize("scenario", ["once", "always", "random"])
-def test_a_killed_run_leaves_the_ledger_and_its_files_as_if_nothing_had_happened(tmp_path: Path, scenario: str) -> None:
+def test_a_killed_run_leaves_the_ledger_and_its_files_as_if_nothing_had_happened(
+    tmp_path: Path, scenario: str, store: str
+) -> None:
     """At every journal append, before and after it, and at random moments: nothing torn, lost or raised twice."""
     done = subprocess.run(
-        [sys.executable, __file__, scenario, str(tmp_path / "lab")],
+        [sys.executable, __file__, scenario, store, str(tmp_path / "lab")],
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
@@ -232,4 +239,4 @@ def test_a_killed_run_leaves_the_ledger_and_its_files_as_if_nothing_had_happened
 
 if __name__ == "__main__":
     gc.freeze()  # pages that no collection writes to stay shared with the forks
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -476,3 +476,26 @@ transition from="both" to="end"
     assert len(passes) == 2
     files = {path.stem for path in (project.folder / ".wystack/findings").glob("fnd_*.json")}
     assert files == {str(finding.id) for finding in project.ledger()}
+
+
+def test_a_finding_of_a_finished_branch_survives_the_death_of_the_process(project: Project) -> None:
+    """`kill -9` after one branch found what endangers the system: the resumed run is held, and the ledger has it."""
+    body = r"""
+stage "both" kind="parallel" max_parallel=1 { branch "rev"; branch "kill" }
+stage "rev" kind="llm" auto_status=true prompt="Review it"
+stage "kill" kind="tool" command="test -e killed || { touch killed; kill -9 $PPID; sleep 60; }"
+stage "deploy" kind="tool" command="touch deployed"
+transition from="both" to="deploy" on="always"
+transition from="deploy" to="end"
+"""
+    head = 'workflow "W" {\nversion 2\nstart "both"\n'
+    (project.folder / "w.awf.kdl").write_text(f'{head}{body}\nstage "end" kind="exit"\n}}\n')
+    breaking = found(item(severity="P0", x_system_breaking=True))
+    (project.folder / "script.json").write_text(json.dumps({"rev": breaking}))
+    died = project.awf("run", "w.awf.kdl", "--script", "script.json", "--run-id", "r")
+    assert died.returncode != 0
+    ended = project.resume()
+    assert (ended["code"], ended["path"]) == (3, ["rev", "kill", "both"])
+    assert project.context("review.verdict") == "ABORT"
+    assert project.only().system_breaking
+    assert not (project.folder / "deployed").exists()

@@ -80,7 +80,7 @@ class BranchCompleted(Record):
     branch_visit: int
     outcome: Outcome
     commit: str = ""  # the workspace as this branch left it
-    operations: tuple[Recorded, ...] | None = None  # added by plugins; None: they are asked at the join, as awf 0.1 did
+    operations: tuple[Recorded, ...] = ()  # what plugins keep until the branches are joined
 
 
 class BranchResult(Value):

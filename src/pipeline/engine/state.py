@@ -61,10 +61,10 @@ class StageError(NamedTuple):
 
 
 class BranchDone(NamedTuple):
-    """A branch that is done, with the operations that plugins added to it."""
+    """A branch that is done, with what plugins keep of it until the branches are joined."""
 
     outcome: Outcome
-    operations: tuple[Recorded, ...] | None = None
+    operations: tuple[Recorded, ...] = ()
 
 
 class Progress(NamedTuple):

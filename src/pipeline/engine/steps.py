@@ -62,6 +62,9 @@ class Plugins(Protocol):
     ) -> tuple[Operation | Line, ...]:
         """Context operations and ledger lines for a stage that is done. `context` holds what the stage itself left."""
 
+    def branch_operations(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
+        """Context operations that are recorded with a branch, and applied when the branches are joined."""
+
     def after_commit(self, state: State) -> None:
         """Let plugins act on what has been committed."""
 
@@ -183,9 +186,11 @@ class Steps:
         self._finish(complete(self.state, outcome, operations, self._now(), option=option))
 
     async def conclude_branch(self, command: FanOut, visit: Visit, outcome: Outcome) -> None:
-        """Record the outcome of one branch with all that was found in it, or that it errored.
+        """Record the outcome of one branch with what plugins keep of it, or that it errored.
 
-        One that only looks commits nothing while others run: it would be the half of what one of them is writing.
+        Plugins add to the run when the branches are joined, in the order of the file: nothing depends on which branch
+        was quicker. A branch that only looks commits nothing while others run: it would be the half of what one of them
+        is writing.
         """
         stage = self.state.workflow.stage(visit.stage)
         if (outcome := self._routed(stage, outcome)).status is Status.ERROR:
@@ -194,7 +199,7 @@ class Steps:
         saved = await self._saved(stage, visit) if may_write(stage) or self._is_last(command, stage) else ()
         commit = next((str(operation.value) for operation in saved), "")
         try:
-            added = self._added(stage, visit.visit, outcome, self.state)
+            kept = self.services.plugins.branch_operations(stage, visit.visit, outcome, self.state)
         except PluginFailed as error:
             self._errored(visit, crashed(error))
             return
@@ -207,11 +212,10 @@ class Steps:
                 branch_visit=visit.visit,
                 outcome=outcome,
                 commit=commit,
-                operations=added,
+                operations=tuple(redact_operation(self.services.redactor, one) for one in kept),
             ),
             kept_of=visit.stage,
         )
-        self._committed()
         self._tell_done(visit.stage, visit.visit, outcome)
 
     def join(self, command: FanOut, began: float) -> None:
@@ -273,13 +277,11 @@ class Steps:
         seen = self.state
         for result in results:
             branch = self.state.workflow.stage(result.stage)
-            recorded = self.state.progress.branches[result.stage].operations
-            if recorded is None:
-                added = self._operations(branch, result.visit, result.outcome, seen)
-            else:
-                added = (*stage_operations(branch, result.outcome), *(Operation(*one) for one in recorded))
+            kept = [Operation(*one) for one in self.state.progress.branches[result.stage].operations]
+            seen = seen._replace(context=seen.context.apply(kept))
+            added = self._operations(branch, result.visit, result.outcome, seen)
             seen = seen._replace(context=seen.context.apply(added))
-            operations += added
+            operations += (*kept, *added)
         operations += self._operations(stage, command.visit, outcome, seen)
         if self.state.progress.commit:
             operations.append(Set(Key.WORKSPACE_COMMIT, self.state.progress.commit))
@@ -360,15 +362,13 @@ class Steps:
         return Job(stage, visit, attempt, state, self.services.store, tell, keep, elapsed)
 
     def _operations(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
-        return (*stage_operations(stage, outcome), *self._added(stage, visit, outcome, state))
-
-    def _added(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
-        """The operations that plugins add. Their ledger lines are committed with the next record."""
-        after = state.context.apply(stage_operations(stage, outcome))
+        """What a stage changes, then what plugins add. Their ledger lines are committed with the next record."""
+        own = stage_operations(stage, outcome)
+        after = state.context.apply(own)
         added = self.services.plugins.operations(stage, visit, outcome, after, state, self._now())
         redactor = self.services.redactor
         self._lines += [redactor.text(line.text) for line in added if isinstance(line, Line)]
-        return tuple(redact_operation(redactor, one) for one in added if not isinstance(one, Line))
+        return (*own, *(redact_operation(redactor, one) for one in added if not isinstance(one, Line)))
 
     async def _saved(self, stage: BaseStage, visit: Visit) -> Iterable[Operation]:
         """Commit what a stage changed in the workspace; the commit becomes part of the checkpoint."""

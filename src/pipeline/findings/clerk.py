@@ -5,10 +5,11 @@ from the ledger. What may not be edited in them is put back and noted; what cann
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pipeline.engine.bookkeeping import Line
 from pipeline.engine.context import Append, Context, Delete, Key, Operation, Set
@@ -23,7 +24,7 @@ from pipeline.findings.events import AnyEvent, Edited, encode
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.passes import Pass
-from pipeline.findings.plugin import finding_ids
+from pipeline.findings.plugin import finding_ids, found_key
 from pipeline.findings.repository import GitRefusedError, facts
 from pipeline.findings.rounds import stalled
 from pipeline.findings.showing import Views, standing
@@ -73,6 +74,7 @@ class Clerk:
         self._store = store
         self._policy = policy
         self._held: dict[tuple[str, int, int], Return] = {}  # by stage, visit and attempt, until the stage is done
+        self._answers_read: dict[tuple[str, int], list[str]] = {}  # by stage and visit, as above
         self._trees = Trees(environ, store)
         self._seen: dict[tuple[str, int], str] = {}  # the files as they were, by stage and visit, as above
         self._decided: dict[tuple[str, int], Callable[[str], list[AnyEvent]]] = {}  # by stage and visit, as above
@@ -89,6 +91,7 @@ class Clerk:
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
         """The assessment of a review by the findings in its answers; None when there are none that code can read."""
         found = returns.answered(job.stage, answers, job.directory)
+        self._answers_read[job.stage.id, job.visit] = list(answers)
         return None if found is None else self._judged(job, found, final=len(answers) > 1)
 
     def read_report(self, job: Job, report: Path) -> Assessment:
@@ -117,6 +120,7 @@ class Clerk:
         What was edited and answered comes before what was found: a pass is matched against all that was said.
         """
         self._handed = len(self._pending), len(self._passes)
+        self._restore(stage.id, visit, context.get(found_key(stage.id)))
         yield from self._enter(self._edits(stage, at))
         returned = self._returned(stage, visit, outcome, state)
         yield from self._enter(self._answers(stage, visit, outcome, state, at, returned))
@@ -128,7 +132,25 @@ class Clerk:
         yield from self._hope(state, context) if taken and state.workflow.loops else ()
         yield from _served(stage, outcome, context)
         yield from self._told(stage, visit, at)
-        self._starts.pop((stage.id, visit), None)
+        for known in (self._starts, self._answers_read):
+            known.pop((stage.id, visit), None)
+        if found_key(stage.id) in context:
+            yield Delete(found_key(stage.id))
+
+    def kept(self, stage: BaseStage, visit: int) -> Iterator[Operation]:
+        """What is recorded with a branch: what it was given to look at, and what it answered."""
+        key = stage.id, visit
+        if start := self._starts.get(key):
+            kept = {"start": asdict(start), "tree": self._seen.get(key, ""), "answers": self._answers_read.get(key, [])}
+            yield Set(found_key(stage.id), kept)
+
+    def _restore(self, stage: str, visit: int, kept: Any) -> None:
+        """Take up what an earlier process recorded with a branch."""
+        key = stage, visit
+        if kept is not None and key not in self._starts:
+            self._starts[key] = Start(**kept["start"])
+            self._seen[key] = kept["tree"]
+            self._answers_read[key] = kept["answers"]
 
     def hold(self, stage: str, visit: int, decisions: Callable[[str], list[AnyEvent]]) -> None:
         """Keep what was decided at a visit until its stage is done: what gives the events, once the time is known."""
@@ -187,7 +209,8 @@ class Clerk:
         mine = [key for key in self._held if key[:2] == (stage.id, visit)]
         held = {key[2]: self._held.pop(key) for key in mine}
         found = held.get(state.progress.attempt(stage.id))
-        found = found or returns.read_again(stage, outcome, _directory(state), self._store)
+        answers = self._answers_read.get((stage.id, visit))
+        found = found or returns.read_again(stage, outcome, answers, _directory(state), self._store)
         return returns.with_claim(found, outcome) if found and is_review(stage) else found
 
     def _taken(self, returned: Return, stage: BaseStage, visit: int, state: State, at: float) -> Taken:

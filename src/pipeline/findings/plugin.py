@@ -98,11 +98,16 @@ class ReviewFindings:
             self._at_work().began(stage, visit, state)
 
     @hookimpl
+    def after_branch(self, stage: BaseStage, visit: int) -> Iterator[Operation]:
+        """What the end of a parallel stage needs to know of a branch, whichever process comes to it."""
+        return self._clerk.kept(stage, visit) if self._clerk else iter(())
+
+    @hookimpl
     def after_stage(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
     ) -> Iterator[Operation | Line]:
         """Reports for the context, and events for the ledger where there are any. Raises what keeps it from that."""
-        if not (self._clerk or self._concerns(stage, outcome)):
+        if not (self._clerk or found_key(stage.id) in context or self._concerns(stage, outcome)):
             return accumulate.after_stage(stage, visit, outcome, context, at)
         clerk = self._at_work()
         try:
@@ -140,6 +145,11 @@ class _Triage:
 
     async def run(self, job: Job) -> Outcome | Waiting:
         return await self._load().run(job)
+
+
+def found_key(stage: str) -> str:
+    """Where what a branch found is kept until its parallel stage is joined."""
+    return f"{stage}._found"
 
 
 def finding_ids(context: Context) -> Iterator[str]:

@@ -107,11 +107,13 @@ def reviewer_of(stage: BaseStage) -> str:
     return (stage.lens if isinstance(stage, LlmStage) else None) or stage.id
 
 
-def read_again(stage: BaseStage, outcome: Outcome, root: Path, store: Path | None) -> Return | None:
+def read_again(
+    stage: BaseStage, outcome: Outcome, answers: Sequence[str] | None, root: Path, store: Path | None
+) -> Return | None:
     """What a stage returned that an earlier process ran; None when it returned nothing that can be read."""
     found: Return | None = None
-    if isinstance(stage, LlmStage) and outcome.source is Source.STRUCTURED:
-        found = answered(stage, [outcome.response], root)
+    if is_review(stage) and (answers or outcome.source is Source.STRUCTURED):
+        found = answered(stage, answers or [outcome.response], root)
     elif isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT and _ended(outcome):
         output = store / outcome.logs["stdout"] if store and "stdout" in outcome.logs else None
         written = output.with_name(REPORT) if output else None

@@ -102,7 +102,7 @@ def _of_other(record: AnyRecord) -> dict[str, Any]:
             check_json(record.outcome.updates)
         case BranchCompleted():
             check_json(record.outcome.updates)
-            check_json([value for _, _, value in record.operations or ()])
+            check_json([value for _, _, value in record.operations])
         case RunCreated() | RunResumed():
             check_json(record.options)
     return record.__dict__

@@ -41,6 +41,14 @@ def after_stage(
 
 
 @hookspec
+def after_branch(stage: BaseStage, visit: int, outcome: Outcome, state: State) -> Iterable[Operation]:
+    """Context operations that are recorded with a branch of a parallel stage, so that a crash does not lose them.
+
+    They are applied when the branches are joined. `after_stage` is called for each branch then, in file order.
+    """
+
+
+@hookspec
 def after_commit() -> None:
     """What the last stage left is committed, with all that plugins added to it."""
 

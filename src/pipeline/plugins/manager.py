@@ -20,7 +20,7 @@ from pipeline.language.model import BaseStage, StageKind
 from pipeline.language.rules.rule import Rule
 from pipeline.plugins import ENTRY_POINTS, hooks
 
-_GIVING = ("after_stage", "summary_sections")  # the hooks whose results are used during a run
+_GIVING = ("after_stage", "after_branch", "summary_sections")  # the hooks whose results are used during a run
 
 
 def _is_pair(part: Any) -> bool:
@@ -108,14 +108,22 @@ class PluginManager:
     ) -> tuple[Operation | Line, ...]:
         """What plugins add to the context and to the ledger for a stage that is done."""
         given = {"stage": stage, "visit": visit, "outcome": outcome, "context": context, "state": state, "at": at}
-        gathered: list[Operation | Line] = []
-        for name, added in self._require("after_stage", given):
-            wrong = [one for one in added if not isinstance(one, Line) and not is_operation(one)]
+        return tuple(self._recordable("after_stage", given, Line))
+
+    def branch_operations(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
+        """What plugins keep of a branch until its parallel stage is joined."""
+        given = {"stage": stage, "visit": visit, "outcome": outcome, "state": state}
+        return tuple(self._recordable("after_branch", given))
+
+    def _recordable(self, hook: str, given: dict[str, Any], *also: type) -> list[Any]:
+        gathered: list[Any] = []
+        for name, added in self._require(hook, given):
+            wrong = [one for one in added if not isinstance(one, also) and not is_operation(one)]
             if wrong:
-                words = f"{wrong[0]!r:.80} is not an operation or a ledger line, or cannot be recorded"
-                raise PluginFailed(name, "after_stage", TypeError(words))
+                words = f"{wrong[0]!r:.80} is not an operation, or cannot be recorded"
+                raise PluginFailed(name, hook, TypeError(words))
             gathered += added
-        return tuple(gathered)
+        return gathered
 
     def after_commit(self, state: State) -> None:
         """Let plugins act on what has been committed."""

@@ -36,6 +36,9 @@ class Quiet:
     def operations(self, *_: object) -> tuple[Operation, ...]:
         return ()
 
+    def branch_operations(self, *_: object) -> tuple[Operation, ...]:
+        return ()
+
     def after_commit(self, *_: object) -> None:
         """Nothing is done."""
 
