@@ -128,7 +128,7 @@ def test_without_wait_the_run_stops_and_resume_takes_the_answer(awf: Awf, tmp_pa
     """Exit code 3 as before; the answer needs no file, and is applied to its visit alone."""
     assert awf("run", "w.awf.kdl", "--run-id", "r").returncode == 3
     given = awf("answer", "r", "no", "--feedback", "Not yet.")
-    assert given.stdout.endswith("go on with: awf resume r\n")
+    assert given.stdout.endswith("resume with: awf resume r\n")
     assert awf("resume", "r").returncode == 3  # it asks for the second time
     assert [(one.visit, one.option) for one in completed(tmp_path / ".awf")] == [(1, "no")]
     asked = json.loads(awf("answer", "r", "--json").stdout)
@@ -305,7 +305,7 @@ def test_cancel_reaches_a_running_tool(awf: Awf, start: Start, workflow: Path, t
     done = awf("cancel", "r", "--reason", "wrong goal")
     assert (done.returncode, done.stdout) == (
         0,
-        f"run r: cancelled (by {ME}: wrong goal)\ngo on with: awf resume r\n",
+        f"run r: cancelled (by {ME}: wrong goal)\nresume with: awf resume r\n",
     )
     assert run.ended()[0] == 130
     assert not alive(tool)

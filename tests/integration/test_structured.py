@@ -131,7 +131,7 @@ def test_the_status_is_that_of_the_findings_whatever_the_answer_claims(project: 
     assert (ended["status"], ended["path"]) == ("success", ["rev", "gate", "fix", "rev", "gate", "end"])
     first, second = project.why("rev")
     assert (first["status"], first["source"]) == ("fail", "structured")
-    assert first["notes"] == ["the answer claims success; its findings say fail"]
+    assert len(first["notes"]) == 1
     assert "1 to be fixed, 0 suggested; first: The handle is never closed (app.py:5)" in first["reason"]
     assert (second["status"], second["source"]) == ("success", "structured")
 
@@ -177,9 +177,7 @@ def test_a_return_that_was_cut_off_is_asked_for_again(project: Project) -> None:
     whole = found(item())
     project.run(LOOP, {"rev": [whole[:-40], found()], "fix": "done"})
     (told,) = project.why("rev")
-    assert told["status"] == "fail"
-    assert told["failure"] == "protocol"
-    assert "cannot be read" in told["reason"]
+    assert (told["status"], told["failure"]) == ("error", "protocol")
     assert project.context("review.findings") is None
     assert not list(project.ledger())
 
@@ -210,7 +208,7 @@ def test_one_unreadable_item_among_others_keeps_the_review_from_being_clean(proj
 
 def test_findings_below_the_gate_do_not_fail_the_stage(project: Project) -> None:
     """003: what nobody is sure of is kept in the pass with its reason, and fails nothing."""
-    ended = project.run(LOOP, {"rev": found(item(severity="P2", confidence=50)) + "\n[STATUS: fail]"})
+    ended = project.run(LOOP, {"rev": found(item(severity="P2", confidence=50))})
     assert ended["path"] == ["rev", "gate", "end"]
     (passed,) = project.ledger().passes.values()
     assert [(entry.input_id, str(entry.disposition)) for entry in passed.entries] == [("rev#1", "filtered")]
@@ -296,13 +294,17 @@ def test_a_tools_report_is_read_from_its_output_or_its_file(project: Project, fo
 
 
 @pytest.mark.parametrize("format", ["sarif", "junit"])
-def test_a_report_that_cannot_be_read_is_a_failure_though_the_tool_ended_well(project: Project, format: str) -> None:
-    """6.6: no report is not a clean report, and no verdict comes of it."""
-    ended = project.run(tool(format, "echo all is well"), start="lint")
-    assert ended["path"] == ["lint", "gate", "unknown", "end"]
+@pytest.mark.parametrize("prints", ["echo all is well", "true"], ids=["unreadable", "missing"])
+def test_a_report_that_cannot_be_read_pauses_the_run_though_the_tool_ended_well(
+    project: Project, format: str, prints: str
+) -> None:
+    """6.6: no report is not a clean report: nothing is decided by it, and the verdict says who did not answer."""
+    ended = project.run(tool(format, prints), start="lint")
+    assert (ended["code"], ended["path"]) == (3, [])
     (told,) = project.why("lint")
-    assert (told["status"], told["failure"]) == ("fail", "protocol")
-    assert "its report cannot be read" in told["reason"]
+    assert (told["status"], told["failure"]) == ("error", "protocol")
+    said = project.awf("verdict", "--json")
+    assert (said.returncode, json.loads(said.stdout)["complete"]) == (1, False)
 
 
 def test_a_clean_report_of_a_tool_that_failed_is_still_a_failure(project: Project) -> None:
@@ -314,29 +316,28 @@ def test_a_clean_report_of_a_tool_that_failed_is_still_a_failure(project: Projec
     assert (told["status"], told["failure"], told["reason"][:11]) == ("fail", "exit_nonzero", "exit code 3")
 
 
-def test_a_good_verdict_is_none_any_more_once_a_reviewer_says_nothing(project: Project) -> None:
-    """6.6: PASS does not outlive a pass in which somebody who was asked gave no answer."""
+def test_a_clean_review_is_no_pass_while_another_reviewer_says_nothing(project: Project) -> None:
+    """6.6: the run pauses before anything is decided, and what is shown of it says that the review is incomplete."""
     body = """
 stage "rev" kind="llm" auto_status=true prompt="Review it"
 stage "again" kind="llm" auto_status=true prompt="Review it again"
 transition from="rev" to="again"
 transition from="again" to="end"
 """
-    project.run(body, {"rev": found(), "again": "hm"})
-    assert project.context("review.verdict") is None
-    assert project.why("again")[0]["failure"] == "protocol"
+    assert project.run(body, {"rev": found(), "again": "hm"})["code"] == 3
+    assert project.why("again")[0]["status"] == "error"
     assert project.verdict_file()["verdict"] == "FAIL"
     said = json.loads(project.awf("verdict", "--json").stdout)
     assert (said["complete"], said["ship"]) == (False, False)
 
 
 @pytest.mark.parametrize(("second", "expected"), [("hm", "FAIL"), ("It is fine.\n[STATUS: success]", "PASS")])
-def test_a_reviewer_that_did_not_answer_is_not_made_good_by_another(
+def test_a_reviewer_whose_error_is_routed_is_not_made_good_by_another(
     project: Project, second: str, expected: str
 ) -> None:
     """0-12: the verdict of a run stays bad until the reviewer that said nothing has answered, in words or not."""
     body = """
-stage "rev" kind="llm" auto_status=true prompt="Review it"
+stage "rev" kind="llm" auto_status=true on_error="route" prompt="Review it"
 stage "again" kind="llm" auto_status=true prompt="Review it again"
 stage "gate" kind="decision" {
   route when="visits(\\"rev\\") < 2" to="rev"

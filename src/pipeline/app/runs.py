@@ -204,7 +204,7 @@ async def _restored(state: State, made: Services) -> str:
         return await made.workspaces.restore(state.workspace, keep_as) or ""
     except asyncio.CancelledError:
         words = f"run {state.run_id} was not taken up: it was stopped while its workspace was put back"
-        raise NotTakenUp(words, help=f"nothing was recorded; go on with: awf resume {state.run_id}") from None
+        raise NotTakenUp(words, help=f"nothing was recorded; resume with: awf resume {state.run_id}") from None
 
 
 def adoption(entry: Entry, checked: Checked, redactor: Redactor, at: float) -> WorkflowAdopted:

@@ -112,7 +112,7 @@ def _more(found: Waiting, style: Style, end: str) -> Iterator[str]:
     yield ""
     if found.answered:
         yield f"{found.answered.by} has answered: {found.answered.option}"
-        yield f"go on with: awf resume {question.run_id}{end}"
+        yield f"resume with: awf resume {question.run_id}{end}"
         return
     needed = ", ".join(sorted(question.needs_feedback))
     also = f"   ({needed}: with --feedback TEXT)" if needed else ""
@@ -141,4 +141,4 @@ def _tell(given: Answered, end: str, *, as_json: bool) -> None:
     if given.driven:
         click.echo("the process at the run goes on with it")
     else:
-        click.echo(f"go on with: awf resume {kept.run_id}{end}")
+        click.echo(f"resume with: awf resume {kept.run_id}{end}")

@@ -45,7 +45,7 @@ def command(run: str, reason: str, where: Where, *, as_json: bool) -> None:
     if as_json:
         say_json({"run_id": run_id, "status": "cancelled", "reason": done.reason})
         return
-    click.echo(f"run {run_id}: cancelled ({inert(done.reason)})\ngo on with: awf resume {run_id}{where.end}")
+    click.echo(f"run {run_id}: cancelled ({inert(done.reason)})\nresume with: awf resume {run_id}{where.end}")
 
 
 def _cancelled(desk: Desk, run_id: str, reason: str) -> Cancelled:

@@ -160,7 +160,7 @@ class Steps:
         try:
             operations = (*self._operations(stage, visit.visit, outcome, self.state), *saved)
         except PluginFailed as error:
-            return self._errored(visit, crashed(error))
+            return self._errored(visit, crashed(error), told=False)
         return self._finish(complete(self.state, outcome, operations, self._now()))
 
     async def ask(self, command: Ask) -> None:
@@ -181,7 +181,7 @@ class Steps:
         try:
             operations = self._operations(stage, command.visit, outcome, self.state)
         except PluginFailed as error:
-            self._errored(visit, crashed(error))
+            self._errored(visit, crashed(error), told=False)
             return
         self._finish(complete(self.state, outcome, operations, self._now(), option=option))
 
@@ -201,7 +201,7 @@ class Steps:
         try:
             kept = self.services.plugins.branch_operations(stage, visit.visit, outcome, self.state)
         except PluginFailed as error:
-            self._errored(visit, crashed(error))
+            self._errored(visit, crashed(error), told=False)
             return
         self._record(
             BranchCompleted(
@@ -227,7 +227,7 @@ class Steps:
             operations = self._joined(stage, command, results, outcome)
         except PluginFailed as error:
             visit = Visit(stage.id, command.visit, self.state.progress.attempt(stage.id))
-            self._errored(visit, crashed(error))
+            self._errored(visit, crashed(error), told=False)
             return
         self._finish(complete(self.state, outcome, operations, self._now(), branches=results))
 
@@ -298,10 +298,20 @@ class Steps:
             return outcome.model_copy(update={"status": Status.FAIL})
         return outcome
 
-    def _errored(self, visit: Visit, outcome: Outcome) -> None:
-        """Record that a stage could not do its job; nothing that follows from its result is decided."""
+    def _errored(self, visit: Visit, outcome: Outcome, *, told: bool = True) -> None:
+        """Record that a stage could not do its job; nothing that follows from its result is decided.
+
+        Plugins are `told`, so that the ledger can say who did not answer; the context stays as it was.
+        """
         at, wait = self._now(), quota_resets_after(outcome)
-        policy = _on_error(self.state.workflow.stage(visit.stage))
+        stage = self.state.workflow.stage(visit.stage)
+        if told:
+            try:
+                self._operations(stage, visit.visit, outcome, self.state)
+            except PluginFailed as error:
+                notes = (*outcome.notes, str(error))
+                outcome = outcome.model_copy(update={"notes": notes})
+        policy = _on_error(stage)
         if policy is OnError.PAUSE:
             policy = OnError(self.state.options.get("on_error", policy))
         self._record(
@@ -316,6 +326,7 @@ class Steps:
             ),
             kept_of=visit.stage,
         )
+        self._committed()
         self._tell(EventKind.STAGE_ERRORED, visit.stage, visit.visit, attempt=visit.attempt, **particulars(outcome))
 
     def _failed_once(self, visit: Visit, outcome: Outcome, delay: float) -> Visit:

@@ -36,7 +36,8 @@ def after_stage(
 ) -> Iterable[Operation | Line]:
     """Context operations and ledger lines for a stage that is done; committed with it.
 
-    `context` holds what the stage itself left; `state` is the run as it was before.
+    `context` holds what the stage itself left; `state` is the run as it was before. A stage that could not do its job
+    has the status `error`: of what is returned for it only ledger lines count.
     """
 
 

@@ -25,6 +25,7 @@ EVERY = [
     event(K.STAGE_COMPLETED, "plan", 1, status="success", duration=12.0, reason=""),
     event(K.CHECKPOINT_SAVED, "plan", 1),
     event(K.STAGE_FAILED, "selfci", 2, status="fail", duration=3.2, reason="\x1b[31mFAILED\x1b[0m test_x - boom"),
+    event(K.STAGE_ERRORED, "review", 1, attempt=3, duration=3.2, reason="claude was refused: 401"),
     event(K.FINDINGS_CHANGED, "selfci", 2, outstanding=1),
     event(K.FINDINGS_CHANGED, "selfci", 2, outstanding=0),
     event(K.HUMAN_ASKED, "ask", 1),
