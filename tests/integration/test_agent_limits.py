@@ -48,7 +48,8 @@ def test_an_agent_that_failed_passes_nothing(awf: Awf, says: str, code: int, kin
     exit_code, last = ended(awf, "--backend", "command", "--agent-command", command)
     assert (exit_code, last["status"]) == (3, "paused")
     assert says in str(last["reason"])
-    assert json.loads(awf("why", "--json").stdout)[0]["error"] == kind
+    (visit,) = json.loads(awf("why", "latest", "rev", "--json").stdout)
+    assert (visit["status"], visit["error"]) == ("error", kind)
 
 
 def test_a_script_with_an_unknown_kind_of_error_is_refused(awf: Awf, review: Path) -> None:

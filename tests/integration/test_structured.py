@@ -212,7 +212,18 @@ def test_findings_below_the_gate_do_not_fail_the_stage(project: Project) -> None
     assert ended["path"] == ["rev", "gate", "end"]
     (passed,) = project.ledger().passes.values()
     assert [(entry.input_id, str(entry.disposition)) for entry in passed.entries] == [("rev#1", "filtered")]
-    assert project.why("rev")[0]["notes"] == ["the answer claims fail; its findings say success"]
+
+
+def test_a_review_that_says_it_fails_fails_whatever_its_findings(project: Project) -> None:
+    """The worse reading wins, and what the review said is a finding that blocks."""
+    said = found(item(severity="P2", confidence=50)) + "\n[STATUS: fail]\n[FAILURE_REASON: the design is wrong]"
+    ended = project.run(ONCE, {"rev": said})
+    assert ended["outstanding"] == 1
+    (told,) = project.why("rev")
+    assert (told["status"], told["source"], told["reason"]) == ("fail", "marker", "the design is wrong")
+    finding = project.only()
+    assert (finding.title, finding.state, finding.gate.value) == ("the design is wrong", "uncertain", "must")
+    assert project.awf("verdict").returncode == 1
 
 
 def test_a_medium_finding_passes_in_part(project: Project) -> None:
