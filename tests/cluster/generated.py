@@ -88,17 +88,35 @@ class Maker:
                 {"status": "fail", "failure_reason": "it broke"},
                 {"status": "success", "usage": {"input_tokens": 10, "output_tokens": 5, "cost_usd": 0.25}},
                 {"status": "partial_success"},
+                self.error(),
             ]
         )
 
+    def error(self) -> Any:
+        """An agent that could not answer, in one of the ways that are handled differently."""
+        return self.chance.choice(
+            [
+                {"error": "auth", "message": "401"},
+                {"error": "server", "message": "503"},
+                {"error": "killed", "message": "SIGKILL"},
+                {"error": "quota", "message": "usage limit reached"},
+                {"error": "quota", "message": "usage limit reached", "retry_after": 3600},
+            ]
+        )
+
+    def on_error(self) -> str:
+        return self.chance.choice(["", "", ' on_error="route"', ' on_error="fail"'])
+
     def agent(self, entry: str, target: str) -> None:
         gate = self.chance.choice(["", "", " goal_gate=true"])
-        self.lines.append(f'stage "{entry}" kind="llm" prompt="Do $goal"{gate}{self.retry()}')
+        self.lines.append(f'stage "{entry}" kind="llm" prompt="Do $goal"{gate}{self.on_error()}{self.retry()}')
         self.lines.append(f'transition from="{entry}" to="{target}"')
         self.made.script[entry] = [self.reply() for _ in range(self.chance.randint(1, 3))]
 
     def tool(self, entry: str, target: str) -> None:
-        command = self.chance.choice(["true", "echo out", "echo oops >&2; exit 3", 'test \\"$AWF_VISIT\\" -ge 2'])
+        command = self.chance.choice(
+            ["true", "echo out", "no-such-command", "echo oops >&2; exit 3", 'test \\"$AWF_VISIT\\" -ge 2']
+        )
         more = self.chance.choice(["", "", ' effects=\\"external\\"', ' effects=\\"none\\"']).replace("\\", "")
         again = f' retry_target="{entry}"' if "VISIT" in command else ""
         self.lines.append(f'stage "{entry}" kind="tool" command="{command}"{more}{again}{self.retry()}')
@@ -107,12 +125,12 @@ class Maker:
     def said(self) -> list[Any]:
         found = f"```json\n{json.dumps(FOUND)}\n```"
         return [
-            self.chance.choice([FAIL, FINE, found, "I have nothing to say", ""])
+            self.chance.choice([FAIL, FINE, found, "I have nothing to say", "", self.error()])
             for _ in range(self.chance.randint(1, 3))
         ]
 
     def review(self, entry: str, target: str) -> None:
-        self.lines.append(f'stage "{entry}" kind="llm" auto_status=true prompt="Review"{self.retry()}')
+        self.lines.append(f'stage "{entry}" kind="llm" auto_status=true prompt="Review"{self.on_error()}{self.retry()}')
         self.lines.append(f'transition from="{entry}" to="{target}"')
         self.made.script[entry] = self.said()
 
@@ -147,7 +165,7 @@ class Maker:
                 command = self.chance.choice(["true", "false", "echo hi"])
                 self.lines.append(f'stage "{name}" kind="tool" command="{command}"{self.retry()}')
             elif kind == "review":
-                self.lines.append(f'stage "{name}" kind="llm" auto_status=true prompt="Review"')
+                self.lines.append(f'stage "{name}" kind="llm" auto_status=true prompt="Review"{self.on_error()}')
                 self.made.script[name] = self.said()
             else:
                 self.lines.append(f'stage "{name}" kind="llm" prompt="Do"{self.retry()}')

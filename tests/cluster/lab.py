@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.cluster.conftest import Loop, Server
 
 from pipeline.app.answering import Desk, answer
 from pipeline.app.runs import RunResult, result_of
+from pipeline.app.settings import NOTHING_SET
 from pipeline.app.wiring import Surroundings
 from pipeline.cluster.artefacts import open_artefacts
 from pipeline.cluster.orders import Terms
@@ -29,6 +31,8 @@ from pipeline.engine.state import RunStatus, State
 
 COMMAND = str(Path(sys.executable).with_name("awf"))
 QUICK = Terms(heartbeat=4.0, sticky=2.0, tries=1)
+
+IMPATIENT = NOTHING_SET.with_option("limits.retry_delay", "test", timedelta(milliseconds=1))
 
 
 class Lab:
@@ -63,7 +67,7 @@ class Lab:
         """Start another worker, with a store of its own."""
         client = self.loop.call(connected(Address.read(self.url), self.environ))  # each has one of its own
         leave = asyncio.Event()
-        around = Surroundings(self.folder / name, self.environ)
+        around = Surroundings(self.folder / name, self.environ, settings=IMPATIENT)
         whole = Duties(**{"queue": self.queue, "concurrency": 20, "grace": 5.0, **duties})
         working = asyncio.run_coroutine_threadsafe(
             work(client, open_artefacts(self.shared), around, whole, leave), self.loop._loop

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from tests.cluster.generated import generated
-from tests.cluster.lab import Lab
+from tests.cluster.lab import IMPATIENT, Lab
 
 from pipeline.app.runs import start
 from pipeline.app.wiring import Surroundings
 from pipeline.engine.fold import replay
 from pipeline.engine.ports import Journal
-from pipeline.engine.records import AnyRecord, BranchCompleted, RunCreated
+from pipeline.engine.records import AnyRecord, BranchCompleted, RunCreated, StageErrored
 from pipeline.journal.sqlite import SqliteJournal
 
 SEEDS = int(os.environ.get("AWF_CLUSTER_WORKFLOWS", "20"))
@@ -24,6 +24,7 @@ BATCH = 10
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 _VOLATILE = frozenset(
     {"at", "duration", "timestamp", "seconds", "delay", "head", "started_at", "completed_at", "id", "pass_id"}
+    | {"until", "retry_after"}
 )
 
 
@@ -41,12 +42,13 @@ def plain(value: Any, folders: Iterable[str]) -> Any:
 
 
 def told(records: list[AnyRecord], folders: Iterable[str]) -> list[Any]:
-    """What records say; branches that ran at once in the order of their names."""
+    """What records say; branches that ran at once, and errors, in the order of their names."""
     branches = sorted(
         (one for one in records if isinstance(one, BranchCompleted)), key=lambda one: (one.visit, one.stage, one.branch)
     )
-    rest = [one for one in records if not isinstance(one, BranchCompleted | RunCreated)]
-    return [plain(one.model_dump(mode="json"), folders) for one in (*rest, *branches)]
+    errors = sorted((one for one in records if isinstance(one, StageErrored)), key=lambda one: (one.visit, one.stage))
+    rest = [one for one in records if not isinstance(one, BranchCompleted | StageErrored | RunCreated)]
+    return [plain(one.model_dump(mode="json"), folders) for one in (*rest, *branches, *errors)]
 
 
 def lines(journal: Journal, folders: Iterable[str]) -> list[Any]:
@@ -69,7 +71,7 @@ def test_generated_workflows_come_to_the_same(lab: Lab, tmp_path: Path, first: i
         store = tmp_path / f"l{seed}-store"
         record = lab.created(f"r{seed}", one.text, one.script, cwd=project(tmp_path / f"l{seed}"), answers=one.answers)
         journal = SqliteJournal(store)
-        here = asyncio.run(start(record, journal, Surroundings(store, lab.environ)))
+        here = asyncio.run(start(record, journal, Surroundings(store, lab.environ, settings=IMPATIENT)))
         there = lab.stopped(f"r{seed}")
         assert there == here, one.text
         folders = [str(tmp_path / f"c{seed}"), str(tmp_path / f"l{seed}"), str(store), str(tmp_path / "w1")]
