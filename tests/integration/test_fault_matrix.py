@@ -6,6 +6,7 @@ be resumed; once the reviewer works it ends as it should, and no finished stage 
 
 import json
 import re
+import shutil
 import subprocess
 from collections import Counter
 from dataclasses import dataclass
@@ -94,9 +95,10 @@ class Case:
         return {"first": reviewers[:1], **middle, "last": reviewers[-1:], "all": reviewers}
 
 
+SECTIONS = sections((DOCS / "cookbook.md").read_text())
 RECIPES = [
     Case(title, text)
-    for title, section in sections((DOCS / "cookbook.md").read_text()).items()
+    for title, section in SECTIONS.items()
     for name, text in files(section).items()
     if name.endswith(".awf.kdl") and REVIEWER.search(text)
 ]
@@ -120,7 +122,7 @@ class Project:
     """A repository with an agent whose reviewers can be broken and repaired."""
 
     def __init__(self, root: Path, home: Path, awf: Awf, case: Case) -> None:
-        self.root, self._awf = root / "project", awf
+        self.root, self._awf, self.path = root / "project", awf, ""
         self.agent = root / "agent" / "agent.sh"
         self.agent.parent.mkdir()
         self.agent.write_text(SCRIPT)
@@ -148,7 +150,7 @@ class Project:
         return self.awf("run", self.workflow, *options, "--backend", "command", "--agent-command", str(self.agent))[0]
 
     def awf(self, *words: str) -> tuple[int, str]:
-        done = self._awf(*words, cwd=self.root)
+        done = self._awf(*words, cwd=self.root, **({"PATH": self.path} if self.path else {}))
         assert "Traceback" not in done.stderr, done.stderr
         return done.returncode, done.stdout
 
@@ -184,5 +186,62 @@ def test_no_fault_of_a_reviewer_ends_in_success(
         if code == 0:
             break
     assert code == 0
+    seen = Counter((part["stage"], part["visit"]) for part in project.visits())
+    assert set(seen.values()) == {1}, "no finished stage runs twice"
+
+
+TOOLS = {  # what the file of a tool holds, or nothing when there is no such file
+    "command not found": "",
+    "not executable": "exit 0\n",
+    "report missing": "exit 0\n",
+    "report unreadable": "echo all is well\n",
+    "report cut off": """echo '{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "x"}}, "resu'\n""",
+}
+CLEAN = {
+    "check": "exit 0\n",
+    "ruff": """echo '{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "ruff"}}, "results": []}]}'\n""",
+    "pytest": """echo '<testsuite name="t"><testcase name="a"/></testsuite>' >"$AWF_REPORT"\n""",
+}
+CHECKS = Case("What linters and tests report", files(SECTIONS["What linters and tests report"])["checks.awf.kdl"])
+TOOL_CELLS = [
+    pytest.param(case, tool, fault, id=f"{case.name}-{tool}-{fault}")
+    for case, tools, faults in ((SHIPPED[0], ["check"], 2), (SHIPPED[1], ["check"], 2), (CHECKS, ["ruff", "pytest"], 5))
+    for tool in tools
+    for fault in list(TOOLS)[:faults]
+]
+
+
+@pytest.mark.parametrize(("case", "tool", "fault"), TOOL_CELLS)
+def test_no_fault_of_a_tool_ends_in_success(
+    case: Case, tool: str, fault: str, tmp_path: Path, home: Path, awf: Awf
+) -> None:
+    """A tool that could not run, or whose report nobody can read, stops the run before anything is decided."""
+    project = Project(tmp_path, home, awf, case)
+    (project.root / ".awf").mkdir()
+    (project.root / ".awf/self-check").write_text("#!/bin/sh\nexec check\n")
+    (project.root / ".awf/self-check").chmod(0o755)
+    project.git("add", "-Af")
+    project.git("commit", "-qm", "check")
+    project.start = project.git("rev-parse", "main")
+    tools = {name: tmp_path / "bin" / name for name in CLEAN}
+    tools[tool].parent.mkdir()
+    for name, path in tools.items():
+        path.write_text("#!/bin/sh\n" + (TOOLS[fault] if name == tool else CLEAN[name]))
+        path.chmod(0o644 if name == tool and fault == "not executable" else 0o755)
+    if fault == "command not found":
+        tools[tool].unlink()
+    basics = tmp_path / "basics"  # what the tools of this machine cannot stand in for
+    basics.mkdir()
+    for name in ("git", "sh", "cat", "dirname", "echo", "make"):
+        (basics / name).symlink_to(str(shutil.which(name)))
+    project.path = f"{tools[tool].parent}:{basics}"
+    assert project.run() == 3
+    assert project.git("rev-parse", "main") == project.start
+    assert not {part["stage"] for part in project.visits()} & {"exit", "merge", "gate"}
+
+    tools[tool].write_text(f"#!/bin/sh\n{CLEAN[tool]}")
+    tools[tool].chmod(0o755)
+    code, said = project.awf("resume", "r")
+    assert code == 0, said
     seen = Counter((part["stage"], part["visit"]) for part in project.visits())
     assert set(seen.values()) == {1}, "no finished stage runs twice"
