@@ -78,14 +78,16 @@ def _tell_finding(name: str, run_id: str, where: Where, *, as_json: bool) -> Non
 
 def _rounds(done: "list[Round]") -> Iterator[str]:
     """The rounds of reviews as a table, where the run had findings that code can read."""
-    if not done:
+    rows = [
+        (one.number, one.resolved, one.carried, one.new, one.regressed, one.late, one.caused_by_fix) for one in done
+    ]
+    if not any(any(counts) for _, *counts in rows):
         return
     yield ""
     yield "round  resolved  carried  new  regressed  late  caused by a fix"
-    for one in done:
-        counts = (one.resolved, one.carried, one.new, one.regressed, one.late, one.caused_by_fix)
+    for number, *counts in rows:
         cells = (f"{len(count):>{wide}}" for count, wide in zip(counts, (8, 7, 3, 9, 4, 15), strict=True))
-        yield f"{one.number:>5}  {'  '.join(cells)}"
+        yield f"{number:>5}  {'  '.join(cells)}"
 
 
 def _lines(part: VisitSeen | Note, style: Style, open_word: str) -> Iterator[str]:

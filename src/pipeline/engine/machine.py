@@ -130,7 +130,8 @@ def _unfinished(state: State) -> tuple[Visit, ...]:
 
 def _stop_at_errors(state: State) -> Pause | Fail:
     """Pause until every quota has reset, or until a person resumes where waiting would not help."""
-    errors = state.progress.errors
+    order = [stage.id for stage in state.workflow.stages]  # whichever branch was quicker
+    errors = dict(sorted(state.progress.errors.items(), key=lambda one: order.index(one[0])))
     stage, reason = next(iter(errors)), "; ".join(error.reason for error in errors.values())
     if all(error.ends_run for error in errors.values()):
         return Fail(stage, reason)

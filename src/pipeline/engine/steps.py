@@ -303,7 +303,7 @@ class Steps:
 
         Plugins are `told`, so that the ledger can say who did not answer; the context stays as it was.
         """
-        at, wait = self._now(), quota_resets_after(outcome)
+        at, wait, attempt = self._now(), quota_resets_after(outcome), self.state.progress.attempt(visit.stage)
         stage = self.state.workflow.stage(visit.stage)
         if told:
             try:
@@ -319,7 +319,7 @@ class Steps:
                 at=at,
                 stage=visit.stage,
                 visit=visit.visit,
-                attempt=visit.attempt,
+                attempt=attempt,
                 outcome=outcome,
                 until=None if wait is None else at + wait,
                 ends_run=policy is OnError.FAIL,
@@ -327,7 +327,7 @@ class Steps:
             kept_of=visit.stage,
         )
         self._committed()
-        self._tell(EventKind.STAGE_ERRORED, visit.stage, visit.visit, attempt=visit.attempt, **particulars(outcome))
+        self._tell(EventKind.STAGE_ERRORED, visit.stage, visit.visit, attempt=attempt, **particulars(outcome))
 
     def _failed_once(self, visit: Visit, outcome: Outcome, delay: float) -> Visit:
         stage, number, attempt = visit.stage, visit.visit, visit.attempt

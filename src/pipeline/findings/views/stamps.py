@@ -6,6 +6,7 @@ It is a cache: without it everything is read, and comes out the same.
 import json
 import os
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 
 from pipeline.findings.views import atomic
@@ -20,7 +21,8 @@ class Stamps:
     """The files of one repository as awf wrote them, each with the version that it shows."""
 
     def __init__(self, store: Path | None, root: Path) -> None:
-        self._folder = store / _FOLDER if store else None
+        name = sha256(os.fsencode(root)).hexdigest()[:16]  # a store may have runs of several repositories
+        self._folder = store / _FOLDER / name if store else None
         self._root = str(root)
         self._known: dict[str, tuple[str, Stamp]] | None = None  # by name; read at the first question
         self._changed = False
@@ -52,9 +54,9 @@ class Stamps:
 
     def save(self) -> None:
         """Keep what is known for the next process."""
-        if not self._changed or self._folder is None or not self._folder.parent.is_dir():
+        if not self._changed or self._folder is None or not self._folder.parents[1].is_dir():
             return
-        self._folder.mkdir(exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
         index = {"format": _FORMAT, "root": self._root, "files": self._by_name()}
         path = self._folder / _INDEX
         beside = path.with_name(f"{_INDEX}.{os.getpid()}")
