@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -13,6 +14,7 @@ from typing import Any
 from pipeline.engine.ports import JournalError, RunIsOwned
 
 LOCKS = "locks"  # the directory of a store's locks
+_LOOKS, _PAUSE = 100, 0.02  # looks at the lock of a process that is gone, and seconds between two
 _held: set[int] = set()  # the descriptors of this process's locks
 
 
@@ -38,14 +40,19 @@ def _opened(directory: Path, run_id: str) -> int:
 
 
 def _lock(descriptor: int, directory: Path, run_id: str, now: float) -> None:
-    try:
-        _take(descriptor)
-        _sign(descriptor, now)
-    except BlockingIOError as error:
-        owner = _owner(descriptor, now)
-        raise RunIsOwned(f"run {run_id} is being run by {owner}; wait for it or stop it") from error
-    except OSError as error:
-        raise _unlockable(run_id, directory, error) from error
+    """Lock and sign it. For an instant after a process is killed, a program it was starting may still have its lock."""
+    for left in reversed(range(_LOOKS)):
+        try:
+            _take(descriptor)
+            return _sign(descriptor, now)
+        except BlockingIOError as error:
+            if not left or not _owner_is_dead(descriptor):
+                owner = _owner(descriptor, now)
+                raise RunIsOwned(f"run {run_id} is being run by {owner}; wait for it or stop it") from error
+        except OSError as error:
+            raise _unlockable(run_id, directory, error) from error
+        time.sleep(_PAUSE)
+    raise AssertionError  # the last look takes the lock, or raises
 
 
 def _take(descriptor: int) -> None:
@@ -93,6 +100,18 @@ def _owner(descriptor: int, now: float) -> str:
         return f"process {owner['pid']} on {owner['host']} since {_clock_time(owner['since'], now)}"
     except (ValueError, LookupError, TypeError, OverflowError):
         return "another process"  # which has the lock and has not signed yet
+
+
+def _owner_is_dead(descriptor: int) -> bool:
+    try:
+        owner = json.loads(os.pread(descriptor, 4096, 0))
+        if owner["host"] == socket.gethostname():
+            os.kill(owner["pid"], 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, ValueError, LookupError, TypeError, OverflowError):
+        return False
+    return False
 
 
 def _clock_time(moment: float, now: float) -> str:

@@ -24,6 +24,7 @@ from pipeline.findings.views.written import Written
 DIRECTORY = ".code-review"
 LATEST = "review-latest.json"
 ABORT = "abort-reason.md"
+_NEXT = "review-next.json"  # in the store: what is about to be written
 _VERSION = "latest"
 _WRITABLE = "make it readable and writable, and resume"
 
@@ -80,7 +81,7 @@ class VerdictFile:
         if isinstance(latest, str):
             return Edits(problems=(latest,))
         kept = self._stamps.kept(LATEST)
-        if kept is not None and kept == self._data():
+        if kept is not None and self._data() in (kept, self._stamps.kept(_NEXT)):
             self._stamps.wrote(self.path, LATEST, _VERSION)  # it was only touched
             return Edits()
         edits = verdict.put(latest, findings, at=at, by=by)
@@ -167,6 +168,7 @@ class VerdictFile:
         if aborted:
             atomic.replace(self._folder / ABORT, reason(document).encode())
         data = strict.dumps(document)
+        self._stamps.keep(_NEXT, data)  # whatever is killed in between: the file is one of the two that awf wrote
         if not _has(self.path, data):
             atomic.replace(self.path, data)
         self._stamps.keep(LATEST, data)
