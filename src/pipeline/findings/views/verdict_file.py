@@ -26,6 +26,7 @@ LATEST = "review-latest.json"
 ABORT = "abort-reason.md"
 _NEXT = "review-next.json"  # in the store: what is about to be written
 _VERSION = "latest"
+_EDITABLE = ("status", "note")
 _WRITABLE = "make it readable and writable, and resume"
 
 
@@ -87,6 +88,8 @@ class VerdictFile:
         edits = verdict.put(latest, findings, at=at, by=by)
         if edits.events or edits.problems or kept is None:
             return edits
+        if _without_edits(latest) == _without_edits(_read(kept)):
+            return Edits()  # they are in the ledger, and the process died before the file was written again
         return Edits(problems=(f"{DIRECTORY}/{LATEST} was changed in what is not for editing; it was put back",))
 
     def _missing(self) -> Edits:
@@ -175,6 +178,14 @@ class VerdictFile:
         self._stamps.wrote(self.path, LATEST, _VERSION)
         if not aborted:
             atomic.remove(self._folder / ABORT)
+
+
+def _without_edits(document: dict[str, Any] | str) -> Any:
+    """A verdict without what may be edited in it."""
+    if isinstance(document, str):
+        return document
+    rows = [{name: value for name, value in row.items() if name not in _EDITABLE} for row in document["findings"]]
+    return {**document, "findings": rows}
 
 
 def _has(path: Path, data: bytes) -> bool:
