@@ -109,7 +109,7 @@ def apply(state: State, record: AnyRecord) -> State:
         case RunFailed():
             return state._replace(status=RunStatus.FAIL, reason=record.reason)
         case RunCancelled():
-            return state._replace(status=RunStatus.CANCELLED, reason=record.reason or "cancelled")
+            return state._replace(status=RunStatus.CANCELLED, reason=record.reason or "cancelled", until=None)
         case RunResumed():
             return _resumed(state, record)
         case WorkflowAdopted():

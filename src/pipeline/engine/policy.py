@@ -21,11 +21,15 @@ class RetryDecision:
 
 
 _FINAL = RetryDecision(again=False, reason="the outcome is final")
-_TRANSIENT = (ErrorKind.RATE_LIMIT, ErrorKind.SERVER, ErrorKind.EMPTY)  # retried without being asked
-_LASTING = (  # never retried: trying again fails in the same way
-    *(ErrorKind.AUTH, ErrorKind.CONFIG, ErrorKind.INVALID, ErrorKind.DENIED, ErrorKind.SPAWN),
+_TRANSIENT = {ErrorKind.RATE_LIMIT, ErrorKind.SERVER, ErrorKind.EMPTY}  # retried without being asked
+_LASTING = {  # never retried: trying again ends in the same way
+    ErrorKind.AUTH,
+    ErrorKind.CONFIG,
+    ErrorKind.INVALID,
+    ErrorKind.DENIED,
+    ErrorKind.SPAWN,
     ErrorKind.QUOTA,
-)
+}
 LONGEST_WAIT = 300.0  # seconds that a stage waits by itself for a limit to reset; beyond that the run pauses
 ON_ERROR = Retry(max_attempts=3, backoff=Backoff.EXPONENTIAL, delay=timedelta(seconds=2))
 

@@ -40,7 +40,8 @@ class Driver(Steps):
         cursor = self.state.cursor
         self._tell(EventKind.RUN_PAUSED, *cursor, status=self.state.status, reason=self.state.reason, until=until)
         await self.services.clock.sleep_until(until)
-        self._record(RunResumed(at=self._now()))
+        torn = await self.restore_workspace()
+        self._record(RunResumed(at=self._now(), torn=torn))
         self._tell(EventKind.RUN_RESUMED, *cursor, goal=self.state.goal, workflow=self.state.workflow.name)
 
     async def _carry_out(self, command: Visit | Ask | FanOut | Pause | Fail) -> None:

@@ -256,6 +256,14 @@ class Steps:
         except PluginFailed as error:
             self._hold(error)
 
+    async def restore_workspace(self) -> str:
+        """Put the workspace back to its last checkpoint; the ref that keeps what was torn, if anything was."""
+        state = self.state
+        if state.workspace is None:
+            return ""
+        keep_as = f"{state.run_id}/{state.cursor.stage}-{state.cursor.visit}"
+        return await self.services.workspaces.restore(state.workspace, keep_as) or ""
+
     def cancel(self, reason: str) -> None:
         """Record that somebody stopped the run."""
         cursor = self.state.cursor
