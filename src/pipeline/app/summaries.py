@@ -49,6 +49,7 @@ class Summary:
     visits: int
     outstanding: int
     cost_usd: float
+    until: float | None = None  # of a paused run, when a used-up quota resets
 
 
 class Gathering:
@@ -59,6 +60,8 @@ class Gathering:
         self._first, self._last = first, first.at
         self._name, self._goal, self._stage = _workflow(first.file, first.source)
         self._status, self._reason = RunStatus.RUNNING, ""
+        self._until: float | None = None
+        self._errored = False  # whether the run failed within a visit
         self._completed: dict[str, int] = {}
         self._visits, self._cost = 0, 0.0
         self._findings: Context = EMPTY
@@ -66,6 +69,8 @@ class Gathering:
     def take(self, record: AnyRecord) -> None:
         """Add the next record."""
         self._last = record.at
+        self._until = record.until if isinstance(record, RunPaused) else None
+        self._errored = isinstance(record, RunFailed)
         match record:
             case VisitCompleted():
                 self._visit_done(record)
@@ -104,10 +109,11 @@ class Gathering:
             status=self._status,
             reason=self._reason,
             stage=self._stage,
-            visit=self._completed.get(self._stage, 0) + (0 if self._status.final else 1),
+            visit=self._completed.get(self._stage, 0) + (1 if self._errored or not self._status.final else 0),
             visits=self._visits,
             outstanding=len(self._findings.list_at(Key.FINDINGS)),
             cost_usd=round(self._cost, 6),
+            until=self._until,
         )
 
 

@@ -60,10 +60,11 @@ def _marks(seen: Seen, store: str) -> Iterator[tuple[str, Mark]]:
     state, current = seen.state, dict(_current(seen))
     branches = state.progress.branches  # of the parallel stage that runs: they count when it is done
     for stage in state.workflow.stages:
+        errored = stage.id in state.progress.errors
         begun = current.get(stage.id, RunStatus.PAUSED) != RunStatus.PAUSED  # a limit stops it before it begins
-        visits = state.visits.get(stage.id, 0) + (begun or stage.id in branches)
+        visits = state.visits.get(stage.id, 0) + (begun or errored or stage.id in branches)
         done = branches[stage.id].outcome.status if stage.id in branches else state.outcomes.get(stage.id)
-        word = "error" if stage.id in state.progress.errors else current.get(stage.id) or done
+        word = "error" if errored else current.get(stage.id) or done
         if word is None:
             yield stage.id, Mark("idle", "not visited")
             continue
