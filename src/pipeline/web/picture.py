@@ -70,7 +70,7 @@ def _marks(seen: Seen, store: str) -> Iterator[tuple[str, Mark]]:
             continue
         glyph, kind = GLYPHS[word]
         css = f"{kind} current" if stage.id in current else kind
-        sign = glyph if visits < 2 else f"{glyph} ×{visits}"
+        sign = f"{glyph} {word}" if errored else glyph if visits < 2 else f"{glyph} ×{visits}"
         words = f"{word.replace('_', ' ')}, {counted(visits, 'visit')}"
         at = "" if seen.now else seen.position
         yield stage.id, Mark(css, words, sign, url("s", store, "runs", state.run_id, stage=stage.id, at=at) + "#visits")
