@@ -49,7 +49,7 @@ class Summary:
     visits: int
     outstanding: int
     cost_usd: float
-    until: float | None = None  # of a paused run, when a used-up quota resets
+    until: float | None = None  # when a used-up quota resets
 
 
 class Gathering:
@@ -69,7 +69,6 @@ class Gathering:
     def take(self, record: AnyRecord) -> None:
         """Add the next record."""
         self._last = record.at
-        self._until = record.until if isinstance(record, RunPaused) else None
         self._errored = isinstance(record, RunFailed)
         match record:
             case VisitCompleted():
@@ -79,13 +78,13 @@ class Gathering:
             case RunFailed():
                 self._status, self._reason = RunStatus.FAIL, record.reason
             case RunPaused():
-                self._status, self._reason = RunStatus.PAUSED, record.reason
+                self._status, self._reason, self._until = RunStatus.PAUSED, record.reason, record.until
             case RunWaiting():
                 self._status, self._reason = RunStatus.WAITING, f'stage "{record.stage}" waits for a person'
             case RunCancelled():
                 self._status, self._reason = RunStatus.CANCELLED, record.reason
             case RunResumed():
-                self._status, self._reason = RunStatus.RUNNING, ""
+                self._status, self._reason, self._until = RunStatus.RUNNING, "", None
 
     def _visit_done(self, record: VisitCompleted) -> None:
         self._visits += 1 + len(record.branches)

@@ -14,6 +14,7 @@ from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import UNLIMITED, Style, inert
 from pipeline.cli.where import Where, where_option
 from pipeline.engine.ports import JournalError
+from pipeline.engine.state import RunStatus
 from pipeline.errors import ExitCode
 from pipeline.observe.text import age, calm, clock, cut, label, money
 
@@ -79,8 +80,9 @@ def _print(summaries: list[Summary]) -> None:
 
 def _status(summary: Summary, now: float) -> str:
     """The status, with the time at which a used-up quota resets."""
-    waits = summary.until is not None and summary.until > now
-    return f"{summary.status} until {clock(summary.until, now)}" if waits and summary.until else summary.status
+    if summary.until is None or summary.until <= now or summary.status != RunStatus.PAUSED:
+        return summary.status
+    return f"{summary.status} until {clock(summary.until, now)}"
 
 
 def _row(summary: Summary, now: float) -> tuple[str, ...]:
