@@ -3,8 +3,8 @@
     python test_ledger_crash.py SCENARIO records|fresh WORKDIR
 
 runs a scenario in forks of this process, as the laboratory of crashes does, and prints every difference from a run that
-nobody disturbed. The project has a workspace for records, or nothing that speaks of findings. AWF_CRASH_MOMENTS sets the
-number of deaths at random moments.
+nobody disturbed. The project has a workspace for records, or nothing that speaks of findings. AWF_CRASH_MOMENTS sets
+the number of deaths at random moments.
 """
 
 import gc
