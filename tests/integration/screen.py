@@ -3,10 +3,12 @@
 import fcntl
 import os
 import re
+import signal
 import struct
 import subprocess
 import termios
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 QUESTION = b"): "  # how a question to a person ends
@@ -24,6 +26,25 @@ def run_on_screen(argv: Sequence[str], cwd: Path, columns: int = 80, lines: int 
         program.wait(60)
     os.close(ours)
     return written.decode()
+
+
+def run_until(argv: Sequence[str], cwd: Path, words: bytes) -> tuple[str, int]:
+    """Run a command on a terminal and interrupt it when it shows some words; all that it wrote, and its exit code."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    environment = {"PATH": os.environ["PATH"], "HOME": str(cwd), "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+    with subprocess.Popen(argv, cwd=cwd, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as program:
+        os.close(theirs)
+        written, interrupted = b"", False
+        with suppress(OSError):  # how a terminal says that nobody is left on its other end
+            while more := os.read(ours, 65536):
+                written += more
+                if words in written and not interrupted:
+                    program.send_signal(signal.SIGINT)
+                    interrupted = True
+        code = program.wait(60)
+    os.close(ours)
+    return written.decode(), code
 
 
 def _conversation(descriptor: int, typed: Iterator[str]) -> bytes:

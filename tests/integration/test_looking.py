@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 from tests.integration.conftest import COMMAND, Awf
-from tests.integration.screen import run_on_screen, shown
+from tests.integration.screen import run_on_screen, run_until, shown
 
 from pipeline.cli.main import COMMANDS
 
@@ -44,6 +44,8 @@ SCRIPT = {
     "fix": [{"write": {"passed": "yes"}, "reply": "Made it pass."}],
     "review": ["Fine.\n[STATUS: success]"],
 }
+REFUSED = {"error": "auth", "message": "401 Unauthorized"}
+QUOTA = {"error": "quota", "message": "usage limit reached", "retry_after": 7200}
 EXAMPLES = {
     "context": (["r1"], "graph.goal = Look at everything\n"),
     "explain": (["AWF105"], "AWF105"),
@@ -221,6 +223,64 @@ def test_logs_on_a_terminal_are_inert(project: Path, run: str) -> None:
     written = run_on_screen([COMMAND, "logs", run, "check"], project)
     assert "\x1b[31m" not in written
     assert "red" in written
+
+
+def test_an_error_is_shown_by_every_command(project: Path, awf: Awf) -> None:
+    """The stage, the kind and the command that continues are in status, the error before the pause in why."""
+    (project / "script.json").write_text(json.dumps({"build": [REFUSED]}))
+    for name, option, code in (("r1", "pause", 3), ("r2", "fail", 1)):
+        arguments = ["run", "look.awf.kdl", "--run-id", name, "--script", "script.json", "--on-error", option]
+        assert awf(*arguments).returncode == code
+        status = json.loads(awf("status", name, "--json").stdout)
+        assert [(one["stage"], one["visit"], one["kind"]) for one in status["errors"]] == [("build", 1, "auth")]
+        assert status["next"][0] == f"awf resume {name}"
+        assert "build #1 (auth)" in awf("status", name).stdout
+        told = json.loads(awf("why", name, "--json").stdout)
+        assert [(part.get("status"), "note" in part) for part in told] == [("error", False), (None, True)]
+        listed = next(row for row in json.loads(awf("runs", "--json").stdout) if row["run_id"] == name)
+        assert (listed["stage"], listed["visit"], listed["until"]) == ("build", 1, None)
+
+
+def test_a_quota_has_its_time_everywhere(project: Path, awf: Awf) -> None:
+    """`runs` and `status` have the time at which it resets, and the command that waits for it."""
+    (project / "script.json").write_text(json.dumps({"build": [QUOTA]}))
+    done = awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json")
+    status, (listed,) = json.loads(awf("status", "--json").stdout), json.loads(awf("runs", "--json").stdout)
+    assert status["until"] == listed["until"] > time.time()
+    assert status["next"][:2] == ["awf resume r1 --wait", "awf resume r1 --now"]
+    assert done.stdout.splitlines()[-1] == "resume with: awf resume r1 --wait"
+    assert re.search(r"paused until \S", awf("runs").stdout)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_countdown_is_shown_and_cancelled(project: Path, awf: Awf, again: bool) -> None:  # noqa: FBT001 - a column
+    """On a terminal a process waits for the quota; Ctrl-C leaves a cancelled run, in `run` as in `resume`."""
+    (project / "script.json").write_text(json.dumps({"build": [QUOTA]}))
+    begin = ["run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json"]
+    if again:
+        assert awf(*begin).returncode == 3
+    argv = [COMMAND, *(["resume", "r1"] if again else begin), "--wait"]
+    written, code = run_until(argv, project, b"the quota resets")
+    lines = shown(written)
+    assert code == 130
+    assert "Traceback" not in written
+    assert again or any(line.startswith("! build #1") for line in lines)
+    assert not any("paused; the quota" in line for line in lines)
+    assert json.loads(awf("status", "r1", "--json").stdout)["status"] == "cancelled"
+
+
+def test_notes_are_shown_with_their_visit(project: Path, awf: Awf) -> None:
+    """`status` lists the newest last, at most twelve; `why` has them at the visit after which they were made."""
+    notes = [{"stage": "build", "visit": 1, "at": "", "note": f"\x1b[2Jnote {n}"} for n in range(15)]
+    script = {**SCRIPT, "build": [{"status": "success", "context_updates": {"review.notes": notes}}]}
+    (project / "script.json").write_text(json.dumps(script))
+    awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json")
+    status = awf("status", "r1").stdout
+    assert re.findall(r"  note (\d+)$", status, re.MULTILINE) == [str(n) for n in range(3, 15)]
+    assert "\x1b" not in status
+    told = json.loads(awf("why", "r1", "build", "--json").stdout)
+    assert told[0]["notes"] == [note["note"] for note in notes]
+    assert [note["note"] for note in json.loads(awf("status", "r1", "--json").stdout)["notes"]] == told[0]["notes"]
 
 
 def test_why_fits_a_narrow_terminal(project: Path, run: str) -> None:

@@ -27,6 +27,26 @@ workflow "Paged" {
   transition from="clean" to="exit"
 }
 """
+FLAKY = """
+workflow "Flaky" {
+  version 2
+  start "build"
+  stage "build" kind="tool" command="test -e ready || exit 127"
+  stage "exit" kind="exit"
+  transition from="build" to="exit"
+}
+"""
+NOTED = """
+workflow "Noted" {
+  version 2
+  start "build"
+  stage "build" kind="llm" prompt="Build"
+  stage "test" kind="llm" prompt="Test"
+  stage "exit" kind="exit"
+  transition from="build" to="test"
+  transition from="test" to="exit"
+}
+"""
 FINDING = {
     "title": "The page is empty",
     "severity": "P1",
@@ -98,6 +118,48 @@ def test_a_place_that_cannot_be_written_is_named(project: Path, awf: Awf) -> Non
     assert done.returncode == 2
     assert "old.txt/below/r1.md could not be written" in done.stderr
     assert "-o DIR" in done.stderr
+
+
+def test_errors_and_pauses_are_told_in_order(tmp_path: Path, awf: Awf) -> None:
+    """Each attempt that errored has a row before the pause that followed; while paused the path ends at the error."""
+    (tmp_path / "w.awf.kdl").write_text(FLAKY)
+    assert awf("run", "w.awf.kdl", "--run-id", "r1").returncode == 3
+    awf("report", "r1")
+    page = (tmp_path / ".awf/reports/r1.md").read_text()
+    assert "\nbuild (error)\n" in page
+    assert "| continue with | awf resume r1 |" in page
+    assert "interrupted" not in page
+    (tmp_path / "ready").touch()
+    assert awf("resume", "r1").returncode == 0
+    awf("report", "r1")
+    page = (tmp_path / ".awf/reports/r1.md").read_text()
+    assert "\nbuild → exit\n" in page
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in page.splitlines() if row.startswith("| ")]
+    steps = [(row[0], row[2], row[6].split(":")[0]) for row in rows if len(row) == 7][1:]
+    assert steps == [
+        ("build", "error", "attempt 1"),
+        ("", "", "paused"),
+        ("", "", "resumed"),
+        ("build", "success", "2 attempts."),
+        ("exit", "success", ""),
+    ]
+    assert "continue with" not in page
+
+
+def test_a_quota_and_notes_are_told(tmp_path: Path, awf: Awf) -> None:
+    """The page has the time at which a quota resets, and what was put back in view files, as text."""
+    (tmp_path / "w.awf.kdl").write_text(NOTED)
+    notes = [{"stage": "build", "visit": 1, "at": "", "note": "put back <b>severity</b>"}]
+    quota = {"error": "quota", "message": "used up", "retry_after": 7200}
+    script = {"build": [{"status": "success", "context_updates": {"review.notes": notes}}], "test": [quota]}
+    (tmp_path / "s.json").write_text(json.dumps(script))
+    assert awf("run", "w.awf.kdl", "--run-id", "r1", "--script", "s.json").returncode == 3
+    awf("report", "r1")
+    page, html = ((tmp_path / f".awf/reports/r1.{form}").read_text() for form in ("md", "html"))
+    assert "| quota resets | " in page
+    assert "| test | 1 | error | quota |" in page
+    assert "put back &lt;b&gt;severity" in html
+    assert '<span class="bad">error</span>' in html
 
 
 def test_a_run_that_is_not_there(awf: Awf) -> None:

@@ -52,16 +52,18 @@ def surroundings(home: Path) -> dict[str, str]:
 def awf(tmp_path: Path) -> Awf:
     """Run `awf` in the project that is served."""
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+    def run(*arguments: str, codes: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
             [COMMAND, *arguments],
-            check=True,
+            check=False,
             capture_output=True,
             text=True,
             cwd=tmp_path,
             env=surroundings(tmp_path),
             timeout=60,
         )
+        assert done.returncode in codes, done.stderr
+        return done
 
     return run
 

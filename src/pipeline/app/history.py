@@ -47,6 +47,7 @@ class Attempt:
     outcome: Outcome | None = None  # of a failed one
     delay: float = 0.0  # seconds until the next
     seq: int | None = None  # the record of its end
+    at: float | None = None  # when it ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,11 @@ class VisitSeen:
         """Why the stage could not do its job, while no later attempt has."""
         errored = self.outcome is None and self.attempts and self.attempts[-1].ended is Ended.ERRORED
         return self.attempts[-1].outcome if errored else None
+
+    @property
+    def stopped(self) -> float | None:
+        """When it was done or errored; None while it runs."""
+        return self.attempts[-1].at if self.error else self.ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +122,10 @@ class Story:
         self._seq += 1
         match record:
             case AttemptFailed():
-                failed = Attempt(record.attempt, Ended.FAILED, record.outcome, record.delay, self._seq)
+                failed = Attempt(record.attempt, Ended.FAILED, record.outcome, record.delay, self._seq, record.at)
                 self._attempted(record.stage, record.visit, failed)
             case StageErrored():
-                errored = Attempt(record.attempt, Ended.ERRORED, record.outcome, seq=self._seq)
+                errored = Attempt(record.attempt, Ended.ERRORED, record.outcome, seq=self._seq, at=record.at)
                 self._attempted(record.stage, record.visit, errored)
             case BranchCompleted():
                 self._branch_done(record)
@@ -133,8 +139,11 @@ class Story:
         self._at = record.at
 
     def told(self) -> list[VisitSeen | Note]:
-        """Everything so far, what is under way last."""
-        return [*self._told, *self._with_ends(Ended.OPEN, inf).values()]
+        """Everything so far: a visit that errored before the pause that followed, what is under way last."""
+        told = list(self._told)
+        for visit in self._with_ends(Ended.OPEN, inf).values():
+            told.insert(_place(told, visit), visit)
+        return told
 
     def _seen(self, stage: str, visit: int) -> VisitSeen:
         return self._open.get((stage, visit), VisitSeen(stage, visit, self._at))
@@ -167,6 +176,18 @@ class Story:
         self._attempted(record.stage, record.visit, Attempt(record.attempt, Ended.DONE, seq=self._seq))
         seen = _done(self._open.pop((record.stage, record.visit)), record.outcome, record.at)
         self._told.append(replace(seen, chosen=record.chosen, option=record.option))
+
+
+def _place(told: Sequence[VisitSeen | Note], visit: VisitSeen) -> int:
+    """Where an open visit is told: before the notes that were written after it stopped."""
+    place = len(told)
+    while visit.stopped is not None and place and _is_note_after(told[place - 1], visit.stopped):
+        place -= 1
+    return place
+
+
+def _is_note_after(part: VisitSeen | Note, moment: float) -> bool:
+    return isinstance(part, Note) and part.at >= moment
 
 
 def _done(seen: VisitSeen, outcome: Outcome, at: float) -> VisitSeen:

@@ -1,17 +1,49 @@
-"""What a person can do about a run that has stopped: the command that takes it on."""
+"""What a person can do about a run that has stopped: what to fix, and the options that resume it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from math import ceil
 
 from pipeline.engine.fold import apply
 from pipeline.engine.machine import EFFECTS, HOLD, Ask, Pause, decide
+from pipeline.engine.outcome import ErrorKind, Failure, FailureClass
 from pipeline.engine.records import RunResumed
 from pipeline.engine.state import State
 from pipeline.language.durations import format_duration
 from pipeline.language.model import HumanStage, Settings
 
+_ADVICE: dict[str, str] = {
+    ErrorKind.AUTH: "Log the agent in, or set its key, then resume.",
+    ErrorKind.QUOTA: "Wait until the quota resets, or resume with another agent.",
+    ErrorKind.RATE_LIMIT: "Wait a few minutes, then resume.",
+    ErrorKind.SERVER: "Resume when the provider works again.",
+    ErrorKind.INVALID: "Check the model and the length of the prompt, then resume.",
+    ErrorKind.CONFIG: "Check the agent with awf doctor, then resume.",
+    ErrorKind.DENIED: "Allow the agent what it was refused, then resume.",
+    ErrorKind.EMPTY: "Resume to ask the agent again.",
+    ErrorKind.PROTOCOL: "Read the answer in its logs, then resume to ask again.",  # FailureClass.PROTOCOL as well
+    ErrorKind.KILLED: "Look at its logs, then resume.",
+    ErrorKind.SPAWN: "Check that the agent is installed with awf doctor, then resume.",
+    FailureClass.SPAWN_ERROR: "Fix what kept it from starting, then resume.",
+    FailureClass.INTERNAL: "Fix the plugin or report the problem, then resume.",
+}
 _MORE = {"max_visits": "+10", "max_stages": "+100"}
+
+
+def kind_of(failure: Failure | None) -> str:
+    """What kind of error it was, in one word."""
+    return str(failure.error or failure.kind) if failure else "error"
+
+
+def advice(failure: Failure | None) -> str:
+    """What to do about an error."""
+    return _ADVICE.get(kind_of(failure), "Look at its logs, then resume.")
+
+
+def resume_commands(run_id: str, options: Sequence[str], until: float | None, now: float) -> list[str]:
+    """The commands that resume a run: before a used-up quota resets, one that waits for it and one that does not."""
+    command = " ".join(["awf resume", run_id, *options])
+    return [command] if until is None or until <= now else [f"{command} --wait", f"{command} --now"]
 
 
 def resume_options(state: State) -> list[str]:

@@ -162,8 +162,9 @@ async def resume(run_id: str, how: Resume, journal: Journal, around: Surrounding
         made = services(state._replace(options={**state.options, **options}), journal, around)
         adopted = adoption(*how.adopt, made.redactor, made.clock.now()) if how.adopt else None
         after = apply(state, adopted) if adopted else state  # refuses a workflow in which the run's place is gone
-        if not (how.now or await _quota_has_reset(state, made)):
-            return result_of(state, journal)
+        waiting = Driver(state, made)
+        if not (how.now or await _quota_has_reset(waiting, around, heard)):
+            return result_of(waiting.state, journal)
         check_answers(options.get("answers", {}), after.workflow)
         raised = raised_settings(after, how.raised)
         torn = await _restored(state, made)
@@ -183,16 +184,27 @@ def refuse_finished(state: State) -> None:
         raise AwfError(f"run {state.run_id} has finished ({state.reason})", help=help)
 
 
-async def _quota_has_reset(state: State, made: Services) -> bool:
-    """Wait until a used-up quota resets, in a process that stays; in any other say whether it has."""
+async def _quota_has_reset(driver: Driver, around: Surroundings, heard: int) -> bool:
+    """Wait until a used-up quota resets, in a process that stays; in any other say whether it has.
+
+    A wait that is cancelled leaves a cancelled run.
+    """
+    state, made = driver.state, driver.services
     if state.until is None or state.until <= made.clock.now():
         return True
-    if made.waits:
-        stage, visit = state.cursor
-        told: dict[str, Any] = {"status": state.status, "reason": state.reason, "until": state.until}
-        made.plugins.tell(EventKind.RUN_PAUSED, state, stage, visit, **told)
-        await made.clock.sleep_until(state.until)
-    return made.waits
+    if not made.waits:
+        return False
+    stage, visit = state.cursor
+    told: dict[str, Any] = {"status": state.status, "reason": state.reason, "until": state.until}
+    made.plugins.tell(EventKind.RUN_PAUSED, state, stage, visit, **told)
+    try:
+        with stopped_on_request(driver, around.letters, heard):
+            await made.clock.sleep_until(state.until)
+    except asyncio.CancelledError:
+        driver.cancel(driver.cancelled_because)
+        tell_end(made.plugins, driver.state, result_of(driver.state, made.journal))
+        return False
+    return True
 
 
 async def _restored(state: State, made: Services) -> str:

@@ -1,17 +1,19 @@
 """How one run stands, for a person who wants to know all of it at a glance."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pipeline.app.history import StageSum, VisitSeen, stage_sums, visits_of
-from pipeline.app.next_step import asked, resume_options
+from pipeline.app.next_step import advice, asked, kind_of, resume_options
 from pipeline.app.summaries import running
 from pipeline.engine.context import Key
 from pipeline.engine.fold import replay
 from pipeline.engine.records import AnyRecord
 from pipeline.engine.state import RunStatus, State
 from pipeline.language.model import LlmStage, ToolStage
+
+NOTES = "review.notes"  # where the findings plugin keeps what it put back in view files
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,19 @@ class Limit:
     used: float
     allowed: float | None
     stage: str = ""  # the one with the most visits
+
+
+@dataclass(frozen=True, slots=True)
+class Errored:
+    """A stage that could not do its job, and what to do about it."""
+
+    stage: str
+    visit: int
+    attempt: int
+    within: str  # the parallel stage, for a branch
+    kind: str  # such as auth or quota
+    reason: str
+    advice: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +54,9 @@ class Standing:
     visit: int
     limits: tuple[Limit, ...]
     stages: tuple[StageSum, ...]
+    errors: tuple[Errored, ...]  # of stages that have not run again since
     findings: tuple[dict[str, Any], ...]  # stage, iteration and reason of each
+    notes: tuple[dict[str, Any], ...]  # stage, visit, at and note of what was put back in view files, newest last
     tokens: int
     workspace: str
     resume: tuple[str, ...] | None  # what `awf resume` needs; None when there is nothing to resume
@@ -69,7 +86,9 @@ def standing(state: State, visits: Sequence[VisitSeen], began: float, *, driven:
         visit=state.cursor.visit,
         limits=tuple(_limits(state)),
         stages=tuple(stage_sums(visits)),
+        errors=tuple(_errors(visits)),
         findings=tuple(_finding(report) for report in state.context.list_at(Key.FINDINGS)),
+        notes=notes_of(state),
         tokens=state.tokens,
         workspace=_workspace(state),
         resume=tuple(resume_options(state)) if stopped else None,
@@ -77,6 +96,24 @@ def standing(state: State, visits: Sequence[VisitSeen], began: float, *, driven:
         options=tuple(option.key for option in gate.options) if gate else (),
         failed=_failed(state, visits),
     )
+
+
+def _errors(visits: Sequence[VisitSeen]) -> Iterator[Errored]:
+    for visit in visits:
+        if error := visit.error:
+            kind, help = kind_of(error.failure), advice(error.failure)
+            yield Errored(visit.stage, visit.visit, visit.attempt, visit.within, kind, error.reason, help)
+
+
+def notes_of(state: State) -> tuple[dict[str, Any], ...]:
+    """What was put back in view files, newest last; an entry that is not one of those is left out."""
+    return tuple(_note(note) for note in state.context.list_at(NOTES) if isinstance(note, dict))
+
+
+def _note(note: Mapping[str, Any]) -> dict[str, Any]:
+    visit = note.get("visit")
+    texts = {name: str(note.get(name, "")) for name in ("stage", "at", "note")}
+    return {**texts, "visit": visit if isinstance(visit, int) else 0}
 
 
 def _limits(state: State) -> Iterator[Limit]:

@@ -49,6 +49,7 @@ class Summary:
     visits: int
     outstanding: int
     cost_usd: float
+    until: float | None = None  # when a used-up quota resets
 
 
 class Gathering:
@@ -59,6 +60,8 @@ class Gathering:
         self._first, self._last = first, first.at
         self._name, self._goal, self._stage = _workflow(first.file, first.source)
         self._status, self._reason = RunStatus.RUNNING, ""
+        self._until: float | None = None
+        self._errored = False  # whether the run failed within a visit
         self._completed: dict[str, int] = {}
         self._visits, self._cost = 0, 0.0
         self._findings: Context = EMPTY
@@ -66,6 +69,7 @@ class Gathering:
     def take(self, record: AnyRecord) -> None:
         """Add the next record."""
         self._last = record.at
+        self._errored = isinstance(record, RunFailed)
         match record:
             case VisitCompleted():
                 self._visit_done(record)
@@ -74,13 +78,13 @@ class Gathering:
             case RunFailed():
                 self._status, self._reason = RunStatus.FAIL, record.reason
             case RunPaused():
-                self._status, self._reason = RunStatus.PAUSED, record.reason
+                self._status, self._reason, self._until = RunStatus.PAUSED, record.reason, record.until
             case RunWaiting():
                 self._status, self._reason = RunStatus.WAITING, f'stage "{record.stage}" waits for a person'
             case RunCancelled():
                 self._status, self._reason = RunStatus.CANCELLED, record.reason
             case RunResumed():
-                self._status, self._reason = RunStatus.RUNNING, ""
+                self._status, self._reason, self._until = RunStatus.RUNNING, "", None
 
     def _visit_done(self, record: VisitCompleted) -> None:
         self._visits += 1 + len(record.branches)
@@ -104,10 +108,11 @@ class Gathering:
             status=self._status,
             reason=self._reason,
             stage=self._stage,
-            visit=self._completed.get(self._stage, 0) + (0 if self._status.final else 1),
+            visit=self._completed.get(self._stage, 0) + (1 if self._errored or not self._status.final else 0),
             visits=self._visits,
             outstanding=len(self._findings.list_at(Key.FINDINGS)),
             cost_usd=round(self._cost, 6),
+            until=self._until,
         )
 
 

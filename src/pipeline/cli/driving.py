@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from pipeline.app.next_step import resume_commands
 from pipeline.app.runs import RunResult
 from pipeline.app.wiring import Surroundings
 from pipeline.cli.asking import TerminalPerson
@@ -116,8 +117,9 @@ def closing(result: RunResult, end: str) -> str:
         words += f"\n{left} outstanding: awf context {result.run_id} review.findings{end}"
     if result.status is RunStatus.WAITING:
         words += f"\nanswer with: awf answer {result.run_id}{end}"
+    now = time.time()
     if result.until is not None:
-        words += f"\nthe quota resets {moment(result.until, time.time())}"
+        words += f"\nthe quota resets {moment(result.until, now)}"
     if result.status is not RunStatus.SUCCESS:
-        words += f"\nresume with: {' '.join(['awf resume', result.run_id, *result.resume])}{end}"
+        words += f"\nresume with: {resume_commands(result.run_id, result.resume, result.until, now)[0]}{end}"
     return words

@@ -54,7 +54,7 @@ def width() -> int:
 
 def painted(status: str, style: Style) -> str:
     """A status in its colour."""
-    paints = {"success": style.good, "fail": style.error, "running": style.name}
+    paints = {"success": style.good, "fail": style.error, "error": style.error, "running": style.name}
     return paints.get(status.strip(), style.warning)(status)
 
 

@@ -14,8 +14,9 @@ from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import UNLIMITED, Style, inert
 from pipeline.cli.where import Where, where_option
 from pipeline.engine.ports import JournalError
+from pipeline.engine.state import RunStatus
 from pipeline.errors import ExitCode
-from pipeline.observe.text import age, calm, cut, label, money
+from pipeline.observe.text import age, calm, clock, cut, label, money
 
 SHOWN = 30
 GOAL_WIDTH = 60  # columns where no terminal says how many there are
@@ -77,11 +78,18 @@ def _print(summaries: list[Summary]) -> None:
         click.echo(line if number else style.quiet(line))
 
 
+def _status(summary: Summary, now: float) -> str:
+    """The status, with the time at which a used-up quota resets."""
+    if summary.until is None or summary.until <= now or summary.status != RunStatus.PAUSED:
+        return summary.status
+    return f"{summary.status} until {clock(summary.until, now)}"
+
+
 def _row(summary: Summary, now: float) -> tuple[str, ...]:
     return (
         summary.run_id,
         cut(calm(summary.workflow), 24),
-        summary.status,
+        _status(summary, now),
         label(summary.stage, summary.visit, 20) if summary.stage else "-",
         str(summary.visits),
         str(summary.outstanding),

@@ -9,15 +9,17 @@ from typing import Any
 import click
 
 from pipeline.app.history import StageSum
+from pipeline.app.next_step import resume_commands
 from pipeline.app.shelf import Attended
 from pipeline.app.standing import Limit, Standing, standing_of
 from pipeline.cli.looking import aligned, painted, run_on, say_json, width
 from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import Style
 from pipeline.cli.where import Where, where_option
-from pipeline.observe.text import age, amount, calm, counted, cut, label, moment, money, span
+from pipeline.observe.text import age, amount, calm, columns, counted, cut, label, moment, money, span
 
 _FINDINGS = 12
+_NOTES = 12
 _HEADER = ("STAGE", "VISITS", "LAST", "FROM", "TIME", "TOKENS", "COST")
 _RIGHT = frozenset({1, 4, 5, 6})
 _LAST = 2
@@ -53,6 +55,9 @@ def _lines(standing: Standing, attended: Attended | None, style: Style, end: str
     yield style.quiet(f"{'status':<11}") + painted(standing.status, style) + cut(reason, width() - 25)
     if standing.until is not None:
         yield _field("resets", moment(standing.until, now), style)
+    for error in standing.errors:
+        name = f"{label(error.stage, error.visit)} ({error.kind})"
+        yield style.quiet(f"{'error':<11}") + style.error(name) + cut(f"  {error.advice}", width() - 12 - columns(name))
     yield _field("at", label(standing.stage, standing.visit), style)
     for number, limit in enumerate(standing.limits):
         yield _field("" if number else "limits", _limit(limit), style)
@@ -62,7 +67,8 @@ def _lines(standing: Standing, attended: Attended | None, style: Style, end: str
         yield _field("cluster", _attended(attended), style)
     yield from _table(standing.stages, style)
     yield from _outstanding(standing.findings, style)
-    yield from _next(standing, style, end)
+    yield from _notes(standing.notes, style)
+    yield from _next(standing, style, end, now)
 
 
 def _field(name: str, value: str, style: Style) -> str:
@@ -124,8 +130,20 @@ def _outstanding(findings: Sequence[dict[str, Any]], style: Style) -> Iterator[s
         yield f"  and {len(findings) - _FINDINGS} before these"
 
 
-def _next(standing: Standing, style: Style, end: str) -> Iterator[str]:
-    commands = next_commands(standing, end)
+def _notes(notes: Sequence[dict[str, Any]], style: Style) -> Iterator[str]:
+    """What was put back in view files, newest last."""
+    if not notes:
+        return
+    yield ""
+    yield style.warning(counted(len(notes), "note"))
+    if len(notes) > _NOTES:
+        yield f"  {len(notes) - _NOTES} before these"
+    for note in notes[-_NOTES:]:
+        yield "  " + cut(f"{label(note['stage'], note['visit'], 40)}  {calm(note['note'][:2000])}", width() - 3)
+
+
+def _next(standing: Standing, style: Style, end: str, now: float) -> Iterator[str]:
+    commands = next_commands(standing, end, now)
     if standing.question:
         yield ""
         yield cut(f"it asks: {calm(standing.question)}", width() - 1)
@@ -135,10 +153,11 @@ def _next(standing: Standing, style: Style, end: str) -> Iterator[str]:
         yield from (style.quiet("next       " if not number else " " * 11) + one for number, one in enumerate(commands))
 
 
-def next_commands(standing: Standing, end: str) -> list[str]:
-    """The commands that help: the one that goes on, or those that tell what went wrong."""
+def next_commands(standing: Standing, end: str, now: float) -> list[str]:
+    """The commands that help: those that continue the run, and those that show what went wrong."""
     answer = [f"awf answer {standing.run_id} {standing.stage} OPTION{end}"] if standing.question else []
-    resume = [] if standing.resume is None else [" ".join(["awf resume", standing.run_id, *standing.resume]) + end]
+    commands = resume_commands(standing.run_id, standing.resume or (), standing.until, now)
+    resume = [] if standing.resume is None else [command + end for command in commands]
     logs = [f"awf logs {standing.run_id} {standing.failed}{end}"] if standing.failed else []
     why = [f"awf why {standing.run_id}{end}"] if standing.status == "fail" else []
     return [*resume, *answer, *why, *logs]
@@ -148,7 +167,7 @@ def as_object(standing: Standing, end: str) -> dict[str, Any]:
     """How a run stands as JSON has it."""
     fields = asdict(standing)
     fields["stages"] = [_stage_object(one) for one in standing.stages]
-    fields["next"] = next_commands(standing, end)
+    fields["next"] = next_commands(standing, end, time.time())
     return fields
 
 

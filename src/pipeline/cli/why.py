@@ -1,7 +1,7 @@
 """`awf why`: the way a run took, and the reasons that were recorded when it took it."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import click
 from pipeline.app.history import Attempt, Ended, Note, VisitSeen, never_visited, story_of
 from pipeline.app.lookup import NEWEST
 from pipeline.app.rounds import rounds_of
+from pipeline.app.standing import notes_of
 from pipeline.cli.looking import painted, run_and_name, say_json, stages_of, width
 from pipeline.cli.options import as_json_option
 from pipeline.cli.terminal import Style
@@ -19,6 +20,8 @@ from pipeline.observe.text import calm, columns, cut, label, span
 
 if TYPE_CHECKING:
     from pipeline.findings.rounds import Round
+
+Notes = Sequence[dict[str, Any]]
 
 _INDENT = "    "
 _FINDING = ("fnd_", "#")  # how the name of a finding begins
@@ -40,7 +43,7 @@ def command(words: tuple[str, ...], where: Where, *, as_json: bool) -> None:
         run_id, records, stage = run_and_name(shelf, words, stages_of)
         driven = shelf.driven(run_id)
         rounds = [] if stage or as_json else rounds_of(shelf.ledger(run_id), run_id)
-    story = story_of(records)
+    story, notes = story_of(records), notes_of(replay(records))
     if stage:
         visited = {part.stage for part in story if isinstance(part, VisitSeen)}
         story = [part for part in story if isinstance(part, VisitSeen) and part.stage == stage]
@@ -50,11 +53,11 @@ def command(words: tuple[str, ...], where: Where, *, as_json: bool) -> None:
         if not story:
             raise never_visited(replay(records), stage, visited)
     if as_json:
-        say_json([as_object(part) for part in story])
+        say_json([as_object(part, notes) for part in story])
         return
     open_word = "is running" if driven else "was interrupted"
     for part in story:
-        for line in _lines(part, Style.of(sys.stdout), open_word):
+        for line in _lines(part, notes, Style.of(sys.stdout), open_word):
             click.echo(line)
     for line in _rounds(rounds):
         click.echo(line)
@@ -90,7 +93,7 @@ def _rounds(done: "list[Round]") -> Iterator[str]:
         yield f"{number:>5}  {'  '.join(cells)}"
 
 
-def _lines(part: VisitSeen | Note, style: Style, open_word: str) -> Iterator[str]:
+def _lines(part: VisitSeen | Note, notes: Notes, style: Style, open_word: str) -> Iterator[str]:
     if isinstance(part, Note):
         yield style.warning(_fitted("", f"-- {part.text}"))
         return
@@ -98,13 +101,18 @@ def _lines(part: VisitSeen | Note, style: Style, open_word: str) -> Iterator[str
     outcome = part.outcome or part.error
     if outcome and outcome.reason:
         yield _fitted(_INDENT, outcome.reason)
-    for note in outcome.notes if outcome else ():
+    for note in (*(outcome.notes if outcome else ()), *_notes(part, notes)):
         yield _fitted(_INDENT, f"note: {note}")
     for attempt in part.attempts:
         if len(part.attempts) > 1 or attempt.ended not in (Ended.DONE, Ended.OPEN, Ended.ERRORED):
             yield style.quiet(_fitted(_INDENT, _attempt(attempt, open_word)))
     if part.chosen:
         yield from (_fitted(_INDENT, line) for line in _way(part))
+
+
+def _notes(visit: VisitSeen, notes: Notes) -> list[str]:
+    """What was put back in view files after a visit."""
+    return [note["note"] for note in notes if (note["stage"], note["visit"]) == (visit.stage, visit.visit)]
 
 
 def _title(visit: VisitSeen, style: Style, open_word: str) -> str:
@@ -153,7 +161,7 @@ def _fitted(indent: str, text: str) -> str:
     return indent + cut(calm(text[:4000]), width() - len(indent) - 1)
 
 
-def as_object(part: VisitSeen | Note) -> dict[str, Any]:
+def as_object(part: VisitSeen | Note, notes: Notes) -> dict[str, Any]:
     """A part of a run's story as JSON has it."""
     if isinstance(part, Note):
         return {"at": part.at, "note": part.text}
@@ -171,7 +179,7 @@ def as_object(part: VisitSeen | Note) -> dict[str, Any]:
         "error": outcome.failure.error if outcome and outcome.failure else None,
         "duration": outcome.duration if outcome else None,
         "option": part.option or None,
-        "notes": list(outcome.notes) if outcome else [],
+        "notes": [*(outcome.notes if outcome else ()), *_notes(part, notes)],
         "attempts": [_attempt_object(attempt) for attempt in part.attempts],
         "chosen": asdict(chosen) if chosen else None,
     }

@@ -112,9 +112,9 @@ class Picture:
         return branches or list(self.running.values())
 
     def _header(self, event: Event) -> None:
-        again = "taken up again" if event.event is EventKind.RUN_RESUMED else ""
+        again = "resumed" if event.event is EventKind.RUN_RESUMED else ""
         self.fresh.append(Happened(Mark.TITLE, event.data.get("workflow", ""), text=f"{event.run_id} {again}".strip()))
-        if goal := str(event.data.get("goal", "")):
+        if (goal := str(event.data.get("goal", ""))) and event.at == self.began:  # not again after a wait
             self.fresh.append(Happened(Mark.QUIET, text=goal))
 
     def _started(self, event: Event) -> None:
@@ -151,7 +151,7 @@ class Picture:
         option = f"chose {running.option}" if running and running.option else ""
         text = str(event.data.get("reason") or option)
         self.fresh.append(Happened(mark, event.stage, event.visit, event.data.get("duration", 0.0), text))
-        self.stages += 1
+        self.stages += mark is not Mark.ERRORED
         tokens, cost = _spending(event.data.get("usage") or {})
         self.tokens += tokens
         self.cost += cost

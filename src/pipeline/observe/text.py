@@ -89,9 +89,13 @@ def span(seconds: float) -> str:
 
 def moment(at: float, now: float) -> str:
     """A time to come, such as `at 15:04, in 2h13m`; with its date when it is not within a day."""
-    form = "%H:%M" if at - now < _DAY else "%d %b %H:%M"
-    clock = datetime.fromtimestamp(at).astimezone().strftime(form)
-    return f"at {clock}, in {span(at - now)}" if at > now else f"at {clock}"
+    return f"at {clock(at, now)}, in {span(at - now)}" if at > now else f"at {clock(at, now)}"
+
+
+def clock(at: float, now: float) -> str:
+    """A time of day, such as `15:04`; with its date when it is not within a day of now."""
+    form = "%H:%M" if abs(at - now) < _DAY else "%d %b %H:%M"
+    return datetime.fromtimestamp(at).astimezone().strftime(form)
 
 
 def age(seconds: float) -> str:

@@ -60,16 +60,17 @@ def _marks(seen: Seen, store: str) -> Iterator[tuple[str, Mark]]:
     state, current = seen.state, dict(_current(seen))
     branches = state.progress.branches  # of the parallel stage that runs: they count when it is done
     for stage in state.workflow.stages:
+        errored = stage.id in state.progress.errors
         begun = current.get(stage.id, RunStatus.PAUSED) != RunStatus.PAUSED  # a limit stops it before it begins
-        visits = state.visits.get(stage.id, 0) + (begun or stage.id in branches)
+        visits = state.visits.get(stage.id, 0) + (begun or errored or stage.id in branches)
         done = branches[stage.id].outcome.status if stage.id in branches else state.outcomes.get(stage.id)
-        word = "error" if stage.id in state.progress.errors else current.get(stage.id) or done
+        word = "error" if errored else current.get(stage.id) or done
         if word is None:
             yield stage.id, Mark("idle", "not visited")
             continue
         glyph, kind = GLYPHS[word]
         css = f"{kind} current" if stage.id in current else kind
-        sign = glyph if visits < 2 else f"{glyph} ×{visits}"
+        sign = f"{glyph} {word}" if errored else glyph if visits < 2 else f"{glyph} ×{visits}"
         words = f"{word.replace('_', ' ')}, {counted(visits, 'visit')}"
         at = "" if seen.now else seen.position
         yield stage.id, Mark(css, words, sign, url("s", store, "runs", state.run_id, stage=stage.id, at=at) + "#visits")

@@ -11,7 +11,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from pipeline.observe.text import age, amount, calm, counted, cut, label, money, span, still
+from pipeline.app.next_step import kind_of
+from pipeline.observe.text import age, amount, calm, clock, counted, cut, label, money, span, still
 
 HERE = Path(__file__).parent
 GLYPHS = {  # a state is always a word with a sign, never a colour alone
@@ -23,7 +24,7 @@ GLYPHS = {  # a state is always a word with a sign, never a colour alone
     "running": ("●", "active"),
     "waiting": ("?", "other"),
     "paused": ("‖", "other"),
-    "interrupted": ("!", "other"),
+    "interrupted": ("◌", "other"),
     "unknown": ("…", "other"),
     "cancelled": ("–", "quiet"),
     "skipped": ("–", "quiet"),
@@ -84,6 +85,8 @@ def _environment() -> Environment:
     made.filters |= {word.__name__: word for word in words} | {
         "iso": _iso,
         "clock": _clock,
+        "short_clock": clock,
+        "kind": kind_of,
         "size": _size,
         "limit": _limit,
     }

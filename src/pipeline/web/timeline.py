@@ -79,6 +79,8 @@ def status_of(visit: VisitSeen, seen: Seen) -> str:
     """How a visit ended, or how the run stands at it."""
     if visit.outcome:
         return str(visit.outcome.status)
+    if visit.error:
+        return str(visit.error.status)
     if visit.attempts and visit.attempts[-1].ended is Ended.CANCELLED:
         return str(RunStatus.CANCELLED)
     if seen.state.status is RunStatus.RUNNING:
@@ -97,8 +99,8 @@ class _Axis:
         self._whole = sum(end - start for start, end in self._spans) or 1.0
 
     def end_of(self, visit: VisitSeen) -> float:
-        if visit.ended is not None:
-            return visit.ended
+        if visit.stopped is not None:
+            return visit.stopped
         return visit.began if self._asks(visit) else self._now
 
     def place(self, moment: float) -> float:

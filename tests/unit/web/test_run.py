@@ -228,6 +228,7 @@ def test_programs_get_json(browser: Browser, store: Path) -> None:
         "run_id": "r1",
         "status": "waiting",
         "reason": 'stage "approve" waits for a person',
+        "until": None,
         "stage": "approve",
         "visit": 1,
         "position": 3,

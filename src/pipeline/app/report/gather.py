@@ -1,13 +1,17 @@
 """Gathers what a page about a run tells, from its records. The same records and ledger give the same report."""
 
 from collections.abc import Sequence
+from math import inf
 
-from pipeline.app.history import Note, VisitSeen, story_of
+from pipeline.app.history import Attempt, Ended, Note, VisitSeen, story_of
+from pipeline.app.next_step import kind_of
 from pipeline.app.report.model import Diff, Report, Reviewed, Step
 from pipeline.app.standing import Standing, standing_of
 from pipeline.engine.fold import created, replay
+from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import AnyRecord
 from pipeline.engine.state import State
+from pipeline.observe.text import span
 
 
 def report_of(records: Sequence[AnyRecord], reviewed: Reviewed, diff: Diff | None, *, driven: bool) -> Report:
@@ -20,14 +24,17 @@ def report_of(records: Sequence[AnyRecord], reviewed: Reviewed, diff: Diff | Non
         goal=state.goal,
         status=standing.status,
         reason=state.reason,
+        until=state.until,
+        resume="" if standing.resume is None else " ".join(["awf resume", state.run_id, *standing.resume]),
         began=records[0].at,
         ended=records[-1].at,
         seconds=state.seconds,
         tokens=state.tokens,
         cost_usd=state.cost_usd,
-        steps=tuple(_step(part, _open_word(driven=driven, state=state)) for part in story_of(records)),
+        steps=tuple(_steps(story_of(records), _open_word(driven=driven, state=state))),
         stages=standing.stages,
         outstanding=_outstanding(standing),
+        notes=tuple((note["stage"], note["visit"], note["note"]) for note in standing.notes),
         reviewed=reviewed,
         diff=diff,
     )
@@ -43,9 +50,37 @@ def _open_word(*, driven: bool, state: State) -> str:
     return "running" if driven and not state.status.final else "interrupted"
 
 
-def _step(part: VisitSeen | Note, open_word: str) -> Step:
-    if isinstance(part, Note):
-        return Step("", part.text)
+def _steps(story: Sequence[VisitSeen | Note], open_word: str) -> list[Step]:
+    """Visits, attempts and what happened between them, each where it ended; what has not ended is last."""
+    steps = list[tuple[float, Step]]()
+    for part in story:
+        if isinstance(part, Note):
+            steps.append((part.at, Step("", part.text)))
+            continue
+        ended = [(one, one.outcome, one.at) for one in part.attempts]
+        steps += [(at, _attempt(part, one, outcome)) for one, outcome, at in ended if outcome and at is not None]
+        if part.error is None:
+            steps.append((inf if part.ended is None else part.ended, _visit(part, open_word)))
+    return [step for _, step in sorted(steps, key=lambda pair: pair[0])]
+
+
+def _attempt(visit: VisitSeen, attempt: Attempt, outcome: Outcome) -> Step:
+    """An attempt that failed or errored; the last one of a visit that errored stands for the visit."""
+    last = outcome is visit.error
+    return Step(
+        stage=visit.stage,
+        said=outcome.reason + (f" (again after {span(attempt.delay)})" if attempt.ended is Ended.FAILED else ""),
+        visit=visit.visit,
+        status=outcome.status,
+        source=kind_of(outcome.failure) if outcome.status is Status.ERROR else outcome.source,
+        seconds=outcome.duration,
+        attempts=attempt.number,
+        attempt=0 if last else attempt.number,
+        within=visit.within,
+    )
+
+
+def _visit(part: VisitSeen, open_word: str) -> Step:
     outcome = part.outcome
     return Step(
         stage=part.stage,

@@ -10,7 +10,7 @@ from pipeline.app.report.style import STYLE
 from pipeline.app.report.tables import Table
 
 _GOOD = frozenset({"success", "verified fixed", "partial_success"})
-_BAD = frozenset({"fail", "open", "reopened"})
+_BAD = frozenset({"fail", "error", "open", "reopened"})
 # Even if a text got past the escaping, it could load and run nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -44,6 +44,8 @@ def _parts(report: Report) -> Iterator[Markup]:
     yield from _findings(report.reviewed.findings)
     if report.outstanding:
         yield _section("Outstanding reports", _table(tables.outstanding(report)))
+    if report.notes:
+        yield _section("Notes", _table(tables.notes(report)))
     if report.stages:
         yield _section("Time and cost", _table(tables.stages(report), "sums"))
 

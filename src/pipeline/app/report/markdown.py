@@ -34,6 +34,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _rounds(report)
     yield from _findings(report.reviewed.findings)
     yield from _section("Outstanding reports", tables.outstanding(report) if report.outstanding else None)
+    yield from _section("Notes", tables.notes(report) if report.notes else None)
     yield from _section("Time and cost", tables.stages(report) if report.stages else None)
 
 

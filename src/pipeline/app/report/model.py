@@ -16,6 +16,7 @@ class Step:
     source: str = ""
     seconds: float | None = None  # None while it goes on
     attempts: int = 1
+    attempt: int = 0  # its number, for an attempt before the visit's last
     within: str = ""  # the parallel stage, for a branch
     to: str = ""
 
@@ -76,6 +77,8 @@ class Report:
     goal: str
     status: str
     reason: str
+    until: float | None  # when a used-up quota resets
+    resume: str  # the command that continues the run; empty when there is nothing to continue
     began: float
     ended: float  # of the last thing on record
     seconds: float  # spent running, not waiting
@@ -84,5 +87,6 @@ class Report:
     steps: tuple[Step, ...]
     stages: tuple[StageSum, ...]
     outstanding: tuple[tuple[str, int, str], ...]  # stage reports: the stage, its visit, and what it reported
+    notes: tuple[tuple[str, int, str], ...]  # what was put back in view files, by stage and visit, newest last
     reviewed: Reviewed
     diff: Diff | None  # None where nothing tells

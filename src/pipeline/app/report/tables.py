@@ -52,6 +52,10 @@ def facts(report: Report) -> Iterator[tuple[str, str]]:
     yield "run", line(report.run_id, _NAME)
     yield "workflow", f"{title(report)} ({line(PurePath(report.file).name)})" if report.file else title(report)
     yield "outcome", _ending(report)
+    if report.until is not None:
+        yield "quota resets", moment(report.until)
+    if report.resume:
+        yield "continue with", line(report.resume)
     yield "began", moment(report.began)
     yield "last record", moment(report.ended)
     yield "time running", span(report.seconds)
@@ -77,7 +81,7 @@ def _step(step: Step) -> tuple[str, ...]:
     if not step.stage:
         return ("", "", "", "", "", "", line(step.said))
     within = f" (in {line(step.within, _NAME)})" if step.within else ""
-    tries = f"{step.attempts} attempts. " if step.attempts > 1 else ""
+    tries = f"attempt {step.attempt}: " if step.attempt else f"{step.attempts} attempts. " if step.attempts > 1 else ""
     time = span(step.seconds) if step.seconds is not None else ""
     name = line(step.stage, _NAME) + within
     return (name, str(step.visit), step.status, step.source, time, line(step.to, _NAME), tries + line(step.said))
@@ -85,7 +89,8 @@ def _step(step: Step) -> tuple[str, ...]:
 
 def way(steps: Sequence[Step]) -> str:
     """The path on one line, what was repeated in brackets with how often."""
-    names = [line(step.stage, _NAME) for step in steps if step.stage and not step.within]
+    visits = [step for step in steps if step.stage and not step.within and not step.attempt]
+    names = [line(step.stage, _NAME) + (" (error)" if step.status == "error" else "") for step in visits]
     parts: list[str] = []
     while names:
         period, times = _cycle(names)
@@ -143,6 +148,12 @@ def outstanding(report: Report) -> Table:
     """What stages reported and nobody has resolved."""
     rows = ((line(stage, _NAME), str(visit), line(said)) for stage, visit, said in report.outstanding[-SHOWN:])
     return Table(("stage", "visit", "reported"), tuple(rows), frozenset({1}))
+
+
+def notes(report: Report) -> Table:
+    """What was put back in view files, newest last."""
+    rows = ((line(stage, _NAME), str(visit), line(said)) for stage, visit, said in report.notes[-SHOWN:])
+    return Table(("stage", "visit", "note"), tuple(rows), frozenset({1}))
 
 
 def stages(report: Report) -> Table:

@@ -1,5 +1,6 @@
 """What can be done about a run: answer it, cancel it, take it up again, with higher limits where one was reached."""
 
+import time
 from collections.abc import Mapping
 from functools import partial
 
@@ -9,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from pipeline.app.answering import AlreadyAnswered, Answered, WrongAnswer
-from pipeline.app.runs import raised_settings
+from pipeline.app.runs import raised_settings, refuse_finished
 from pipeline.errors import AwfError
 from pipeline.web.desk import Store, desk, store
 from pipeline.web.forms import form
@@ -57,12 +58,19 @@ def _cancel(request: Request, here: Store, given: Mapping[str, str]) -> None:
 
 
 async def resumed(request: Request) -> Response:
-    """Take a run up again, in a process of its own."""
+    """Resume a run in a process of its own; from the list only where that takes no choice, which its page offers."""
     here, given = store(request), await form(request)
     run_id = request.path_params["run"]
+    if given.get("from") == "list" and await run_in_threadpool(_needs_a_choice, here, run_id):
+        return _back(here, run_id)
     options = await run_in_threadpool(_options, here, run_id, given)
     await _resumed(here, run_id, options)
     return _back(here, run_id)
+
+
+def _needs_a_choice(here: Store, run_id: str) -> bool:
+    standing = look(here, run_id).standing()
+    return bool(standing.resume) or (standing.until or 0.0) > time.time()
 
 
 def _options(here: Store, run_id: str, given: Mapping[str, str]) -> list[str]:
@@ -70,13 +78,12 @@ def _options(here: Store, run_id: str, given: Mapping[str, str]) -> list[str]:
     seen = look(here, run_id)
     if seen.driven:
         raise AwfError(f"run {run_id} is under way: somebody is at it", help="cancel it first, or wait for its end")
-    if seen.state.status.final:
-        raise AwfError(f"run {run_id} is over ({seen.state.status}): {seen.state.reason}", help="start another one")
+    refuse_finished(seen.state)
     raised = {name.removeprefix("raise-"): value.strip() for name, value in given.items() if name.startswith("raise-")}
     raised = {name: value for name, value in raised.items() if value}
     raised_settings(seen.state, raised)
     limits = [f"--raise={name}={value}" for name, value in raised.items()]
-    return [*limits, *(["--repeat"] if given.get("repeat") else [])]
+    return [*limits, *(f"--{name}" for name in ("repeat", "now", "wait") if given.get(name))]
 
 
 async def _resumed(here: Store, run_id: str, options: list[str]) -> None:

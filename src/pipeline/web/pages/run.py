@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pipeline.app.history import stage_sums
+from pipeline.app.next_step import resume_commands
 from pipeline.web.desk import Store, desk, store
 from pipeline.web.following import Seen, then
 from pipeline.web.gate import gate_of
@@ -51,10 +52,11 @@ def look(here: Store, run_id: str, at: int | None = None) -> Seen:
 def _standing(request: Request, here: Store, seen: Seen) -> dict[str, Any]:
     """How it stands now, and what it asks, wherever in its history the rest of the page is."""
     current = seen if seen.now else look(here, seen.state.run_id)
-    at = desk(request)
+    at, standing = desk(request), current.standing()
     return {
         "current": current,
-        "standing": current.standing(),
+        "standing": standing,
+        "commands": resume_commands(seen.state.run_id, standing.resume or (), standing.until, time.time()),
         "gate": gate_of(here, current, at.redactor),
         "acts": not at.read_only,
         "user": at.user,
@@ -95,6 +97,7 @@ def _as_object(seen: Seen) -> dict[str, Any]:
         "run_id": state.run_id,
         "status": seen.standing().status,
         "reason": state.reason,
+        "until": state.until,
         "stage": state.cursor.stage,
         "visit": state.cursor.visit,
         "position": seen.position,

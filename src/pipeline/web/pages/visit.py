@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from pipeline.app.history import VisitSeen
+from pipeline.app.next_step import advice
 from pipeline.observe.text import still
 from pipeline.web.desk import Store, desk, store
 from pipeline.web.pages.run import look
@@ -37,11 +38,14 @@ def _page(request: Request, here: Store, position: str) -> Response:
         found = left(here.directory, journal, seen, wanted, desk(request).redactor)
     number = found.found.visit
     this = _this(seen.visits, wanted.stage, number)
+    outcome = found.found.outcome
     where = {"stage": wanted.stage, "visit": number, "attempt": wanted.attempt}
     values: dict[str, Any] = {
         "left": found,
         "visit": this,
-        "status": status_of(this, seen),
+        "outcome": outcome,
+        "status": outcome.status if outcome else status_of(this, seen),
+        "help": advice(outcome.failure) if outcome and outcome is this.error else "",
         "neighbours": _neighbours(seen.visits, this),
         "where": where,
         "live": url("s", here.name, "runs", seen.state.run_id, "visit", **where, part="visit"),

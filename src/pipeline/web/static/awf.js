@@ -112,7 +112,20 @@ function age(seconds) {
   return `${whole}s`;
 }
 
+function span(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  for (const [unit, size, smaller, below] of [["d", 86400, "h", 3600], ["h", 3600, "m", 60], ["m", 60, "s", 1]]) {
+    if (whole >= size) return `${Math.floor(whole / size)}${unit}${String(Math.floor((whole % size) / below)).padStart(2, "0")}${smaller}`;
+  }
+  return `${whole}s`;
+}
+
 function tick() {
+  for (const one of document.querySelectorAll("time[data-until]")) {
+    const left = Number(one.dataset.until) - Date.now() / 1000;
+    const words = left > 0 ? `in ${span(left)}` : "now";
+    if (one.textContent !== words) one.textContent = words;
+  }
   for (const one of document.querySelectorAll("time[data-since]")) {
     const words = age(Date.now() / 1000 - Number(one.dataset.since));
     if (one.textContent !== words) one.textContent = words;
