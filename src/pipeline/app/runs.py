@@ -27,7 +27,7 @@ from pipeline.engine.records import RunCreated, RunResumed, VisitCompleted, Work
 from pipeline.engine.redaction import Redactor
 from pipeline.engine.run import Driver
 from pipeline.engine.state import RunStatus, State
-from pipeline.engine.steps import Plugins, Services
+from pipeline.engine.steps import Plugins
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.repository import head
 from pipeline.language.durations import parse_duration
@@ -162,12 +162,12 @@ async def resume(run_id: str, how: Resume, journal: Journal, around: Surrounding
         made = services(state._replace(options={**state.options, **options}), journal, around)
         adopted = adoption(*how.adopt, made.redactor, made.clock.now()) if how.adopt else None
         after = apply(state, adopted) if adopted else state  # refuses a workflow in which the run's place is gone
+        check_answers(options.get("answers", {}), after.workflow)
+        raised = raised_settings(after, how.raised)
         waiting = Driver(state, made)
         if not (how.now or await _quota_has_reset(waiting, around, heard)):
             return result_of(waiting.state, journal)
-        check_answers(options.get("answers", {}), after.workflow)
-        raised = raised_settings(after, how.raised)
-        torn = await _restored(state, made)
+        torn = await _restored(waiting)
         if adopted:  # recorded only now: whoever is refused has changed nothing
             journal.append(run_id, adopted)
         record = RunResumed(at=made.clock.now(), raised=raised, options=options, repeat=how.repeat, torn=torn)
@@ -207,16 +207,14 @@ async def _quota_has_reset(driver: Driver, around: Surroundings, heard: int) -> 
     return True
 
 
-async def _restored(state: State, made: Services) -> str:
-    """Put the workspace back to its last checkpoint; the ref that keeps what was torn, if anything was."""
-    if state.workspace is None:
-        return ""
-    keep_as = f"{state.run_id}/{state.cursor.stage}-{state.cursor.visit}"
+async def _restored(driver: Driver) -> str:
+    """The ref that keeps what was torn in the workspace, which is put back."""
+    run_id = driver.state.run_id
     try:
-        return await made.workspaces.restore(state.workspace, keep_as) or ""
+        return await driver.restore_workspace()
     except asyncio.CancelledError:
-        words = f"run {state.run_id} was not taken up: it was stopped while its workspace was put back"
-        raise NotTakenUp(words, help=f"nothing was recorded; resume with: awf resume {state.run_id}") from None
+        words = f"run {run_id} was not taken up: it was stopped while its workspace was put back"
+        raise NotTakenUp(words, help=f"nothing was recorded; resume with: awf resume {run_id}") from None
 
 
 def adoption(entry: Entry, checked: Checked, redactor: Redactor, at: float) -> WorkflowAdopted:
