@@ -163,6 +163,17 @@ def test_a_project_passes_no_variable_and_names_no_program_unless_the_user_trust
     assert "MINE=1" in (project / "ran.txt").read_text()
 
 
+def test_trust_is_given_to_the_project_wherever_in_it_a_command_runs(awf: Awf, project: Path) -> None:
+    """Its directory is the one whose `.awf` is found, not the current one."""
+    own(project, 'environment "MINE"\n')
+    below = project / "src/deep"
+    below.mkdir(parents=True)
+    untrusted = awf("config", cwd=below)
+    assert f'trust {{ project "{project.resolve()}" }}' in untrusted.stdout + untrusted.stderr
+    user(project, f'trust {{ project "{project.resolve()}"; }}\n')
+    assert "ignored" not in awf("config", cwd=below).stderr
+
+
 def test_the_store_option_does_not_move_the_settings(awf: Awf, project: Path) -> None:
     """They belong to the project, wherever its runs are kept."""
     own(project, 'backend "pi"\n')

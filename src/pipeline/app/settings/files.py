@@ -59,7 +59,8 @@ def load_settings(places: Places) -> Loaded:
             continue
         said, ignored = settings_of(file, source, level), ""
         if level is Level.PROJECT:
-            said, refused = said.harmless(trusted=_trusted(places.cwd, loaded.settings.trusted_projects))
+            project = places.project.parent.parent
+            said, refused = said.harmless(trusted=_trusted(project, loaded.settings.trusted_projects))
             ignored = _ignored(source.name, refused, places)
         loaded = Loaded(loaded.settings.under(said), loaded.wrong, ignored)
     return loaded
@@ -72,7 +73,7 @@ def _trusted(project: Path, trusted: Iterable[str]) -> bool:
 def _ignored(name: str, refused: tuple[str, ...], places: Places) -> str:
     if not refused:
         return ""
-    allow = f'trust {{ project "{places.cwd.resolve()}" }}'
+    allow = f'trust {{ project "{places.project.parent.parent.resolve()}" }}'
     return f"{name}: {', '.join(refused)} ignored; to use it, write {allow} in {places.shown(places.user)}"
 
 
