@@ -196,3 +196,15 @@ def test_reviewers_that_differ_are_heard_in_the_walk(awf: Awf, project: Path) ->
     (project / "answers.json").write_text('["skip"]')
     done = awf("findings", "walk", "--answers", "answers.json", "--store", "other")
     assert "Correctness recommends Apply; Testing recommends Defer." in done.stdout
+
+
+@pytest.mark.usefixtures("project")
+def test_a_stage_of_a_run_decides_as_an_agent_whoever_it_says_it_is(awf: Awf) -> None:
+    """0-37: what must be fixed is not dismissed from inside a stage, nor called fixed; a suggestion may be."""
+    (must,) = listed(awf, "--severity", "high")[:1]
+    (minor,) = listed(awf, "--severity", "low")[:1]
+    inside = {"AWF_STAGE": "fix", "AWF_RUN_ID": "r"}
+    assert awf("findings", "triage", must["id"], *NO, "--by", "user", **inside).returncode != 0
+    assert awf("findings", "triage", must["id"], "--as", "fixed", "--by", "revalidate", **inside).returncode != 0
+    assert awf("findings", "triage", minor["id"], *NO, **inside).returncode == 0
+    assert [row["id"] for row in listed(awf, "--state", "dismissed")] == [minor["id"]]
