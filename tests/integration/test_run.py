@@ -816,3 +816,39 @@ def test_the_summary_budget_is_the_calls_the_stages_or_the_workflows(awf: Awf, t
     assert len(awf("prompt", "r", "rev2", "--visit", "1").stdout) > 5000
     awf("run", "w.awf.kdl", "--run-id", "s", "--script", "script.json", "--summary-budget", "1200")
     assert len(awf("prompt", "s", "fix").stdout) <= 1200 + own
+
+
+def test_a_merge_into_a_dirty_checkout_pauses_and_merges_once_it_is_clean(awf: Awf, tmp_path: Path) -> None:
+    """That is an error, not a conflict: no transition for a failure is followed, and nothing is merged."""
+    repository = tmp_path / "repository"
+    repository.mkdir()
+
+    def git(*words: str) -> str:
+        identity = ["-c", "user.name=t", "-c", "user.email=t@t.invalid"]
+        done = subprocess.run(["git", *identity, *words], cwd=repository, check=True, capture_output=True, text=True)
+        return done.stdout
+
+    git("init", "-q", "-b", "main")
+    (repository / "a.txt").write_text("one\n")
+    body = """
+stage "a" kind="workspace.create"
+stage "b" kind="tool" command="echo two > b.txt"
+stage "merge" kind="workspace.merge"
+stage "lost" kind="tool" command="true"
+transition from="a" to="b"
+transition from="b" to="merge"
+transition from="merge" to="end" on="success"
+transition from="merge" to="lost" on="fail"
+transition from="lost" to="end"
+"""
+    write(repository, body)
+    git("add", "-A")
+    git("commit", "-qm", "start")
+    (repository / "a.txt").write_text("not committed\n")
+    stopped = awf("run", "w.awf.kdl", "--run-id", "r", "--json", cwd=repository)
+    assert (stopped.returncode, result(stopped)["path"]) == (3, ["a", "b"])
+    assert git("log", "--oneline").count("\n") == 1
+    git("commit", "-qam", "clean")
+    resumed = awf("resume", "r", "--json", cwd=repository)
+    assert (resumed.returncode, result(resumed)["path"]) == (0, ["a", "b", "merge", "end"])
+    assert (repository / "b.txt").read_text() == "two\n"
