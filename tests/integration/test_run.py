@@ -818,7 +818,7 @@ def test_the_summary_budget_is_the_calls_the_stages_or_the_workflows(awf: Awf, t
     assert len(awf("prompt", "s", "fix").stdout) <= 1200 + own
 
 
-def test_a_merge_into_a_dirty_checkout_pauses_and_merges_once_it_is_clean(awf: Awf, tmp_path: Path) -> None:
+def test_a_merge_over_uncommitted_changes_pauses_and_merges_once_they_are_gone(awf: Awf, tmp_path: Path) -> None:
     """That is an error, not a conflict: no transition for a failure is followed, and nothing is merged."""
     repository = tmp_path / "repository"
     repository.mkdir()
@@ -832,7 +832,7 @@ def test_a_merge_into_a_dirty_checkout_pauses_and_merges_once_it_is_clean(awf: A
     (repository / "a.txt").write_text("one\n")
     body = """
 stage "a" kind="workspace.create"
-stage "b" kind="tool" command="echo two > b.txt"
+stage "b" kind="tool" command="echo two > a.txt"
 stage "merge" kind="workspace.merge"
 stage "lost" kind="tool" command="true"
 transition from="a" to="b"
@@ -848,7 +848,7 @@ transition from="lost" to="end"
     stopped = awf("run", "w.awf.kdl", "--run-id", "r", "--json", cwd=repository)
     assert (stopped.returncode, result(stopped)["path"]) == (3, ["a", "b"])
     assert git("log", "--oneline").count("\n") == 1
-    git("commit", "-qam", "clean")
+    git("checkout", "-q", "a.txt")
     resumed = awf("resume", "r", "--json", cwd=repository)
     assert (resumed.returncode, result(resumed)["path"]) == (0, ["a", "b", "merge", "end"])
-    assert (repository / "b.txt").read_text() == "two\n"
+    assert (repository / "a.txt").read_text() == "two\n"
