@@ -57,7 +57,9 @@ def _lines(standing: Standing, attended: Attended | None, style: Style, end: str
         yield _field("resets", moment(standing.until, now), style)
     for error in standing.errors:
         name = f"{label(error.stage, error.visit)} ({error.kind})"
-        yield style.quiet(f"{'error':<11}") + style.error(name) + cut(f"  {error.advice}", width() - 12 - columns(name))
+        resets = f" It resets {moment(error.until, now)}." if error.until and standing.until is None else ""
+        words = cut(f"  {error.advice}{resets}", width() - 12 - columns(name))
+        yield style.quiet(f"{'error':<11}") + style.error(name) + words
     yield _field("at", label(standing.stage, standing.visit), style)
     for number, limit in enumerate(standing.limits):
         yield _field("" if number else "limits", _limit(limit), style)
