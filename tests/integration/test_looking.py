@@ -250,6 +250,8 @@ def test_a_quota_has_its_time_everywhere(project: Path, awf: Awf) -> None:
     assert status["next"][:2] == ["awf resume r1 --wait", "awf resume r1 --now"]
     assert done.stdout.splitlines()[-1] == "resume with: awf resume r1 --wait"
     assert re.search(r"paused until \S", awf("runs").stdout)
+    again = awf("resume", "r1", "--json")
+    assert json.loads(again.stdout.splitlines()[-1])["until"] == status["until"]
 
 
 @pytest.mark.parametrize("again", [False, True])

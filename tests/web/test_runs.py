@@ -93,6 +93,7 @@ def test_a_process_that_waits_elsewhere_goes_on(visit: Open, tmp_path: Path, wai
     for visitor in (one, other):
         visitor.page.get_by_role("link", name="Release 1.0").click()
         expect(visitor.find("#gate")).to_contain_text("A process waits at this question")
+    other.page.wait_for_load_state()  # the page connects once more when it is loaded
     other.page.evaluate("dispatchEvent(new Event('pagehide'))")  # hears nothing more, and answers what it still sees
     other.find("#gate-by").fill("Other")
     one.find("#gate-by").fill("One")

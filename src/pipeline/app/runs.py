@@ -84,6 +84,7 @@ class RunResult:
             "path": list(self.path),
             "outstanding": self.outstanding,
             "reason": self.reason,
+            **({"until": self.until} if self.until is not None else {}),
         }
 
 

@@ -37,6 +37,7 @@ class Errored:
     kind: str  # such as auth or quota
     reason: str
     advice: str
+    until: float | None  # when its quota resets
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def standing(state: State, visits: Sequence[VisitSeen], began: float, *, driven:
         visit=state.cursor.visit,
         limits=tuple(_limits(state)),
         stages=tuple(stage_sums(visits)),
-        errors=tuple(_errors(visits)),
+        errors=tuple(_errors(state, visits)),
         findings=tuple(_finding(report) for report in state.context.list_at(Key.FINDINGS)),
         notes=notes_of(state),
         tokens=state.tokens,
@@ -98,11 +99,20 @@ def standing(state: State, visits: Sequence[VisitSeen], began: float, *, driven:
     )
 
 
-def _errors(visits: Sequence[VisitSeen]) -> Iterator[Errored]:
+def _errors(state: State, visits: Sequence[VisitSeen]) -> Iterator[Errored]:
     for visit in visits:
         if error := visit.error:
-            kind, help = kind_of(error.failure), advice(error.failure)
-            yield Errored(visit.stage, visit.visit, visit.attempt, visit.within, kind, error.reason, help)
+            known = state.progress.errors.get(visit.stage)
+            yield Errored(
+                stage=visit.stage,
+                visit=visit.visit,
+                attempt=visit.attempt,
+                within=visit.within,
+                kind=kind_of(error.failure),
+                reason=error.reason,
+                advice=advice(error.failure),
+                until=known.until if known else None,
+            )
 
 
 def notes_of(state: State) -> tuple[dict[str, Any], ...]:

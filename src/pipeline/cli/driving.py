@@ -56,7 +56,7 @@ def drive(run: Run, where: Where, *, as_json: bool, log: Path | None = None, sta
             said = json.dumps(result.as_event())
         else:
             result = _watched(run, journal, replace(around, listeners=listeners))
-            said = closing(result, where.end)
+            said = closing(result, where)
     with telling():
         click.echo(said)
     return result.exit_code
@@ -107,8 +107,9 @@ def print_event(event: Event) -> None:
         click.echo(json.dumps(event.flat(), default=str))
 
 
-def closing(result: RunResult, end: str) -> str:
-    """The last lines a person reads: how it ended, and what to do next; `end` says where the run is."""
+def closing(result: RunResult, where: Where) -> str:
+    """The last lines a person reads: how it ended, and what to do next."""
+    end = where.end
     words = f"run {result.run_id}: {result.status}"
     if result.reason:
         words += f" ({inert(result.reason)})"
@@ -121,5 +122,6 @@ def closing(result: RunResult, end: str) -> str:
     if result.until is not None:
         words += f"\nthe quota resets {moment(result.until, now)}"
     if result.status is not RunStatus.SUCCESS:
-        words += f"\nresume with: {resume_commands(result.run_id, result.resume, result.until, now)[0]}{end}"
+        until = None if where.on else result.until  # a cluster waits for a quota by itself
+        words += f"\nresume with: {resume_commands(result.run_id, result.resume, until, now)[0]}{end}"
     return words

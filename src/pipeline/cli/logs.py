@@ -16,8 +16,10 @@ from pipeline.cli.looking import pour, run_and_name, say_json, say_whole, stages
 from pipeline.cli.options import as_json_option, attempt_option, visit_option
 from pipeline.cli.terminal import Style
 from pipeline.cli.where import Where, where_option
+from pipeline.engine.outcome import Status
 from pipeline.errors import AwfError
 from pipeline.language.model import StageKind
+from pipeline.observe.text import calm
 
 PAUSE = 0.2  # seconds between two looks at a file that grows
 ELSEWHERE = 2.0  # the same, where it grows on another machine
@@ -73,8 +75,10 @@ def command(
         if as_json:
             place = {"run_id": run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt}
             say_json({**place, "files": [_object(part, shelf.files) for part in parts]})
-        else:
-            _print(parts)
+            return
+        _print(parts)
+    if found.outcome and found.outcome.status is Status.ERROR:  # there may be nothing else to read
+        click.echo(f"{Style.of(sys.stderr).error('error')}: {calm(found.outcome.reason)}", err=True)
 
 
 def _names(found: Artifacts, stream: str | None) -> tuple[str, ...]:

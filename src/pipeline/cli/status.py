@@ -40,13 +40,13 @@ def command(run: str, where: Where, *, as_json: bool) -> None:
         standing, attended = standing_of(records, driven=driven), shelf.attended(run_id) if driven else None
     if as_json:
         cluster = {"cluster": asdict(attended) if attended else None} if where.on else {}
-        say_json(as_object(standing, where.end) | cluster)
+        say_json(as_object(standing, where) | cluster)
         return
-    for line in _lines(standing, attended, Style.of(sys.stdout), where.end, time.time()):
+    for line in _lines(standing, attended, Style.of(sys.stdout), where, time.time()):
         click.echo(line)
 
 
-def _lines(standing: Standing, attended: Attended | None, style: Style, end: str, now: float) -> Iterator[str]:
+def _lines(standing: Standing, attended: Attended | None, style: Style, where: Where, now: float) -> Iterator[str]:
     reason = f": {calm(standing.reason)}" if standing.reason else ""
     yield _field("run", f"{standing.run_id}, begun {age(now - standing.began)} ago", style)
     yield _field("workflow", calm(standing.workflow), style)
@@ -57,7 +57,9 @@ def _lines(standing: Standing, attended: Attended | None, style: Style, end: str
         yield _field("resets", moment(standing.until, now), style)
     for error in standing.errors:
         name = f"{label(error.stage, error.visit)} ({error.kind})"
-        yield style.quiet(f"{'error':<11}") + style.error(name) + cut(f"  {error.advice}", width() - 12 - columns(name))
+        resets = f" It resets {moment(error.until, now)}." if error.until and standing.until is None else ""
+        words = cut(f"  {error.advice}{resets}", width() - 12 - columns(name))
+        yield style.quiet(f"{'error':<11}") + style.error(name) + words
     yield _field("at", label(standing.stage, standing.visit), style)
     for number, limit in enumerate(standing.limits):
         yield _field("" if number else "limits", _limit(limit), style)
@@ -68,7 +70,7 @@ def _lines(standing: Standing, attended: Attended | None, style: Style, end: str
     yield from _table(standing.stages, style)
     yield from _outstanding(standing.findings, style)
     yield from _notes(standing.notes, style)
-    yield from _next(standing, style, end, now)
+    yield from _next(standing, style, where, now)
 
 
 def _field(name: str, value: str, style: Style) -> str:
@@ -142,8 +144,8 @@ def _notes(notes: Sequence[dict[str, Any]], style: Style) -> Iterator[str]:
         yield "  " + cut(f"{label(note['stage'], note['visit'], 40)}  {calm(note['note'][:2000])}", width() - 3)
 
 
-def _next(standing: Standing, style: Style, end: str, now: float) -> Iterator[str]:
-    commands = next_commands(standing, end, now)
+def _next(standing: Standing, style: Style, where: Where, now: float) -> Iterator[str]:
+    commands = next_commands(standing, where, now)
     if standing.question:
         yield ""
         yield cut(f"it asks: {calm(standing.question)}", width() - 1)
@@ -153,21 +155,22 @@ def _next(standing: Standing, style: Style, end: str, now: float) -> Iterator[st
         yield from (style.quiet("next       " if not number else " " * 11) + one for number, one in enumerate(commands))
 
 
-def next_commands(standing: Standing, end: str, now: float) -> list[str]:
+def next_commands(standing: Standing, where: Where, now: float) -> list[str]:
     """The commands that help: those that continue the run, and those that show what went wrong."""
+    end, until = where.end, None if where.on else standing.until  # a cluster waits for a quota by itself
     answer = [f"awf answer {standing.run_id} {standing.stage} OPTION{end}"] if standing.question else []
-    commands = resume_commands(standing.run_id, standing.resume or (), standing.until, now)
+    commands = resume_commands(standing.run_id, standing.resume or (), until, now)
     resume = [] if standing.resume is None else [command + end for command in commands]
     logs = [f"awf logs {standing.run_id} {standing.failed}{end}"] if standing.failed else []
     why = [f"awf why {standing.run_id}{end}"] if standing.status == "fail" else []
     return [*resume, *answer, *why, *logs]
 
 
-def as_object(standing: Standing, end: str) -> dict[str, Any]:
+def as_object(standing: Standing, where: Where) -> dict[str, Any]:
     """How a run stands as JSON has it."""
     fields = asdict(standing)
     fields["stages"] = [_stage_object(one) for one in standing.stages]
-    fields["next"] = next_commands(standing, end, time.time())
+    fields["next"] = next_commands(standing, where, time.time())
     return fields
 
 

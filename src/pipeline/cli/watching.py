@@ -107,7 +107,7 @@ def _watch(where: Where, begin: Begin, how: Watching) -> int:
             else:
                 with screen(sys.stderr) as view:
                     result = _followed(remote, run_id, after, (view.listen, *listeners), stay=how.stay)
-                said = closing(result, where.end)
+                said = closing(result, where)
         except KeyboardInterrupt:
             click.echo(f"\nthe run goes on without you; stop it with: awf cancel {run_id}{where.end}", err=True)
             return ExitCode.CANCELLED

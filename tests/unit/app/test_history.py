@@ -10,7 +10,7 @@ from pipeline.app.lookup import find_run
 from pipeline.app.standing import standing_of
 from pipeline.app.summaries import summarise
 from pipeline.engine.fold import begin
-from pipeline.engine.outcome import Outcome, Status, Usage
+from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Status, Usage
 from pipeline.engine.ports import UnknownRun
 from pipeline.engine.records import (
     AnyRecord,
@@ -19,9 +19,11 @@ from pipeline.engine.records import (
     BranchResult,
     RunCancelled,
     RunCreated,
+    RunFailed,
     RunPaused,
     RunResumed,
     RunWaiting,
+    StageErrored,
     VisitCompleted,
     VisitStarted,
 )
@@ -45,6 +47,7 @@ workflow "Ship" {
   transition from="deploy" to="ask"
 }
 """
+ERROR = Outcome(status=Status.ERROR, reason="no key", failure=Failure(kind=FailureClass.AGENT, error=ErrorKind.AUTH))
 FINDING = {"stageId": "build", "iteration": 1, "status": "fail", "failureReason": "no tests", "response": "..."}
 BOTH = """
 workflow "Both" {
@@ -260,3 +263,36 @@ def test_telling_changes_nothing() -> None:
     resumed = RunResumed(at=1)
     story.take(resumed)
     assert story.told() == story.told() == story_of([first, resumed])
+
+
+def test_an_error_is_told_before_the_pause_that_follows() -> None:
+    """A branch that errored and one that is done come before the pause; the error has its time, kind and advice."""
+    records: list[AnyRecord] = [
+        PARALLEL,
+        StageErrored(at=1, stage="a", visit=1, attempt=1, outcome=ERROR, until=90.0),
+        BranchCompleted(
+            at=2, stage="both", visit=1, branch="b", branch_visit=1, outcome=Outcome(status=Status.SUCCESS)
+        ),
+        RunPaused(at=3, limit="error", stage="a", count=1, allowed=0, reason="no key", until=90.0),
+    ]
+    story = story_of(records)
+    assert [part.text if isinstance(part, Note) else part.stage for part in story] == ["a", "b", "paused: no key"]
+    assert isinstance(story[0], VisitSeen)
+    assert (story[0].stopped, story[0].ended, story[0].error) == (1, None, ERROR)
+    (error,) = standing_of(records, driven=False).errors
+    assert (error.stage, error.within, error.kind, error.until) == ("a", "both", "auth", 90.0)
+    assert error.advice
+    assert summarise(records, lambda _: False).until == 90.0
+
+
+def test_what_an_error_failed_is_told_at_its_visit() -> None:
+    """A run that failed within a visit is listed at that visit, and after a resume nothing is errored."""
+    records: list[AnyRecord] = [
+        PARALLEL,
+        StageErrored(at=1, stage="a", visit=1, attempt=1, outcome=ERROR, ends_run=True),
+        RunFailed(at=2, stage="a", reason="no key"),
+    ]
+    summary = summarise(records, lambda _: False)
+    assert (summary.status, summary.stage, summary.visit) == ("fail", "both", 1)
+    resumed = standing_of([*records, RunResumed(at=3)], driven=True)
+    assert (resumed.errors, resumed.until) == ((), None)

@@ -37,6 +37,15 @@ def test_the_sums_are_last() -> None:
     assert last == "  7 stages · 1m40s · 2 findings outstanding · 12.3k tokens · $0.40"
 
 
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_a_countdown_fits(width: int) -> None:
+    """While a quota is used up there is one line with the time at which it resets and how long that is."""
+    line = next(frame(Picture(began=0.0, until=8_100.0), 100.0, width, 24)).plain
+    assert columns(line) < width
+    assert line.startswith("‖ paused; the")
+    assert width < 80 or line.endswith(", in 2h13m")
+
+
 @pytest.mark.parametrize("width", [40, 80, 200])
 @pytest.mark.parametrize("mark", Mark)
 def test_what_stays_fits_and_is_inert(mark: Mark, width: int) -> None:

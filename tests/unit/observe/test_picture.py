@@ -25,6 +25,22 @@ def test_a_visit_goes_on_until_it_is_done() -> None:
     assert picture.look() == []
 
 
+def test_an_error_is_marked_and_waited_for() -> None:
+    """A stage that errored does not count as done; a pause with a time is shown until the run is resumed."""
+    refused = {"status": "error", "duration": 1.0, "reason": "used up"}
+    picture = seen(
+        (K.RUN_STARTED, "", 0, {"workflow": "W", "goal": "Go"}),
+        (K.STAGE_STARTED, "fix", 1, {"attempt": 1}),
+        (K.STAGE_ERRORED, "fix", 1, refused),
+        (K.RUN_PAUSED, "fix", 1, {"until": 500.0}),
+    )
+    assert (picture.stages, picture.until, picture.shown()) == (0, 500.0, [])
+    assert [one.mark for one in picture.look()] == [Mark.TITLE, Mark.QUIET, Mark.ERRORED]
+    picture.take(Event(K.RUN_RESUMED, "r", 9, 500.0, "fix", 1, {"workflow": "W", "goal": "Go"}))
+    assert picture.until is None
+    assert [one.mark for one in picture.look()] == [Mark.TITLE]
+
+
 def test_branches_are_shown_in_place_of_their_stage() -> None:
     """A parallel stage is shown only while none of its branches runs."""
     picture = seen((K.STAGE_STARTED, "reviews", 1, {"branches": ["a", "b"]}))

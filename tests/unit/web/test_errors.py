@@ -128,6 +128,17 @@ def test_a_quota_has_its_time(browser: Browser, store: Path) -> None:
     assert "until " in client.get(LIST).text
 
 
+def test_of_two_errors_the_quota_has_its_own_time(browser: Browser, store: Path) -> None:
+    """Where waiting is not enough, because the other branch was refused, the run has no time and the error has one."""
+    quota = {"error": "quota", "message": "used up", "retry_after": 7200}
+    ran_with(store, REVIEWS, {"security": quota, "style": REFUSED})
+    page = browser().get(PAGE).text
+    assert state_of(store).until is None
+    assert page.count("data-until=") == 1
+    assert page.index('id="errors"') < page.index("data-until=") < page.index("</section>")
+    assert 'name="wait"' not in page
+
+
 def test_a_used_up_quota_is_resumed_with_a_choice(browser: Browser, store: Path, started: list[Launched]) -> None:
     """The list leads to the page; there "now" asks the agent again at once."""
     ran_with(store, AGENT, {"build": {"error": "quota", "message": "used up", "retry_after": 7200}})

@@ -12,6 +12,7 @@ from pipeline.language.edges import Role
 Way = tuple[str, str, Role]  # where a line comes from, where it leads, and as what
 
 _FONT, _HEIGHT = 11.0, 18.0
+_BOLD = 1.15  # how much wider bold letters are
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def draw_sign(mark: Mark, box: Box) -> str:
     """The sign of a mark, across the upper right corner of a box."""
     if not mark.sign:
         return ""
-    width = text_width(mark.sign, _FONT) + 14
+    width = text_width(mark.sign, _FONT) * _BOLD + 14
     place = Box(box.right - width + 6, box.y - _HEIGHT / 2, width, _HEIGHT)
     words = text(mark.sign, Point(place.centre.x, place.centre.y + 4), "sign-words")
     return f'<g class="badge">{rectangle(place, _HEIGHT / 2, "plate")}{words}</g>'

@@ -53,10 +53,12 @@ def _standing(request: Request, here: Store, seen: Seen) -> dict[str, Any]:
     """How it stands now, and what it asks, wherever in its history the rest of the page is."""
     current = seen if seen.now else look(here, seen.state.run_id)
     at, standing = desk(request), current.standing()
+    waits_for = None if here.place.apart else standing.until  # a cluster waits for a quota by itself
     return {
         "current": current,
         "standing": standing,
-        "commands": resume_commands(seen.state.run_id, standing.resume or (), standing.until, time.time()),
+        "commands": resume_commands(seen.state.run_id, standing.resume or (), waits_for, time.time()),
+        "waits_for": waits_for,
         "gate": gate_of(here, current, at.redactor),
         "acts": not at.read_only,
         "user": at.user,
