@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import stat
 from pathlib import Path
 
 import pipeline
@@ -19,8 +20,8 @@ def project() -> Path:
 def store() -> Path:
     """The store that commands use: the nearest `.awf` at or above the current directory, as a short relative path.
 
-    The search ends at the root of the repository. Outside of one it ends below the home, and below a directory of
-    another user: what somebody else put there is not this project's. Without an `.awf`, where it will be made.
+    The search ends at the root of the repository. Outside of one it ends below the home, and below a directory that
+    others can write to: what somebody else put there is not this project's. Without an `.awf`, where it will be made.
     """
     here, root = Path.cwd(), repository_root(Path.cwd())
     for folder in (here, *here.parents):
@@ -41,8 +42,10 @@ def default_store() -> Path:
 
 
 def _own(folder: Path) -> bool:
+    """Whether nobody but this user can put something there; as root everything else would be."""
     try:
-        return folder.stat().st_uid == os.getuid()
+        about = folder.stat()
+        return about.st_uid == os.getuid() and not about.st_mode & stat.S_IWOTH
     except OSError:
         return False
 
