@@ -184,6 +184,7 @@ def test_preflight_asks_every_agent(problems: Refused, tmp_path: Path) -> None:
 def test_advice_in_a_subdirectory_names_the_root(awf: Awf, tmp_path: Path) -> None:
     """The example writes the check where the run will look for it."""
     (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/HEAD").touch()
     (tmp_path / "sub").mkdir()
     workflow(tmp_path / "sub", tool(FALLBACK))
     done = awf("run", "w.awf.kdl", "--backend", "scripted", cwd=tmp_path / "sub")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pipeline.app.files import SUFFIX, workflow_files
 from pipeline.errors import AwfError
+from pipeline.findings.repository import is_top
 from pipeline.language.names import did_you_mean
 
 
@@ -101,4 +102,4 @@ def is_path(reference: str) -> bool:
 def repository_root(directory: Path) -> Path | None:
     """The root of the git repository or worktree around a directory; None outside of one."""
     folders = (directory, *directory.parents)
-    return next((one for one in folders if os.path.exists(one / ".git")), None)  # noqa: PTH110 - as above
+    return next(filter(is_top, folders), None)

@@ -53,8 +53,11 @@ def in_repository(root: Path) -> bool:
 
 
 def is_top(place: str | Path) -> bool:
-    """Whether a repository or a worktree begins at a place. It costs no process: every review of a run asks."""
-    return os.access(f"{place}/.git", os.F_OK)
+    """Whether a repository or a worktree begins at a place. It costs no process: every review of a run asks.
+
+    An empty `.git`, as sandboxes of agents leave behind, is not a repository.
+    """
+    return os.access(f"{place}/.git/HEAD", os.F_OK) or os.path.isfile(f"{place}/.git")  # noqa: PTH113 - a text
 
 
 def answer(

@@ -15,6 +15,7 @@ WORKFLOW = 'workflow "W" {\n  version 2\n  start "end"\n  stage "end" kind="exit
 def project(tmp_path: Path) -> Path:
     """A repository with a directory inside it."""
     (tmp_path / "repo/.git").mkdir(parents=True)
+    (tmp_path / "repo/.git/HEAD").touch()
     (tmp_path / "repo/sub").mkdir()
     return tmp_path / "repo"
 

@@ -1,8 +1,8 @@
 """Where the views of a repository are: in its main checkout, whichever worktree somebody works in."""
 
-import os
 from pathlib import Path
 
+from pipeline.findings.repository import is_top
 from pipeline.findings.views import atomic
 
 _LONGEST = 4096  # bytes of a file that holds one path
@@ -10,7 +10,7 @@ _LONGEST = 4096  # bytes of a file that holds one path
 
 def home_of(start: Path) -> Path:
     """The main checkout of the repository around a directory, else the directory itself. Starts no process."""
-    top = next((place for place in (start, *start.parents) if os.path.lexists(place / ".git")), None)
+    top = next((place for place in (start, *start.parents) if is_top(place)), None)
     if top is None:
         return start
     return _main_of(top) or top
