@@ -280,17 +280,22 @@ def test_no_more_branches_run_at_once_than_allowed() -> None:
     asyncio.run(story())
 
 
-def test_only_the_branch_that_errored_runs_again() -> None:
-    """The others finish, the run pauses before its decision, and a resume runs that branch and no other."""
-    ran: list[str] = []
+def crash_once(stage: str, ran: list[str]) -> Callable[[Job], Outcome]:
+    """A handler that raises the first time it runs a stage, and notes all that it runs."""
 
-    def crash(job: Job) -> Outcome:
+    def act(job: Job) -> Outcome:
         ran.append(job.stage.id)
-        if job.stage.id == "q" and ran.count("q") == 1:
+        if job.stage.id == stage and ran.count(stage) == 1:
             raise RuntimeError("boom")
         return SUCCESS
 
-    made = driver(PARALLEL % "", crash, Clock())
+    return act
+
+
+def test_only_the_branch_that_errored_runs_again() -> None:
+    """The others finish, the run pauses before its decision, and a resume runs that branch and no other."""
+    ran: list[str] = []
+    made = driver(PARALLEL % "", crash_once("q", ran), Clock())
     asyncio.run(made.drive())
     assert (made.state.status, made.state.outcomes) == (RunStatus.PAUSED, {})
     assert "RuntimeError: boom" in made.state.reason
@@ -301,14 +306,8 @@ def test_only_the_branch_that_errored_runs_again() -> None:
 def test_an_error_that_is_to_end_the_run_ends_it_and_it_can_be_resumed() -> None:
     """`on_error="fail"` fails the run; a resume runs only the branch that errored."""
     ran: list[str] = []
-
-    def crash(job: Job) -> Outcome:
-        ran.append(job.stage.id)
-        if job.stage.id == "q" and ran.count("q") == 1:
-            raise RuntimeError("boom")
-        return SUCCESS
-
-    made = driver(PARALLEL.replace('"q" kind="tool"', '"q" kind="tool" on_error="fail"') % "", crash, Clock())
+    text = PARALLEL.replace('"q" kind="tool"', '"q" kind="tool" on_error="fail"')
+    made = driver(text % "", crash_once("q", ran), Clock())
     asyncio.run(made.drive())
     assert made.state.status is RunStatus.FAIL
     again = Driver(apply(made.state, RunResumed(at=1.0)), made.services)
