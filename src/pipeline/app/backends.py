@@ -1,5 +1,6 @@
 """Which agent a stage gets. An agent that only pretends, the scripted one, is never chosen unless it is asked for."""
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -141,6 +142,9 @@ class Backends:
         if "/" not in argv[0] and self.path_of(name) is None:
             words = f'the program "{argv[0]}" of the backend "{name}" was not found on PATH'
             raise AwfError(words, help="install it, or give its path, such as ./my-agent")
+        if argv[0].startswith("/") and not os.access(argv[0], os.X_OK):
+            words = f'the program "{argv[0]}" of the backend "{name}" does not exist, or cannot be executed'
+            raise AwfError(words, help="check its path, and that it is executable")
         return argv
 
     def _agent(self, name: str) -> Backend:

@@ -82,6 +82,7 @@ class RunResult:
             "run_id": self.run_id,
             "status": self.status,
             "path": list(self.path),
+            "reports": self.outstanding,
             "outstanding": self.outstanding,
             "reason": self.reason,
             **({"until": self.until} if self.until is not None else {}),
@@ -97,6 +98,11 @@ class Resume:
     repeat: bool = False
     now: bool = False  # do not wait for a used-up quota to reset
     adopt: tuple[Entry, Checked] | None = None
+
+    @property
+    def at_once(self) -> bool:
+        """Whether a used-up quota is no reason to wait: somebody says so, or the run gets another agent or workflow."""
+        return self.now or self.adopt is not None or bool({"backend", "agent_command", "script"} & self.options.keys())
 
 
 def creation(
@@ -166,7 +172,7 @@ async def resume(run_id: str, how: Resume, journal: Journal, around: Surrounding
         check_answers(options.get("answers", {}), after.workflow)
         raised = raised_settings(after, how.raised)
         waiting = Driver(state, made)
-        if not (how.now or await _quota_has_reset(waiting, around, heard)):
+        if not (how.at_once or await _quota_has_reset(waiting, around, heard)):
             return result_of(waiting.state, journal)
         torn = await _restored(waiting)
         if adopted:  # recorded only now: whoever is refused has changed nothing

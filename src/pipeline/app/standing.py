@@ -87,7 +87,7 @@ def standing(state: State, visits: Sequence[VisitSeen], began: float, *, driven:
         visit=state.cursor.visit,
         limits=tuple(_limits(state)),
         stages=tuple(stage_sums(visits)),
-        errors=tuple(_errors(state, visits)),
+        errors=() if state.status is RunStatus.SUCCESS else tuple(_errors(state, visits)),
         findings=tuple(_finding(report) for report in state.context.list_at(Key.FINDINGS)),
         notes=notes_of(state),
         tokens=state.tokens,

@@ -30,6 +30,12 @@ class Checkout:
         for name in ("index.lock", "HEAD.lock"):
             (self.private / name).unlink(missing_ok=True)
 
+    async def repair_index(self, commit: str) -> None:
+        """Read an index that git cannot read anew from a commit; the files stay as they are."""
+        if not await self.git.agrees("ls-files", "--cached", "-z"):
+            (self.private / "index").unlink(missing_ok=True)
+            await self.git.run("read-tree", commit)
+
     def merging(self) -> bool:
         """Whether a merge was begun and not committed."""
         return (self.private / "MERGE_HEAD").exists()

@@ -31,13 +31,23 @@ async def merge(git: Git, tip: str, subject: str, path: Path) -> Merge:
     with scratch(path) as directory:
         tree = await _without_views(git, head, tree, directory)
     commit = await record(git, tree, (head, tip), subject)
-    await git.run("update-ref", refs(path.name)[0], commit)
+    begun = refs(path.name)[0]
+    await git.run("update-ref", begun, commit)
     try:
         # A checkout of which half the files are merged would be worse than a cancellation that comes a moment later.
         await unbroken(_move_forward(git, commit))
-    finally:
+    except _Refused:  # nothing was written: the files, and a lock that may be there, are somebody else's
+        await git.run("update-ref", "-d", begun)
+        raise
+    except BaseException:
         await _tidy(git, path)
+        raise
+    await _tidy(git, path)
     return Merge(commit)
+
+
+class _Refused(WorkspaceError):
+    """Git did not begin to write."""
 
 
 async def _tidy(git: Git, path: Path) -> None:
@@ -141,9 +151,12 @@ async def _move_forward(git: Git, commit: str) -> None:
     if not reply.code:
         return
     files = [line.strip() for line in reply.err.splitlines() if line.startswith("\t")]
-    if not files:
+    if reply.code < 0:
         raise refused("merge", reply)
-    raise WorkspaceError(
+    if not files:
+        said = refused("merge", reply)
+        raise _Refused(said.message, help="see to what git says, then resume")
+    raise _Refused(
         f"the merge would overwrite what is not committed in {git.directory}: {', '.join(files)}",
         help="commit, stash or move these files, then merge again",
     )

@@ -72,6 +72,7 @@ class GitWorktrees:
             checkout = await files.find(git, workspace.path)
             if checkout:
                 checkout.unlock()
+                await checkout.repair_index(workspace.commit)
             await _keep(git, workspace, checkout, ref)
             checkout = checkout or await _make(git, workspace)
             await files.put_back(checkout, workspace.branch, workspace.commit)

@@ -28,7 +28,16 @@ from pipeline.engine.state import BranchDone, Cursor, Past, Progress, RunStatus,
 from pipeline.engine.ways import ways_of
 from pipeline.errors import AwfError
 from pipeline.language.load import load
-from pipeline.language.model import ExitStage, HumanStage, ParallelStage, Settings, Workflow, asks_a_person
+from pipeline.language.model import (
+    Effects,
+    ExitStage,
+    HumanStage,
+    ParallelStage,
+    Settings,
+    ToolStage,
+    Workflow,
+    asks_a_person,
+)
 from pipeline.language.source import Source
 
 REMEMBERED = 30  # visits that agents are told of one by one
@@ -228,8 +237,17 @@ def _resumed(state: State, record: RunResumed) -> State:
         context=_let_go(state),
         options={**state.options, **record.options},
         settings=_raised(state.settings, record.raised),
-        progress=progress._replace(errors={}),
+        progress=progress._replace(errors={}, begun=progress.begun | _done_outside(state)),
     )
+
+
+def _done_outside(state: State) -> frozenset[str]:
+    """The stage of a failed run that did its work outside the workspace, and then had no transition to follow."""
+    stage = state.stage
+    if state.status is not RunStatus.FAIL or not isinstance(stage, ToolStage) or state.progress.errors:
+        return frozenset()
+    passed = state.outcomes.get(stage.id, Status.FAIL).passes
+    return frozenset({stage.id}) if passed and stage.effects is Effects.EXTERNAL else frozenset()
 
 
 def _cursor_after_failure(state: State) -> Cursor:
@@ -237,8 +255,16 @@ def _cursor_after_failure(state: State) -> Cursor:
     if state.progress.errors:
         return state.cursor
     gate = next(unsatisfied_gates(state.workflow, state.outcomes), None) if isinstance(state.stage, ExitStage) else None
-    stage = gate.id if gate else state.cursor.stage
+    stage = _runner_of(state.workflow, gate.id) if gate else state.cursor.stage
     return Cursor(stage, state.visits.get(stage, 0) + 1)
+
+
+def _runner_of(workflow: Workflow, stage: str) -> str:
+    """The parallel stage that runs a branch; any other stage runs by itself."""
+    for one in workflow.stages:
+        if isinstance(one, ParallelStage) and stage in {branch.stage for branch in one.branches}:
+            return one.id
+    return stage
 
 
 def _let_go(state: State) -> Context:
@@ -277,6 +303,9 @@ def _adopted(state: State, record: WorkflowAdopted) -> State:
     if state.cursor.stage not in workflow.by_id:
         words = f'the new workflow has no stage "{state.cursor.stage}", where the run stands'
         raise AwfError(words, help="give it a stage of that name, or begin another run")
+    if (runner := _runner_of(workflow, state.cursor.stage)) != state.cursor.stage:
+        words = f'in the new workflow "{state.cursor.stage}", where the run stands, is a branch of "{runner}"'
+        raise AwfError(words, help="give it a stage of that name that is not a branch, or start another run")
     return state._replace(
         workflow=workflow,
         ways=ways_of(workflow),

@@ -133,7 +133,7 @@ def _stop_at_errors(state: State) -> Pause | Fail:
     order = [stage.id for stage in state.workflow.stages]  # whichever branch was quicker
     errors = dict(sorted(state.progress.errors.items(), key=lambda one: order.index(one[0])))
     stage, reason = next(iter(errors)), "; ".join(error.reason for error in errors.values())
-    if all(error.ends_run for error in errors.values()):
+    if any(error.ends_run for error in errors.values()):
         return Fail(stage, reason)
     waits = [error.until for error in errors.values()]
     until = None if None in waits else max(moment for moment in waits if moment is not None)
@@ -213,5 +213,7 @@ def join_branches(stage: ParallelStage, results: Sequence[BranchResult], duratio
 
 def crashed(error: BaseException) -> Outcome:
     """The outcome of a handler or plugin that raised."""
-    words = str(error) if isinstance(error, AwfError) else f"{type(error).__name__}: {error}"
+    words = f"{type(error).__name__}: {error}"
+    if isinstance(error, AwfError):
+        words = f"{error.message}; {error.help}" if error.help else error.message
     return Outcome(status=Status.ERROR, reason=words, failure=Failure(kind=FailureClass.INTERNAL, digest=words))

@@ -16,7 +16,7 @@ from pipeline.engine.events import EventKind
 from pipeline.engine.fold import apply
 from pipeline.engine.handler import RUNS, Handler, Job, Waiting
 from pipeline.engine.machine import HOLD, Ask, Concluded, Fail, FanOut, Pause, Visit, complete, crashed, join_branches
-from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.policy import ON_ERROR, decide_retry, quota_resets_after
 from pipeline.engine.ports import Clock, Journal, JournalError, PluginFailed
 from pipeline.engine.records import (
@@ -33,7 +33,7 @@ from pipeline.engine.records import (
 )
 from pipeline.engine.redaction import PATTERNS_ONLY, Redactor, redact_operation, redact_outcome
 from pipeline.engine.state import RunStatus, State
-from pipeline.engine.workspace import Workspaces
+from pipeline.engine.workspace import WorkspaceError, Workspaces
 from pipeline.language.model import (
     BaseStage,
     Effects,
@@ -113,6 +113,15 @@ def cannot_be_kept(error: Exception, store: Path) -> bool:
     )
 
 
+def not_looked(outcome: Outcome) -> Outcome:
+    """The outcome of a review; one that asks to be run again, or was left out, has found out nothing: an error."""
+    if outcome.status in (Status.SUCCESS, Status.PARTIAL_SUCCESS, Status.FAIL, Status.ERROR):
+        return outcome
+    reason = f"the review did not take place ({outcome.status}){f': {outcome.reason}' if outcome.reason else ''}"
+    failure = Failure(kind=FailureClass.PROTOCOL, digest=reason)
+    return outcome.model_copy(update={"status": Status.ERROR, "reason": reason, "failure": failure})
+
+
 def _on_error(stage: BaseStage) -> OnError:
     """What an error of this stage does; one that only decides or asks pauses the run."""
     return getattr(stage, "on_error", OnError.PAUSE)
@@ -147,19 +156,19 @@ class Steps:
             review=is_review(stage),
             on_error=self.services.error_retry,
         )
-        if not decision.again:
-            return outcome
-        return self._failed_once(visit, outcome, decision.delay)
+        if decision.again:
+            return self._failed_once(visit, outcome, decision.delay)
+        return not_looked(outcome) if is_review(stage) else outcome
 
     async def conclude(self, visit: Visit, outcome: Outcome) -> None:
         """Record the outcome of the visit at the cursor with the transition taken, or that the stage errored."""
         stage = self.state.stage
         if (outcome := self._routed(stage, outcome)).status is Status.ERROR:
             return self._errored(visit, outcome)
-        saved = await self._saved(stage, visit)  # first: nothing is awaited between a report and its record
         try:
+            saved = await self._saved(stage, visit)  # first: nothing is awaited between a report and its record
             operations = (*self._operations(stage, visit.visit, outcome, self.state), *saved)
-        except PluginFailed as error:
+        except (PluginFailed, WorkspaceError) as error:
             return self._errored(visit, crashed(error), told=False)
         return self._finish(complete(self.state, outcome, operations, self._now()))
 
@@ -177,7 +186,8 @@ class Steps:
             return
         option = str(outcome.updates.get(Key.HUMAN_SELECTED, outcome.preferred_label))
         by = str(outcome.updates.get(Key.HUMAN_BY, ""))
-        self._tell(EventKind.HUMAN_ANSWERED, command.stage, command.visit, option=option, by=by)
+        if option:  # nobody may have answered in time
+            self._tell(EventKind.HUMAN_ANSWERED, command.stage, command.visit, option=option, by=by)
         try:
             operations = self._operations(stage, command.visit, outcome, self.state)
         except PluginFailed as error:
@@ -196,11 +206,10 @@ class Steps:
         if (outcome := self._routed(stage, outcome)).status is Status.ERROR:
             self._errored(visit, outcome)
             return
-        saved = await self._saved(stage, visit) if may_write(stage) or self._is_last(command, stage) else ()
-        commit = next((str(operation.value) for operation in saved), "")
         try:
+            saved = await self._saved(stage, visit) if may_write(stage) or self._is_last(command, stage) else ()
             kept = self.services.plugins.branch_operations(stage, visit.visit, outcome, self.state)
-        except PluginFailed as error:
+        except (PluginFailed, WorkspaceError) as error:
             self._errored(visit, crashed(error), told=False)
             return
         self._record(
@@ -211,7 +220,7 @@ class Steps:
                 branch=visit.stage,
                 branch_visit=visit.visit,
                 outcome=outcome,
-                commit=commit,
+                commit=next((str(operation.value) for operation in saved), ""),
                 operations=tuple(redact_operation(self.services.redactor, one) for one in kept),
             ),
             kept_of=visit.stage,

@@ -85,14 +85,14 @@ class LlmHandler:
         self._defaults = defaults
         self._read = read
         self._choices: dict[str, ModelChoice] = {}
-        self._resets: dict[str, float] = {}  # when the used-up quota of an agent resets
+        self._resets: dict[tuple[str, str | None], float] = {}  # when a used-up quota resets, by agent and model
 
     async def run(self, job: Job) -> Outcome:
         stage = job.stage
         assert isinstance(stage, LlmStage)  # noqa: S101 - the registry sees to it
         choice = self._choice(stage, job.state.workflow.models)
         backend = self._backend(stage, choice.provider)
-        if waiting := self._wait_for_quota(backend.name):
+        if waiting := self._wait_for_quota(backend.name, choice):
             return waiting
         prompt = self._prompt(job, stage)
         job.keep(prompt)
@@ -109,12 +109,12 @@ class LlmHandler:
             results.append(await ask(wish if session else prompt + wish, artifacts, session))
             outcome = self._judge(job, stage, results, backend.name)
         if (wait := quota_resets_after(outcome)) is not None:
-            self._resets[backend.name] = self._now() + wait
+            self._resets[backend.name, choice.model] = self._now() + wait
         return _with_logs(outcome, job, artifacts) if outcome.failure else outcome
 
-    def _wait_for_quota(self, backend: str) -> Outcome | None:
+    def _wait_for_quota(self, backend: str, choice: ModelChoice) -> Outcome | None:
         """The error of a stage whose agent is known to have used up its quota: it is not even started."""
-        left = self._resets.get(backend, 0.0) - self._now()
+        left = self._resets.get((backend, choice.model), 0.0) - self._now()
         if left <= 0:
             return None
         error = AgentError(ErrorKind.QUOTA, "another stage ran into the limit just before", left)
@@ -195,6 +195,9 @@ def judge(
         return _scripted(last.outcome, backend)
     if last.status is not AgentStatus.OK or not last.text.strip():
         return _error(results, backend, duration)
+    if not stage.auto_status and (problem := too_long(last.text)):
+        too_much = Result(AgentStatus.ERROR, error=AgentError(ErrorKind.PROTOCOL, problem), usage=last.usage)
+        return _error([too_much], backend, duration)
     markers = [read_claims(result.text) for result in results]
     if not stage.auto_status:
         return _answer(results, backend, duration, Status.SUCCESS, markers[-1])

@@ -63,7 +63,7 @@ class ToolHandler:
             on_line=lambda line: job.tell({"text": line.decode(errors="replace")}),
         )
         outcome = tool_outcome(job, finished)
-        if stage.findings is FindingsFormat.TEXT or finished.ending is not Ending.EXITED:
+        if stage.findings is FindingsFormat.TEXT or outcome.status is Status.ERROR:
             return outcome
         written = job.artifacts / REPORT
         return with_report(outcome, self._read(job, written if written.is_file() else finished.stdout))

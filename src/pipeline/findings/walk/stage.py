@@ -50,7 +50,7 @@ class TriageHandler:
             return await self._decided(job)
         except AwfError as error:  # an answer that fits no question
             help = f"; {error.help}" if error.help else ""
-            return Outcome(status=Status.FAIL, reason=f"{error.message}{help}")
+            return Outcome(status=Status.ERROR, reason=f"{error.message}{help}")
 
     async def _decided(self, job: Job) -> Outcome | Waiting:
         written = Written(of_visit(_answers(job), job.visit))
@@ -65,7 +65,8 @@ class TriageHandler:
         by = Actor.ORCHESTRATOR if panel.source is Source.OVERRIDE else Actor.USER
         walk = session.walk
         self._clerk.hold(job.stage.id, job.visit, lambda at: decisions(walk, at, str(by)))
-        return _outcome(walk, report, panel.source, written.left)
+        in_words = sum(1 for one in job.context.list_at(ContextKey.FINDINGS) if not _has_findings(one))
+        return _outcome(walk, report, panel.source, written.left, in_words)
 
 
 async def _through(session: Session, panel: Panel) -> Report | None:
@@ -92,17 +93,23 @@ async def _asked(talk: Generator[Question, Key, Report], panel: Panel) -> Report
     return None
 
 
-def _outcome(walk: Walk, report: Report, source: Source, left: int) -> Outcome:
+def _has_findings(report: object) -> bool:
+    return isinstance(report, dict) and bool(report.get("findingIds"))
+
+
+def _outcome(walk: Walk, report: Report, source: Source, left: int, in_words: int) -> Outcome:
+    """The outcome of a walk. Reports `in_words` cannot be walked through: they go to the fix, never to the exit."""
     ids = [str(id) for id in walk.accepted]
     unasked = f"{counted(left, 'answer')} left over: so many questions were not asked"
+    unwalked = f"{counted(in_words, 'report')} without findings to decide on; fixed like any other"
     return Outcome(
         status=Status.SUCCESS,
         source=source,
-        reason=report.nothing or counts(report),
+        reason=unwalked if in_words and not ids else report.nothing or counts(report),
         response=markdown(report),
         updates={ContextKey.CHOSEN: ids} if ids else {},
-        preferred_label="apply" if ids else "done",
-        notes=(unasked,) if left else (),
+        preferred_label="apply" if ids or in_words else "done",
+        notes=(*((unasked,) if left else ()), *((unwalked,) if in_words else ())),
     )
 
 
