@@ -86,27 +86,36 @@ def _is_initializing(lock: Path) -> bool:
     return lock.exists() and lock.read_text(errors="replace").startswith("initializing")
 
 
-async def changes(git: Git, *options: str) -> list[str]:
+async def changes(git: Git) -> list[str]:
     """Every path of the work that differs from HEAD, also an untracked one; `name/` is a repository within."""
-    seen = await git.names(
-        "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", *options, "--", *WORK
-    )
-    return [entry[3:] for entry in seen]
+    options = ("--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
+    return [entry[3:] for entry in await git.names("status", *options, "--", *WORK)]
 
 
 async def torn_changes(git: Git) -> list[str]:
     """The changes that can be kept and put back: not those within repositories of their own."""
-    return [name for name in await changes(git, "--ignore-submodules=dirty") if not name.endswith(_NESTED)]
+    return [name for name in await changes(git) if not name.endswith(_NESTED)]
 
 
 async def stage(git: Git) -> tuple[str, ...]:
     """Put every change of the work into the index; returns the paths whose content git leaves out."""
     others = await git.names("ls-files", "-z", "--others", "--exclude-standard", "--", *WORK)
     nested = [name.removesuffix(_NESTED) for name in others if name.endswith(_NESTED)]
-    # As an entry of the index a nested repository would be a commit that nobody else has.
-    await git.run("add", "--all", "--", *WORK, *(f":(exclude,top,literal){name}" for name in nested))
-    dirty = await git.names("diff", "--name-only", "-z", "--no-ext-diff", "--ignore-submodules=none", "--", *WORK)
+    linked = gitlinks(await git.names("ls-files", "-z", "--stage", "--", *WORK))
+    # As an entry of the index a nested repository would be a commit that nobody else has. Git does not look into a
+    # linked one: its configuration, which an agent can write, may name programs. Only the commit it is at is taken.
+    apart = [f":(exclude,top,literal){name}" for name in (*nested, *linked)]
+    await git.run("add", "--all", "--", *WORK, *apart)
+    for name in linked:
+        if commit := await git.within(git.directory / name).commit_at("HEAD"):
+            await git.run("update-index", "--cacheinfo", f"160000,{commit},{name}")
+    dirty = await git.names("diff", "--name-only", "-z", "--no-ext-diff", "--ignore-submodules=dirty", "--", *WORK)
     return (*nested, *dirty)
+
+
+def gitlinks(entries: Iterable[str]) -> list[str]:
+    """The names among index entries, as `ls-files --stage` lists them, that are commits of other repositories."""
+    return [entry.partition("\t")[2] for entry in entries if entry.startswith("160000 ")]
 
 
 async def follow(checkout: Checkout, branch: str) -> None:

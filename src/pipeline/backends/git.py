@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pipeline.backends.environment import child_environment
 from pipeline.engine.workspace import WorkspaceError
 
 NAME, EMAIL = "awf", "awf@localhost"
@@ -32,6 +33,7 @@ _SETTINGS = {
     "core.quotePath": "false",
     "core.safecrlf": "false",  # line endings are no reason to refuse a checkpoint
     "core.pager": "cat",
+    "diff.ignoreSubmodules": "dirty",  # git does not start another one in a repository within
     "gc.auto": "0",  # a collector in the background would outlive the command and hold the workspace's lease
     "i18n.commitEncoding": "UTF-8",
     "log.showSignature": "false",
@@ -63,6 +65,7 @@ _NEUTRAL = {"driver": "git merge-file --marker-size=%L %A %O %B", "required": "f
 
 # Variables that say who the user is, how they reach a server, and where their own configuration is.
 _USERS = re.compile(r"GIT_(?:(?:AUTHOR|COMMITTER)_\w+|CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)|SSL_\w+|SSH(?:_COMMAND)?)")
+_AGENTS = ("SSH_AUTH_SOCK", "SSH_AGENT_PID")  # what git's own ssh needs; no key is passed to any program of git's
 _QUIET = {
     "GIT_ASKPASS": "",
     "GIT_EDITOR": ":",
@@ -186,8 +189,8 @@ class Git:
 
 def git_in(directory: Path, environment: Mapping[str, str]) -> Git:
     """The git command in a directory, with what is safe of an environment."""
-    kept = {key: value for key, value in environment.items() if not key.startswith("GIT_") or _USERS.fullmatch(key)}
-    return Git(directory, {**kept, **_QUIET})
+    own = [name for name in environment if _USERS.fullmatch(name)]
+    return Git(directory, {**child_environment(environment, extra_names=(*own, *_AGENTS)), **_QUIET})
 
 
 def refused(verb: str, reply: Reply) -> WorkspaceError:

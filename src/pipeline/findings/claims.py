@@ -77,6 +77,7 @@ class Rejected:
     raw: str = ""
     severity: Severity = Severity.HIGH
     location: Location | None = None
+    system_breaking: bool = False
     harmless: bool = False  # it says that nothing is wrong
 
 

@@ -211,7 +211,7 @@ class Clerk:
         found = held.get(state.progress.attempt(stage.id))
         answers = self._answers_read.get((stage.id, visit))
         found = found or returns.read_again(stage, outcome, answers, _directory(state), self._store)
-        return returns.with_claim(found, outcome) if found and is_review(stage) else found
+        return returns.with_claim(found, outcome) if found else None
 
     def _taken(self, returned: Return, stage: BaseStage, visit: int, state: State, at: float) -> Taken:
         root = _directory(state)

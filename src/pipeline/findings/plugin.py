@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pipeline.findings.clerk import Clerk
     from pipeline.findings.walk.deciders import Decider
 
-_RETURN = re.compile(r'"findings"\s*:')
+LOOKS_LIKE_FINDINGS = re.compile(r"""["'](?:findings|severity)["']\s*:""")
 _ANSWER = re.compile(r"\[\s*FINDING\s", re.IGNORECASE)
 
 
@@ -68,7 +68,7 @@ class ReviewFindings:
 
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
         """The assessment of a review by the findings in its answers; None when there are none that code can read."""
-        found = any(_RETURN.search(answer) for answer in answers)
+        found = any(LOOKS_LIKE_FINDINGS.search(answer) for answer in answers)
         return self._at_work().read_answer(job, answers) if found else None
 
     def read_report(self, job: Job, report: Path) -> Assessment:

@@ -1,18 +1,20 @@
 """What a stage returned in a form that code can read, and what it comes to. What cannot be read is never clean."""
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
 from pipeline.engine.handler import Assessment
 from pipeline.engine.outcome import FailureClass, Outcome, Source, Status
-from pipeline.findings.claims import Rejected, Return, Returned
+from pipeline.findings.claims import Claim, Rejected, Return, Returned
 from pipeline.findings.codecs import FORMATS
+from pipeline.findings.codecs.reading import malformed
 from pipeline.findings.codecs.review_text import find_returns
 from pipeline.findings.model import Finding, Gate
 from pipeline.findings.passes import Disposition, Entry
+from pipeline.findings.plugin import LOOKS_LIKE_FINDINGS
 from pipeline.findings.taking import Taken
 from pipeline.findings.verdicts import stage_status
 from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, ToolStage, is_review
@@ -20,32 +22,43 @@ from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, ToolSta
 LARGEST = 256 * 1024 * 1024  # bytes of a report
 _RESULTS = (None, FailureClass.EXIT_NONZERO, FailureClass.CONFLICT)  # failures that are an answer
 _FAULTS = 20  # that are told one by one
-_ITEM = re.compile(r'"findings"\s*:\s*\[\s*\{')
+_NEAR = 3  # lines between two places that one reviewer means by the same title
+_ITEM = re.compile(r"""[\[{]\s*\{|["']title["']\s*:""")  # something is in the list
+_LIST = re.compile(r'"findings"\s*:')
+_TITLE = re.compile(r"""["']title["']\s*:\s*["']([^"'\n]{1,200})["']""")
 REPORT = "report"  # the file beside a command's output that it may write what it found to
 
 
 def answered(stage: BaseStage, answers: Sequence[str], root: Path) -> Return | None:
     """What a review returned in its answers; None when they have nothing that code can read.
 
-    A review that was asked again can add to its first answer, never erase it.
+    A review that was asked again can add to its first answer, never erase it: what an answer names and no other answer
+    says in a form that can be read is kept as an item that cannot be.
     """
     whole: Return | None = None
-    lost = False  # whether the answer before held findings that nobody could read
+    unread: list[tuple[Return, str]] = []
     for answer in answers:
-        found = _in_answer(find_returns(answer), reviewer_of(stage), str(root))
-        if found is None:
-            continue
-        unread = found.status is Returned.MALFORMED
-        if whole is None or (whole.status is Returned.MALFORMED and (unread or found.inputs or not lost)):
-            whole = found
-        elif whole.status is not Returned.MALFORMED and not unread:
-            whole = _add(whole, found)
-        lost = unread and _ITEM.search(answer) is not None
-    return whole
+        found = _in_answer(answer, reviewer_of(stage), str(root))
+        if found is not None and found.status is Returned.MALFORMED:
+            unread.append((found, answer))
+        elif found is not None:
+            whole = found if whole is None else _add(whole, found)
+    if whole is None:
+        return unread[-1][0] if unread else None
+    known = {claim.title for claim in whole.claims} | {item.title for item in whole.rejected}
+    lost = [title for _, answer in unread for title in _TITLE.findall(answer) or [""] if title not in known]
+    return (
+        _with_items(whole, dict.fromkeys(lost)) if lost and any(_ITEM.search(answer) for _, answer in unread) else whole
+    )
 
 
-def _in_answer(texts: Sequence[str], reviewer: str, root: str) -> Return | None:
+def _in_answer(answer: str, reviewer: str, root: str) -> Return | None:
     """All returns of one answer as one; when one of them cannot be read, neither can the answer."""
+    texts = find_returns(answer)
+    if not texts and LOOKS_LIKE_FINDINGS.search(answer) and _TITLE.search(answer):
+        return malformed(reviewer, "review", "it has findings in a form that cannot be read")
+    if any(len(_LIST.findall(text)) > 1 for text in texts):
+        return malformed(reviewer, "review", "one object has several lists of findings")
     read: list[Return] = [
         FORMATS["review"](text.encode(errors="replace"), reviewer=reviewer, root=root) for text in texts
     ]
@@ -53,12 +66,27 @@ def _in_answer(texts: Sequence[str], reviewer: str, root: str) -> Return | None:
     return broken or (reduce(_add, read) if read else None)
 
 
+def _with_items(returned: Return, titles: Iterable[str]) -> Return:
+    """The return with items that were named in an answer that nobody could read."""
+    reason = "it was named in an answer that could not be read, and not in the one that could"
+    more = [
+        Rejected(f"{returned.reviewer}#{number}", reason, title or "An answer that could not be read")
+        for number, title in enumerate(titles, returned.inputs + 1)
+    ]
+    return replace(returned, status=Returned.RETURNED, rejected=(*returned.rejected, *more))
+
+
 def _add(first: Return, second: Return) -> Return:
-    """The second return with all that the first one reported and the second leaves out."""
-    titles = {claim.title for claim in second.claims}
-    restated = len(second.claims) >= first.inputs
-    claims = [*second.claims, *(claim for claim in first.claims if claim.title not in titles)]
-    rejected = [*second.rejected, *(item for item in first.rejected if not restated and item.title not in titles)]
+    """Both returns as one: of two claims that are the same the worse one, and all that only one of them has."""
+    claims = list(second.claims)
+    for claim in first.claims:
+        same = next((at for at, other in enumerate(claims) if _is_same(claim, other)), None)
+        if same is None:
+            claims.append(claim)
+        elif claim.severity.rank < claims[same].severity.rank:
+            claims[same] = claim
+    titles = {claim.title for claim in second.claims} | {item.title for item in second.rejected}
+    rejected = [*second.rejected, *(item for item in first.rejected if not item.title or item.title not in titles)]
     names = iter(f"{second.reviewer}#{number}" for number in range(1, len(claims) + len(rejected) + 1))
     return replace(
         second,
@@ -67,6 +95,16 @@ def _add(first: Return, second: Return) -> Return:
         rejected=tuple(replace(item, input_id=next(names)) for item in rejected),
         residual_risks=tuple(dict.fromkeys((*first.residual_risks, *second.residual_risks))),
         testing_gaps=tuple(dict.fromkeys((*first.testing_gaps, *second.testing_gaps))),
+    )
+
+
+def _is_same(one: Claim, other: Claim) -> bool:
+    """Whether two claims of one reviewer are one, told twice: the same title, and about the same line."""
+    if one.title != other.title or len(one.locations) != len(other.locations):
+        return False
+    return all(
+        mine.path == its.path and abs((mine.start or 0) - (its.start or 0)) <= _NEAR
+        for mine, its in zip(one.locations, other.locations, strict=True)
     )
 
 
@@ -135,13 +173,14 @@ def faults(returned: Return) -> str:
 
 
 def with_claim(returned: Return, outcome: Outcome) -> Return:
-    """The return of a review that says it fails and reports nothing that does: its word counts as an item."""
-    if outcome.source is not Source.MARKER or outcome.status.passes:
+    """The return of a review or tool that fails and reports nothing that does: its failure counts as an item."""
+    by_word = outcome.source is Source.MARKER or (outcome.source is Source.EXIT_CODE and not returned.inputs)
+    if not by_word or outcome.status is not Status.FAIL:
         return returned
     item = Rejected(
         input_id=f"{returned.reviewer}#{returned.inputs + 1}",
-        reason="the review fails, and none of its findings says why",
-        title=outcome.reason or "The review fails without a reason",
+        reason="it fails, and none of its findings says why",
+        title=outcome.reason or "It fails without a reason",
         raw=outcome.response,
     )
     return replace(returned, status=Returned.RETURNED, rejected=(*returned.rejected, item))

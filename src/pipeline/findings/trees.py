@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pipeline.backends.checkout import VIEWS
+from pipeline.backends.checkout import VIEWS, gitlinks
 from pipeline.findings.repository import GitRefusedError, answer, asked, is_top
 
 _DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative", "-M", "--submodule=short")
@@ -59,7 +59,9 @@ class Trees:
             with suppress(FileNotFoundError):  # nothing was ever added
                 shutil.copy2(index, mine)  # with its time: git looks again at files that are not older
             variables = {"GIT_INDEX_FILE": str(mine)}
-            everything = ("add", "--all", "--ignore-errors", "--", *_work(), *self._apart(Path(top)))
+            entries = asked(Path(top), self._environ, "ls-files", "--stage", "-z").split("\0")
+            linked = [f":(exclude,top,literal){name}" for name in gitlinks(entries)]  # git is not to look into these
+            everything = ("add", "--all", "--ignore-errors", "--", *_work(), *self._apart(Path(top)), *linked)
             answer(Path(top), self._environ, *everything, variables=variables, accepted=(0, _PARTLY))
             return answer(Path(top), self._environ, "write-tree", variables=variables).strip()
 

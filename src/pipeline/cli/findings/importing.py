@@ -1,6 +1,7 @@
 """`awf findings import`: what reviewers and tools returned, taken in as one pass."""
 
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,8 @@ def command(
 
     A file that cannot be used makes the pass incomplete: it is recorded, and the exit code is 1.
     """
+    if stage := os.environ.get("AWF_STAGE"):
+        reviewer = f"stage:{stage}"  # of its own: it takes back nothing that others reported
     gc.disable()  # nothing here goes round in a circle, and looking for it takes a third of the time
     repository = here(repo)
     through = Lens(lens) if lens else None

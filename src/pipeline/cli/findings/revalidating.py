@@ -14,7 +14,7 @@ from pipeline.cli.options import as_json_option, store_option
 from pipeline.cli.settings import settings_here
 from pipeline.cli.starting import agent_command_option, script_option, working_options
 from pipeline.cli.terminal import inert
-from pipeline.errors import ExitCode
+from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.model import State
 from pipeline.findings.revalidate import Ruling
 
@@ -50,6 +50,9 @@ def command(
     is claimed or changed, or was named. A fix counts as verified only by its word or yours, and not while the command
     fails.
     """
+    if stage := os.environ.get("AWF_STAGE"):
+        words = f'stage "{stage}" of a run cannot verify findings'
+        raise AwfError(words, help="let a review of the workflow look, or run this outside of the run")
     options = working_options(backend, script, agent_command)
     around = Surroundings(store=store, environ=dict(os.environ), settings=settings_here())
     done = asyncio.run(Revalidation(here(repo), around, now(), options).look(ids, bound))

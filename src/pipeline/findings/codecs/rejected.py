@@ -13,6 +13,7 @@ _TITLES = ("title", "plain_title", "message", "text", "name", "summary", "descri
 _SEVERITIES = ("severity", "level", "priority")
 _PATHS = ("file", "path", "filePath", "filename", "uri")
 _LINES = ("line", "start_line", "startLine")
+_BREAKING = ("x_system_breaking", "system_breaking")
 _TITLE = 200  # characters
 _LINE = re.compile(r"\d{1,9}")
 _WORDS: Mapping[str, Severity] = {
@@ -39,6 +40,7 @@ def rejected_item(item: Any, input_id: str, reason: str, title: str, *, harmless
         location=Location(path=path, start=int(line) if _LINE.fullmatch(line) and int(line) else None)
         if path
         else None,
+        system_breaking=any(fields.get(name) is True for name in _BREAKING),
         harmless=harmless,
     )
 

@@ -25,7 +25,7 @@ class _Uncounted(str):
 
 
 def find_returns(text: str) -> list[str]:
-    """Every JSON object with `findings`, fenced or bare, alone or in one wrapper; one that cannot be read is given too.
+    """Every JSON object that has `findings` in it, fenced or bare; one that cannot be read is given too.
 
     A return that was cut off reaches to the end of the text. It is not repaired: what reads it will say so.
     """
@@ -38,11 +38,8 @@ def find_returns(text: str) -> list[str]:
         if value is None:
             if _meant(text, start, at, cut_off=at >= last_line):
                 found.append(text[start:])
-        elif "findings" in value:
+        elif "findings" in value or _NAMES[1].search(text, start, at):
             found.append(text[start:at])
-        else:
-            wrapped = [inner for inner in value.values() if isinstance(inner, dict) and "findings" in inner]
-            found += map(json.dumps, wrapped)
     return found
 
 

@@ -228,6 +228,8 @@ def _reasons(known: Finding, draft: Finding, strength: Strength, at: str) -> Ite
     held = known.suppression
     if held and held.expires and at[: len(held.expires)] > held.expires:
         yield State.REOPENED, f"its dismissal held until {held.expires}"
+    if draft.system_breaking and not known.system_breaking:
+        yield State.REOPENED, "it was dismissed, and now endangers the whole system"
     if draft.severity.rank < known.severity.rank:
         yield State.REOPENED, f"it was dismissed as {known.severity} and is now rated {draft.severity}"
     if not same_evidence((held and held.digest) or evidence_digest(known), draft):

@@ -4,7 +4,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from pipeline.findings.claims import Claim, Rejected, Return
-from pipeline.findings.model import AutofixClass, Confidence, Owner
+from pipeline.findings.model import AutofixClass, Confidence, Owner, Severity
 from pipeline.findings.scales import category_of
 
 RAW = 4000  # characters of an item's text that are kept
@@ -18,7 +18,8 @@ def of_rejected(item: Rejected, answer: Return) -> Claim:
         input_id=item.input_id,
         reviewer=answer.reviewer,
         title=item.title.strip() or _nameless(item.input_id, answer.reviewer),
-        severity=item.severity,
+        severity=Severity.CRITICAL if item.system_breaking else item.severity,
+        system_breaking=item.system_breaking,
         confidence=Confidence(value=_SURE, scale="anchor" if answer.format in _WRITTEN else "tool"),
         category=category_of(answer.reviewer),
         impact=_bounded(item.raw or item.reason),

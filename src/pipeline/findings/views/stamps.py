@@ -48,7 +48,7 @@ class Stamps:
 
     def kept(self, name: str) -> bytes | None:
         """The copy of what was written last."""
-        with suppress(atomic.NotAFile):
+        with suppress(atomic.NotAFile, NotADirectoryError):
             return atomic.read(self._folder / name) if self._folder else None
         return None
 
@@ -58,10 +58,7 @@ class Stamps:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         index = {"format": _FORMAT, "root": self._root, "files": self._by_name()}
-        path = self._folder / _INDEX
-        beside = path.with_name(f"{_INDEX}.{os.getpid()}")
-        beside.write_text(json.dumps(index, separators=(",", ":")))
-        beside.replace(path)
+        atomic.replace(self._folder / _INDEX, json.dumps(index, separators=(",", ":")).encode())
         self._changed = False
 
     def _by_name(self) -> dict[str, tuple[str, Stamp]]:
