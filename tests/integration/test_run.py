@@ -715,7 +715,7 @@ def test_events_are_one_object_a_line(awf: Awf, tmp_path: Path) -> None:
     assert all({"event", "run_id", "seq", "at", "stage", "visit"} <= set(event) for event in events[:-1])
     assert [event["seq"] for event in events[:-1]] == list(range(1, len(events)))
     assert events[0]["event"] == "run_started"
-    assert set(events[-1]) == {"event", "run_id", "status", "path", "outstanding", "reason"}
+    assert set(events[-1]) == {"event", "run_id", "status", "path", "reports", "outstanding", "reason"}
     assert events[-1]["event"] == "run_completed"
 
 
@@ -852,3 +852,84 @@ transition from="lost" to="end"
     resumed = awf("resume", "r", "--json", cwd=repository)
     assert (resumed.returncode, result(resumed)["path"]) == (0, ["a", "b", "merge", "end"])
     assert (repository / "a.txt").read_text() == "two\n"
+
+
+@pytest.mark.parametrize(
+    "reply", ["I could not look.\n[STATUS: retry]", {"status": "skipped"}, {"status": "cancelled"}, {"status": "retry"}]
+)
+def test_a_review_that_did_not_look_is_an_error(awf: Awf, tmp_path: Path, reply: Any) -> None:
+    """It asks to be run again, or was left out: no gate takes it for a clean one."""
+    write(tmp_path, REVIEW_LOOP)
+    ended = run(awf, script={"rev1": [reply]}, folder=str(tmp_path))
+    assert (ended["code"], ended["path"]) == (3, ["a"])
+
+
+def test_a_failed_goal_gate_that_is_a_branch_runs_again_with_its_parallel_stage(awf: Awf, tmp_path: Path) -> None:
+    """A branch has no transitions of its own: the stage that runs it does."""
+    body = """
+stage "p" kind="parallel" { branch "a"; branch "b" }
+stage "a" kind="tool" command="test -e there" goal_gate=true
+stage "b" kind="tool" command="true"
+transition from="p" to="end" on="always"
+"""
+    write(tmp_path, body, start="p")
+    assert run(awf, folder=str(tmp_path))["code"] == 1
+    (tmp_path / "there").touch()
+    done = awf("resume", "r", "--json")
+    assert (done.returncode, result(done)["path"][-4:]) == (0, ["a", "b", "p", "end"])
+
+
+def test_what_succeeded_outside_is_not_repeated_after_a_dead_end(awf: Awf, tmp_path: Path) -> None:
+    """The stage did its work and had no transition to follow: with effects outside, somebody has to say --repeat."""
+    body = 'stage "a" kind="tool" command="echo x >> sent" effects="external"\nstage "b" kind="tool" command="true"\n'
+    write(tmp_path, body + 'transition from="a" to="b" when="visits(\\"a\\") > 5"\ntransition from="b" to="end"\n')
+    assert run(awf, folder=str(tmp_path))["code"] == 1
+    paused = awf("resume", "r", "--json")
+    assert (paused.returncode, (tmp_path / "sent").read_text()) == (3, "x\n")
+
+
+def test_git_that_refuses_a_checkpoint_pauses_the_run_and_the_run_recovers(awf: Awf, tmp_path: Path) -> None:
+    """An agent broke the worktree's index: the stage errs, and a resume puts the worktree right and runs it again."""
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    for words in (["init", "-q", "-b", "main"], ["commit", "-qm", "start", "--allow-empty"]):
+        identity = ["-c", "user.name=t", "-c", "user.email=t@t.invalid"]
+        subprocess.run(["git", *identity, *words], cwd=repository, check=True, capture_output=True)
+    command = (
+        "echo two > b.txt; test -e ../../../once || { touch ../../../once; echo x > $(git rev-parse --git-dir)/index; }"
+    )
+    body = f"""
+stage "a" kind="workspace.create"
+stage "b" kind="tool" command="{command}"
+transition from="a" to="b"
+transition from="b" to="end"
+"""
+    write(repository, body)
+    stopped = awf("run", "w.awf.kdl", "--run-id", "r", "--json", cwd=repository)
+    assert (stopped.returncode, result(stopped)["path"]) == (3, ["a"])
+    resumed = awf("resume", "r", "--json", cwd=repository)
+    assert (resumed.returncode, result(resumed)["path"]) == (0, ["a", "b", "end"])
+
+
+def test_a_merge_that_git_refuses_leaves_the_checkout_and_its_locks_alone(awf: Awf, tmp_path: Path) -> None:
+    """Another git is at work there: its lock stays, and so do files that are not committed."""
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    (repository / "f").write_text("one\n")
+    body = """
+stage "a" kind="workspace.create"
+stage "b" kind="tool" command="echo two > f"
+stage "merge" kind="workspace.merge"
+transition from="a" to="b"
+transition from="b" to="merge"
+transition from="merge" to="end"
+"""
+    write(repository, body)
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "start"]):
+        identity = ["-c", "user.name=t", "-c", "user.email=t@t.invalid"]
+        subprocess.run(["git", *identity, *words], cwd=repository, check=True, capture_output=True)
+    (repository / "f").write_text("mine, not committed\n")
+    lock = repository / ".git/index.lock"
+    lock.touch()
+    assert awf("run", "w.awf.kdl", "--run-id", "r", cwd=repository).returncode == 3
+    assert (lock.exists(), (repository / "f").read_text()) == (True, "mine, not committed\n")

@@ -511,3 +511,76 @@ transition from="deploy" to="end"
     assert project.context("review.verdict") == "ABORT"
     assert project.only().system_breaking
     assert not (project.folder / "deployed").exists()
+
+
+P0 = item("SQL injection", severity="P0")
+MINOR = item("A typo", severity="P3", line=9, evidence=["app.py:9 -- print(load(os.devnull))"])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        json.dumps([P0]),
+        str([P0]),
+        json.dumps({"result": {"reviewer": "rev", "findings": [P0], "residual_risks": [], "testing_gaps": []}}),
+        found()[:-1] + ', "more": ' + found(P0) + "}",
+        found(P0) + "\n" + found(item("SQL injection", severity="P3", line=9)),
+    ],
+    ids=["a bare list", "single quotes", "wrapped", "a second list", "told twice, milder"],
+)
+def test_findings_in_an_odd_form_never_pass_by_a_status(project: Project, answer: str) -> None:
+    """What holds findings is read, or is an error; the status beside it does not make it clean."""
+    ended = project.run(LOOP, {"rev": answer + "\n[STATUS: success]"})
+    assert ended["status"] != "success"
+    assert project.awf("verdict").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (found(item("SQL injection", severity="P0", owner=None)), found(MINOR)),
+        (found(P0, item("Odd", line=0)), found(item("SQL injection", severity="P3", line=9), item("Odd"))),
+        (found(P0)[:-60], found(MINOR)),
+        (json.dumps([P0]), found()),
+        (found(P0).replace('"findings": [', '"findings": [ // these'), found()),
+    ],
+    ids=["unreadable, then another", "readable, then milder", "cut off", "a bare list", "a comment"],
+)
+def test_a_second_answer_erases_nothing(project: Project, first: str, second: str) -> None:
+    """0-12: whatever the second answer leaves out or tells milder, the first one's grave finding blocks."""
+    agent = project.folder.parent / "agent.sh"
+    (project.folder.parent / "first").write_text(first)
+    (project.folder.parent / "second").write_text(second + "\n[STATUS: success]")
+    agent.write_text(
+        '#!/bin/sh\nhere=$(dirname "$0")\ncat >/dev/null\n'
+        '[ -e "$here/asked" ] && cat "$here/second" || { touch "$here/asked"; cat "$here/first"; }\n'
+    )
+    agent.chmod(0o755)
+    head = 'workflow "W" {\nversion 2\nstart "rev"\n'
+    (project.folder / "w.awf.kdl").write_text(f'{head}{ONCE}\nstage "end" kind="exit"\n}}\n')
+    project.awf("run", "w.awf.kdl", "--run-id", "r", "--backend", "command", "--agent-command", str(agent))
+    assert project.awf("verdict").returncode == 1
+    assert "SQL injection" in {finding.title for finding in project.ledger()}
+
+
+@pytest.mark.parametrize("ends", ["exit 1", "kill -9 $$"])
+def test_a_tool_that_fails_beside_a_clean_report_does_not_ship(project: Project, ends: str) -> None:
+    """The worse of exit code and report counts, in the ledger too."""
+    clean = json.dumps({"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "lint"}}, "results": []}]})
+    (project.folder / "given").write_text(clean)
+    project.run(tool("sarif", f"cat given; {ends}"), start="lint")
+    said = project.awf("verdict", "--json")
+    assert (said.returncode, json.loads(said.stdout)["ship"]) == (1, False)
+
+
+@pytest.mark.parametrize("words", [("revalidate", "1", "--backend", "command", "--agent-command", "yes"), ()])
+def test_inside_a_stage_findings_are_neither_verified_nor_lowered(
+    project: Project, awf: Awf, words: tuple[str, ...]
+) -> None:
+    """0-37: an agent that runs the command itself has no more say than its files have."""
+    (project.folder / "rev.json").write_text(found(P0))
+    awf("findings", "import", "rev.json", cwd=project.folder)
+    (project.folder / "rev.json").write_text(found({**P0, "severity": "P3", "pre_existing": True}))
+    awf("findings", *(words or ("import", "rev.json")), cwd=project.folder, AWF_STAGE="fix")
+    finding = next(one for one in project.ledger() if one.title == "SQL injection")
+    assert (finding.state.outstanding, finding.severity.value) == (True, "critical")

@@ -106,10 +106,12 @@ async def stage(git: Git) -> tuple[str, ...]:
     # linked one: its configuration, which an agent can write, may name programs. Only the commit it is at is taken.
     apart = [f":(exclude,top,literal){name}" for name in (*nested, *linked)]
     await git.run("add", "--all", "--", *WORK, *apart)
+    dirty = []
     for name in linked:
-        if commit := await git.within(git.directory / name).commit_at("HEAD"):
+        within = git.within(git.directory / name)
+        if commit := await within.commit_at("HEAD"):
             await git.run("update-index", "--cacheinfo", f"160000,{commit},{name}")
-    dirty = await git.names("diff", "--name-only", "-z", "--no-ext-diff", "--ignore-submodules=dirty", "--", *WORK)
+            dirty += [name] if await changes(within) else []
     return (*nested, *dirty)
 
 

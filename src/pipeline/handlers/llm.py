@@ -195,9 +195,6 @@ def judge(
         return _scripted(last.outcome, backend)
     if last.status is not AgentStatus.OK or not last.text.strip():
         return _error(results, backend, duration)
-    if not stage.auto_status and (problem := too_long(last.text)):
-        too_much = Result(AgentStatus.ERROR, error=AgentError(ErrorKind.PROTOCOL, problem), usage=last.usage)
-        return _error([too_much], backend, duration)
     markers = [read_claims(result.text) for result in results]
     if not stage.auto_status:
         return _answer(results, backend, duration, Status.SUCCESS, markers[-1])

@@ -37,7 +37,7 @@ def test_a_plugin_s_backend_is_an_agent(tmp_path: Path) -> None:
 def test_a_path_with_nothing_there_does_not_work(tmp_path: Path) -> None:
     """It could only be found out by starting it, and is told before."""
     found = agent(examine(tmp_path, 'acp { command "/gone/agent" "acp"; }'), "acp")
-    assert (found.works, found.problem) == (False, "its program was not found")
+    assert (found.works, '"/gone/agent"' in found.problem) == (False, True)
 
 
 def test_the_model_of_the_settings_is_for_their_agent_alone(tmp_path: Path) -> None:

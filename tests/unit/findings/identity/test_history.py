@@ -135,12 +135,12 @@ def test_the_repository_is_where_it_is_and_not_where_a_variable_says(
 
 
 def test_a_program_that_asks_gets_no_answer(root: Path, tmp_path: Path) -> None:
-    """Nobody types anything for git: its input is empty, and its environment is the one that was given."""
+    """Nobody types anything for git: its input is empty, and its environment is what every program is given."""
     program = tmp_path / "bin" / "git"
     program.parent.mkdir()
-    program.write_text('#!/bin/sh\ncat; echo "diff --git $GIVEN b"; echo "rename from $GIVEN"; echo "rename to b"\n')
+    program.write_text('#!/bin/sh\ncat; echo "diff --git $XDG_A b"; echo "rename from $XDG_A"; echo "rename to b"\n')
     program.chmod(0o755)
-    environment = {"PATH": f"{program.parent}:{os.environ['PATH']}", "GIVEN": "a"}
+    environment = {"PATH": f"{program.parent}:{os.environ['PATH']}", "XDG_A": "a"}
     found = GitHistory(root, environment).changes("f" * 40)
     assert found is not None
     assert dict(found.files) == {"a": FileMap("b")}

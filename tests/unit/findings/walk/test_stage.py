@@ -159,10 +159,10 @@ def test_nothing_to_decide_asks_nobody(tmp_path: Path) -> None:
     assert outcome.response == "Nothing was reviewed.\n\nVerdict: Not ready."
 
 
-def test_a_wrong_answer_fails_the_stage_with_what_would_be_right(tmp_path: Path) -> None:
+def test_a_wrong_answer_is_an_error_with_what_would_be_right(tmp_path: Path) -> None:
     """Nothing is guessed at."""
     outcome = Stage(tmp_path, ONE, TWO).done(answers={"sort": ["dance"]})
-    assert outcome.status is Status.FAIL
+    assert outcome.status is Status.ERROR
     assert outcome.reason == (
         'answer 1, "dance", is no answer to: Finding 1 of 2 — P1 path traversal in loadUserFromCache.; '
         "one of apply, defer, skip, rest"
