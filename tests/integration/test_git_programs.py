@@ -151,3 +151,40 @@ def test_the_traps_are_set(trap: Trap) -> None:
     (trap.root / "app.py").write_text("changed\n")
     trap.git("-c", "commit.gpgSign=false", "commit", "-qam", "by hand")
     assert {"clean", "fsmonitor", "post-commit"} <= set(trap.sprung())
+
+
+@pytest.mark.parametrize("worktree", [True, False], ids=["worktree", "checkout"])
+def test_no_program_of_a_repository_within_is_run(awf: Awf, tmp_path: Path, worktree: bool) -> None:  # noqa: FBT001 - drawn
+    """An agent makes a repository within the project, names a filter there, and links it: git does not look into it."""
+    root, marks = tmp_path / "project", tmp_path / "marks"
+    root.mkdir()
+    trap = tmp_path / "trap.sh"
+    trap.write_text(f"#!/bin/sh\nenv >> {marks}\ncat\n")
+    trap.chmod(0o755)
+    evil = tmp_path / "evil.sh"
+    evil.write_text(
+        "#!/bin/sh\nset -e\ng='git -c user.name=t -c user.email=t@t.invalid'\n[ -d sub ] && exit 0\n"
+        "git init -q sub; cd sub; echo '* filter=x' > .gitattributes; echo 1 > f; $g add -A; $g commit -qm y\n"
+        f"git config filter.x.clean {trap}; cd ..; $g add sub; echo 22 > sub/f\n"
+    )
+    evil.chmod(0o755)
+    text = (
+        WORKFLOW
+        if worktree
+        else PLAIN.replace('start "rev"', 'start "edit"').replace(
+            'transition from="rev" to="end"',
+            'stage "edit" kind="tool" command="x"\ntransition from="edit" to="rev"\ntransition from="rev" to="end"',
+        )
+    )
+    command = "echo x >> app.py && echo y > new.txt" if worktree else '"x"'
+    text = text.replace(command, f"{evil}" if worktree else f'"{evil}"')
+    (root / "w.awf.kdl").write_text(text)
+    (root / "app.py").write_text(CODE)
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "start"]):
+        named = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", *words]
+        subprocess.run(named, cwd=root, check=True, capture_output=True)
+    (root / "s.json").write_text(json.dumps({"rev": [found(item())]}))
+    awf("run", "w.awf.kdl", "--run-id", "r", "--script", "s.json", cwd=root, ANTHROPIC_API_KEY="sk-ant-secret")
+    awf("findings", "import", "s.json", cwd=root, ANTHROPIC_API_KEY="sk-ant-secret")
+    assert not marks.exists()
+    assert "rev" in awf("status", "r", cwd=root).stdout

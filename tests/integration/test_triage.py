@@ -289,3 +289,24 @@ def _rest(descriptor: int) -> bytes:
     except OSError:
         pass
     return gathered
+
+
+def test_a_report_in_words_is_not_waved_through(project: Project) -> None:
+    """Nobody can decide on it one by one, so the triage leads to the fix, and never to the exit."""
+    body = """workflow "W" {
+version 2
+start "rev"
+settings { max_visits 2; }
+stage "rev" kind="llm" auto_status=true prompt="Review it"
+stage "sort" kind="triage" { apply to="fix"; done to="exit"; }
+stage "fix" kind="llm" prompt="Fix it"
+stage "exit" kind="exit"
+transition from="rev" to="sort"
+transition from="fix" to="rev"
+}
+"""
+    (project.folder / "words.awf.kdl").write_text(body)
+    (project.folder / "words.json").write_text(json.dumps({"rev": "Bad.\n[STATUS: fail]\n[FAILURE_REASON: no tests]"}))
+    done = project.awf("run", "words.awf.kdl", "--script", "words.json", "--run-id", "w", "--json")
+    ended = json.loads(done.stdout.splitlines()[-1])
+    assert (ended["status"], ended["path"][:3]) == ("paused", ["rev", "sort", "fix"])
