@@ -1,0 +1,94 @@
+"""A report that contradicts itself is never clean: through `awf findings import` and `awf verdict`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.conftest import Awf
+from tests.integration.test_findings_cli import listed, project, verdict
+
+__all__ = ["project"]
+
+
+def refused(awf: Awf, file: Path, content: str) -> list[dict[str, Any]]:
+    """Import a report that must not count as clean; return the findings it leaves."""
+    file.write_text(content)
+    done = awf("findings", "import", file.name, "--json")
+    answer = json.loads(done.stdout)
+    assert (done.returncode, set(answer["reviewers"].values()) & {"returned", "empty"}) == (1, set())
+    code, said = verdict(awf)
+    assert (code, said["complete"], said["ship"], said["verdict"]) == (1, False, False, "FAIL")
+    return listed(awf)
+
+
+def accepted(awf: Awf, file: Path, content: str) -> None:
+    file.write_text(content)
+    assert awf("findings", "import", file.name, "--json").returncode == 0
+    assert verdict(awf)[1]["complete"] is True
+
+
+def blocking(rows: list[dict[str, Any]]) -> list[str]:
+    return [row["title"] for row in rows if (row["state"], row["gate"]) == ("uncertain", "must")]
+
+
+HIGH = {
+    "id": "security-a1b2c3d4-5-5",
+    "domain": "security",
+    "severity": "High",
+    "confidence": 0.9,
+    "file": "src/a.py",
+    "lineRange": "5",
+    "title": "Shell injection in run",
+    "recommendation": "Use unlink",
+    "status": "open",
+}
+
+
+def verdict_file(stated: str, *findings: dict[str, Any], **counts: Any) -> str:
+    return json.dumps(
+        {
+            "reviewId": "a3f8c12b",
+            "timestamp": "2026-02-16T14:30:00Z",
+            "scope": "changeset",
+            "target": "origin/master..HEAD",
+            "mode": "full",
+            "verdict": stated,
+            "summary": {"blocker": 0, "high": 0, "medium": 0, "low": 0, "info": 0, **counts},
+            "reportPath": "",
+            "findings": findings,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("stated", "findings"),
+    [
+        *(("FAIL", []), ("ABORT", []), ("WARN", [])),
+        ("FAIL", [HIGH]),
+        ("ABORT", [HIGH]),
+        ("WARN", [{**HIGH, "severity": "Low"}]),
+        ("FAIL", [{**HIGH, "severity": "Blocker", "status": "verified"}]),
+        ("FAIL", [{**HIGH, "severity": "Blocker", "status": "wont_fix"}]),
+    ],
+)
+def test_a_verdict_without_its_reason_blocks(awf: Awf, project: Path, stated: str, findings: list[Any]) -> None:
+    """0-12: the word of a verdict file counts where its findings do not account for it."""
+    rows = refused(awf, project / "v.json", verdict_file(stated, *findings))
+    assert blocking(rows) == [f"The verdict is {stated}, and none of its findings says why"]
+
+
+@pytest.mark.parametrize(
+    "counts", [{"blocker": 1}, {"high": 2}, {"info": 1}, {"high": "1"}, {"high": -1}, {"high": True}, {"low": None}]
+)
+def test_a_summary_that_counts_more_than_is_listed_blocks(awf: Awf, project: Path, counts: dict[str, Any]) -> None:
+    """0-12: a count that is larger than the list, or not a count, means that findings may be missing."""
+    rows = refused(awf, project / "v.json", verdict_file("WARN", HIGH, **counts))
+    assert (len(rows), len(blocking(rows))) == (2, 1)
+
+
+def test_a_verdict_that_its_findings_explain_is_taken_in(awf: Awf, project: Path) -> None:
+    """0-12: a sound verdict file is complete, with open or claimed findings, or with none."""
+    accepted(awf, project / "v.json", verdict_file("PASS"))
+    accepted(awf, project / "v.json", verdict_file("WARN", HIGH, high=1))
+    accepted(awf, project / "v.json", verdict_file("ABORT", {**HIGH, "severity": "Blocker", "status": "fixed"}))
