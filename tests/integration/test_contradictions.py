@@ -92,3 +92,37 @@ def test_a_verdict_that_its_findings_explain_is_taken_in(awf: Awf, project: Path
     accepted(awf, project / "v.json", verdict_file("PASS"))
     accepted(awf, project / "v.json", verdict_file("WARN", HIGH, high=1))
     accepted(awf, project / "v.json", verdict_file("ABORT", {**HIGH, "severity": "Blocker", "status": "fixed"}))
+
+
+PASSED = '<testcase name="a"/>'
+FAILED = '<testcase name="b"><failure message="no"/></testcase>'
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        (f'<testsuite failures="5">{PASSED}{FAILED}</testsuite>', 1),
+        (f'<testsuite failures="1">{PASSED}</testsuite>', 0),
+        (f'<testsuite errors="1">{PASSED}</testsuite>', 0),
+        (f'<testsuites failures="1"><testsuite>{PASSED}</testsuite></testsuites>', 0),
+        (f'<testsuites tests="2"><testsuite tests="1">{PASSED}</testsuite></testsuites>', 0),
+        (f'<testsuite tests="3">{PASSED}</testsuite>', 0),
+        *((f'<testsuite failures="{count}">{PASSED}</testsuite>', 0) for count in ("-1", "1.0", "", "x", "9" * 5000)),
+        (f'<testsuite>{PASSED}<testcase name="b" status="failed"/></testsuite>', 0),
+        (f'<testsuite>{PASSED}<testcase name="b" result="error"/></testsuite>', 0),
+        (f'<testsuites><failure message="no"/><testsuite>{PASSED}</testsuite></testsuites>', 0),
+        (f"<testsuite><properties><error/></properties>{PASSED}</testsuite>", 0),
+        (f'<testsuite>{PASSED}<testcase name="b"><system-out><failure/></system-out></testcase></testsuite>', 0),
+    ],
+)
+def test_a_test_report_that_shows_less_than_it_counts_blocks(awf: Awf, project: Path, content: str, shown: int) -> None:
+    """0-12: what JUnit XML counts and does not show blocks; a failure that it does show is kept."""
+    rows = refused(awf, project / "t.xml", content)
+    assert (len(rows), len(blocking(rows))) == (shown + 1, 1)
+
+
+def test_a_test_report_without_counts_is_taken_in(awf: Awf, project: Path) -> None:
+    """0-12: counts may be left out, and those of a suite may include the suites inside it."""
+    accepted(awf, project / "t.xml", f"<testsuite>{PASSED}{FAILED}</testsuite>")
+    inner = f'<testsuite tests="2" failures="1">{PASSED}{FAILED}</testsuite>'
+    accepted(awf, project / "t.xml", f'<testsuites tests="2" failures="1" errors="0">{inner}</testsuites>')
