@@ -126,3 +126,25 @@ def test_a_test_report_without_counts_is_taken_in(awf: Awf, project: Path) -> No
     accepted(awf, project / "t.xml", f"<testsuite>{PASSED}{FAILED}</testsuite>")
     inner = f'<testsuite tests="2" failures="1">{PASSED}{FAILED}</testsuite>'
     accepted(awf, project / "t.xml", f'<testsuites tests="2" failures="1" errors="0">{inner}</testsuites>')
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        *({"errorCount": count} for count in (2, "1", 1.5, None, -1)),
+        {"errorCount": 1, "fatalErrorCount": 1},
+        {"errorCount": 1, "warningCount": 1},
+    ],
+)
+def test_an_eslint_file_that_lists_less_than_it_counts_blocks(awf: Awf, project: Path, counts: dict[str, Any]) -> None:
+    """0-12: a file's counts above its messages block; the messages that are listed are kept."""
+    file = {"filePath": "src/a.py", "messages": [{"severity": 2, "message": "Bad", "line": 5}]}
+    rows = refused(awf, project / "e.json", json.dumps([{**file, **counts}]))
+    assert (len(rows), len(blocking(rows))) == (2, 1)
+    assert {row["file"] for row in rows} == {"src/a.py"}
+
+
+def test_an_eslint_file_with_true_counts_is_taken_in(awf: Awf, project: Path) -> None:
+    """0-12: a clean file whose counts are zero is clean."""
+    file = {"filePath": "src/a.py", "messages": [], "errorCount": 0, "fatalErrorCount": 0, "warningCount": 0}
+    accepted(awf, project / "e.json", json.dumps([file]))
