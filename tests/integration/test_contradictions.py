@@ -148,3 +148,71 @@ def test_an_eslint_file_with_true_counts_is_taken_in(awf: Awf, project: Path) ->
     """0-12: a clean file whose counts are zero is clean."""
     file = {"filePath": "src/a.py", "messages": [], "errorCount": 0, "fatalErrorCount": 0, "warningCount": 0}
     accepted(awf, project / "e.json", json.dumps([file]))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Found 2 errors in 1 file (checked 1 source file)\n",
+        "src/a.py:5: error: Bad  [misc]\nFound 2 errors in 1 file (checked 1 source file)\n",
+        "Found 2 errors in 1 file (checked 1 source file)\nSuccess: no issues found in 1 source file\n",
+        "Success: no issues found in 1 source file\nFound 2 errors in 1 file (checked 1 source file)\n",
+        "Success: no issues found in 1 source file\nmake: Found 2 errors\n",
+        "src/a.py:5: error: Bad  [misc]\nSuccess: no issues found in 1 source file\n",
+    ],
+)
+def test_mypy_that_shows_less_than_it_counts_is_incomplete(awf: Awf, project: Path, content: str) -> None:
+    """0-12: every count of errors must be shown, and success excludes them."""
+    refused(awf, project / "mypy.txt", content)
+
+
+def test_mypy_that_succeeds_is_taken_in(awf: Awf, project: Path) -> None:
+    """0-12: its word that there are no issues is enough when nothing speaks against it."""
+    accepted(awf, project / "mypy.txt", "Success: no issues found in 1 source file\n")
+
+
+def sarif(invocations: Any, *results: dict[str, Any]) -> str:
+    run = {"tool": {"driver": {"name": "lint"}}, "results": results, "invocations": invocations}
+    return json.dumps({"version": "2.1.0", "runs": [run]})
+
+
+@pytest.mark.parametrize(
+    "invocations",
+    [
+        *([{"executionSuccessful": word}] for word in (False, None, 0, 1, "true", "false", [])),
+        *(["failed"], [None], "failed", {"executionSuccessful": False}, None),
+        [{"executionSuccessful": True}, {"executionSuccessful": False}],
+        *(
+            [{"executionSuccessful": True, f"tool{kind}Notifications": notes}]
+            for kind in ("Execution", "Configuration")
+            for notes in (
+                [{"level": "error", "message": {"text": "no"}}],
+                [{"level": "fatal"}],
+                ["no"],
+                {"level": "error"},
+            )
+        ),
+        *([{"exitCode": code}] for code in (1, -9, "2", None)),
+        [{"executionSuccessful": True, "exitSignalName": "SIGKILL"}],
+    ],
+)
+def test_a_sarif_run_that_did_not_succeed_is_incomplete(awf: Awf, project: Path, invocations: Any) -> None:
+    """0-12: only a run that nothing speaks against may be clean."""
+    refused(awf, project / "lint.sarif", sarif(invocations))
+
+
+@pytest.mark.parametrize(
+    "invocations",
+    [
+        *([], [{}], [{"executionSuccessful": True, "exitCode": 1}], [{"exitCode": 0}]),
+        [{"executionSuccessful": True, "toolExecutionNotifications": [{"level": "note"}, {"message": {"text": "x"}}]}],
+    ],
+)
+def test_a_sarif_run_that_succeeded_is_taken_in(awf: Awf, project: Path, invocations: Any) -> None:
+    """0-12: warnings and notes about the run, or silence about it, leave it complete."""
+    accepted(awf, project / "lint.sarif", sarif(invocations))
+
+
+def test_a_sarif_exit_code_that_its_results_explain_is_taken_in(awf: Awf, project: Path) -> None:
+    """0-12: a linter that exits with 1 because of what it reports has done its job."""
+    accepted(awf, project / "lint.sarif", sarif([{"exitCode": 1}], {"message": {"text": "Line is too long"}}))
