@@ -1,12 +1,13 @@
 """ESLint's JSON in: an array with one object for each file, and in it what was found and what was suppressed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
 
 from pipeline.findings.claims import Claim, Return
-from pipeline.findings.codecs import tools
+from pipeline.findings.codecs import strict, tools
 from pipeline.findings.codecs.paths import relative
 from pipeline.findings.codecs.reading import (
     TOOL,
@@ -49,6 +50,14 @@ class _Message(Part):
     suppressions: list[_Suppression] = Field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Miscount:
+    """A count of a file that its messages do not bear out."""
+
+    path: str
+    message: str
+
+
 def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
     """What ESLint found. `root` is the repository's directory, for ESLint writes absolute paths."""
     name = reviewer or FORMAT
@@ -56,15 +65,15 @@ def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
         files = _files(json_of(data))
     except Unreadable as error:
         return malformed(name, FORMAT, f"it cannot be read as ESLint's JSON: {error}")
-    items = [(relative(file["filePath"], root), item) for file in files for item in _items(file)]
-    covered = tuple(dict.fromkeys(relative(file["filePath"], root) for file in files))
+    paths = [relative(file["filePath"], root) for file in files]
+    items = [(path, item) for path, file in zip(paths, files, strict=True) for item in _items(path, file)]
     return gather(
         name,
         FORMAT,
         items,
         lambda item, input_id: _claim(*item, input_id, name),
         lambda item: title_of(item[1]),
-        covered=covered,
+        covered=tuple(dict.fromkeys(paths)),
     )
 
 
@@ -81,11 +90,28 @@ def _lists(file: Mapping[str, Any]) -> bool:
     return isinstance(file.get("messages"), list) and isinstance(file.get("suppressedMessages", []), list)
 
 
-def _items(file: Mapping[str, Any]) -> list[Any]:
-    return [*file["messages"], *file.get("suppressedMessages", [])]
+def _items(path: str, file: Mapping[str, Any]) -> list[Any]:
+    return [*file["messages"], *file.get("suppressedMessages", []), *_miscounts(path, file)]
+
+
+def _miscounts(path: str, file: Mapping[str, Any]) -> Iterator[_Miscount]:
+    messages = [one for one in file["messages"] if isinstance(one, dict)]
+    listed = {
+        "errorCount": sum(one.get("severity") == 2 for one in messages),
+        "fatalErrorCount": sum(one.get("fatal") is True for one in messages),
+        "warningCount": sum(one.get("severity") == 1 for one in messages),
+    }
+    for key, shown in listed.items():
+        count = file.get(key, 0)
+        if not strict.is_int(count) or count < 0:
+            yield _Miscount(path, f"{key} is not a whole number: {str(count)[:200]}")
+        elif count > shown:
+            yield _Miscount(path, f"{key} is {count}, and {shown} of them are listed")
 
 
 def _claim(path: str, item: Any, input_id: str, reviewer: str) -> Claim:
+    if isinstance(item, _Miscount):
+        raise Refused("the report contradicts itself: messages of this file may be missing")
     told = _Message.model_validate(item)
     if told.severity not in _SEVERITY:
         raise Refused(f"its severity is {told.severity}, and 1 or 2 was expected")

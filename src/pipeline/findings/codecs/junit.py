@@ -1,6 +1,7 @@
 """JUnit XML in: a claim for each failure and error of a test run.
 
-A report in which no test was run is not a clean one. Declarations of types and entities are refused where they begin.
+A report in which no test was run is not a clean one, nor is one that counts more than it shows.
+Declarations of types and entities are refused where they begin.
 """
 
 import re
@@ -34,23 +35,25 @@ def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
         _check(report)
     except Unreadable as error:
         return malformed(name, FORMAT, f"it cannot be read as JUnit XML: {error}")
-    claim = _claims(name, root, report)
-    return gather(name, FORMAT, report.problems, claim, lambda problem: problem.name)
+    items: list[Problem | str] = [*report.problems, *report.contradictions]
+    return gather(
+        name, FORMAT, items, _claims(name, root, report), lambda item: "" if isinstance(item, str) else item.name
+    )
 
 
 def _check(report: Report) -> None:
     if not report.cases and not report.problems:
         raise Unreadable("it has no test case: no test was run")
-    if report.cases == report.skipped:
+    if report.cases == report.skipped and not report.problems:
         raise Unreadable(f"all of its tests ({report.skipped}) were skipped: no test was run")
-    if report.declared and not report.problems:
-        raise Unreadable(f"it counts {report.declared} failures and shows none")
 
 
-def _claims(reviewer: str, root: str, report: Report) -> Callable[[Problem, str], Claim]:
+def _claims(reviewer: str, root: str, report: Report) -> Callable[[Problem | str, str], Claim]:
     times = Counter(problem.test for problem in report.problems)
 
-    def claim(problem: Problem, input_id: str) -> Claim:
+    def claim(problem: Problem | str, input_id: str) -> Claim:
+        if isinstance(problem, str):
+            raise Refused("the report contradicts itself: failures may be missing")
         made = _claim(problem, input_id, reviewer, root)
         return replace(made, tool_ids={FORMAT: problem.test}) if times[problem.test] == 1 else made
 

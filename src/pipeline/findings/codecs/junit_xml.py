@@ -1,12 +1,19 @@
 """The XML of a test report, read as a stream: the failures are kept, the tests that passed are counted."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from pipeline.findings.codecs.reading import LARGEST, Unreadable
 
 _DEEPEST = 100  # elements within elements
+_NAME = 100  # characters of a name in a contradiction
+_TOLD = 2000  # characters of what a report says there
 _PROBLEMS = ("failure", "error")
+_SUITES = ("testsuites", "testsuite")
+_COUNTS = ("tests", "failures", "errors")
+_FAILED = re.compile(r"fail|err|broke|crash|abort|time.?out", re.IGNORECASE)  # in a test's `status` or `result`
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +40,19 @@ class Report:
 
     cases: int = 0
     skipped: int = 0
-    declared: int = 0  # failures and errors, as its suites count them
     problems: list[Problem] = field(default_factory=list)
+    contradictions: list[str] = field(default_factory=list)  # what it states and does not show
+
+
+@dataclass(slots=True)
+class _Element:
+    """An element that is being read, and what was found inside it so far."""
+
+    name: str
+    attributes: dict[str, str]
+    cases: int = 0
+    problems: int = 0
+    skipped: bool = False
 
 
 def read(data: bytes) -> Report:
@@ -54,7 +72,7 @@ def read(data: bytes) -> Report:
 class _Reader:
     def __init__(self) -> None:
         self.report = Report()
-        self.path: list[tuple[str, dict[str, str]]] = []
+        self.path: list[_Element] = []
         self.text: list[str] = []
         self.parser = expat.ParserCreate()
         self.parser.buffer_text = True
@@ -68,40 +86,79 @@ class _Reader:
         raise Unreadable("it declares a document type or an entity, which no test report needs")
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        name = tag.rpartition(":")[2]
-        if not self.path and name not in ("testsuites", "testsuite"):
+        name = tag.rpartition(":")[2].lower()
+        if not self.path and name not in _SUITES:
             raise Unreadable(f"its first element is {name!r}, and testsuites or testsuite was expected")
         if len(self.path) >= _DEEPEST:
             raise Unreadable(f"its elements are nested more than {_DEEPEST} levels deep")
-        self.path.append((name, attributes))
+        self.path.append(_Element(name, attributes))
         self.text.clear()
-        self.report.cases += name == "testcase"
-        self.report.skipped += name == "skipped" and self.path[-2][0] == "testcase"
-        if name == "testsuite":
-            self.report.declared += sum(_number(attributes.get(key)) for key in ("failures", "errors"))
 
     def said(self, text: str) -> None:
-        if self.path[-1][0] in _PROBLEMS:
+        if self.path[-1].name in _PROBLEMS:
             self.text.append(text)
 
     def end(self, _: str) -> None:
-        name, attributes = self.path.pop()
-        if name in _PROBLEMS and self.path[-1][0] in ("testcase", "testsuite"):
-            self.report.problems.append(self.problem(attributes))
+        element = self.path.pop()
+        if element.name == "testcase":
+            element.cases += 1
+            self.report.cases += 1
+            self.report.skipped += element.skipped
+            self.report.contradictions += _of_case(element)
+        elif element.name in _SUITES:
+            self.report.contradictions += _of_suite(element)
+        elif element.name in _PROBLEMS:
+            element.problems += 1
+            self.problem(element)
+        if self.path:
+            parent = self.path[-1]
+            parent.cases += element.cases
+            parent.problems += element.problems
+            parent.skipped |= element.name == "skipped"
 
-    def problem(self, attributes: dict[str, str]) -> Problem:
-        owner = self.path[-1][1]
-        suite = next((told for name, told in reversed(self.path) if name == "testsuite"), {})
-        return Problem(
+    def problem(self, element: _Element) -> None:
+        parent = self.path[-1]
+        owner, attributes = parent.attributes, element.attributes
+        suite = next((one.attributes for one in reversed(self.path) if one.name == "testsuite"), {})
+        problem = Problem(
             name=owner.get("name", ""),
             classname=owner.get("classname", ""),
             suite=suite.get("name", ""),
             file=owner.get("file", "") or suite.get("file", "") or suite.get("filepath", ""),
-            line=_number(owner.get("line")),
+            line=_number(owner.get("line")) or 0,
             message=attributes.get("message", "") or attributes.get("type", ""),
             text="".join(self.text),
         )
+        if parent.name in ("testcase", "testsuite"):
+            self.report.problems.append(problem)
+        else:
+            told = f"{problem.message}\n{problem.text}"[:_TOLD]
+            self.report.contradictions.append(f"<{element.name}> inside <{parent.name}> belongs to no test\n{told}")
 
 
-def _number(digits: str | None) -> int:
-    return int(digits) if digits and digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
+def _of_case(case: _Element) -> Iterator[str]:
+    for key in ("status", "result"):
+        if _FAILED.search(case.attributes.get(key, "")) and not case.problems:
+            yield f"{_called(case)} has the {key} {case.attributes[key]!r} and shows no failure"
+
+
+def _of_suite(suite: _Element) -> Iterator[str]:
+    """The counts of a suite that exceed what it and the suites inside it show. A count may be left out."""
+    counts = {key: _number(suite.attributes[key]) for key in _COUNTS if key in suite.attributes}
+    for key, count in counts.items():
+        if count is None:
+            yield f"{_called(suite)}: `{key}` is not a count of tests: {suite.attributes[key][:_TOLD]!r}"
+    tests, failed = counts.get("tests") or 0, (counts.get("failures") or 0) + (counts.get("errors") or 0)
+    if tests > suite.cases:
+        yield f"{_called(suite)} counts {tests} tests and shows {suite.cases}"
+    if failed > suite.problems:
+        yield f"{_called(suite)} counts {failed} failures and shows {suite.problems}"
+
+
+def _called(element: _Element) -> str:
+    return f"{element.name} {element.attributes.get('name', '')[:_NAME]}".strip()
+
+
+def _number(digits: str | None) -> int | None:
+    """A whole number of at most nine digits."""
+    return int(digits) if digits and digits.isascii() and digits.isdigit() and len(digits) < 10 else None

@@ -37,7 +37,9 @@ _TOLD = re.compile(
 )
 _BARE = re.compile(r"(?P<path>\S.*?): (?P<kind>error|note|warning): (?P<message>.*)")
 _CODE = re.compile(r"\[([a-z][a-z0-9-]*)\]$")
-_SUMMARY = re.compile(r"Found (?P<count>\d+) errors? in \d+ files?.*|(?P<clean>Success: no issues found.*)")
+_SUMMARY = re.compile(r"Found \d+ errors? in \d+ files?.*|(?P<clean>Success: no issues found.*)")
+_COUNT = re.compile(r"Found (\d+) errors?\b")  # anywhere in a line
+_DIGITS = 9  # of a count
 _LONGEST = 1000  # characters of a message to which more lines are added
 _NOTES = 200  # to one thing told
 _DEFINED = re.compile(r".* defined (?:here|in .*)")
@@ -91,14 +93,23 @@ def _of_json(value: object) -> _Told | str:
 
 def _of_text(text: str) -> list[_Told | str]:
     found: list[_Told | str] = []
-    summary = None
+    counts: list[str] = []
+    clean = False
     for line in text.split("\n"):
-        end = _SUMMARY.fullmatch(line.rstrip())
-        summary = end or summary
-        if line.strip() and not end:
+        counts += _counts(line)
+        summary = _SUMMARY.fullmatch(line.rstrip())
+        clean = clean or bool(summary and summary["clean"])
+        if line.strip() and not summary:
             _add(found, line.rstrip("\r"))
-    _check(text, found, summary)
+    _check(text, found, counts, clean=clean)
     return found
+
+
+def _counts(line: str) -> list[str]:
+    """The errors that a line counts, unless it is an error itself or the source that one is about."""
+    quoted = line[:1].isspace() and not _COUNT.match(line.strip())
+    counts = [] if quoted else _COUNT.findall(line)
+    return counts if counts and not _told(line.rstrip("\r")) else []
 
 
 def _add(found: list[_Told | str], line: str) -> None:
@@ -136,14 +147,19 @@ def _belongs(told: _Told, last: _Told) -> bool:
     return told.kind == "note" and last.kind == "error" and (same or bool(_DEFINED.fullmatch(told.message)))
 
 
-def _check(text: str, found: list[_Told | str], summary: re.Match[str] | None) -> None:
+def _check(text: str, found: list[_Told | str], counts: list[str], *, clean: bool) -> None:
     errors = sum(isinstance(item, _Told) and item.kind == "error" for item in found)
-    if not found and summary is None:
+    if not found and not counts and not clean:
         raise Unreadable("it says nothing, not even that there are no errors")
     if not text.endswith("\n"):
         raise Unreadable("its last line does not end: it was cut off")
-    if summary and int(summary["count"] or 0) != errors:
-        raise Unreadable(f"it counts {summary['count'] or 0} errors and shows {errors}")
+    if clean and (counts or errors):
+        raise Unreadable("it reports errors and says that there are none")
+    if any(len(count) > _DIGITS for count in counts):
+        raise Unreadable(f"its count of errors has more than {_DIGITS} digits")
+    counted = sum(map(int, counts))
+    if counts and (counted != errors or not counted):
+        raise Unreadable(f"it counts {counted} errors and shows {errors}")
 
 
 def _claims(reviewer: str, root: str) -> Callable[[_Told | str, str], Claim]:

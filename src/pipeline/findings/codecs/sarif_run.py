@@ -13,6 +13,10 @@ _WORDS = ("id", "name", "shortDescription", "helpUri")
 _HOLE = re.compile(r"\{\{|\}\}|\{(\d{1,4})\}")
 _LINK = re.compile(r"\[((?:[^\[\]\\]|\\.)*)\]\(\d+\)")  # a reference to a related location by its number
 
+_NOTIFICATIONS = ("toolExecutionNotifications", "toolConfigurationNotifications")
+_KILLED = ("processStartFailureMessage", "exitSignalName", "exitSignalNumber")
+_SHOWN = 100  # characters of an exit code
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -107,7 +111,29 @@ def _results(run: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _failure(run: Mapping[str, Any], name: str) -> str:
-    failed = (mapping(item) for item in sequence(run.get("invocations")))
-    if any(item.get("executionSuccessful") is False for item in failed):
-        return f"{name or 'a tool'} says that its run did not succeed: it may have found more"
+    """Why the results of a run may not be all: what it says about how the tool was run."""
+    invocations = run.get("invocations", [])
+    if not isinstance(invocations, list):
+        return f"{name or 'a tool'} does not say how it was run: its invocations are not a list"
+    reason = next((reason for item in invocations if (reason := _unsuccessful(item, run["results"]))), "")
+    return f"{name or 'a tool'} may have found more: {reason}" if reason else ""
+
+
+def _unsuccessful(invocation: Any, results: Sequence[Any]) -> str:
+    if not isinstance(invocation, dict):
+        return "an invocation is not an object"
+    if invocation.get("executionSuccessful", True) is not True:
+        return "its run did not succeed"
+    if any(invocation.get(key) is not None for key in _KILLED):
+        return "its process did not start, or was killed"
+    if "executionSuccessful" not in invocation and invocation.get("exitCode", 0) != 0 and not results:
+        return f"its exit code is {str(invocation['exitCode'])[:_SHOWN]}, and it has no results"
+    for key in _NOTIFICATIONS:
+        notes = invocation.get(key, [])
+        if not isinstance(notes, list) or not all(map(_harmless, notes)):
+            return f"its {key} report an error"
     return ""
+
+
+def _harmless(notification: Any) -> bool:
+    return isinstance(notification, dict) and notification.get("level", "warning") in ("warning", "note", "none")

@@ -1,7 +1,7 @@
 """A verdict file that somebody else wrote, read to the letter: each finding of it is a claim, with its status."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -46,9 +46,35 @@ def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
     if fault := document_fault(document):
         return malformed(name, FORMAT, f"the verdict file cannot be used: {fault}")
     items = [one for first in document["findings"] for one in (first, *shadowed(first))]
+    contradictions = _contradictions(document, items)
     unknown = {key: value for key, value in document.items() if key not in OURS_TOP}
     ext = {FORMAT: unknown} if unknown else {}
-    return gather(name, FORMAT, items, lambda one, input_id: _claim(one, input_id, root), own_title, ext=ext)
+    return gather(
+        name, FORMAT, [*items, *contradictions], lambda one, input_id: _claim(one, input_id, root), own_title, ext=ext
+    )
+
+
+def _contradictions(document: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What the file states about its findings as a whole and its findings do not bear out; each is rejected.
+
+    The review id is part of the text: dismissing one contradiction does not dismiss that of the next review.
+    """
+    review = f"review {document['reviewId']}"
+    unsettled = [one for one in items if one.get("status") not in ("verified", "wont_fix")]
+    listed = {word: sum(one.get("severity") == word for one in unsettled) for word in _SEVERITY_OF}
+    stated, blockers = document["verdict"], listed["Blocker"]
+    if stated != Verdict.PASS and not (blockers or (stated == Verdict.WARN and listed["High"])):
+        yield f"The verdict is {stated}, and none of its findings says why\n{review}"
+    summary = document["summary"]
+    if not isinstance(summary, dict):
+        yield f"The summary is not an object with counts\n{review}"
+        return
+    for word, count in listed.items():
+        counted = summary.get(word.lower(), 0)
+        if not strict.is_int(counted) or counted < 0:
+            yield f"The summary's count of {word} findings is not a whole number\n{review}: {str(counted)[:200]}"
+        elif counted > count:
+            yield f"The summary counts {counted} {word} findings, and {count} are listed\n{review}"
 
 
 def document_fault(document: Any) -> str:
@@ -68,7 +94,9 @@ def document_fault(document: Any) -> str:
     return next((f"`{key}` is not a text" for key in texts if not isinstance(document[key], str)), "")
 
 
-def _claim(one: Mapping[str, Any], input_id: str, root: str) -> Claim:
+def _claim(one: Mapping[str, Any] | str, input_id: str, root: str) -> Claim:
+    if isinstance(one, str):
+        raise Refused("the file contradicts itself: findings may be missing")
     if faults := strict.faults(one, _RULES, ("lineRange",)):
         raise Refused("; ".join(faults))
     severity = _SEVERITY_OF[one["severity"]]

@@ -63,6 +63,23 @@ def test_one_bad_message_is_rejected_and_the_others_stay(message: Any, reason: s
     assert reason in found.rejected[0].reason
 
 
+@pytest.mark.parametrize(
+    ("counts", "rejected"),
+    [
+        ({"errorCount": 1, "warningCount": 1, "fatalErrorCount": 0}, 0),
+        ({"errorCount": 3}, 1),
+        ({"errorCount": 3, "fatalErrorCount": 1, "warningCount": 2}, 3),
+        ({"warningCount": None, "errorCount": True, "fatalErrorCount": -1}, 3),
+    ],
+)
+def test_a_count_above_the_messages_is_rejected_for_its_file(counts: dict[str, Any], rejected: int) -> None:
+    """0-12: the messages that are listed stay; counts may be left out."""
+    file = {"filePath": "a.js", "messages": [{"severity": 1, "message": "w"}, {"severity": 2, "message": "e"}]}
+    found = decode(json.dumps([{**file, **counts}]).encode())
+    assert (len(found.claims), len(found.rejected)) == (2, rejected)
+    assert {item.location.path for item in found.rejected if item.location} == ({"a.js"} if rejected else set())
+
+
 def test_a_justification_is_the_reason_of_a_suppression() -> None:
     """What was written beside the directive is kept."""
     message = {"severity": 1, "message": "m", "suppressions": [{"kind": "directive", "justification": "legacy"}]}

@@ -70,10 +70,36 @@ def test_clean_needs_a_test_that_ran() -> None:
     assert decode(suite(case("<skipped/>"), case())).status is Returned.EMPTY
 
 
-def test_a_count_without_its_failures_is_malformed() -> None:
-    """A suite that counts failures and shows none has lost them."""
-    found = decode(suite(case(), told="failures='2' errors='1'"))
-    assert (found.status, "counts 3 failures" in found.problem) == (Returned.MALFORMED, True)
+@pytest.mark.parametrize(
+    ("data", "claims", "rejected"),
+    [
+        (suite(case(), told="failures='2' errors='1'"), 0, 1),
+        (suite(case("<failure message='m'/>"), told="failures='5'"), 1, 1),
+        (suite(case("<failure message='m'/>"), told="tests='2' failures='many'"), 1, 2),
+        (suite(case(), told="tests='-1' failures='' errors='1e3'"), 0, 3),
+        (suite(case(), told="failures='99999999999999'"), 0, 1),
+        (suite(case(), case("<FAILURE message='m'/>")), 1, 0),
+        (suite(case(), case("<properties><failure message='m'/></properties>")), 0, 1),
+        (suite(case(), case(told="name='t' status='Failed'")), 0, 1),
+        (suite(case("<failure message='m'/>", told="name='t' status='failed'")), 1, 0),
+        (suite(case(told="name='t' status='run' result='completed'"), told="tests='1' failures='0'"), 0, 0),
+        (
+            suite(suite(case("<error message='m'/>"), told="tests='1'").decode()[12:-13], told="tests='1' errors='1'"),
+            1,
+            0,
+        ),
+    ],
+)
+def test_what_a_report_counts_and_does_not_show_is_rejected(data: bytes, claims: int, rejected: int) -> None:
+    """0-12: the failures that are shown stay, and each contradiction is an item of its own."""
+    found = decode(data)
+    assert (len(found.claims), len(found.rejected)) == (claims, rejected)
+    assert found.status is (Returned.RETURNED if claims or rejected else Returned.EMPTY)
+
+
+def test_a_test_that_is_skipped_twice_was_not_run() -> None:
+    """0-12: two notes on one test do not make a test that ran."""
+    assert decode(suite(case("<skipped/><skipped/>"))).status is Returned.MALFORMED
 
 
 @pytest.mark.parametrize("data", [BOMB, OUTSIDE, BOMB.decode().encode("utf-16")])

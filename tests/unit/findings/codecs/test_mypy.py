@@ -55,6 +55,28 @@ def test_fewer_errors_than_counted_is_malformed(keep: int) -> None:
     assert "counts 6 errors" in found.problem
 
 
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("Found 2 errors in 1 file\nSuccess: no issues found in 1 source file\n", Returned.MALFORMED),
+        ("Success: no issues found in 1 source file\nmypy: Found 2 errors\n", Returned.MALFORMED),
+        ("a.py:1: error: Bad\nFound 1 error in 1 file\nFound 1 error in 1 file\n", Returned.MALFORMED),
+        ("  Found 1 error in 1 file\n", Returned.MALFORMED),
+        ("\x1b[1mFound 1 error in 1 file\x1b[m\n", Returned.MALFORMED),
+        ("mypy crashed. Found 0 errors\n", Returned.MALFORMED),
+        ("Success: no issues found, Found 2 errors\n", Returned.MALFORMED),
+        (f"Found {'9' * 5000} errors in 1 file\n", Returned.MALFORMED),
+        ("a.py:1: error: Bad\nFound 1 error in 1 file\nb.py:1: error: Bad\nFound 1 error\n", Returned.RETURNED),
+        ('a.py:1: error: Bad\n    print("Found 3 errors")\n    ^\nFound 1 error in 1 file\n', Returned.RETURNED),
+        ("a.py:1: error: Found 3 errors\nFound 1 error in 1 file\n", Returned.RETURNED),
+        ("Success: no issues found in 1 source file\r\n", Returned.EMPTY),
+    ],
+)
+def test_every_count_is_believed(text: str, status: Returned) -> None:
+    """0-12: wherever mypy counts errors, all of them must be shown."""
+    assert decode(text.encode()).status is status
+
+
 def test_a_cut_in_the_middle_of_a_line_is_malformed() -> None:
     """The last line must end, in JSON too."""
     assert decode(TEXT[:200]).status is Returned.MALFORMED

@@ -448,7 +448,17 @@ def test_a_foreign_file_is_read() -> None:
     assert (claim.state, claim.fix, claim.autofix_class) == (State.WONT_FIX, "Wrap it", "manual")
     assert [(place.start, place.end) for place in claim.locations] == [(45, 50)]
     assert claim.tool_ids == {"verdict/v1": "api-patterns-a1b2c3d4-45-50"}
-    assert decoded({**EXAMPLE, "findings": []}).status is Returned.EMPTY
+    clean = {**EXAMPLE, "verdict": "PASS", "summary": {}, "findings": []}
+    assert decoded(clean).status is Returned.EMPTY
+
+
+@pytest.mark.parametrize("summary", [None, [], 3, {"high": 1.0}, {"blocker": 1}])
+def test_a_summary_that_the_findings_do_not_bear_out_is_rejected(summary: Any) -> None:
+    """0-12: the findings stay, and the contradiction is one item more."""
+    open_one = {**EXAMPLE["findings"][0], "status": "open"}
+    result = decoded({**EXAMPLE, "findings": [open_one], "summary": summary})
+    assert ([claim.input_id for claim in result.claims], len(result.rejected)) == (["verdict#1"], 1)
+    assert "a3f8c12b" in result.rejected[0].raw
 
 
 @pytest.mark.parametrize(
@@ -493,6 +503,7 @@ def test_a_file_that_cannot_be_read_is_malformed() -> None:
 @settings(max_examples=40, deadline=None)
 def test_what_we_write_can_be_read_elsewhere(found: list[Finding], mode: str) -> None:
     """001-07, C-05: every finding of our file, shadowed or not, is a claim with its severity and state."""
+    found = [finding for finding in found if finding.confidence.value]  # those with none are counted and not shown
     document = shown(found, mode, shown(found))
     result = decoded(document)
     items = [one for first in document["findings"] for one in (first, *first.get("x_shadowed", []))]
