@@ -179,7 +179,7 @@ def sarif(invocations: Any, *results: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     "invocations",
     [
-        *([{"executionSuccessful": word}] for word in (False, None, 0, 1, "true", "false"))),
+        *([{"executionSuccessful": word}] for word in (False, None, 0, 1, "true", "false")),
         *(["failed"], [None], "failed", {"executionSuccessful": False}, None),
         [{"executionSuccessful": True}, {"executionSuccessful": False}],
         *(

@@ -75,7 +75,7 @@ def test_clean_needs_a_test_that_ran() -> None:
     [
         (suite(case(), told="failures='2' errors='1'"), 0, 1),
         (suite(case("<failure message='m'/>"), told="failures='5'"), 1, 1),
-        (suite(case("<failure message='m'/>"), told="tests='2' failures='many'"), 1, 2),
+        (suite(case("<failure message='m'/>"), told="tests='3' failures='many'"), 1, 2),
         (suite(case(), told="tests='-1' failures='' errors='1e3'"), 0, 3),
         (suite(case(), told="failures='99999999999999'"), 0, 1),
         (suite(case(), case("<FAILURE message='m'/>")), 1, 0),
