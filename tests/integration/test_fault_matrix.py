@@ -44,6 +44,7 @@ FAULTS = {  # what the agent does instead of reviewing, as a shell script
     "SIGKILL": "kill -9 $$\n",
     "exit 1": REFUSED,
     "empty answer": "exit 0\n",
+    "asks to be run again": says("I could not look.\n[STATUS: retry]\n[FAILURE_REASON: no sandbox]"),
     "prose without a status": says("It looks fine to me, I have read all of it."),
     "malformed JSON": says('{"reviewer": "r", "findings": [{"title": "It leaks" "severity": P0}]}\n[STATUS: success]'),
     "truncated JSON": says('{"reviewer": "r", "findings": [' + ITEM[:80] + "\n[STATUS: success]"),
