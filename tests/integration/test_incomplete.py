@@ -254,3 +254,15 @@ def test_no_file_gives_a_traceback_and_no_gap_passes(server: ForkServer, data: b
             awf("findings", "export", "--format", format)
         shutil.copy(root / "in.json", root / "answers.json")
         awf("findings", "walk", "--answers", "answers.json")
+
+
+def test_a_file_of_another_reviewer_closes_no_gap(awf: Awf, project: Path) -> None:
+    """0-12: what a reviewer owes is owed by its name, whatever the file of somebody else is called."""
+    (project / "broken.json").write_text(json.dumps(EMPTY)[:-20])
+    assert imported(awf, "broken.json")[0] == 1
+    (project / "security.json").write_text(json.dumps({**EMPTY, "reviewer": "style"}))
+    imported(awf, "security.json")
+    assert verdict(awf)[1]["complete"] is False
+    (project / "fine.json").write_text(json.dumps(EMPTY))
+    imported(awf, "fine.json")
+    assert verdict(awf)[1]["complete"] is True

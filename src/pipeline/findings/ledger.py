@@ -103,7 +103,8 @@ class Ledger:
         self.passes[passed.id] = passed
         self.settled.clear()
         for name in passed.coverage.files:
-            self.unanswered.pop(name, None)
+            if (owed := self.unanswered.get(name)) and name in self.passes[owed].coverage.unnamed:
+                del self.unanswered[name]
         for name, status in passed.coverage.reviewers.items():
             self.unanswered.pop(name, None)
             if not status.answered:

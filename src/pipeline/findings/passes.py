@@ -43,6 +43,7 @@ class Coverage(Value):
     testing_gaps: tuple[str, ...] = ()
     paths: tuple[str, ...] | None = None  # what was looked at; None is everything
     files: tuple[str, ...] = ()  # the names of the files that were read whole
+    unnamed: tuple[str, ...] = ()  # those called by the name of a file that could not be read
 
     @property
     def complete(self) -> bool:

@@ -33,6 +33,7 @@ def coverage(
         ),
         paths=_paths(returns, changed),
         files=tuple(sorted(set(whole) - {legible(one.file) for one in returns if not one.status.answered})),
+        unnamed=tuple(sorted({legible(one.file) for one in returns if one.file == one.reviewer and one.problem})),
     )
 
 
