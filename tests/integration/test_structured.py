@@ -584,3 +584,11 @@ def test_inside_a_stage_findings_are_neither_verified_nor_lowered(
     awf("findings", *(words or ("import", "rev.json")), cwd=project.folder, AWF_STAGE="fix")
     finding = next(one for one in project.ledger() if one.title == "SQL injection")
     assert (finding.state.outstanding, finding.severity.value) == (True, "critical")
+
+
+def test_a_clean_return_of_a_review_that_did_not_finish_is_not_a_pass(project: Project) -> None:
+    """It asks to be run again: the run pauses, and the verdict says that the review is incomplete."""
+    ended = project.run(ONCE, {"rev": found() + "\n[STATUS: retry]"})
+    assert ended["code"] == 3
+    said = project.awf("verdict", "--json")
+    assert (said.returncode, json.loads(said.stdout)["complete"]) == (1, False)

@@ -5,7 +5,7 @@ from the ledger. What may not be edited in them is put back and noted; what cann
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 from pipeline.engine.bookkeeping import Line
 from pipeline.engine.context import Append, Context, Delete, Key, Operation, Set
 from pipeline.engine.handler import Assessment, Job
-from pipeline.engine.outcome import FailureClass, Outcome
+from pipeline.engine.outcome import FailureClass, Outcome, Status
 from pipeline.engine.state import State
 from pipeline.findings import accumulate, returns
 from pipeline.findings.answers import claims, read_answers, uncontradicted, verified
@@ -211,6 +211,8 @@ class Clerk:
         found = held.get(state.progress.attempt(stage.id))
         answers = self._answers_read.get((stage.id, visit))
         found = found or returns.read_again(stage, outcome, answers, _directory(state), self._store)
+        if found and outcome.status is Status.ERROR:  # what it found is kept, and its review is incomplete
+            return replace(found, status=Returned.MALFORMED, problem=outcome.reason)
         return returns.with_claim(found, outcome) if found else None
 
     def _taken(self, returned: Return, stage: BaseStage, visit: int, state: State, at: float) -> Taken:
