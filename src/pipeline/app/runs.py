@@ -101,7 +101,7 @@ class Resume:
 
     @property
     def at_once(self) -> bool:
-        """Whether a used-up quota is no reason to wait: somebody says so, or the run gets another agent or workflow."""
+        """Whether to resume before a quota resets: the user asks for it, or gives another agent or workflow."""
         return self.now or self.adopt is not None or bool({"backend", "agent_command", "script"} & self.options.keys())
 
 

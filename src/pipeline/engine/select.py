@@ -1,4 +1,4 @@
-"""Which transition a run follows after a stage: one pure function, and the reason goes on record."""
+"""Which transition a run follows after a stage: one pure function. The reason is recorded."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _LONGEST = 400  # characters of what a reason says about conditions
 
 @dataclass(frozen=True)
 class Selection:
-    """The transition followed, and why. It goes on record."""
+    """The transition followed, and why; part of the record."""
 
     target: str | None  # None when the run ends here
     reason: str

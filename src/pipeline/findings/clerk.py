@@ -241,7 +241,7 @@ class Clerk:
         return take([returned], self.ledger(), about, self._policy)
 
     def _changed(self, stage: BaseStage, visit: int, start: Start, root: Path) -> bool:
-        """Whether the files changed since a stage began. What a tool adds to them, as a report, is no change."""
+        """Whether the files changed since a stage began. New files that a tool leaves, such as a report, do not count."""
         try:
             if (stage.id, visit) not in self._seen:
                 self._seen[stage.id, visit] = self._trees.now(root)
@@ -250,7 +250,7 @@ class Clerk:
             if not differs or isinstance(stage, LlmStage):
                 return differs
             return replaced(root, self._environ, start.tree, tree)
-        except GitRefusedError:  # nobody knows: that is no reason to call it sound
+        except GitRefusedError:  # unknown counts as changed
             return bool(start.tree)
 
     def ledger(self) -> Ledger:

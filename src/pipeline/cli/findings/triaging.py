@@ -83,7 +83,7 @@ def command(
     if not ids and not filtered:
         raise AwfError("it is not said which findings are meant", help=_WHICH)
     if "AWF_STAGE" in os.environ and by in (Actor.USER, Actor.REVALIDATE):
-        by = str(Actor.ORCHESTRATOR)  # a stage of a run decides as an agent, whoever it says it is
+        by = str(Actor.ORCHESTRATOR)  # a stage of a run has the rights of an agent, whatever --by says
     about = (_choice(ids, given, where), Wish(status, by, note, expires), store, where.root, now())
     planned = preview(*about) if dry_run or (filtered and not yes) else None
     if planned is not None and (code := _shown(planned, dry_run=dry_run, as_json=as_json)) is not None:

@@ -78,7 +78,7 @@ def _told(known: Finding, draft: Finding) -> dict[str, Any]:
 def _milder(known: Finding, draft: Finding) -> dict[str, Any]:
     """What a report may not make milder: a rating that another source gave stands until that source takes it back.
 
-    What endangers the whole system is for a person to judge, whoever reports it again as less.
+    Only a person lowers what endangers the whole system.
     """
     if known.system_breaking and draft.severity.rank > known.severity.rank:
         return {"severity": known.severity, "gate": known.gate}

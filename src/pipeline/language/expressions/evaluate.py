@@ -82,7 +82,7 @@ def _shown(call: Call, environment: Environment) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A text of at most so many characters, each of which a terminal can print."""
+    """The text on one line, shortened, with only printable characters."""
     line = " ".join(text[: 4 * _LONGEST].split())
     printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
     return printable if len(printable) <= _LONGEST else printable[: _LONGEST - 1] + "…"
