@@ -241,7 +241,7 @@ class Clerk:
         return take([returned], self.ledger(), about, self._policy)
 
     def _changed(self, stage: BaseStage, visit: int, start: Start, root: Path) -> bool:
-        """Whether the files changed since a stage began. New files that a tool leaves, such as a report, do not count."""
+        """Whether the files changed since a stage began. New files of a tool, such as a report, do not count."""
         try:
             if (stage.id, visit) not in self._seen:
                 self._seen[stage.id, visit] = self._trees.now(root)
