@@ -239,4 +239,6 @@ async def _stop(starting: "asyncio.Future[Process]") -> None:
             os.killpg(process.pid, number)
         with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), _GRACE)
-            return
+            break
+    with suppress(ProcessLookupError):  # what git started may outlive it by a moment, or ignore SIGTERM
+        os.killpg(process.pid, signal.SIGKILL)
