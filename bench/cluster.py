@@ -24,8 +24,8 @@ from pipeline.cluster.artefacts import open_artefacts
 from pipeline.cluster.runs import Cluster
 from pipeline.cluster.server import Address, connected
 from pipeline.engine.records import RunCreated
-from pipeline.engine.redaction import PATTERNS_ONLY
 from pipeline.journal.sqlite import SqliteJournal
+from pipeline.redaction import PATTERNS_ONLY
 
 WORKERS = (1, 2, 4, 8)
 AT_ONCE = 2  # stages of one worker

@@ -26,8 +26,8 @@ from pipeline.cluster.server import Address, connected
 from pipeline.cluster.worker import Duties, work
 from pipeline.engine.fold import apply, begin
 from pipeline.engine.records import AnyRecord, RunCreated, RunResumed
-from pipeline.engine.redaction import PATTERNS_ONLY
 from pipeline.engine.state import RunStatus, State
+from pipeline.redaction import PATTERNS_ONLY
 
 COMMAND = str(Path(sys.executable).with_name("awf"))
 QUICK = Terms(heartbeat=4.0, sticky=2.0, tries=1)

@@ -14,8 +14,8 @@ from pipeline.backends.sweep import marker, processes
 from pipeline.cluster.travel import send_start
 from pipeline.engine.context import Key
 from pipeline.engine.records import VisitCompleted
-from pipeline.engine.redaction import PATTERNS_ONLY
 from pipeline.engine.state import RunStatus, State
+from pipeline.redaction import PATTERNS_ONLY
 
 BODY = """
 stage "ws" kind="workspace.create"

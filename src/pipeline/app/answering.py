@@ -16,13 +16,13 @@ from pipeline.engine.context import Key
 from pipeline.engine.fold import replay
 from pipeline.engine.ports import Answer, Cancellation, Journal, Letters, RunIsOwned
 from pipeline.engine.records import AnyRecord, RunCancelled, VisitCompleted
-from pipeline.engine.redaction import PATTERNS_ONLY, Redactor
 from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError, ExitCode
 from pipeline.handlers.human import Question, question_of
 from pipeline.journal.lock import is_driven
 from pipeline.language.model import HumanStage
 from pipeline.language.names import did_you_mean
+from pipeline.redaction import PATTERNS_ONLY, Redactor
 
 
 class NotWaiting(AwfError):

@@ -14,11 +14,11 @@ from pipeline.backends.agents.program import Agent, Missing, ProgramBackend
 from pipeline.backends.agents.registry import AGENT_OF_PROVIDER, AGENTS, agent
 from pipeline.engine.agent import Backend
 from pipeline.engine.process import Processes
-from pipeline.engine.redaction import redactor_of
 from pipeline.errors import AwfError
 from pipeline.language.choice import choose_model
 from pipeline.language.model import LlmStage, Workflow
 from pipeline.language.names import did_you_mean
+from pipeline.redaction import redactor_of
 
 OTHERS = ("acp", "api", "command", "scripted")  # backends that are used when they are named, and never else
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})

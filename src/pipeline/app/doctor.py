@@ -20,13 +20,12 @@ from pipeline.backends.agents.registry import AGENTS, agent
 from pipeline.backends.environment import child_environment
 from pipeline.engine.agent import AgentStatus, Backend, Limits, Request, Result
 from pipeline.engine.process import Command, Ending, Processes
-from pipeline.engine.redaction import Redactor, redactor_of
-from pipeline.engine.secret import SECRET_NAMES, matches
 from pipeline.errors import AwfError
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.language.choice import UNCHOSEN, ModelChoice
 from pipeline.language.model import Access
 from pipeline.observe.text import counted
+from pipeline.redaction import SECRET_NAMES, Redactor, matches_any, redactor_of
 
 PROMPT = "Answer with the word OK and nothing else.\n"
 CALL_TIMEOUT = 120.0  # seconds for a tiny request
@@ -156,7 +155,9 @@ class Doctor:
 
     def _advice(self, name: str, known: Agent) -> str:
         """An agent with many providers is given the key of the one that is named, and no other."""
-        if self._choice(name).provider or any(matches(variable, SECRET_NAMES) for variable in known.variables(None)):
+        if self._choice(name).provider or any(
+            matches_any(variable, SECRET_NAMES) for variable in known.variables(None)
+        ):
             return ""
         return "it is given a key when a stage or the settings name a provider"
 
@@ -205,7 +206,9 @@ class Doctor:
 
     def _keys(self, names: Collection[str]) -> tuple[str, ...]:
         """The variables with a key: by their names, never their values."""
-        return tuple(name for name in dict.fromkeys(names) if matches(name, SECRET_NAMES) and self.environ.get(name))
+        return tuple(
+            name for name in dict.fromkeys(names) if matches_any(name, SECRET_NAMES) and self.environ.get(name)
+        )
 
     async def _git(self) -> Part:
         with tempfile.TemporaryDirectory(prefix="awf-doctor-") as folder:

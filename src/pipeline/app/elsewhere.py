@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from pipeline.engine.outcome import Source
 from pipeline.engine.ports import Answer, JournalError, Letters
-from pipeline.engine.redaction import Redactor
 from pipeline.engine.run import Driver
 from pipeline.handlers.human import People, Question, Reply
+from pipeline.redaction import Redactor
 
 T = TypeVar("T")
 Pause = Callable[[], Awaitable[None]]

@@ -24,7 +24,6 @@ from pipeline.engine.events import EventKind
 from pipeline.engine.fold import apply, begin, replay
 from pipeline.engine.ports import Journal
 from pipeline.engine.records import RunCreated, RunResumed, VisitCompleted, WorkflowAdopted
-from pipeline.engine.redaction import Redactor
 from pipeline.engine.run import Driver
 from pipeline.engine.state import RunStatus, State
 from pipeline.engine.steps import Plugins
@@ -32,6 +31,7 @@ from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.repository import head
 from pipeline.language.durations import parse_duration
 from pipeline.language.model import LlmStage, Workflow
+from pipeline.redaction import Redactor
 
 MEND = "mend what awf validate says of it; awf explain CODE tells more"
 LONGEST_GOAL = 100_000  # bytes: a goal is handed to commands in an environment variable

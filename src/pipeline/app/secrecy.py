@@ -3,8 +3,8 @@
 from typing import Any, TypeVar
 
 from pipeline.engine.records import RunCreated, WorkflowAdopted
-from pipeline.engine.redaction import Redactor
 from pipeline.errors import AwfError
+from pipeline.redaction import Redactor
 
 Described = TypeVar("Described", RunCreated, WorkflowAdopted)
 

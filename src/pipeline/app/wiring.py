@@ -26,7 +26,6 @@ from pipeline.engine.events import Listener
 from pipeline.engine.handler import Handler, Job
 from pipeline.engine.policy import ON_ERROR
 from pipeline.engine.ports import Journal, Letters
-from pipeline.engine.redaction import Redactor, redactor_of
 from pipeline.engine.state import State
 from pipeline.engine.steps import Services
 from pipeline.engine.workspace import Workspaces
@@ -41,6 +40,7 @@ from pipeline.handlers.workspace import WorkspaceHandler
 from pipeline.journal.letters import MemoryLetters
 from pipeline.language.model import LlmStage, Retry, StageKind
 from pipeline.plugins.manager import PluginManager
+from pipeline.redaction import Redactor, redactor_of
 from pipeline.summary.outstanding import Outstanding
 from pipeline.summary.render import render
 

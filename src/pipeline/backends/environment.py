@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
-from pipeline.engine.secret import SECRET_NAMES, matches
+from pipeline.redaction import SECRET_NAMES, matches_any
 
 _ALLOWED = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_*", "TERM", "TMPDIR", "TZ", "XDG_*"),
@@ -57,4 +57,4 @@ def provider_variables(provider: str | None) -> tuple[str, ...]:
 
 
 def _may_pass(name: str, patterns: Iterable[str]) -> bool:
-    return matches(name, patterns) and not matches(name.upper(), _NEVER)
+    return matches_any(name, patterns) and not matches_any(name.upper(), _NEVER)

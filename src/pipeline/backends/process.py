@@ -19,7 +19,7 @@ from pipeline.backends import sweep
 from pipeline.backends.child import Child
 from pipeline.backends.spool import Lines, Redacted, Spool
 from pipeline.engine.process import Command, Ending, Finished, OnLine
-from pipeline.engine.redaction import PATTERNS_ONLY, Redactor
+from pipeline.redaction import PATTERNS_ONLY, Redactor
 
 
 class LocalProcesses:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pipeline.engine.redaction import Redactor, open_key
+from pipeline.redaction import Redactor, unfinished_key
 
 TAIL_LINES = 30
 TAIL_BYTES = 4096
@@ -123,11 +123,11 @@ class Redacted:
         """Take what was written next, and hand on every line that it completes."""
         self._held += data
         if b"\n" in data or self._too_long():
-            data, cut = self._redactor.settled(bytes(self._held), self._end())
+            data, cut = self._redactor.redact_prefix(bytes(self._held), self._end())
             del self._held[:cut]
             self._hand_on(data)
         if self._too_long():
-            key = open_key(bytes(self._held))
+            key = unfinished_key(bytes(self._held))
             self._hand_on_all()
             self._held += key
 

@@ -23,8 +23,8 @@ from pipeline.cli.terminal import Style, inert
 from pipeline.cli.watching import Watching
 from pipeline.cli.where import Where, where_option
 from pipeline.engine.ports import Answer
-from pipeline.engine.redaction import redactor_of
 from pipeline.language.model import HumanStage
+from pipeline.redaction import redactor_of
 
 
 @click.command("answer")

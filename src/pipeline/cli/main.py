@@ -105,7 +105,7 @@ def _of_system(error: OSError) -> AwfError:
 
 def report(error: AwfError) -> None:
     """Print an error and what to do about it, but no secret, and nothing that acts on a terminal."""
-    from pipeline.engine.redaction import redactor_of  # noqa: PLC0415 - only an error needs it
+    from pipeline.redaction import redactor_of  # noqa: PLC0415 - only an error needs it
 
     style, redactor = Style.of(sys.stderr), redactor_of(os.environ)
     with suppress(OSError):  # the exit code says it too

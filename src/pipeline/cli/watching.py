@@ -20,12 +20,12 @@ from pipeline.cli.where import Where
 from pipeline.engine.events import Listener
 from pipeline.engine.fold import apply, begin
 from pipeline.engine.records import AnyRecord, RunCreated, RunResumed
-from pipeline.engine.redaction import redactor_of
 from pipeline.engine.state import State
 from pipeline.errors import AwfError, ExitCode
 from pipeline.language.model import StageKind
 from pipeline.observe.progress import screen
 from pipeline.plugins.manager import PluginManager
+from pipeline.redaction import redactor_of
 
 if TYPE_CHECKING:
     from pipeline.cluster.remote import Remote

@@ -30,8 +30,8 @@ from pipeline.cluster.server import Unreachable, run_of, workflow_id
 from pipeline.cluster.workflow import RunWorkflow
 from pipeline.engine.ports import RunIsOwned
 from pipeline.engine.records import AnyRecord, RunCancelled, RunCreated
-from pipeline.engine.redaction import Redactor
 from pipeline.engine.state import RunStatus, State
+from pipeline.redaction import Redactor
 
 _PATIENCE = timedelta(seconds=3)  # for a worker to answer
 _AT_ONCE = 20  # questions to the server

@@ -24,11 +24,11 @@ from pipeline.cluster.orders import QUEUE
 from pipeline.cluster.runs import Cluster
 from pipeline.cluster.server import Address, Unreachable, connected
 from pipeline.engine.ports import Answer, Cancellation, Letters
-from pipeline.engine.redaction import Redactor
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
 from pipeline.journal.letters import MemoryLetters
 from pipeline.journal.mirrored import LedgerOfRun
+from pipeline.redaction import Redactor
 
 T = TypeVar("T")
 

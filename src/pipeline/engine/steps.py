@@ -31,7 +31,6 @@ from pipeline.engine.records import (
     StageErrored,
     VisitStarted,
 )
-from pipeline.engine.redaction import PATTERNS_ONLY, Redactor, redact_operation, redact_outcome
 from pipeline.engine.state import RunStatus, State
 from pipeline.engine.workspace import WorkspaceError, Workspaces
 from pipeline.language.model import (
@@ -46,6 +45,7 @@ from pipeline.language.model import (
     is_review,
     may_write,
 )
+from pipeline.redaction import PATTERNS_ONLY, Redactor
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 OUTPUT_EVERY = 0.1  # seconds: whoever watches sees what a stage prints, and a stage that prints much is not slowed
@@ -120,6 +120,21 @@ def not_looked(outcome: Outcome) -> Outcome:
     reason = f"the review did not take place ({outcome.status}){f': {outcome.reason}' if outcome.reason else ''}"
     failure = Failure(kind=FailureClass.PROTOCOL, digest=reason)
     return outcome.model_copy(update={"status": Status.ERROR, "reason": reason, "failure": failure})
+
+
+def redact_outcome(redactor: Redactor, outcome: Outcome) -> Outcome:
+    """Return an outcome without secrets in anything that the stage reported."""
+    reported = {"reason", "response", "updates", "preferred_label", "preferred_next", "notes"}
+    changes = {name: redactor.value(getattr(outcome, name)) for name in reported}
+    if failure := outcome.failure:
+        texts = {name: redactor.text(getattr(failure, name)) for name in ("digest", "stdout_tail", "stderr_tail")}
+        changes["failure"] = failure.model_copy(update=texts)
+    return outcome.model_copy(update=changes)
+
+
+def redact_operation(redactor: Redactor, operation: Operation) -> Operation:
+    """Return an operation that writes no secret to the context."""
+    return operation._replace(value=redactor.value(operation.value))
 
 
 def _on_error(stage: BaseStage) -> OnError:

@@ -13,12 +13,12 @@ from pipeline.engine.events import Event, EventKind, Listener
 from pipeline.engine.handler import Handler
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import PluginFailed
-from pipeline.engine.redaction import PATTERNS_ONLY, Redactor
 from pipeline.engine.state import State
 from pipeline.errors import AwfError
 from pipeline.language.model import BaseStage, StageKind
 from pipeline.language.rules.rule import Rule
 from pipeline.plugins import ENTRY_POINTS, hooks
+from pipeline.redaction import PATTERNS_ONLY, Redactor
 
 _GIVING = ("after_stage", "after_branch", "summary_sections")  # the hooks whose results are used during a run
 

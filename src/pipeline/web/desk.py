@@ -9,8 +9,8 @@ from pathlib import Path
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from pipeline.engine.redaction import PATTERNS_ONLY, Redactor, redactor_of
 from pipeline.journal.sqlite import SqliteJournal
+from pipeline.redaction import PATTERNS_ONLY, Redactor, redactor_of
 from pipeline.web.following import Following
 from pipeline.web.listing import Listing
 from pipeline.web.live import Feed

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.engine.redaction import Redactor
 from pipeline.findings.intake.files import RepositoryFiles
 from pipeline.findings.model import Evidence, Finding, Location
 from pipeline.observe.text import REPLACED, is_active
+from pipeline.redaction import Redactor
 
 _AROUND = 4  # lines to either side
 _MOST = 60  # lines of one excerpt

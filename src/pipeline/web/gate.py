@@ -9,8 +9,8 @@ from pipeline.app import answering
 from pipeline.app.answering import Waiting, waiting
 from pipeline.app.changes import Changes, changes_of
 from pipeline.engine.ports import Journal
-from pipeline.engine.redaction import Redactor
 from pipeline.language.model import TriageStage, asks_a_person
+from pipeline.redaction import Redactor
 from pipeline.web.desk import Store
 from pipeline.web.following import Seen
 

@@ -10,10 +10,10 @@ from pipeline.app import answering
 from pipeline.app.answering import Answered, answer, cancel
 from pipeline.app.artifacts import Artifacts
 from pipeline.engine.ports import Letters
-from pipeline.engine.redaction import Redactor
 from pipeline.journal.letters import SqliteLetters
 from pipeline.journal.lock import is_driven
 from pipeline.journal.sqlite import SqliteJournal
+from pipeline.redaction import Redactor
 
 
 class Place(Protocol):

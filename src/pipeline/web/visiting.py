@@ -12,8 +12,8 @@ from pipeline.app.artifacts import STREAMS, Artifacts, artifacts_of
 from pipeline.backends.spool import Redacted
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal
-from pipeline.engine.redaction import Redactor
 from pipeline.errors import AwfError
+from pipeline.redaction import Redactor
 from pipeline.web.following import Seen
 from pipeline.web.place import Place
 

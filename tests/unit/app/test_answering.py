@@ -14,7 +14,6 @@ from pipeline.engine.machine import complete
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.ports import Cancellation
 from pipeline.engine.records import RunCancelled, RunWaiting
-from pipeline.engine.redaction import redactor_of
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError, ExitCode
 from pipeline.handlers.human import Reply, chosen
@@ -22,6 +21,7 @@ from pipeline.journal.letters import MemoryLetters
 from pipeline.journal.lock import owned
 from pipeline.journal.memory import MemoryJournal
 from pipeline.language.model import HumanStage
+from pipeline.redaction import redactor_of
 
 SECRET = "s3cret-s3cret-s3cret"  # noqa: S105 - nobody's
 

@@ -10,9 +10,9 @@ from tests.unit.app.gate import question
 from pipeline.app.elsewhere import Beside, Elsewhere, Pause, arrival
 from pipeline.engine.outcome import Source
 from pipeline.engine.ports import Answer, JournalError
-from pipeline.engine.redaction import PATTERNS_ONLY, redactor_of
 from pipeline.handlers.human import People, Question, Reply
 from pipeline.journal.letters import MemoryLetters
+from pipeline.redaction import PATTERNS_ONLY, redactor_of
 
 ASKED = question()
 ANNA = Answer("r", "ask", 1, "no", "Not yet.", "anna", 5.0)

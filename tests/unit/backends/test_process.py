@@ -12,8 +12,7 @@ import pytest
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.sweep import MARKER
 from pipeline.engine.process import Command, Ending
-from pipeline.engine.redaction import Redactor
-from pipeline.engine.secret import Secret
+from pipeline.redaction import Redactor, Secret
 
 from .conftest import PATH, Bench, alive, eventually, labelled
 

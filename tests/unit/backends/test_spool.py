@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.backends.spool import LONGEST_HELD, Lines, Redacted, Spool
-from pipeline.engine.redaction import PATTERNS_ONLY, Redactor
-from pipeline.engine.secret import Secret
+from pipeline.redaction import PATTERNS_ONLY, Redactor, Secret
 
 SECRET = b"s3cr3t-value"
 REDACTOR = Redactor((Secret("X", SECRET.decode()),))

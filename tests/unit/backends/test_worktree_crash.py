@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -230,11 +231,17 @@ def test_a_git_that_is_being_started_is_ended_too(world: World, monkeypatch: pyt
         handed_over.set()
         await asyncio.wait({call}, timeout=20)
         assert call.cancelled()
-        async with asyncio.timeout(10):  # killed, but the system may need a moment to end them
-            while any(map(is_alive, processes)):
-                await asyncio.sleep(0.01)
+        await asyncio.to_thread(wait_for_end, processes)
 
     asyncio.run(scenario())
+
+
+def wait_for_end(processes: list[str]) -> None:
+    """Wait until killed processes are gone: the system may need a moment."""
+    deadline = time.monotonic() + 10
+    while alive := [pid for pid in processes if is_alive(pid)]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.01)
 
 
 def is_alive(pid: str) -> bool:

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.web.conftest import Browser
 from tests.unit.web.findings import LINES, item, project, review
 
-from pipeline.engine.redaction import Redactor, redactor_of
 from pipeline.findings.model import Category, Confidence, Evidence, Finding, FindingId, Location, PassId, Severity
+from pipeline.redaction import Redactor, redactor_of
 from pipeline.web.excerpts import Excerpt, excerpts
 
 FINDING = "/s/shop/findings"

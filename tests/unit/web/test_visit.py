@@ -8,7 +8,7 @@ import pytest
 from tests.unit.web.conftest import Browser
 from tests.unit.web.running import TOOL, ran
 
-from pipeline.engine.redaction import PATTERNS_ONLY
+from pipeline.redaction import PATTERNS_ONLY
 from pipeline.web import visiting
 
 VISIT = "/s/shop/runs/r1/visit?stage=build&visit=1"

@@ -23,7 +23,7 @@ from pipeline.backends.process import finished, how_it_ended, spool, start, to_t
 from pipeline.backends.spool import Lines, Redacted
 from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, Emit, ErrorKind, Limits, Request, Result
 from pipeline.engine.process import Ending
-from pipeline.engine.redaction import PATTERNS_ONLY, Redactor
+from pipeline.redaction import PATTERNS_ONLY, Redactor
 
 _FAREWELL = 1.0  # seconds an agent has to leave by itself when it has answered: it may have a session to write
 

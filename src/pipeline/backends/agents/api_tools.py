@@ -16,8 +16,8 @@ from pipeline.backends.agents.bounds import OutOfBounds, inside
 from pipeline.backends.environment import PROVIDER_KEYS, provider_variables
 from pipeline.engine.agent import Request
 from pipeline.engine.process import Command, Ending, Finished, Processes
-from pipeline.engine.secret import SHORTEST
 from pipeline.language.model import Access
+from pipeline.redaction import MIN_LENGTH
 
 LONGEST_ANSWER = 40_000  # characters of what one tool gives back
 _LARGEST_FILE = 8 * 1024 * 1024
@@ -168,7 +168,7 @@ def without_keys(env: Mapping[str, str], provider: str | None) -> dict[str, str]
     """The variables without any provider's key or address, under whatever name the key stands."""
     names = _ALL_KEYS | set(provider_variables(provider))
     ours = {name for name in env if name in names or name.upper().endswith("_API_KEY")}
-    keys = {env[name] for name in ours if len(env[name]) >= SHORTEST}  # a region is no key, and stands elsewhere too
+    keys = {env[name] for name in ours if len(env[name]) >= MIN_LENGTH}  # a region is no key, and stands elsewhere too
     return {name: value for name, value in env.items() if name not in ours and value not in keys}
 
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from pipeline.engine.redaction import redactor_of
 from pipeline.findings.trackers.folder import TicketFolder
 from pipeline.findings.trackers.gh import Gh
 from pipeline.findings.trackers.github import GitHubIssues
 from pipeline.findings.trackers.remote import repository_of
 from pipeline.findings.walk.sinks import Failed, Tracker
+from pipeline.redaction import redactor_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from starlette.routing import Route
 from pipeline.app.findings.lookup import near
 from pipeline.app.findings.records import whole
 from pipeline.app.findings.story import place_of, sighting
-from pipeline.engine.redaction import Redactor
 from pipeline.findings.ledger import Ledger, merged_into
 from pipeline.findings.model import Change, Finding
 from pipeline.findings.triage import STATUSES
+from pipeline.redaction import Redactor
 from pipeline.web.desk import desk, store
 from pipeline.web.errors import error_page
 from pipeline.web.excerpts import Excerpt, excerpts

@@ -13,9 +13,8 @@ from tests.unit.backends.conftest import PATH, Bench, alive, eventually
 from pipeline.backends.agents.acp import AcpBackend
 from pipeline.engine.agent import AgentEvent, AgentStatus, ErrorKind, Limits, Request, Result, Session
 from pipeline.engine.outcome import Usage
-from pipeline.engine.redaction import Redactor
-from pipeline.engine.secret import Secret
 from pipeline.language.model import Access
+from pipeline.redaction import Redactor, Secret
 
 AGENT = (sys.executable, str(Path(__file__).with_name("acp_agent.py")))
 MODELS = {

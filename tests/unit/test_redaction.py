@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from pipeline.engine.context import Append, Delete, Discard, Operation, Set
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
-from pipeline.engine.redaction import (
+from pipeline.engine.steps import redact_operation, redact_outcome
+from pipeline.redaction import (
     PATTERNS_ONLY,
     Redactor,
-    open_key,
-    redact_operation,
-    redact_outcome,
+    Secret,
     redactor_of,
+    secret_values,
+    unfinished_key,
 )
-from pipeline.engine.secret import Secret, secret_values
 
 VALUE = 's3cr3t/+&é"x y'
 REDACTOR = Redactor((Secret("MY_TOKEN", VALUE),))
@@ -220,7 +220,7 @@ def test_an_outcome_without_secrets_is_the_same() -> None:
     """With a failure and without."""
     for failure in (None, Failure(kind=FailureClass.TIMEOUT, digest="too slow by far")):
         outcome = Outcome(status=Status.FAIL, response="nothing to hide", failure=failure)
-        assert redact_outcome(REDACTOR, outcome) is outcome
+        assert redact_outcome(REDACTOR, outcome) == outcome
 
 
 def test_only_the_failure_may_hold_a_secret() -> None:
@@ -242,10 +242,9 @@ def test_only_the_failure_may_hold_a_secret() -> None:
     ],
 )
 def test_operations_are_redacted(operation: Operation, clean: Operation) -> None:
-    """Whatever would come into the context; what is clean is the same object."""
+    """Whatever would come into the context."""
     result = redact_operation(REDACTOR, operation)
     assert result == clean
-    assert (result is operation) == (operation == clean)
 
 
 @given(st.integers(0, 60))
@@ -254,18 +253,18 @@ def test_a_cut_goes_through_no_secret(end: int) -> None:
     data = f"0123456789{VALUE} {KEYS['aws']}.rest and more to come here".encode()
     spans = [(10, 10 + len(VALUE.encode())), (11 + len(VALUE.encode()), 31 + len(VALUE.encode()))]
     expected = next((start for start, stop in spans if start < end < stop), end)
-    assert REDACTOR.settled(data, end) == (REDACTOR.data(data[:expected]), expected)
+    assert REDACTOR.redact_prefix(data, end) == (REDACTOR.data(data[:expected]), expected)
 
 
 def test_a_cut_does_not_come_after_a_key_that_goes_on() -> None:
     """Its first line alone is enough; a whole key, and a key that something else follows, are done."""
     first = KEY.split("\n", maxsplit=1)[0].encode() + b"\n"
-    assert PATTERNS_ONLY.settled(b"a\n" + first, 2 + len(first)) == (b"a\n", 2)
-    assert PATTERNS_ONLY.settled(b"a\n" + KEY[:200].encode(), 202) == (b"a\n", 2)
-    assert PATTERNS_ONLY.settled(KEY.encode() + b"\n", len(KEY) + 1) == (b"[redacted]\n", len(KEY) + 1)
+    assert PATTERNS_ONLY.redact_prefix(b"a\n" + first, 2 + len(first)) == (b"a\n", 2)
+    assert PATTERNS_ONLY.redact_prefix(b"a\n" + KEY[:200].encode(), 202) == (b"a\n", 2)
+    assert PATTERNS_ONLY.redact_prefix(KEY.encode() + b"\n", len(KEY) + 1) == (b"[redacted]\n", len(KEY) + 1)
     talk = first + b"is how it begins\n"
-    assert PATTERNS_ONLY.settled(talk, len(talk)) == (talk, len(talk))
-    assert (open_key(KEY[:200].encode()), open_key(KEY.encode())) == (first[:-1], b"")
+    assert PATTERNS_ONLY.redact_prefix(talk, len(talk)) == (talk, len(talk))
+    assert (unfinished_key(KEY[:200].encode()), unfinished_key(KEY.encode())) == (first[:-1], b"")
 
 
 def test_the_overlap_is_as_long_as_the_longest_form() -> None:
