@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pipeline.app.runs import load_state, start
-from pipeline.app.wiring import Surroundings
+from pipeline.app.wiring import Runtime
 from pipeline.cluster.artefacts import open_artefacts
 from pipeline.cluster.runs import Cluster
 from pipeline.cluster.server import Address, connected
@@ -113,7 +113,7 @@ async def stage_cost(url: str, folder: Path) -> tuple[float, float]:
     cluster = Cluster(client, open_artefacts(str(folder / "shared")), queue)
     journal = SqliteJournal(folder / "local")
     began = time.perf_counter()
-    await start(created("local", chain(CHAIN), folder, 0), journal, Surroundings(folder / "local", dict(os.environ)))
+    await start(created("local", chain(CHAIN), folder, 0), journal, Runtime(folder / "local", dict(os.environ)))
     local = (time.perf_counter() - began) / CHAIN
     with worker(url, folder, "cost", queue, AT_ONCE):
         await finished(cluster, [created(f"{queue}-warm", chain(2), folder, 0)])

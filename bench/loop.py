@@ -22,12 +22,12 @@ from statistics import median
 
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
-from pipeline.app.runs import creation, load_state, result_of
-from pipeline.app.wiring import Surroundings, services
-from pipeline.cli.driving import spare_the_collector
-from pipeline.engine.fold import begin
+from pipeline.app.runs import build_record, load_state, result_of
+from pipeline.app.wiring import Runtime, build_services
+from pipeline.cli.execute import spare_the_collector
+from pipeline.engine.driver import Driver
 from pipeline.engine.records import VisitCompleted
-from pipeline.engine.run import Driver
+from pipeline.engine.state import begin
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.language.model import StageKind
 
@@ -106,12 +106,12 @@ def run_loop(folder: Path, rounds: int, *, summary: bool) -> tuple[Cost, int]:
     path.write_text(WORKFLOW)
     entry = Catalog(folder, folder, folder).find(path.name)
     options = {"backend": "scripted", "script": script(rounds)}
-    record = creation(entry, check(entry), "bench", "bench", options, folder, time.time())
+    record = build_record(entry, check(entry), "bench", "bench", options, folder, time.time())
     store = folder / ".awf"
     journal = SqliteJournal(store)
     journal.create("bench", record)
     state = begin(record)
-    made = services(state, journal, Surroundings(store=store, environ=dict(os.environ)))
+    made = build_services(state, journal, Runtime(store=store, environ=dict(os.environ)))
     if not summary:
         agents = made.handlers[StageKind.LLM]
         agents._summary = lambda _: ""  # type: ignore[attr-defined]  # noqa: SLF001 - all else as in any run

@@ -19,11 +19,11 @@ from pathlib import Path
 
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
-from pipeline.app.runs import creation, load_state, result_of
-from pipeline.app.wiring import Surroundings, services
-from pipeline.engine.fold import begin
+from pipeline.app.runs import build_record, load_state, result_of
+from pipeline.app.wiring import Runtime, build_services
+from pipeline.engine.driver import Driver
 from pipeline.engine.records import VisitCompleted
-from pipeline.engine.run import Driver
+from pipeline.engine.state import begin
 from pipeline.journal.sqlite import SqliteJournal
 
 SEED = 33
@@ -116,12 +116,12 @@ def run(folder: Path, found: Defects, *, stops: bool) -> Rounds:
     path.write_text(workflow(stops=stops))
     entry = Catalog(folder, folder, folder).find(path.name)
     options = {"backend": "scripted", "script": json.dumps(replies(found, stops=stops))}
-    record = creation(entry, check(entry), "bench", "Be green", options, folder, time.time())
+    record = build_record(entry, check(entry), "bench", "Be green", options, folder, time.time())
     store = folder / path.name.partition(".")[0]
     journal = SqliteJournal(store)
     journal.create("bench", record)
     state = begin(record)
-    asyncio.run(Driver(state, services(state, journal, Surroundings(store=store, environ={}))).drive())
+    asyncio.run(Driver(state, build_services(state, journal, Runtime(store=store, environ={}))).drive())
     result = result_of(load_state(journal, "bench"), journal)
     if result.status != "success":
         sys.exit(f"the run did not succeed: {result}")
@@ -135,9 +135,9 @@ def _prompts(journal: SqliteJournal) -> list[tuple[str, str]]:
 
 def _count(prompts: Sequence[tuple[str, str]], found: Defects) -> Rounds:
     fixes = [text for stage, text in prompts if stage == "fix"]
-    untold = [defect for own in found.values() for defect in own if not any(defect in text for text in fixes)]
-    if untold:
-        sys.exit(f"no fix was told of {untold[0]}")  # and the replies took it for removed
+    omitted_visits = [defect for own in found.values() for defect in own if not any(defect in text for text in fixes)]
+    if omitted_visits:
+        sys.exit(f"no fix was told of {omitted_visits[0]}")  # and the replies took it for removed
     reviews = sum(stage in REVIEWERS for stage, _ in prompts)
     return Rounds(len(fixes), reviews, sum(map(len, fixes)), sum(len(text) for _, text in prompts))
 

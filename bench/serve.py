@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import RunCreated, VisitCompleted
-from pipeline.engine.select import Selection
+from pipeline.engine.routing import Selection
 from pipeline.journal.sqlite import SqliteJournal
 
 WRITERS = 4  # processes

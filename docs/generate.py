@@ -23,10 +23,10 @@ from pipeline.app.check import every_rule
 from pipeline.cli.main import awf
 from pipeline.errors import ExitCode
 from pipeline.language import model
-from pipeline.language.durations import format_duration
 from pipeline.language.expressions import Expression
-from pipeline.language.expressions.syntax import Function
+from pipeline.language.expressions.parse import Function
 from pipeline.language.expressions.types import OUTCOMES, VERDICTS
+from pipeline.language.model import write_duration
 from pipeline.plugins import hooks as specifications
 
 HERE = Path(__file__).parent
@@ -105,7 +105,7 @@ def _default(field: FieldInfo) -> str:
         case bool(value):
             return f"`{str(value).lower()}`"
         case timedelta() as value:
-            return f"`{format_duration(value)}`"
+            return f"`{write_duration(value)}`"
         case value:
             return f"`{value}`"
 
@@ -183,14 +183,14 @@ def _option(option: click.Option, context: click.Context) -> tuple[str, str]:
 
 ELEMENTS: Mapping[str, type[model.Element]] = {
     "workflow": model.Workflow,
-    "settings": model.Settings,
+    "settings": model.WorkflowSettings,
     "models": model.Models,
     "profile": model.Profile,
     "llm": model.LlmStage,
     "tool": model.ToolStage,
     "human": model.HumanStage,
-    "option": model.Option,
-    "route": model.Route,
+    "option": model.HumanOption,
+    "route": model.DecisionRoute,
     "parallel": model.ParallelStage,
     "branch": model.Branch,
     "workspace": model.WorkspaceStage,

@@ -3,25 +3,25 @@
 from collections.abc import Mapping
 
 from pipeline.errors import ExitCode
-from pipeline.language.expressions.syntax import Function
+from pipeline.language.expressions.parse import Function
 from pipeline.language.model import (
     Branch,
+    DecisionRoute,
     Element,
+    HumanOption,
     HumanStage,
     LlmStage,
     Loop,
     LoopExit,
     Models,
-    Option,
     ParallelStage,
     Profile,
     Retry,
-    Route,
-    Settings,
     StageKind,
     ToolStage,
     Transition,
     Workflow,
+    WorkflowSettings,
     WorkspaceStage,
 )
 
@@ -33,7 +33,7 @@ MEANINGS: Mapping[type[Element], Mapping[str, str]] = {
         "goal": "what to reach unless `--goal` says otherwise",
         "start": "the stage a run begins with",
     },
-    Settings: {
+    WorkflowSettings: {
         "max_visits": "how often one stage may run",
         "max_stages": "how many stages may run in all",
         "max_duration": "running time; waiting for a person does not count",
@@ -83,13 +83,13 @@ MEANINGS: Mapping[type[Element], Mapping[str, str]] = {
         "timeout": "how long to wait, from the first time it is asked",
         "default": "the option that is taken then",
     },
-    Option: {
+    HumanOption: {
         "key": "what is typed to choose it",
         "label": "what it says",
         "to": "where it leads",
         "approves": "whether it is an approval; when no option says so, the first is",
     },
-    Route: {
+    DecisionRoute: {
         "when": "when it is open",
         "to": "where it leads",
         "priority": "the highest wins",

@@ -18,16 +18,16 @@ from bench.loop import WORKFLOW
 from bench.peers.protocol import REVIEWERS, ROUND, Engine, begun, main, review
 
 from pipeline.app import runs
-from pipeline.app.backends import Backends
+from pipeline.app.backends import BackendSelector
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
-from pipeline.app.wiring import Surroundings, services
+from pipeline.app.wiring import Runtime, build_services
 from pipeline.backends.process import LocalProcesses
+from pipeline.engine.driver import Services
 from pipeline.engine.events import Event, EventKind
 from pipeline.engine.ports import Journal
 from pipeline.engine.records import RunCreated, VisitCompleted
 from pipeline.engine.state import State
-from pipeline.engine.steps import Services
 from pipeline.errors import AwfError
 from pipeline.handlers.llm import LlmHandler
 from pipeline.journal.sqlite import SqliteJournal
@@ -50,10 +50,10 @@ def note(event: Event) -> None:
         begun(event.stage, event.visit - 1)
 
 
-def without_summary(state: State, journal: Journal, around: Surroundings) -> Services:
+def without_summary(state: State, journal: Journal, around: Runtime) -> Services:
     """The services of a run whose agents are told nothing of it."""
-    made = services(state, journal, around)
-    choose = Backends(state.options, LocalProcesses(RUN), {}).choose
+    made = build_services(state, journal, around)
+    choose = BackendSelector(state.options, LocalProcesses(RUN), {}).choose
     silent = LlmHandler(choose, lambda _: "", lambda _: {}, time.time)
     return replace(made, handlers={**made.handlers, StageKind.LLM: silent})
 
@@ -64,7 +64,7 @@ def creation(folder: Path, rounds: int) -> RunCreated:
     path.write_text(WORKFLOW)
     entry = Catalog(folder, folder, folder).find(path.name)
     options = {"backend": "scripted", "script": script(rounds)}
-    return runs.creation(entry, check(entry), RUN, RUN, options, folder, time.time())
+    return runs.build_record(entry, check(entry), RUN, RUN, options, folder, time.time())
 
 
 def run(folder: Path, rounds: int, variant: str) -> None:
@@ -80,20 +80,20 @@ def resume(folder: Path, rounds: int, variant: str) -> None:
             asyncio.run(runs.start(creation(folder, rounds), journal, around))
             return
         try:
-            asyncio.run(runs.resume(RUN, runs.Resume(raised={}, options={}), journal, around))
+            asyncio.run(runs.resume(RUN, runs.ResumeRequest(raised={}, options={}), journal, around))
         except AwfError:
             if not runs.load_state(journal, RUN).status.final:  # one that is over is not taken up again
                 raise
 
 
 @contextmanager
-def opened(folder: Path, variant: str) -> Iterator[tuple[SqliteJournal, Surroundings]]:
+def opened(folder: Path, variant: str) -> Iterator[tuple[SqliteJournal, Runtime]]:
     """The journal, and what the run stands on."""
     gc.freeze()  # as `awf run` does
-    made = without_summary if variant == "engine" else services
+    made = without_summary if variant == "engine" else build_services
     store = folder / ".awf"
     with closing(SqliteJournal(store)) as journal, mock.patch.object(runs, "services", made):
-        yield journal, Surroundings(store=store, environ={}, listeners=(note,))
+        yield journal, Runtime(store=store, environ={}, listeners=(note,))
 
 
 def final(folder: Path, _rounds: int, _variant: str) -> Any:

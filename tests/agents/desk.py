@@ -7,12 +7,12 @@ from pathlib import Path
 
 from tests.agents.programs import Program
 
-from pipeline.backends import sweep
-from pipeline.backends.agents.program import ProgramBackend
+from pipeline.backends import process_tree as sweep
+from pipeline.backends.agents.base import ProgramBackend
 from pipeline.backends.agents.registry import agent
 from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
-from pipeline.engine.agent import AgentEvent, Limits, Request, Result, Session
+from pipeline.engine.ports import AgentEvent, AgentRequest, AgentResult, AgentSession, RequestLimits
 from pipeline.language.model import Access
 
 LONGEST = 120.0  # seconds that a request may take before the test calls it a failure
@@ -37,15 +37,15 @@ class Desk:
         prompt: str,
         timeout: float = LONGEST,
         access: Access = Access.CODING,
-        session: Session | None = None,
-    ) -> Result:
+        session: AgentSession | None = None,
+    ) -> AgentResult:
         """Run the program to its end."""
         return asyncio.run(self.run(self.request(prompt, timeout)._replace(access=access, session=session)))
 
-    def request(self, prompt: str, timeout: float = LONGEST) -> Request:
+    def request(self, prompt: str, timeout: float = LONGEST) -> AgentRequest:
         """A request with the environment that a stage of a workflow would give."""
         names = self._backend.variables(self.program.provider)
-        return Request(
+        return AgentRequest(
             stage="stage",
             visit=1,
             attempt=1,
@@ -55,11 +55,11 @@ class Desk:
             artifacts=self.artifacts,
             model=self.program.model,
             provider=self.program.provider,
-            limits=Limits(timeout=timeout),
+            limits=RequestLimits(timeout=timeout),
             env=child_environment(self.environ, extra_names=names),
         )
 
-    async def run(self, request: Request) -> Result:
+    async def run(self, request: AgentRequest) -> AgentResult:
         """Run the program; cancelling this stops it."""
         return await self._backend.run(request, self.events.append)
 
@@ -84,11 +84,11 @@ def endless(label: str) -> str:
 
 def left(label: str) -> list[str]:
     """The processes that carry a label in their marker or their arguments; a sandbox may hide the marker."""
-    alive = [process.pid for process in sweep.processes() if process.alive]
+    alive = [process.pid for process in sweep.list_processes() if process.alive]
     return [
         f"{pid} {command}"
         for pid, command in ((pid, _command(pid)) for pid in alive)
-        if label in command or (sweep.marker(pid) or "").startswith(label)
+        if label in command or (sweep.read_marker(pid) or "").startswith(label)
     ]
 
 

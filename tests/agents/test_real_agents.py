@@ -14,7 +14,7 @@ from tests.agents.server.conversation import INPUT_TOKENS, OUTPUT_TOKENS
 from tests.agents.server.script import Drop, Once, Refuse, Say, Shell, Step, WriteFile
 
 from pipeline.backends.agents.registry import agent
-from pipeline.engine.agent import AgentStatus, ErrorKind
+from pipeline.engine.ports import AgentStatus, ErrorKind
 from pipeline.language.model import Access
 
 pytestmark = pytest.mark.real_agent

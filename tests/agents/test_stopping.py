@@ -8,7 +8,7 @@ from tests.agents.desk import LONGEST, PAUSE, Desk, endless
 from tests.agents.programs import PROGRAMS, Program
 from tests.agents.server.script import Hang, Say, Shell
 
-from pipeline.engine.agent import AgentStatus
+from pipeline.engine.ports import AgentStatus
 
 pytestmark = pytest.mark.real_agent
 

@@ -15,18 +15,17 @@ from typing import Any
 
 from tests.cluster.conftest import Loop, Server
 
-from pipeline.app.answering import Desk, answer
 from pipeline.app.runs import RunResult, result_of
 from pipeline.app.settings import NOTHING_SET
-from pipeline.app.wiring import Surroundings
+from pipeline.app.store import Desk, answer
+from pipeline.app.wiring import Runtime
 from pipeline.cluster.artefacts import open_artefacts
 from pipeline.cluster.orders import Terms
 from pipeline.cluster.runs import Cluster
 from pipeline.cluster.server import Address, connected
 from pipeline.cluster.worker import Duties, work
-from pipeline.engine.fold import apply, begin
 from pipeline.engine.records import AnyRecord, RunCreated, RunResumed
-from pipeline.engine.state import RunStatus, State
+from pipeline.engine.state import RunStatus, State, apply, begin
 from pipeline.redaction import PATTERNS_ONLY
 
 COMMAND = str(Path(sys.executable).with_name("awf"))
@@ -67,7 +66,7 @@ class Lab:
         """Start another worker, with a store of its own."""
         client = self.loop.call(connected(Address.read(self.url), self.environ))  # each has one of its own
         leave = asyncio.Event()
-        around = Surroundings(self.folder / name, self.environ, settings=IMPATIENT)
+        around = Runtime(self.folder / name, self.environ, settings=IMPATIENT)
         whole = Duties(**{"queue": self.queue, "concurrency": 20, "grace": 5.0, **duties})
         working = asyncio.run_coroutine_threadsafe(
             work(client, open_artefacts(self.shared), around, whole, leave), self.loop._loop

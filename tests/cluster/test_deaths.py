@@ -14,7 +14,7 @@ from tests.cluster.conftest import Loop, Server, served
 from tests.cluster.lab import Lab
 
 from pipeline.app.wiring import store_label
-from pipeline.backends.sweep import marker, processes
+from pipeline.backends.process_tree import list_processes, read_marker
 from pipeline.engine.records import BranchCompleted, VisitCompleted
 from pipeline.engine.state import RunStatus
 
@@ -113,7 +113,7 @@ def repeated(lab: Lab, run: str, ran: Path) -> list[str]:
 
 def left_running(folder: Path) -> list[int]:
     labels = tuple(store_label(folder / name) for name in WORKERS)
-    carried = [(process.pid, marker(process.pid) or "") for process in processes() if process.alive]
+    carried = [(process.pid, read_marker(process.pid) or "") for process in list_processes() if process.alive]
     return [pid for pid, mark in carried if any(f"@{label}:" in mark for label in labels)]
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.app.artifacts import Artifacts
+from pipeline.app.artifacts import AttemptArtifacts
 from pipeline.cluster.artefacts import Artefacts, open_artefacts
 from pipeline.cluster.files import bring, send, send_part
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import VisitCompleted
-from pipeline.engine.select import Selection
+from pipeline.engine.routing import Selection
 
 NAME = "runs/r/build/1/stdout.log"
 
@@ -28,9 +28,9 @@ def worker(tmp_path: Path) -> Path:
     return tmp_path / "worker"
 
 
-def running(here: Path) -> Artifacts:
+def running(here: Path) -> AttemptArtifacts:
     """An attempt that has not ended."""
-    return Artifacts("r", "build", "tool", 1, 1, (here / NAME).parent, None, None)
+    return AttemptArtifacts("r", "build", "tool", 1, 1, (here / NAME).parent, None, None)
 
 
 def ended() -> Outcome:

@@ -10,11 +10,11 @@ import pytest
 from tests.cluster.generated import generated
 
 from pipeline.app.runs import start
-from pipeline.app.wiring import Surroundings
+from pipeline.app.wiring import Runtime
 from pipeline.cluster.lean import Snapshot, compressed, lean, lean_state, taken
-from pipeline.engine.fold import apply, begin
 from pipeline.engine.machine import decide
 from pipeline.engine.records import AnyRecord, RunCreated, VisitCompleted
+from pipeline.engine.state import apply, begin
 from pipeline.journal.memory import MemoryJournal
 
 
@@ -26,7 +26,7 @@ def records(seed: int, folder: Path) -> list[AnyRecord]:
         at=time.time(), run_id="r", file="w", source=made.text, options=options, cwd=str(folder), version="0"
     )
     journal = MemoryJournal()
-    around = Surroundings(folder / "store", {"PATH": os.environ["PATH"]})
+    around = Runtime(folder / "store", {"PATH": os.environ["PATH"]})
     asyncio.run(start(created, journal, around))
     return [entry.record for entry in journal.entries("r")]
 

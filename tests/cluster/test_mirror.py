@@ -17,7 +17,7 @@ from pipeline.engine.records import (
     RunWaiting,
     VisitCompleted,
 )
-from pipeline.engine.select import Selection
+from pipeline.engine.routing import Selection
 from pipeline.engine.state import RunStatus
 from pipeline.journal.sqlite import SqliteJournal
 

@@ -13,7 +13,7 @@ from tests.cluster.conftest import Loop, Server, served
 from tests.cluster.lab import Lab
 from tests.cluster.relay import Relay
 
-from pipeline.backends.sweep import marker, processes
+from pipeline.backends.process_tree import list_processes, read_marker
 from pipeline.cluster.artefacts import open_artefacts
 from pipeline.cluster.journal import SharedJournal
 from pipeline.cluster.orders import Terms
@@ -238,7 +238,7 @@ def _kinds(lab: Lab) -> list[type]:
 
 
 def _processes(lab: Lab) -> list[int]:
-    carried = [(process.pid, marker(process.pid) or "") for process in processes() if process.alive]
+    carried = [(process.pid, read_marker(process.pid) or "") for process in list_processes() if process.alive]
     return [pid for pid, mark in carried if mark.startswith(f"{lab.id('r')}@")]
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.cluster.lab import Lab
 
-from pipeline.app.answering import AlreadyAnswered
-from pipeline.backends.sweep import marker, processes
+from pipeline.app.store import AlreadyAnswered
+from pipeline.backends.process_tree import list_processes, read_marker
 from pipeline.cluster.orders import Terms
-from pipeline.engine.outcome import Source
+from pipeline.engine.outcome import StatusSource
 from pipeline.engine.ports import RunIsOwned
 from pipeline.engine.records import (
     AttemptFailed,
@@ -64,7 +64,7 @@ def test_a_gate_that_nobody_answers_in_time_takes_its_default(lab: Lab) -> None:
     lab.leave("w1")
     lab.worker("w2")
     assert lab.over("r").path == ("a", "end")
-    assert _completed(lab, "a").outcome.source is Source.DEFAULT
+    assert _completed(lab, "a").outcome.source is StatusSource.DEFAULT
 
 
 def test_a_cancelled_run_leaves_nothing_running_and_goes_on_when_resumed(lab: Lab, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_worker_that_leaves_finishes_or_hands_back(lab: Lab, tmp_path: Path) -
 
 def _processes(lab: Lab) -> list[int]:
     """Those that the run's stages started, wherever."""
-    carried = [(process.pid, marker(process.pid) or "") for process in processes() if process.alive]
+    carried = [(process.pid, read_marker(process.pid) or "") for process in list_processes() if process.alive]
     return [pid for pid, mark in carried if mark.startswith(f"{lab.id('r')}@")]
 
 

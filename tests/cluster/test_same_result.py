@@ -14,10 +14,10 @@ from tests.cluster.generated import generated
 from tests.cluster.lab import IMPATIENT, Lab
 
 from pipeline.app.runs import start
-from pipeline.app.wiring import Surroundings
-from pipeline.engine.fold import replay
+from pipeline.app.wiring import Runtime
 from pipeline.engine.ports import Journal
 from pipeline.engine.records import AnyRecord, AttemptFailed, BranchCompleted, RunCreated, StageErrored
+from pipeline.engine.state import replay
 from pipeline.journal.sqlite import SqliteJournal
 
 SEEDS = int(os.environ.get("AWF_CLUSTER_WORKFLOWS", "20"))
@@ -71,7 +71,7 @@ def test_generated_workflows_come_to_the_same(lab: Lab, tmp_path: Path, first: i
         store = tmp_path / f"l{seed}-store"
         record = lab.created(f"r{seed}", one.text, one.script, cwd=project(tmp_path / f"l{seed}"), answers=one.answers)
         journal = SqliteJournal(store)
-        here = asyncio.run(start(record, journal, Surroundings(store, lab.environ, settings=IMPATIENT)))
+        here = asyncio.run(start(record, journal, Runtime(store, lab.environ, settings=IMPATIENT)))
         there = lab.stopped(f"r{seed}")
         assert replace(there, until=None) == replace(here, until=None), one.text
         folders = [str(tmp_path / f"c{seed}"), str(tmp_path / f"l{seed}"), str(store), str(tmp_path / "w1")]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.lab import Lab
 
-from pipeline.backends.sweep import marker, processes
+from pipeline.backends.process_tree import list_processes, read_marker
 from pipeline.cluster.travel import send_start
 from pipeline.engine.context import Key
 from pipeline.engine.records import VisitCompleted
@@ -146,7 +146,7 @@ def test_what_a_dead_worker_left_half_done_is_not_seen(lab: Lab, project: Path, 
 
 def _left(run_id: str) -> bool:
     """Whether what the dead worker started is still there; a worker that comes back to its directory ends it."""
-    return any((marker(process.pid) or "").startswith(f"{run_id}@") for process in processes())
+    return any((read_marker(process.pid) or "").startswith(f"{run_id}@") for process in list_processes())
 
 
 def test_a_commit_that_is_gone_is_told(lab: Lab, project: Path, tmp_path: Path) -> None:

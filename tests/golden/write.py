@@ -8,11 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine.bookkeeping import stage_operations
 from pipeline.engine.context import Append, Discard, Operation
-from pipeline.engine.fold import apply, begin
 from pipeline.engine.machine import complete
-from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Source, Status, Usage
+from pipeline.engine.outcome import (
+    ErrorKind,
+    Failure,
+    FailureClass,
+    Outcome,
+    Status,
+    StatusSource,
+    Usage,
+    stage_operations,
+)
 from pipeline.engine.records import (
     AnyRecord,
     AttemptFailed,
@@ -29,8 +36,8 @@ from pipeline.engine.records import (
     VisitStarted,
     WorkflowAdopted,
 )
-from pipeline.engine.state import State
-from pipeline.journal.records import VERSION, encode
+from pipeline.engine.state import State, apply, begin
+from pipeline.journal.codec import VERSION, encode
 
 HERE = Path(__file__).parent
 FILE = "golden.awf.kdl"
@@ -60,12 +67,12 @@ workflow "Golden" {
 """
 ANSWER = "Line 12 of src/a.py catches everything – é, 日本, \U0001f600 – and says nothing. " * 4
 RESULT = Outcome(
-    status=Status.SUCCESS, source=Source.EXIT_CODE, response="ok", duration=1.5, logs={"stdout": "out.txt"}
+    status=Status.SUCCESS, source=StatusSource.EXIT_CODE, response="ok", duration=1.5, logs={"stdout": "out.txt"}
 )
-GOOD = Outcome(status=Status.SUCCESS, source=Source.MARKER, response=ANSWER, duration=2.25, backend="scripted")
+GOOD = Outcome(status=Status.SUCCESS, source=StatusSource.MARKER, response=ANSWER, duration=2.25, backend="scripted")
 BAD = Outcome(
     status=Status.FAIL,
-    source=Source.MARKER,
+    source=StatusSource.MARKER,
     reason="no tests",
     response=ANSWER + "No.",
     usage=Usage(input_tokens=1200, output_tokens=80, cost_usd=0.015),
@@ -75,7 +82,7 @@ BAD = Outcome(
 )
 BROKEN = Outcome(
     status=Status.RETRY,
-    source=Source.EXIT_CODE,
+    source=StatusSource.EXIT_CODE,
     failure=Failure(kind=FailureClass.EXIT_NONZERO, digest="1 failed", exit_code=2, stderr_tail="boom\n"),
     updates={"build.size": 12, "build.ok": None, "half": "\ud83d"},
 )
@@ -89,7 +96,7 @@ REFUSED = Outcome(
     duration=1.0,
     backend="claude",
 )
-CHOSEN = Outcome(status=Status.SUCCESS, source=Source.HUMAN)
+CHOSEN = Outcome(status=Status.SUCCESS, source=StatusSource.HUMAN)
 
 
 @dataclass

@@ -14,9 +14,9 @@ import pytest
 from tests.integration.conftest import COMMAND, Awf
 from tests.integration.screen import shown
 
-from pipeline.cli.here import user_name
+from pipeline.cli.location import user_name
 from pipeline.engine.records import RunCancelled, VisitCompleted
-from pipeline.journal.letters import SqliteLetters
+from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
 
 WORKFLOW = """
@@ -157,7 +157,7 @@ def test_of_two_answers_at_once_one_counts(script: Awf, awf: Awf, tmp_path: Path
     with ThreadPoolExecutor() as pool:
         both = list(pool.map(lambda one: script("answer", "r", "ask", *one), words))
     assert sorted(done.returncode for done in both) == [0, 1]
-    kept = SqliteLetters(tmp_path / ".awf").answer("r", "ask", 1)
+    kept = SqliteMailbox(tmp_path / ".awf").answer("r", "ask", 1)
     assert kept is not None
     lost = next(done for done in both if done.returncode)
     assert f'{ME} has answered "ask" #1 of run r already: "{kept.option}", at 2' in lost.stderr

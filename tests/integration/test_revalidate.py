@@ -15,11 +15,11 @@ import pytest
 from tests.unit.findings.identity.made import Files, draft, known
 
 from pipeline.app.findings.revalidating import STAGE, Reviewer, look_for
-from pipeline.app.wiring import Surroundings
+from pipeline.app.wiring import Runtime
 from pipeline.cli.findings import importing, listing, showing, triaging
 from pipeline.cli.findings.revalidating import HINT, command
 from pipeline.cli.main import exit_code
-from pipeline.engine.agent import AgentEvent, AgentStatus, Emit, Request, Result
+from pipeline.engine.ports import AgentEvent, AgentRequest, AgentResult, AgentStatus, Emit
 from pipeline.findings.revalidate import Condition, Mechanical
 from pipeline.language.model import Access
 
@@ -264,7 +264,7 @@ def test_outside_of_git_nobody_can_tell_which_tests_are_there(tmp_path: Path) ->
 class Recording:
     """A backend that keeps what it is asked."""
 
-    requests: list[Request] = field(default_factory=list)
+    requests: list[AgentRequest] = field(default_factory=list)
     name: str = "recording"
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
@@ -272,18 +272,18 @@ class Recording:
         del provider
         return ("RECORDING_KEY",)
 
-    async def run(self, request: Request, emit: Emit) -> Result:
+    async def run(self, request: AgentRequest, emit: Emit) -> AgentResult:
         """Answer nothing that decides, but a secret."""
         emit(AgentEvent("started"))
         self.requests.append(request)
-        return Result(AgentStatus.OK, "the key is s3cr3t-s3cr3t-s3cr3t")
+        return AgentResult(AgentStatus.OK, "the key is s3cr3t-s3cr3t-s3cr3t")
 
 
 def test_a_reviewer_looks_afresh_and_only_reads(tmp_path: Path) -> None:
     """4.4: judged is a fresh validator, read-only, not the fixer's session; secrets stay out of what is kept."""
     backend = Recording()
     environ = {"PATH": "/bin", "RECORDING_KEY": "s3cr3t-s3cr3t-s3cr3t", "OTHER_TOKEN": "t0ken-t0ken-t0ken"}
-    around = Surroundings(tmp_path / ".awf", environ)
+    around = Runtime(tmp_path / ".awf", environ)
     reviewer = Reviewer(backend, tmp_path, tmp_path / "kept", around)
     finding = known([draft()], Files())[0].model_copy(update={"number": 4})
     said = asyncio.run(reviewer.ask(finding, Mechanical(Condition.CHANGED, "changed"), 7))

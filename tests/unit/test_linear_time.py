@@ -11,8 +11,8 @@ from pipeline.findings.codecs import FORMATS
 from pipeline.findings.codecs.detection import detect
 from pipeline.findings.codecs.review_text import find_returns
 from pipeline.findings.signature import norm_quote
-from pipeline.handlers.digest import digest
-from pipeline.handlers.markers import LONGEST_ANSWER, Claims, read_claims, too_long
+from pipeline.handlers.markers import LONGEST_ANSWER, StatusMarkers, length_problem, read_markers
+from pipeline.handlers.tool import failure_headline
 from pipeline.language.names import did_you_mean
 
 SIZE = 25_000  # characters
@@ -39,10 +39,10 @@ def _failure(text: str) -> object:
 
 
 READERS: dict[str, Callable[[str], object]] = {
-    "claims": read_claims,
+    "claims": read_markers,
     "answers": read_answers,
     "return": find_returns,
-    "digest": lambda text: digest(text, "", "failed"),
+    "digest": lambda text: failure_headline(text, "", "failed"),
     "quote": norm_quote.__wrapped__,
     "review": _evidence,
     "junit": _failure,
@@ -86,6 +86,6 @@ def test_an_answer_that_is_too_long_is_a_problem() -> None:
     """It is not read in part: a status at its end is not taken from it, nor one at its beginning."""
     passes = "[STATUS: success]"
     for answer in (passes + "x" * LONGEST_ANSWER, "x" * LONGEST_ANSWER + passes):
-        assert too_long(answer)
-        assert read_claims(answer) == Claims()
-    assert not too_long("x" * (LONGEST_ANSWER - len(passes)) + passes)
+        assert length_problem(answer)
+        assert read_markers(answer) == StatusMarkers()
+    assert not length_problem("x" * (LONGEST_ANSWER - len(passes)) + passes)

@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pipeline.engine.context import Append, Delete, Discard, Operation, Set
+from pipeline.engine.driver import redact_operation, redact_outcome
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
-from pipeline.engine.steps import redact_operation, redact_outcome
 from pipeline.redaction import (
     PATTERNS_ONLY,
     Redactor,

@@ -4,19 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.app.history import VisitSeen, never_visited, visits_of
-from pipeline.engine.fold import replay
-from pipeline.engine.handler import attempt_directory
+from pipeline.app.history import VisitRecord, unknown_stage_error, visits_of
 from pipeline.engine.outcome import Outcome
+from pipeline.engine.ports import attempt_directory
 from pipeline.engine.records import AnyRecord
-from pipeline.engine.state import State
+from pipeline.engine.state import State, replay
 from pipeline.errors import AwfError
 
 STREAMS = ("stdout", "stderr")  # what a program writes to, each kept in a file of its own
 
 
 @dataclass(frozen=True, slots=True)
-class Artifacts:
+class AttemptArtifacts:
     """What one attempt at one visit left."""
 
     run_id: str
@@ -41,19 +40,19 @@ class Artifacts:
 
 def find_artifacts(
     store: Path, records: Sequence[AnyRecord], stage: str, visit: int | None, attempt: int | None
-) -> Artifacts:
+) -> AttemptArtifacts:
     """What a stage left: on its last visit and attempt, or the given ones."""
     return artifacts_of(store, replay(records), visits_of(records), stage, visit, attempt)
 
 
 def artifacts_of(
-    store: Path, state: State, every: Sequence[VisitSeen], stage: str, visit: int | None, attempt: int | None
-) -> Artifacts:
+    store: Path, state: State, every: Sequence[VisitRecord], stage: str, visit: int | None, attempt: int | None
+) -> AttemptArtifacts:
     """The same, of a run whose records have been read already."""
     run_id, declared = state.run_id, state.workflow.by_id
     visits = [seen for seen in every if seen.stage == stage]
     if not visits:
-        raise never_visited(state, stage, {seen.stage for seen in every})
+        raise unknown_stage_error(state, stage, {seen.stage for seen in every})
     seen = max(visits, key=lambda one: one.visit) if visit is None else _numbered(visits, visit, run_id)
     number = seen.attempt if attempt is None else attempt
     numbers = sorted({one.number for one in seen.attempts} or {1})
@@ -64,10 +63,10 @@ def artifacts_of(
     directory = _directory(store, run_id, seen, number, outcome)
     seq = next((one.seq for one in seen.attempts if one.number == number), None)
     kind = str(declared[stage].kind) if stage in declared else ""
-    return Artifacts(run_id, stage, kind, seen.visit, number, directory, outcome, seq)
+    return AttemptArtifacts(run_id, stage, kind, seen.visit, number, directory, outcome, seq)
 
 
-def _numbered(visits: Sequence[VisitSeen], number: int, run_id: str) -> VisitSeen:
+def _numbered(visits: Sequence[VisitRecord], number: int, run_id: str) -> VisitRecord:
     for seen in visits:
         if seen.visit == number:
             return seen
@@ -75,14 +74,14 @@ def _numbered(visits: Sequence[VisitSeen], number: int, run_id: str) -> VisitSee
     raise AwfError(f'run {run_id} has no visit {number} of stage "{visits[0].stage}"', help=help)
 
 
-def _outcome(seen: VisitSeen, attempt: int) -> Outcome | None:
+def _outcome(seen: VisitRecord, attempt: int) -> Outcome | None:
     """What an attempt came to: the visit's outcome for the one that ended it, its own for one that failed."""
     if attempt == seen.attempt and seen.outcome:
         return seen.outcome
     return next((one.outcome for one in seen.attempts if one.number == attempt and one.outcome), None)
 
 
-def _directory(store: Path, run_id: str, seen: VisitSeen, attempt: int, outcome: Outcome | None) -> Path:
+def _directory(store: Path, run_id: str, seen: VisitRecord, attempt: int, outcome: Outcome | None) -> Path:
     """Where the record says the files are, else where they are put."""
     for path in outcome.logs.values() if outcome else ():
         return (store / path).parent

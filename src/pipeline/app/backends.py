@@ -9,14 +9,12 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeline.app.settings import NOTHING_SET, Settings
-from pipeline.backends.agents.probe import Probe, cache_file, probe
-from pipeline.backends.agents.program import Agent, Missing, ProgramBackend
+from pipeline.backends.agents.base import AgentProgram, Missing, ProgramBackend
 from pipeline.backends.agents.registry import AGENT_OF_PROVIDER, AGENTS, agent
-from pipeline.engine.agent import Backend
-from pipeline.engine.process import Processes
+from pipeline.backends.probe import ProbeResult, probe, probe_cache_path
+from pipeline.engine.ports import Backend, Processes
 from pipeline.errors import AwfError
-from pipeline.language.choice import choose_model
-from pipeline.language.model import LlmStage, Workflow
+from pipeline.language.model import LlmStage, Workflow, choose_model
 from pipeline.language.names import did_you_mean
 from pipeline.redaction import redactor_of
 
@@ -24,13 +22,13 @@ OTHERS = ("acp", "api", "command", "scripted")  # backends that are used when th
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
-def in_a_sentence(stages: Sequence[str]) -> str:
+def format_stages(stages: Sequence[str]) -> str:
     """Some stages, as errors name them."""
     names = [f'"{stage}"' for stage in stages]
     return f"stage {names[0]}" if len(names) == 1 else f"stages {', '.join(names[:-1])} and {names[-1]}"
 
 
-class Backends:
+class BackendSelector:
     """The backends of a run. Whatever a stage asks for is decided once; after that it is looked up."""
 
     def __init__(
@@ -48,7 +46,7 @@ class Backends:
         self._environ = environ
         self._label = label  # of processes that a backend starts by itself
         self._made: dict[str, Backend] = dict(added)  # what plugins bring goes before what has the same name here
-        self._probes: dict[str, Probe] = {}
+        self._probes: dict[str, ProbeResult] = {}
         self._chosen: dict[tuple[str | None, str | None], Backend] = {}
 
     def choose(self, stage: LlmStage, provider: str | None) -> Backend:
@@ -69,7 +67,7 @@ class Backends:
                 except AwfError as error:
                     stages.setdefault((error.message, error.help), []).append(stage.id)
         return [
-            AwfError(f"{in_a_sentence(found)} cannot run: {message}", help=help)
+            AwfError(f"{format_stages(found)} cannot run: {message}", help=help)
             for (message, help), found in stages.items()
         ]
 
@@ -154,7 +152,7 @@ class Backends:
             raise AwfError(f'the program "{program}" of the agent {name} was not found', help=f"get it: {made.install}")
         return ProgramBackend(made, self._processes, self._settings.override(name), self._missing(made))
 
-    def _missing(self, made: Agent) -> Missing:
+    def _missing(self, made: AgentProgram) -> Missing:
         """Ask a program once what flags it has, and remember it. One that cannot be asked is taken on trust."""
 
         async def missing(env: Mapping[str, str]) -> tuple[str, ...]:
@@ -162,7 +160,7 @@ class Backends:
                 words = self._argv(made.name)[1:]
                 path = Path(self.path_of(made.name) or made.name)
                 home = self._environ.get("HOME")
-                cache = cache_file(self._environ, Path(home)) if home else None
+                cache = probe_cache_path(self._environ, Path(home)) if home else None
                 self._probes[made.name] = await probe(made, path, self._processes, env, cache, words)
             return self._probes[made.name].missing
 
@@ -171,8 +169,7 @@ class Backends:
     # Each backend is imported when it is asked for: some bring a library that takes a second to load.
 
     def _scripted(self) -> Backend:
-        from pipeline.backends.agents.script import load_script  # noqa: PLC0415 - see above
-        from pipeline.backends.agents.scripted import ScriptedBackend  # noqa: PLC0415 - see above
+        from pipeline.backends.agents.scripted import ScriptedBackend, load_script  # noqa: PLC0415
 
         return ScriptedBackend(load_script(self._options.get("script") or "{}"))
 

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.app.files import SUFFIX, workflow_files
+from pipeline.app.workflow_files import SUFFIX, workflow_files
 from pipeline.errors import AwfError
 from pipeline.findings.repository import is_top
 from pipeline.language.names import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogEntry:
     """A workflow file: the name it is called by, where it is, and where its prompt files are looked for."""
 
     name: str
@@ -26,7 +26,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class WorkflowFolder:
     """A directory that is searched for workflows, and what it is called."""
 
     directory: Path
@@ -42,15 +42,15 @@ class Catalog:
     home: Path
     shipped: Path
 
-    def folders(self) -> tuple[Folder, ...]:
+    def folders(self) -> tuple[WorkflowFolder, ...]:
         """The directories searched, the first to have a name winning."""
         root = repository_root(self.cwd)
         bases = [self.cwd, *([root] if root and root != self.cwd else [])]
-        local = [Folder(base / below, "project") for base in bases for below in ("workflows", ".awf/workflows")]
-        personal = Folder(self.home / ".config/awf/workflows", "personal")
-        return (*local, personal, Folder(self.shipped, "shipped", shipped=True))
+        local = [WorkflowFolder(base / below, "project") for base in bases for below in ("workflows", ".awf/workflows")]
+        personal = WorkflowFolder(self.home / ".config/awf/workflows", "personal")
+        return (*local, personal, WorkflowFolder(self.shipped, "shipped", shipped=True))
 
-    def entries(self) -> Iterator[tuple[Folder, Entry]]:
+    def entries(self) -> Iterator[tuple[WorkflowFolder, CatalogEntry]]:
         """Every workflow in every folder, winners before those they shadow."""
         seen: set[Path] = set()
         for folder in self.folders():
@@ -59,7 +59,7 @@ class Catalog:
                     yield folder, self._entry(path, shipped=folder.shipped)
                 seen.add(path.resolve())
 
-    def find(self, reference: str) -> Entry:
+    def find(self, reference: str) -> CatalogEntry:
         """The workflow a person means by a path or a name."""
         path = self.cwd / reference
         if is_path(reference) or os.path.isfile(path):  # noqa: PTH113 - as below
@@ -71,7 +71,7 @@ class Catalog:
             names.append(entry.name)
         raise AwfError(f'there is no workflow "{reference}"', help=self._instead(reference, names))
 
-    def expand(self, reference: str) -> list[Entry]:
+    def expand(self, reference: str) -> list[CatalogEntry]:
         """The workflows meant by a path, a name, or a directory that holds them."""
         directory = self.cwd / reference
         if not os.path.isdir(directory):  # noqa: PTH112 - one that may not be looked at is none, and no error
@@ -87,11 +87,11 @@ class Catalog:
             return f'a file is named in full: "{beside}"'
         return did_you_mean(reference, names) or 'see "awf workflows" for those that are found'
 
-    def _entry(self, path: Path, *, shipped: bool = False) -> Entry:
+    def _entry(self, path: Path, *, shipped: bool = False) -> CatalogEntry:
         root = None if shipped else repository_root(path.parent)
         roots = (*([root] if root else []), path.parent)
         shown = path.relative_to(self.cwd) if path.is_relative_to(self.cwd) else path
-        return Entry(path.name.removesuffix(SUFFIX), path, str(shown), roots)
+        return CatalogEntry(path.name.removesuffix(SUFFIX), path, str(shown), roots)
 
 
 def is_path(reference: str) -> bool:

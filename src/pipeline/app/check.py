@@ -12,17 +12,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pipeline.app.catalog import Catalog, Entry
-from pipeline.app.files import load_file
+from pipeline.app.catalog import Catalog, CatalogEntry
+from pipeline.app.workflow_files import load_file
 from pipeline.errors import AwfError
 from pipeline.graph import rules as graph_rules
-from pipeline.graph.build import build
-from pipeline.language.diagnostics import Diagnostic, Problem, has_errors
-from pipeline.language.load import Draft
+from pipeline.graph.analysis import build_graph
+from pipeline.language.diagnostics import Diagnostic, Problem, Rule, RuleHit, error, has_errors, to_diagnostics
 from pipeline.language.model import LlmStage, Workflow
+from pipeline.language.reader import WorkflowDraft
 from pipeline.language.rules import care, conditions, loops, reading, routing, stages, structure, values
-from pipeline.language.rules.rule import Rule, Seen, error, settle
-from pipeline.language.source import START, Source
+from pipeline.language.source import START, SourceText
 from pipeline.plugins import ENTRY_POINTS
 
 GRAPH_RULES = (
@@ -68,30 +67,30 @@ def missing_prompt_file(workflow: Workflow, exists: Callable[[str], bool]) -> It
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedWorkflow:
     """A checked file: what is wrong with it, and the workflow when nothing stops a run."""
 
-    source: Source
+    source: SourceText
     diagnostics: tuple[Diagnostic, ...]
     workflow: Workflow | None
     but_for_prompts: Workflow | None = None  # the same, also where only prompt files are missing
 
 
-def check_all(catalog: Catalog, references: Iterable[str]) -> list[Checked]:
+def check_all(catalog: Catalog, references: Iterable[str]) -> list[CheckedWorkflow]:
     """Check every workflow that the references name; one that is not found is reported like any other problem."""
-    entries: dict[Path, Entry] = {}
+    entries: dict[Path, CatalogEntry] = {}
     lost = []
     for reference in references:
         try:
             entries.update((entry.path, entry) for entry in catalog.expand(reference))
         except AwfError as error:
-            source = Source(reference, "")
+            source = SourceText(reference, "")
             seen = reading.unreadable_file(START, error.message, error.help)
-            lost.append(Checked(source, settle(source, seen), None))
+            lost.append(CheckedWorkflow(source, to_diagnostics(source, seen), None))
     return [check(entry) for entry in entries.values()] + lost
 
 
-def check(entry: Entry) -> Checked:
+def check(entry: CatalogEntry) -> CheckedWorkflow:
     """Read a workflow file and apply every rule to it."""
     with _nothing_to_collect():
         draft = load_file(entry.path, entry.shown)
@@ -110,19 +109,19 @@ def _nothing_to_collect() -> Iterator[None]:
             gc.enable()
 
 
-def check_draft(draft: Draft, prompt_exists: Callable[[str], bool]) -> Checked:
+def check_draft(draft: WorkflowDraft, prompt_exists: Callable[[str], bool]) -> CheckedWorkflow:
     """Apply to a draft the rules that need the graph or the files around it."""
     seen = list(draft.seen)
     workflow = draft.workflow
     if workflow is not None:
-        graph = build(workflow)
+        graph = build_graph(workflow)
         seen += chain.from_iterable(rule(graph) for rule in GRAPH_RULES)
         seen += missing_prompt_file(workflow, prompt_exists)
         seen += chain.from_iterable(_of_plugin(rule, workflow) for rule in installed_rules())
-    diagnostics = settle(draft.source, seen)
+    diagnostics = to_diagnostics(draft.source, seen)
     others = [one for one in diagnostics if one.code != missing_prompt_file.code]
     but_for_prompts = None if has_errors(others) else workflow
-    return Checked(draft.source, diagnostics, None if has_errors(diagnostics) else workflow, but_for_prompts)
+    return CheckedWorkflow(draft.source, diagnostics, None if has_errors(diagnostics) else workflow, but_for_prompts)
 
 
 @cache
@@ -137,7 +136,7 @@ def installed_rules() -> tuple[Rule[Any], ...]:
     return plugins.rules()
 
 
-def _of_plugin(rule: Rule[Any], workflow: Workflow) -> list[Seen]:
+def _of_plugin(rule: Rule[Any], workflow: Workflow) -> list[RuleHit]:
     try:
         return _checked(rule, workflow)
     except Exception as error:  # a plugin may raise anything
@@ -145,7 +144,7 @@ def _of_plugin(rule: Rule[Any], workflow: Workflow) -> list[Seen]:
         raise AwfError(words, help="mend the plugin, or uninstall it; the workflow was not checked") from error
 
 
-def _checked(rule: Rule[Any], workflow: Workflow) -> list[Seen]:
+def _checked(rule: Rule[Any], workflow: Workflow) -> list[RuleHit]:
     seen = rule(workflow)
     for _, problem in seen:
         if not isinstance(problem, Problem):

@@ -12,20 +12,27 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from pipeline.app.backends import Backends
+from pipeline.app.backends import BackendSelector
 from pipeline.app.settings import Settings
-from pipeline.backends.agents.probe import probe
-from pipeline.backends.agents.program import Agent
+from pipeline.backends.agents.base import AgentProgram
 from pipeline.backends.agents.registry import AGENTS, agent
 from pipeline.backends.environment import child_environment
-from pipeline.engine.agent import AgentStatus, Backend, Limits, Request, Result
-from pipeline.engine.process import Command, Ending, Processes
+from pipeline.backends.probe import probe
+from pipeline.engine.ports import (
+    AgentRequest,
+    AgentResult,
+    AgentStatus,
+    Backend,
+    ExitReason,
+    ProcessCommand,
+    Processes,
+    RequestLimits,
+)
 from pipeline.errors import AwfError
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.language.choice import UNCHOSEN, ModelChoice
-from pipeline.language.model import Access
-from pipeline.observe.text import counted
+from pipeline.language.model import UNCHOSEN, Access, ModelChoice
 from pipeline.redaction import SECRET_NAMES, Redactor, matches_any, redactor_of
+from pipeline.text import plural
 
 PROMPT = "Answer with the word OK and nothing else.\n"
 CALL_TIMEOUT = 120.0  # seconds for a tiny request
@@ -38,7 +45,7 @@ EXTRAS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AgentCall:
     """What came of a tiny request."""
 
     seconds: float
@@ -49,7 +56,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentState:
+class AgentCheck:
     """How one agent stands."""
 
     name: str
@@ -59,7 +66,7 @@ class AgentState:
     keys: tuple[str, ...] = ()  # the names of the variables with a key for it
     problem: str = ""
     advice: str = ""  # how to get it, or how it gets its key
-    call: Call | None = None
+    call: AgentCall | None = None
 
     @property
     def works(self) -> bool:
@@ -68,7 +75,7 @@ class AgentState:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SystemCheck:
     """How something else of the machine stands."""
 
     name: str
@@ -81,8 +88,8 @@ class Part:
 class Diagnosis:
     """Everything that was looked at."""
 
-    agents: tuple[AgentState, ...]
-    parts: tuple[Part, ...]
+    agents: tuple[AgentCheck, ...]
+    parts: tuple[SystemCheck, ...]
     default: str  # the backend of a stage that asks for none; empty when there is none
 
     @property
@@ -116,8 +123,8 @@ class Doctor:
     def _redactor(self) -> Redactor:
         return redactor_of(self.environ)
 
-    def _backends(self) -> Backends:
-        return Backends({}, self.processes, self.added, self.settings, self.environ)
+    def _backends(self) -> BackendSelector:
+        return BackendSelector({}, self.processes, self.added, self.settings, self.environ)
 
     def _default(self) -> str:
         try:
@@ -125,35 +132,35 @@ class Doctor:
         except AwfError:
             return ""  # the agents' own lines say what is missing
 
-    async def _agent(self, name: str) -> AgentState:
+    async def _agent(self, name: str) -> AgentCheck:
         known, override = agent(name), self.settings.override(name)
         path = self._backends().path_of(name)
         keys = self._keys((*known.variables(self._choice(name).provider), *override.variables))
         if path is None:
-            return AgentState(name, keys=keys, advice=known.install)
+            return AgentCheck(name, keys=keys, advice=known.install)
         probed = await probe(known, Path(path), self.processes, self._environment(()), self.cache, override.program[1:])
         problem = self._redactor.text(probed.problem)
-        return AgentState(name, path, probed.version, probed.missing, keys, problem, self._advice(name, known))
+        return AgentCheck(name, path, probed.version, probed.missing, keys, problem, self._advice(name, known))
 
     def _others(self) -> list[str]:
         """The backends that have no program of a known name, where they are set up or a plugin brings them."""
         own = {"acp": self.settings.acp_command, "command": self.settings.override("command").program}
         return [*(name for name, command in own.items() if command), "api", *sorted(self.added)]
 
-    async def _other(self, name: str) -> AgentState:
+    async def _other(self, name: str) -> AgentCheck:
         try:
             backend = self._backends().named(name)
         except AwfError as error:
-            return AgentState(name, advice=error.help or "", problem=error.message)
+            return AgentCheck(name, advice=error.help or "", problem=error.message)
         keys = self._keys(backend.variables(self._choice(name).provider))
         if name in self.added:
-            return AgentState(name, "a plugin", keys=keys)
+            return AgentCheck(name, "a plugin", keys=keys)
         if name == "api":
-            return AgentState(name, "a library", keys=keys, problem="" if keys else "it needs a provider and its key")
+            return AgentCheck(name, "a library", keys=keys, problem="" if keys else "it needs a provider and its key")
         path = self._backends().path_of(name) or ""
-        return AgentState(name, path, keys=keys, problem="" if path else "its program was not found")
+        return AgentCheck(name, path, keys=keys, problem="" if path else "its program was not found")
 
-    def _advice(self, name: str, known: Agent) -> str:
+    def _advice(self, name: str, known: AgentProgram) -> str:
         """An agent with many providers is given the key of the one that is named, and no other."""
         if self._choice(name).provider or any(
             matches_any(variable, SECRET_NAMES) for variable in known.variables(None)
@@ -161,20 +168,20 @@ class Doctor:
             return ""
         return "it is given a key when a stage or the settings name a provider"
 
-    async def _called(self, one: AgentState) -> AgentState:
+    async def _called(self, one: AgentCheck) -> AgentCheck:
         if not one.works:
             return one
         return replace(one, call=await self.ask(self._backends().named(one.name), self._choice(one.name)))
 
-    async def ask(self, backend: Backend, choice: ModelChoice) -> Call:
+    async def ask(self, backend: Backend, choice: ModelChoice) -> AgentCall:
         """Ask an agent for one word."""
         with tempfile.TemporaryDirectory(prefix="awf-doctor-") as folder:
             began = time.monotonic()
             result = await backend.run(self._request(backend, choice, Path(folder)), lambda _: None)
             return self._call(result, time.monotonic() - began)
 
-    def _request(self, backend: Backend, choice: ModelChoice, folder: Path) -> Request:
-        return Request(
+    def _request(self, backend: Backend, choice: ModelChoice, folder: Path) -> AgentRequest:
+        return AgentRequest(
             stage="doctor",
             visit=1,
             attempt=1,
@@ -186,7 +193,7 @@ class Doctor:
             provider=choice.provider,
             reasoning_effort=choice.reasoning_effort,
             access=Access.NONE,
-            limits=Limits(timeout=CALL_TIMEOUT),
+            limits=RequestLimits(timeout=CALL_TIMEOUT),
             env=self._environment(backend.variables(choice.provider)),
         )
 
@@ -194,12 +201,12 @@ class Doctor:
         """The model of the settings: it is meant for the agent they choose, and for no other."""
         return self.settings.model_choice if name == self._default() else UNCHOSEN
 
-    def _call(self, result: Result, seconds: float) -> Call:
+    def _call(self, result: AgentResult, seconds: float) -> AgentCall:
         cost = result.usage.cost_usd if result.usage else None
         if result.status is AgentStatus.OK:
-            return Call(seconds, self._redactor.text(result.text), cost)
+            return AgentCall(seconds, self._redactor.text(result.text), cost)
         kind = result.error.kind if result.error else result.status
-        return Call(seconds, "", cost, kind, self._redactor.text(result.error.message if result.error else ""))
+        return AgentCall(seconds, "", cost, kind, self._redactor.text(result.error.message if result.error else ""))
 
     def _environment(self, names: Collection[str]) -> Mapping[str, str]:
         return child_environment(self.environ, extra_names=(*names, *self.settings.environment))
@@ -210,16 +217,18 @@ class Doctor:
             name for name in dict.fromkeys(names) if matches_any(name, SECRET_NAMES) and self.environ.get(name)
         )
 
-    async def _git(self) -> Part:
+    async def _git(self) -> SystemCheck:
         with tempfile.TemporaryDirectory(prefix="awf-doctor-") as folder:
-            command = Command(("git", "--version"), Path(folder), self._environment(()), Path(folder), timeout=30.0)
+            command = ProcessCommand(
+                ("git", "--version"), Path(folder), self._environment(()), Path(folder), timeout=30.0
+            )
             finished = await self.processes.run(command)
-        if finished.ending is not Ending.EXITED or finished.exit_code:
-            return Part("git", finished.message or "does not run", ok=False)
-        return Part("git", finished.stdout_tail.strip().removeprefix("git version "))
+        if finished.ending is not ExitReason.EXITED or finished.exit_code:
+            return SystemCheck("git", finished.message or "does not run", ok=False)
+        return SystemCheck("git", finished.stdout_tail.strip().removeprefix("git version "))
 
 
-def _store(store: Path) -> Part:
+def _store(store: Path) -> SystemCheck:
     """Whether runs can be kept: a file is really written, and the runs that are there are really read."""
     nearest = next(folder for folder in (store.absolute(), *store.absolute().parents) if folder.exists())
     try:
@@ -230,17 +239,17 @@ def _store(store: Path) -> Part:
         with closing(SqliteJournal(store)) as journal:
             runs = len(journal.runs())
     except OSError as error:
-        return Part("store", f"{store} cannot be written: {error.strerror or error}", ok=False)
+        return SystemCheck("store", f"{store} cannot be written: {error.strerror or error}", ok=False)
     except AwfError as error:
-        return Part("store", error.message, ok=False)
-    return Part("store", f"{store}, {counted(runs, 'run')}")
+        return SystemCheck("store", error.message, ok=False)
+    return SystemCheck("store", f"{store}, {plural(runs, 'run')}")
 
 
-def _python() -> tuple[Part, Part]:
-    return Part("python", platform.python_version()), Part("sqlite", sqlite3.sqlite_version)
+def _python() -> tuple[SystemCheck, SystemCheck]:
+    return SystemCheck("python", platform.python_version()), SystemCheck("sqlite", sqlite3.sqlite_version)
 
 
-def _extra(name: str) -> Part:
+def _extra(name: str) -> SystemCheck:
     there = all(find_spec(module) for module in EXTRAS[name])
     state = "installed" if there else f'not installed (optional): pip install "awf-pipeline[{name}]"'
-    return Part(f"extra {name}", state, ok=there, needed=False)
+    return SystemCheck(f"extra {name}", state, ok=there, needed=False)

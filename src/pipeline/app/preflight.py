@@ -6,17 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.app.backends import Backends, in_a_sentence
-from pipeline.app.catalog import Entry
+from pipeline.app.backends import BackendSelector, format_stages
+from pipeline.app.catalog import CatalogEntry
 from pipeline.app.doctor import Doctor
-from pipeline.app.files import read_text
-from pipeline.engine.agent import Backend
+from pipeline.app.workflow_files import read_text
 from pipeline.engine.context import Context, Key
+from pipeline.engine.ports import Backend
 from pipeline.errors import AwfError
 from pipeline.findings.repository import asked, head
 from pipeline.handlers.variables import expand_prompt, shell_command
-from pipeline.language.choice import ModelChoice, choose_model
-from pipeline.language.model import LlmStage, Stage, StageKind, ToolStage, Workflow
+from pipeline.language.model import LlmStage, ModelChoice, Stage, StageKind, ToolStage, Workflow, choose_model
 
 SELF_CHECK = ".awf/self-check"
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in the order in which make looks for them
@@ -27,7 +26,7 @@ _SELF_CHECK_FIRST = re.compile(rf"^\s*(?:exec\s+)?(?:\./)?{re.escape(SELF_CHECK)
 _INCLUDE = re.compile(r"^\s*[-s]?include\s", re.MULTILINE)
 
 
-def empty_goal(name: str, entry: Entry, workflow: Workflow, goal: str) -> Iterator[AwfError]:
+def goal_problems(name: str, entry: CatalogEntry, workflow: Workflow, goal: str) -> Iterator[AwfError]:
     """An empty goal where prompts or commands use it, and prompt files that cannot be read."""
     texts = dict[str, str]()
     for path in sorted(
@@ -41,7 +40,7 @@ def empty_goal(name: str, entry: Entry, workflow: Workflow, goal: str) -> Iterat
     if (goal or workflow.goal).strip():
         return
     if users := [stage.id for stage in workflow.stages if _uses_goal(stage, texts)]:
-        words = f"the goal is empty, and {in_a_sentence(users)} {'uses' if len(users) == 1 else 'use'} $goal"
+        words = f"the goal is empty, and {format_stages(users)} {'uses' if len(users) == 1 else 'use'} $goal"
         yield AwfError(words, help=f'give one: awf run {name} --goal "..."')
 
 
@@ -57,25 +56,25 @@ def _uses_goal(stage: Stage, texts: Mapping[str, str]) -> bool:
     return any(expand_prompt(text, "x", given) != expand_prompt(text, "", Context({})) for text in prompts)
 
 
-def missing_check(workflow: Workflow, root: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[AwfError]:
+def project_problems(workflow: Workflow, root: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[AwfError]:
     """What the workflow's workspace and the commands of its tool stages need, and the project does not have."""
     apart = [stage.id for stage in workflow.stages if stage.kind == StageKind.WORKSPACE_CREATE]
     commit = head(root, environ) if apart else ""
     if apart and not commit:
-        words = f"{in_a_sentence(apart)} needs a git repository with a commit, and there is none here"
+        words = f"{format_stages(apart)} needs a git repository with a commit, and there is none here"
         yield AwfError(words, help="make one: git init, git add, git commit")
     above = "" if cwd == root else f"{os.path.relpath(root, cwd)}/"
-    project = Project(root, above, environ if commit else None)
+    project = ProjectFiles(root, above, environ if commit else None)
     missing = dict[tuple[str, str], list[str]]()
     for stage in workflow.stages:
         if isinstance(stage, ToolStage) and not stage.cwd and (lack := _lack(stage.command, project)):
             missing.setdefault(lack, []).append(stage.id)
     for (words, help), stages in missing.items():
-        yield AwfError(f"{in_a_sentence(stages)} cannot run: {words}", help=help)
+        yield AwfError(f"{format_stages(stages)} cannot run: {words}", help=help)
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class ProjectFiles:
     """The files that stages will see: those on disk, or with `environ` those of HEAD, which a worktree is made from."""
 
     root: Path
@@ -95,7 +94,7 @@ class Project:
         return path.read_text(errors="replace") if path.is_file() else None
 
 
-def _lack(command: str, project: Project) -> tuple[str, str] | None:
+def _lack(command: str, project: ProjectFiles) -> tuple[str, str] | None:
     """What a command needs and the project does not have, and how to make it.
 
     Known are commands that begin with `make TARGET` or the self-check, and those that fall back from it to make. Of any
@@ -124,7 +123,7 @@ def _lack(command: str, project: Project) -> tuple[str, str] | None:
     return lost, f"write your check{commit}, such as: {example}"
 
 
-def _no_target(target: str, project: Project) -> str:
+def _no_target(target: str, project: ProjectFiles) -> str:
     """What make lacks; nothing where it has the target, or only make itself can tell."""
     text = next((text for name in _MAKEFILES if (text := project.text(name)) is not None), None)
     if text is None:
@@ -135,7 +134,7 @@ def _no_target(target: str, project: Project) -> str:
     return f'"{target}" target in the Makefile'
 
 
-async def unanswered(workflow: Workflow, backends: Backends, doctor: Doctor) -> list[AwfError]:
+async def agent_problems(workflow: Workflow, backends: BackendSelector, doctor: Doctor) -> list[AwfError]:
     """Ask every agent and model that the workflow uses for one word; an error for each that does not answer."""
     used = dict[tuple[str, ModelChoice], tuple[Backend, list[str]]]()
     for stage in workflow.stages:
@@ -149,6 +148,6 @@ async def unanswered(workflow: Workflow, backends: Backends, doctor: Doctor) -> 
         if call.error:
             agent = f"{name} with the model {choice.model}" if choice.model else name
             said = f"{call.error}: {call.message}" if call.message else call.error
-            words = f"{in_a_sentence(stages)} cannot run: {agent} does not answer ({said})"
+            words = f"{format_stages(stages)} cannot run: {agent} does not answer ({said})"
             errors.append(AwfError(words, help="see to the agent; awf doctor --probe asks all of them"))
     return errors

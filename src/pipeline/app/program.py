@@ -2,4 +2,4 @@
 
 import sys
 
-AWF = (sys.executable, "-P", "-c", "from pipeline.cli.main import main; main()")
+AWF_COMMAND = (sys.executable, "-P", "-c", "from pipeline.cli.main import main; main()")

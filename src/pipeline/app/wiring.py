@@ -13,36 +13,31 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from pipeline.app.backends import Backends
-from pipeline.app.elsewhere import Beside, Elsewhere
-from pipeline.app.people import Answers, AutoApprove, FirstOf
-from pipeline.app.reviewed import ReviewedTrees
+from pipeline.app.backends import BackendSelector
+from pipeline.app.responders import AutoApprove, FileResponder, FirstResponder, MailboxResponder, ResponderChain
 from pipeline.app.settings import NOTHING_SET, Settings
+from pipeline.app.workspace_diff import ReviewDiffs
 from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.worktree import GitWorktrees
 from pipeline.engine.context import Key
+from pipeline.engine.driver import Services
 from pipeline.engine.events import Listener
-from pipeline.engine.handler import Handler, Job
-from pipeline.engine.policy import ON_ERROR
-from pipeline.engine.ports import Journal, Letters
-from pipeline.engine.state import State
-from pipeline.engine.steps import Services
-from pipeline.engine.workspace import Workspaces
+from pipeline.engine.ports import Handler, Job, Journal, Mailbox
+from pipeline.engine.state import ERROR_RETRY, State, Workspaces
 from pipeline.findings.file import FindingsFile
 from pipeline.findings.plugin import ReviewFindings
-from pipeline.handlers.human import HumanHandler, People
-from pipeline.handlers.llm import Defaults, LlmHandler
-from pipeline.handlers.nothing import NothingToRun
-from pipeline.handlers.registry import refuse_unhandled
+from pipeline.handlers.human import HumanHandler, Responder
+from pipeline.handlers.llm import AgentDefaults, LlmHandler
+from pipeline.handlers.registry import PassThroughHandler, require_handlers
 from pipeline.handlers.tool import ToolHandler
 from pipeline.handlers.workspace import WorkspaceHandler
-from pipeline.journal.letters import MemoryLetters
+from pipeline.journal.mailbox import MemoryMailbox
 from pipeline.language.model import LlmStage, Retry, StageKind
 from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import Redactor, redactor_of
-from pipeline.summary.outstanding import Outstanding
 from pipeline.summary.render import render
+from pipeline.summary.report_index import ReportIndex
 
 if TYPE_CHECKING:
     from pipeline.findings.walk.deciders import Decider
@@ -58,15 +53,15 @@ class SystemClock:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Runtime:
     """What a run stands on: the store, the environment, who listens, who may be asked, and the settings."""
 
     store: Path
     environ: Mapping[str, str]
     listeners: tuple[Listener, ...] = ()
-    people: tuple[People, ...] = ()
+    people: tuple[Responder, ...] = ()
     settings: Settings = NOTHING_SET
-    letters: Letters = field(default_factory=MemoryLetters)
+    letters: Mailbox = field(default_factory=MemoryMailbox)
     deciders: "tuple[Decider, ...]" = ()  # who may be asked about findings, one by one
     stay: bool = False  # whether a run that nobody here can answer waits for somebody elsewhere
     waits: bool = False  # whether the process waits until a used-up quota resets
@@ -88,7 +83,7 @@ def process_label(store: Path, run_id: str) -> str:
     return f"{run_id}@{store_label(store)}"
 
 
-def services(state: State, journal: Journal, around: Surroundings) -> Services:
+def build_services(state: State, journal: Journal, around: Runtime) -> Services:
     """Everything the driver of one run needs."""
     clock = SystemClock()
     plugins = PluginManager(clock.now, around.listeners, around.redactor)
@@ -97,16 +92,16 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
         journal, state.cwd, around.environ, around.store, clock.now, plugins.trackers, around.deciders, trusted
     )
     plugins.register(reviews, "findings")
-    plugins.register(ReviewedTrees(around.environ, around.store), "reviewed")
+    plugins.register(ReviewDiffs(around.environ, around.store), "reviewed")
     plugins.load_installed()
     label = process_label(around.store, state.run_id)
     processes = LocalProcesses(label=label, redactor=around.redactor)
     worktrees = around.workspaces or GitWorktrees(around.store / "worktrees", dict(around.environ))
-    backends = Backends(state.options, processes, plugins.backends(), around.settings, around.environ, label)
+    backends = BackendSelector(state.options, processes, plugins.backends(), around.settings, around.environ, label)
     if not state.stages_run:
         backends.check(state.workflow)  # a missing agent is told before the first stage, not when it is reached
 
-    outstanding = Outstanding()
+    outstanding = ReportIndex()
     findings = FindingsFile(around.store.absolute() / "runs" / state.run_id / "findings.json")
 
     def findings_file(job: Job) -> Path:
@@ -119,7 +114,7 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
             goal=job.state.goal,
             workflow=job.state.workflow.name,
             past=job.state.recent,
-            untold=job.state.stages_run - len(job.state.recent),
+            omitted_visits=job.state.stages_run - len(job.state.recent),
             budget=_summary_budget(job),
             findings_path=str(findings_file(job)) if job.context.list_at(Key.FINDINGS) else "",
             extra=plugins.sections(job.stage, job.visit, job.state),
@@ -134,21 +129,21 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
         return passed_on(frozenset(names))
 
     workspace = WorkspaceHandler(worktrees)
-    beside = Beside(FirstOf(around.people), around.letters, clock.now, around.redactor, stay=around.stay)
+    beside = FirstResponder(ResponderChain(around.people), around.letters, clock.now, around.redactor, stay=around.stay)
     handlers: dict[StageKind, Handler] = {
         StageKind.LLM: LlmHandler(
             backends.choose, summary, environment, clock.now, _defaults(around.settings), reviews.read_answer
         ),
         StageKind.TOOL: ToolHandler(processes, environment, findings_file, reviews.read_report),
-        StageKind.HUMAN: HumanHandler(FirstOf(_people(state, around, beside)), clock.now, beside.settle),
-        StageKind.DECISION: NothingToRun(),
+        StageKind.HUMAN: HumanHandler(ResponderChain(_responders(state, around, beside)), clock.now, beside.settle),
+        StageKind.DECISION: PassThroughHandler(),
         StageKind.WORKSPACE_CREATE: workspace,
         StageKind.WORKSPACE_MERGE: workspace,
         StageKind.WORKSPACE_CLEANUP: workspace,
-        StageKind.EXIT: NothingToRun(),
+        StageKind.EXIT: PassThroughHandler(),
     }
     handlers.update(plugins.handlers())
-    refuse_unhandled(state.workflow, handlers)
+    require_handlers(state.workflow, handlers)
     return Services(
         journal,
         handlers,
@@ -165,14 +160,14 @@ def services(state: State, journal: Journal, around: Surroundings) -> Services:
 
 def _error_retry(settings: Settings) -> Retry:
     if settings.limits.retry_delay is None:
-        return ON_ERROR
-    return ON_ERROR.model_copy(update={"delay": timedelta(seconds=settings.limits.retry_delay)})
+        return ERROR_RETRY
+    return ERROR_RETRY.model_copy(update={"delay": timedelta(seconds=settings.limits.retry_delay)})
 
 
-def _defaults(settings: Settings) -> Defaults:
+def _defaults(settings: Settings) -> AgentDefaults:
     limits = settings.limits
-    usual = Defaults()
-    return Defaults(settings.model_choice, limits.timeout or usual.timeout, limits.idle or usual.idle)
+    usual = AgentDefaults()
+    return AgentDefaults(settings.model_choice, limits.timeout or usual.timeout, limits.idle or usual.idle)
 
 
 def _summary_budget(job: Job) -> int:
@@ -181,9 +176,9 @@ def _summary_budget(job: Job) -> int:
     return job.state.options.get("summary_budget") or of_stage or job.state.settings.summary_budget
 
 
-def _people(state: State, around: Surroundings, beside: Beside) -> list[People]:
+def _responders(state: State, around: Runtime, beside: FirstResponder) -> list[Responder]:
     """Who is asked, in this order: who has left an answer, answers in a file, a word in advance, whoever is there."""
-    people: list[People] = [Elsewhere(around.letters), Answers(state.options.get("answers") or {})]
+    people: list[Responder] = [MailboxResponder(around.letters), FileResponder(state.options.get("answers") or {})]
     if state.options.get("auto_approve"):
         people.append(AutoApprove())
     return [*people, beside]

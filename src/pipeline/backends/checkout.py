@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.backends.git import Git, message, signed
-from pipeline.engine.workspace import WorkspaceError
+from pipeline.backends.git import Git, commit_message, with_identity
+from pipeline.engine.state import WorkspaceError
 
 _NESTED = "/"  # how git ends the name of a directory that it does not look into: a repository of its own
 _REBASES = ("rebase-merge", "rebase-apply")
@@ -109,7 +109,7 @@ async def stage(git: Git) -> tuple[str, ...]:
     dirty = []
     for name in linked:
         within = git.within(git.directory / name)
-        if commit := await within.commit_at("HEAD"):
+        if commit := await within.resolve_commit("HEAD"):
             await git.run("update-index", "--cacheinfo", f"160000,{commit},{name}")
             dirty += [name] if await changes(within) else []
     return (*nested, *dirty)
@@ -129,7 +129,7 @@ async def follow(checkout: Checkout, branch: str) -> None:
     if not reply.code:
         found = reply.out.strip().removeprefix("refs/heads/")
         raise _strayed(checkout, branch, f'the branch "{found}" is checked out')
-    head, tip = await git.commit_at("HEAD"), await git.commit_at(f"refs/heads/{branch}")
+    head, tip = await git.resolve_commit("HEAD"), await git.resolve_commit(f"refs/heads/{branch}")
     forward = head and tip and await git.agrees("merge-base", "--is-ancestor", tip, head)
     if not head or not forward or checkout.rebasing():
         where = "a rebase is unfinished" if checkout.rebasing() else f"HEAD is detached at {head}"
@@ -159,7 +159,9 @@ async def snapshot(repository: Git, path: Path, base: str, scratch: Path) -> str
 async def record(git: Git, tree: str, parents: Iterable[str], subject: str) -> str:
     """A commit that nothing names yet."""
     with_parents = [part for parent in parents for part in ("-p", parent)]
-    return await (await signed(git)).run("commit-tree", tree, *with_parents, "-F", "-", stdin=message(subject))
+    return await (await with_identity(git)).run(
+        "commit-tree", tree, *with_parents, "-F", "-", stdin=commit_message(subject)
+    )
 
 
 async def put_back(checkout: Checkout, branch: str, commit: str) -> None:

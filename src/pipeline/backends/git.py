@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline.backends.environment import child_environment
-from pipeline.engine.workspace import WorkspaceError
+from pipeline.engine.state import WorkspaceError
 
 NAME, EMAIL = "awf", "awf@localhost"
 USAGE = 129  # git's exit code for an option it does not know
@@ -80,7 +80,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class GitResult:
     """How a git command ended and what it said."""
 
     code: int
@@ -108,7 +108,7 @@ class Git:
         """What git answered, without the last newline; a WorkspaceError with what it said when it failed."""
         reply = await self.ask(*arguments, stdin=stdin)
         if reply.code:
-            raise refused(arguments[0], reply)
+            raise git_error(arguments[0], reply)
         return reply.out.removesuffix("\n")
 
     async def names(self, *arguments: str) -> list[str]:
@@ -119,21 +119,21 @@ class Git:
         """Whether a command that is a question succeeds."""
         return (await self.ask(*arguments)).code == 0
 
-    async def commit_at(self, revision: str) -> str | None:
+    async def resolve_commit(self, revision: str) -> str | None:
         """The commit that a revision names, if there is one."""
         reply = await self.ask("rev-parse", "--quiet", "--verify", "--end-of-options", f"{revision}^{{commit}}")
         return None if reply.code else reply.out.strip()
 
-    async def ask(self, *arguments: str, stdin: str = "") -> Reply:
+    async def ask(self, *arguments: str, stdin: str = "") -> GitResult:
         """Run git to its end, whatever that is; when cancelled, end it first."""
         starting = asyncio.ensure_future(self._start(arguments))
         try:
             process = await asyncio.shield(starting)  # asyncio would kill one that is half started, and nothing it runs
             out, err = await process.communicate(stdin.encode("utf-8", "replace"))
         except asyncio.CancelledError:
-            await unbroken(_stop(starting))
+            await await_uninterrupted(_stop(starting))
             raise
-        return Reply(process.returncode or 0, os.fsdecode(out), err.decode("utf-8", "replace"))
+        return GitResult(process.returncode or 0, os.fsdecode(out), err.decode("utf-8", "replace"))
 
     def command(self, *arguments: str, options: Iterable[str] = ()) -> tuple[list[str], dict[str, str]]:
         """The command line and the environment in which no program runs that the repository's configuration names.
@@ -193,7 +193,7 @@ def git_in(directory: Path, environment: Mapping[str, str]) -> Git:
     return Git(directory, {**child_environment(environment, extra_names=(*own, *_AGENTS)), **_QUIET})
 
 
-def refused(verb: str, reply: Reply) -> WorkspaceError:
+def git_error(verb: str, reply: GitResult) -> WorkspaceError:
     """The error for a command that failed, in git's own words."""
     if reply.code < 0:
         return WorkspaceError(f"git {verb} was killed by signal {-reply.code}", help="do the same again")
@@ -201,7 +201,7 @@ def refused(verb: str, reply: Reply) -> WorkspaceError:
     return WorkspaceError(f"git {verb} failed: {said.removeprefix('fatal: ').removeprefix('error: ')}")
 
 
-async def unbroken(work: Coroutine[Any, Any, _T]) -> _T:
+async def await_uninterrupted(work: Coroutine[Any, Any, _T]) -> _T:
     """Await something to its end even when cancelled, and only then be cancelled."""
     task = asyncio.ensure_future(work)
     try:
@@ -211,7 +211,7 @@ async def unbroken(work: Coroutine[Any, Any, _T]) -> _T:
         raise
 
 
-async def signed(git: Git) -> Git:
+async def with_identity(git: Git) -> Git:
     """The command with an author, awf, and a committer: the person if git knows them, else awf."""
     known = await git.agrees("-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT")
     author = {"GIT_AUTHOR_NAME": NAME, "GIT_AUTHOR_EMAIL": EMAIL}
@@ -219,7 +219,7 @@ async def signed(git: Git) -> Git:
     return git.using(author | committer)
 
 
-def message(subject: str, trailers: Iterable[tuple[str, str]] = ()) -> str:
+def commit_message(subject: str, trailers: Iterable[tuple[str, str]] = ()) -> str:
     """A commit message: one line, and below it the trailers."""
     lines = [f"{re.sub('[^A-Za-z0-9-]+', '-', key)}: {_one_line(value)}\n" for key, value in trailers]
     return f"{_one_line(subject) or NAME}\n" + ("\n" if lines else "") + "".join(lines)

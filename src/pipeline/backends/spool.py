@@ -64,7 +64,7 @@ class Spool:
         return f"{start}[{self._dropped} more bytes were not kept: the limit is {self._limit}]\n".encode()
 
 
-class Lines:
+class LineSplitter:
     """Cuts what it is fed into lines at LF bytes and nowhere else; a line that is too long is replaced by a mark."""
 
     def __init__(self, on_line: Callable[[bytes], None], longest: int = LONGEST_LINE) -> None:
@@ -100,7 +100,7 @@ class Lines:
         self._on_line(line)
 
 
-class Redacted:
+class RedactionFilter:
     """Takes the secrets out of what it is fed and hands on the rest, whole lines at a time.
 
     A line that does not end is handed on but for its end, in which a secret may have begun; a private key that does not

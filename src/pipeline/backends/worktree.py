@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.backends import checkout as files
-from pipeline.backends import merging, place
+from pipeline.backends import merge as merging
+from pipeline.backends import worktree_paths as place
 from pipeline.backends.checkout import Checkout
-from pipeline.backends.git import Git, git_in, message, signed
-from pipeline.backends.lease import lease
-from pipeline.engine.workspace import Merge, Workspace, WorkspaceError
+from pipeline.backends.git import Git, commit_message, git_in, with_identity
+from pipeline.backends.worktree_paths import hold_lease
+from pipeline.engine.state import MergeResult, Workspace, WorkspaceError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 _SHOWN = 5  # files that an error names
@@ -33,7 +34,7 @@ class GitWorktrees:
         if not _NAME.fullmatch(name) or name.endswith(".lock"):
             raise WorkspaceError(f'"{name}" cannot name a worktree', help="use letters, digits, -, _ and single dots")
         path, found = self._directory.resolve() / name, await self._open(repository)
-        if not await found.commit_at("HEAD"):
+        if not await found.resolve_commit("HEAD"):
             raise WorkspaceError(f"the repository {found.directory} has no commit yet", help=_FIRST)
         async with self._alone(path, found) as git:
             place.claim(path, git.directory)
@@ -76,14 +77,14 @@ class GitWorktrees:
             await _keep(git, workspace, checkout, ref)
             checkout = checkout or await _make(git, workspace)
             await files.put_back(checkout, workspace.branch, workspace.commit)
-            return ref if await git.commit_at(ref) else None
+            return ref if await git.resolve_commit(ref) else None
 
-    async def merge(self, repository: Path, workspace: Workspace, subject: str) -> Merge:
+    async def merge(self, repository: Path, workspace: Workspace, subject: str) -> MergeResult:
         """Merge the branch, or its checkpoint when it is gone, into the branch that is checked out."""
         path = workspace.path
         async with self._alone(path, await self._open(repository), path.parent) as git:
             await _unlock(git, *merging.refs(path.name))
-            tip = await git.commit_at(f"refs/heads/{workspace.branch}") or workspace.commit
+            tip = await git.resolve_commit(f"refs/heads/{workspace.branch}") or workspace.commit
             return await merging.merge(git, tip, subject, path)
 
     async def cleanup(self, repository: Path, workspace: Workspace, *, force: bool = False) -> None:
@@ -124,7 +125,7 @@ class GitWorktrees:
         with _readable_errors(path):
             place.prepare(path.parent)
             async with AsyncExitStack() as stack:
-                held = [await stack.enter_async_context(lease(each)) for each in (place.note(path), *shared)]
+                held = [await stack.enter_async_context(hold_lease(each)) for each in (place.note(path), *shared)]
                 yield replace(git, held=tuple(held))
 
 
@@ -152,7 +153,7 @@ async def _unlock(git: Git, *refs: str) -> None:
 async def _begin(git: Git, name: str) -> tuple[str, str]:
     base_ref, branch = _refs(name)
     await _unlock(git, base_ref, branch)
-    base, tip = await git.commit_at(base_ref), await git.commit_at(branch)
+    base, tip = await git.resolve_commit(base_ref), await git.resolve_commit(branch)
     if not base:
         base = await git.run("merge-base", "HEAD", tip or "HEAD")
         await git.run("update-ref", base_ref, base)
@@ -165,7 +166,7 @@ async def _begin(git: Git, name: str) -> tuple[str, str]:
 async def _make(git: Git, workspace: Workspace) -> Checkout:
     await _free(git, workspace)
     await place.discard(workspace.path)
-    if not await git.commit_at(f"refs/heads/{workspace.branch}"):
+    if not await git.resolve_commit(f"refs/heads/{workspace.branch}"):
         await git.run("update-ref", f"refs/heads/{workspace.branch}", workspace.commit)
     # Forced twice, git takes the place of a registration whose directory is gone, and of one it was killed in.
     await git.run("worktree", "add", "--force", "--force", str(workspace.path), workspace.branch)
@@ -201,8 +202,8 @@ async def _save(checkout: Checkout, subject: str, trailers: Mapping[str, str]) -
     unchanged = await checkout.git.agrees("diff-index", "--cached", "--quiet", "--ignore-submodules=none", "HEAD", "--")
     if unchanged and not checkout.merging():
         return
-    text = message(subject, [*trailers.items(), *(("Not-Captured", path) for path in left_out)])
-    git = await signed(checkout.git)
+    text = commit_message(subject, [*trailers.items(), *(("Not-Captured", path) for path in left_out)])
+    git = await with_identity(checkout.git)
     await git.run("commit", "--quiet", "--no-verify", "--cleanup=verbatim", "-F", "-", stdin=text)
 
 
@@ -213,15 +214,15 @@ async def _keep(git: Git, workspace: Workspace, checkout: Checkout | None, ref: 
     tree = await _tree(git, workspace, (*ahead, workspace.commit)[0])
     if not checkout and not ahead and not await _holds_more(git, workspace.commit, tree):
         return
-    earlier = await git.commit_at(ref)  # kept by an attempt to restore that was itself interrupted
+    earlier = await git.resolve_commit(ref)  # kept by an attempt to restore that was itself interrupted
     parents = dict.fromkeys([*(ahead or [workspace.commit]), *([earlier] if earlier else [])])
     kept = await files.record(git, tree, parents, f"What {workspace.branch} held beside its checkpoint")
     await git.run("update-ref", ref, kept)
 
 
 async def _tips(git: Git, workspace: Workspace, checkout: Checkout | None) -> list[str]:
-    head = await checkout.git.commit_at("HEAD") if checkout else None
-    tips = dict.fromkeys([head, await git.commit_at(f"refs/heads/{workspace.branch}")])
+    head = await checkout.git.resolve_commit("HEAD") if checkout else None
+    tips = dict.fromkeys([head, await git.resolve_commit(f"refs/heads/{workspace.branch}")])
     return [tip for tip in tips if tip]
 
 

@@ -5,15 +5,14 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.answering import Cancelled, Desk, cancel
-from pipeline.app.lookup import find_run
+from pipeline.app.store import CancelReceipt, Desk, cancel, find_run
 from pipeline.cli.answer import desk_of
-from pipeline.cli.here import user_name
-from pipeline.cli.looking import say_json
+from pipeline.cli.location import user_name
 from pipeline.cli.options import as_json_option
-from pipeline.cli.terminal import inert
-from pipeline.cli.where import Where, where_option
-from pipeline.engine.ports import Cancellation
+from pipeline.cli.output import print_json
+from pipeline.cli.store_options import StoreLocation, store_location_options
+from pipeline.cli.terminal import sanitize
+from pipeline.engine.ports import CancelRequest
 from pipeline.errors import AwfError, ExitCode
 from pipeline.journal.lock import is_driven
 
@@ -30,9 +29,9 @@ class NotStopped(AwfError):
 @click.command("cancel")
 @click.argument("run", default="latest")
 @click.option("--reason", default="", help="Why; it is recorded.")
-@where_option
+@store_location_options
 @as_json_option
-def command(run: str, reason: str, where: Where, *, as_json: bool) -> None:
+def command(run: str, reason: str, where: StoreLocation, *, as_json: bool) -> None:
     """Stop a run: RUN, or the newest.
 
     A process at the run stops what it is doing, whatever that is; a run without one is recorded as cancelled.
@@ -43,12 +42,12 @@ def command(run: str, reason: str, where: Where, *, as_json: bool) -> None:
         run_id = find_run(run, desk.journal.runs())
         done = _cancelled(desk, run_id, reason) if not where.on else _elsewhere(where, desk, run_id, reason)
     if as_json:
-        say_json({"run_id": run_id, "status": "cancelled", "reason": done.reason})
+        print_json({"run_id": run_id, "status": "cancelled", "reason": done.reason})
         return
-    click.echo(f"run {run_id}: cancelled ({inert(done.reason)})\nresume with: awf resume {run_id}{where.end}")
+    click.echo(f"run {run_id}: cancelled ({sanitize(done.reason)})\nresume with: awf resume {run_id}{where.end}")
 
 
-def _cancelled(desk: Desk, run_id: str, reason: str) -> Cancelled:
+def _cancelled(desk: Desk, run_id: str, reason: str) -> CancelReceipt:
     """Tell the process at the run, and see to it that the run is cancelled once that process is gone."""
     done = cancel(desk, run_id, by=user_name(), reason=reason)
     if done.recorded:
@@ -57,12 +56,12 @@ def _cancelled(desk: Desk, run_id: str, reason: str) -> Cancelled:
     return cancel(desk, run_id, by=user_name(), reason=reason)
 
 
-def _elsewhere(where: Where, desk: Desk, run_id: str, reason: str) -> Cancelled:
+def _elsewhere(where: StoreLocation, desk: Desk, run_id: str, reason: str) -> CancelReceipt:
     """Have a cluster stop a run; nothing of it runs any more then."""
-    wish = Cancellation(run_id, desk.redactor.text(reason), user_name(), desk.now())
+    wish = CancelRequest(run_id, desk.redactor.text(reason), user_name(), desk.now())
     with where.remote() as remote:
         state = remote.call(remote.cluster.cancel(run_id, wish.words()))
-    return Cancelled(run_id, recorded=True, reason=state.reason)
+    return CancelReceipt(run_id, recorded=True, reason=state.reason)
 
 
 def _wait_for_its_end(store: Path, run_id: str) -> None:

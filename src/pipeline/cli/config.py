@@ -7,14 +7,12 @@ from typing import Any
 
 import click
 
-from pipeline.app.settings import Origin, Places, Setting, Settings
-from pipeline.app.settings.values import Level
-from pipeline.cli.looking import aligned, say_json, width
-from pipeline.cli.options import as_json_option
-from pipeline.cli.settings import places, settings_here
+from pipeline.app.settings import Setting, SettingLevel, SettingOrigin, Settings, SettingsPaths
+from pipeline.cli.options import as_json_option, current_settings, settings_files
+from pipeline.cli.output import align_columns, print_json, terminal_width
 from pipeline.cli.terminal import Style
-from pipeline.language.durations import format_duration
-from pipeline.observe.text import calm, columns, cut
+from pipeline.language.model import write_duration
+from pipeline.text import display_width, sanitize_line, truncate
 
 # What holds where nothing is set, in the order in which it is shown.
 DEFAULTS = {
@@ -31,7 +29,7 @@ DEFAULTS = {
     "limits.timeout": "no limit",
     "limits.idle": "no limit",
 }
-_UNSET = Origin(Level.DEFAULT)
+_UNSET = SettingOrigin(SettingLevel.DEFAULT)
 _LEAST = 20  # columns of a value on a narrow terminal
 
 
@@ -43,11 +41,11 @@ def command(backend: str | None, *, as_json: bool) -> None:
 
     A project's file (.awf/config.kdl) goes before the user's (~/.config/awf/config.kdl), an option before both.
     """
-    settings = settings_here().with_option("backend", "--backend", backend)
+    settings = current_settings().with_option("backend", "--backend", backend)
     if as_json:
-        say_json({name: as_object(setting) for name, setting in effective(settings)})
+        print_json({name: as_object(setting) for name, setting in effective(settings)})
     else:
-        for line in _lines(settings, places(), Style.of(sys.stdout)):
+        for line in _lines(settings, settings_files(), Style.of(sys.stdout)):
             click.echo(line)
 
 
@@ -60,20 +58,22 @@ def effective(settings: Settings) -> Iterator[tuple[str, Setting]]:
 def as_object(setting: Setting) -> dict[str, Any]:
     """A setting as JSON has it."""
     origin = setting.origin
-    value = format_duration(setting.value) if isinstance(setting.value, timedelta) else setting.value
+    value = write_duration(setting.value) if isinstance(setting.value, timedelta) else setting.value
     return {"value": value, "from": origin.level, "name": origin.name or None, "line": origin.line or None}
 
 
-def _lines(settings: Settings, where: Places, style: Style) -> Iterator[str]:
-    said = [(name, _shown(name, setting.value), calm(str(setting.origin))) for name, setting in effective(settings)]
-    taken = max(columns(name) for name, _, _ in said) + max(columns(origin) for _, _, origin in said) + 4
-    rows = [(name, cut(value, max(width() - taken, _LEAST)), origin) for name, value, origin in said]
-    for name, value, origin in aligned(rows, frozenset()):
+def _lines(settings: Settings, where: SettingsPaths, style: Style) -> Iterator[str]:
+    said = [
+        (name, _shown(name, setting.value), sanitize_line(str(setting.origin))) for name, setting in effective(settings)
+    ]
+    taken = max(display_width(name) for name, _, _ in said) + max(display_width(origin) for _, _, origin in said) + 4
+    rows = [(name, truncate(value, max(terminal_width() - taken, _LEAST)), origin) for name, value, origin in said]
+    for name, value, origin in align_columns(rows, frozenset()):
         yield f"{style.name(name)}  {value}  {style.quiet(origin.rstrip())}"
     yield ""
     for title, path in (("user", where.user), ("project", where.project)):
         missing = "" if path.exists() else " (not there)"
-        yield style.quiet(f"{title:<8}") + cut(calm(where.shown(path)), width() - 22) + missing
+        yield style.quiet(f"{title:<8}") + truncate(sanitize_line(where.shown(path)), terminal_width() - 22) + missing
 
 
 def _shown(name: str, value: object) -> str:
@@ -81,13 +81,13 @@ def _shown(name: str, value: object) -> str:
         case None:
             return DEFAULTS[name]
         case timedelta():
-            return format_duration(value)
+            return write_duration(value)
         case tuple():
-            return " ".join(_quoted(calm(str(word))) for word in value)
+            return " ".join(_quoted(sanitize_line(str(word))) for word in value)
         case float():
             return f"{value:g}"
         case _:
-            return calm(str(value))
+            return sanitize_line(str(value))
 
 
 def _quoted(word: str) -> str:

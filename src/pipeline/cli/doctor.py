@@ -12,18 +12,16 @@ from typing import Any
 
 import click
 
-from pipeline.app.doctor import AgentState, Call, Diagnosis, Doctor, Part
-from pipeline.backends.agents.probe import cache_file
+from pipeline.app.doctor import AgentCall, AgentCheck, Diagnosis, Doctor, SystemCheck
+from pipeline.backends.probe import probe_cache_path
 from pipeline.backends.process import LocalProcesses
-from pipeline.cli.here import home
-from pipeline.cli.looking import say_json, width
-from pipeline.cli.options import as_json_option, store_option
-from pipeline.cli.settings import settings_here
-from pipeline.cli.streams import telling
-from pipeline.cli.terminal import Style
+from pipeline.cli.location import home
+from pipeline.cli.options import as_json_option, current_settings, store_option
+from pipeline.cli.output import print_json, terminal_width
+from pipeline.cli.terminal import Style, best_effort_output
 from pipeline.errors import ExitCode
-from pipeline.observe.text import calm, cut, money, span
 from pipeline.plugins.manager import PluginManager
+from pipeline.text import format_cost, format_duration, sanitize_line, truncate
 
 _NAME, _STATE, _PART = 11, 12, 15  # columns
 
@@ -38,9 +36,9 @@ def command(store: Path, *, probe: bool, as_json: bool) -> int:
     Exits with 0 when at least one agent, git and the store are ready for a run, with 1 otherwise.
     """
     diagnosis = asyncio.run(_doctor(store).examine(call=probe))
-    with telling():
+    with best_effort_output():
         if as_json:
-            say_json(as_object(diagnosis))
+            print_json(as_object(diagnosis))
         else:
             for line in lines(diagnosis, Style.of(sys.stdout)):
                 click.echo(line)
@@ -51,11 +49,11 @@ def _doctor(store: Path) -> Doctor:
     plugins = PluginManager(time.time)
     plugins.load_installed()
     return Doctor(
-        settings=settings_here(),
+        settings=current_settings(),
         environ=dict(os.environ),
         store=store,
         processes=LocalProcesses(f"doctor-{os.getpid()}"),
-        cache=cache_file(os.environ, home()),
+        cache=probe_cache_path(os.environ, home()),
         added=plugins.backends(),
     )
 
@@ -79,7 +77,7 @@ def lines(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
     yield _verdict(diagnosis, style)
 
 
-def _agent(one: AgentState, style: Style) -> Iterator[str]:
+def _agent(one: AgentCheck, style: Style) -> Iterator[str]:
     if one.works:
         yield _row(one.name, style.good(f"{one.version or 'there':<{_STATE}}"), one.path)
     elif one.path:
@@ -98,44 +96,50 @@ def _agent(one: AgentState, style: Style) -> Iterator[str]:
         yield _more(_called(one.call))
 
 
-def _key(one: AgentState) -> str:
+def _key(one: AgentCheck) -> str:
     if one.keys:
         return f"key in {', '.join(one.keys)}"
     return one.advice or "no key in the environment; it may be logged in"
 
 
-def _called(call: Call) -> str:
-    took = f"after {span(call.seconds)}"
+def _called(call: AgentCall) -> str:
+    took = f"after {format_duration(call.seconds)}"
     if call.error:
         return f"failed {took}: {call.error}" + (f": {call.message}" if call.message else "")
-    cost = f", {money(call.cost_usd)}" if call.cost_usd is not None else ", cost unknown"
-    return f'answered "{cut(calm(call.text), 30)}" {took}{cost}'
+    cost = f", {format_cost(call.cost_usd)}" if call.cost_usd is not None else ", cost unknown"
+    return f'answered "{truncate(sanitize_line(call.text), 30)}" {took}{cost}'
 
 
-def _part(part: Part, style: Style) -> str:
+def _part(part: SystemCheck, style: Style) -> str:
     paint = style.good if part.ok else style.error if part.needed else style.quiet
     return f"  {part.name:<{_PART}}" + paint(_cut(part.state, _PART + 3))
 
 
 def _row(name: str, state: str, rest: str) -> str:
-    return f"  {calm(name):<{_NAME}}{state} {_cut(rest, _NAME + _STATE + 4)}"
+    return f"  {sanitize_line(name):<{_NAME}}{state} {_cut(rest, _NAME + _STATE + 4)}"
 
 
 def _more(text: str) -> str:
     """What else there is to say of an agent, whole: it may be an error that somebody has to act on."""
     indent = " " * (_NAME + _STATE + 3)
-    return textwrap.fill(calm(text), max(width() - 1, 60), initial_indent=indent, subsequent_indent=indent)
+    return textwrap.fill(
+        sanitize_line(text), max(terminal_width() - 1, 60), initial_indent=indent, subsequent_indent=indent
+    )
 
 
 def _cut(text: str, taken: int) -> str:
-    return cut(calm(text), width() - taken)
+    return truncate(sanitize_line(text), terminal_width() - taken)
 
 
 def _verdict(diagnosis: Diagnosis, style: Style) -> str:
     if diagnosis.healthy:
         works = diagnosis.default in {one.name for one in diagnosis.agents if one.works}
         note = "." if works else style.warning(", which is not usable.")
-        chosen = f" A stage that asks for no agent gets {calm(diagnosis.default)}{note}" if diagnosis.default else ""
+        chosen = (
+            f" A stage that asks for no agent gets {sanitize_line(diagnosis.default)}{note}"
+            if diagnosis.default
+            else ""
+        )
         return style.good("Ready for a run.") + chosen
     wrong = [part.name for part in diagnosis.parts if part.needed and not part.ok]
     wrong += [] if any(one.works for one in diagnosis.agents) else ["the agents"]

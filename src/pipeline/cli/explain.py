@@ -6,8 +6,8 @@ import click
 
 from pipeline.app.check import every_rule
 from pipeline.errors import AwfError
+from pipeline.language.diagnostics import Rule
 from pipeline.language.names import did_you_mean
-from pipeline.language.rules.rule import Rule
 
 
 @click.command("explain")

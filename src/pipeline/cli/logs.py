@@ -10,16 +10,16 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.artifacts import STREAMS, Artifacts, find_artifacts
-from pipeline.app.shelf import Files, Shelf
-from pipeline.cli.looking import pour, run_and_name, say_json, say_whole, stages_of
+from pipeline.app.artifacts import STREAMS, AttemptArtifacts, find_artifacts
+from pipeline.app.store import RunStore, StoredFiles
 from pipeline.cli.options import as_json_option, attempt_option, visit_option
+from pipeline.cli.output import copy_to_stdout, load_run_and_name, print_json, print_text, stage_names
+from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import Style
-from pipeline.cli.where import Where, where_option
 from pipeline.engine.outcome import Status
 from pipeline.errors import AwfError
 from pipeline.language.model import StageKind
-from pipeline.observe.text import calm
+from pipeline.text import sanitize_line
 
 PAUSE = 0.2  # seconds between two looks at a file that grows
 ELSEWHERE = 2.0  # the same, where it grows on another machine
@@ -29,7 +29,7 @@ _ANSWERING = (StageKind.LLM, StageKind.TRIAGE)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LogPart:
     """Something to print: a file, or a text that is on record."""
 
     name: str
@@ -44,14 +44,14 @@ class Part:
 @click.option("--stdout", "stream", flag_value="stdout", help="Only what it wrote to standard output.")
 @click.option("--stderr", "stream", flag_value="stderr", help="Only what it wrote to standard error.")
 @click.option("-f", "--follow", is_flag=True, help="Go on printing until the visit ends.")
-@where_option
+@store_location_options
 @as_json_option
 def command(
     words: tuple[str, ...],
     visit: int | None,
     attempt: int | None,
     stream: str | None,
-    where: Where,
+    where: StoreLocation,
     *,
     follow: bool,
     as_json: bool,
@@ -64,7 +64,7 @@ def command(
     unless others are given.
     """
     with where.shelf() as shelf:
-        run_id, records, stage = run_and_name(shelf, words, stages_of, needed=True)
+        run_id, records, stage = load_run_and_name(shelf, words, stage_names, needed=True)
         found = find_artifacts(shelf.files.directory, records, stage, visit, attempt)
         names = _names(found, stream)
         if follow:
@@ -74,14 +74,14 @@ def command(
         parts = _parts(found, names, shelf.files)
         if as_json:
             place = {"run_id": run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt}
-            say_json({**place, "files": [_object(part, shelf.files) for part in parts]})
+            print_json({**place, "files": [_object(part, shelf.files) for part in parts]})
             return
         _print(parts)
     if found.outcome and found.outcome.status is Status.ERROR:  # there may be nothing else to read
-        click.echo(f"{Style.of(sys.stderr).error('error')}: {calm(found.outcome.reason)}", err=True)
+        click.echo(f"{Style.of(sys.stderr).error('error')}: {sanitize_line(found.outcome.reason)}", err=True)
 
 
-def _names(found: Artifacts, stream: str | None) -> tuple[str, ...]:
+def _names(found: AttemptArtifacts, stream: str | None) -> tuple[str, ...]:
     """What to print of a stage, by its kind; of an agent that still runs, whatever its program writes."""
     if found.kind not in (StageKind.TOOL, *_ANSWERING, ""):
         words = f'stage "{found.stage}" is a {found.kind} stage, which writes no logs'
@@ -91,12 +91,12 @@ def _names(found: Artifacts, stream: str | None) -> tuple[str, ...]:
     return (RESPONSE,) if found.kind in _ANSWERING and _answered(found) else STREAMS
 
 
-def _answered(found: Artifacts) -> bool:
+def _answered(found: AttemptArtifacts) -> bool:
     """Whether there is an answer; of an agent that gave none, what its program wrote tells why."""
     return found.outcome is not None and bool(found.outcome.response or not found.outcome.logs)
 
 
-def _parts(found: Artifacts, names: Sequence[str], files: Files) -> list[Part]:
+def _parts(found: AttemptArtifacts, names: Sequence[str], files: StoredFiles) -> list[LogPart]:
     parts = [part for name in names if (part := _part(found, name))]
     if not parts:
         where = f'stage "{found.stage}", visit {found.visit}, attempt {found.attempt}'
@@ -105,33 +105,33 @@ def _parts(found: Artifacts, names: Sequence[str], files: Files) -> list[Part]:
     return parts
 
 
-def _part(found: Artifacts, name: str) -> Part | None:
+def _part(found: AttemptArtifacts, name: str) -> LogPart | None:
     """A file that was written, or the answer as it is on record."""
     if path := found.file(f"{name}.log"):
-        return Part(name, path)
+        return LogPart(name, path)
     answered = name == RESPONSE and found.outcome is not None
-    return Part(name, None, found.outcome.response) if answered and found.outcome else None
+    return LogPart(name, None, found.outcome.response) if answered and found.outcome else None
 
 
-def _object(part: Part, files: Files) -> dict[str, str | None]:
+def _object(part: LogPart, files: StoredFiles) -> dict[str, str | None]:
     text = part.path.read_bytes().decode(errors="replace") if part.path else part.text
     return {"name": part.name, "path": files.shown(part.path) if part.path else None, "text": text}
 
 
-def _print(parts: Sequence[Part]) -> None:
+def _print(parts: Sequence[LogPart]) -> None:
     """Each part in turn; on a terminal a second one is announced."""
     style = Style.of(sys.stdout)
     for number, part in enumerate(parts):
         if part.path is None:
-            say_whole(part.text)
+            print_text(part.text)
             continue
         if number and sys.stdout.isatty() and part.path.stat().st_size:
             click.echo(style.quiet(f"--- {part.name}"))
         with part.path.open("rb") as file:
-            pour(file)
+            copy_to_stdout(file)
 
 
-def _goes_on(shelf: Shelf, found: Artifacts) -> bool:
+def _goes_on(shelf: RunStore, found: AttemptArtifacts) -> bool:
     """Whether more may be written: the attempt has not ended, and somebody is at the run. What there is, is brought."""
     driven = shelf.driven(found.run_id)  # asked before the records: whoever has left since has written them
     records = [entry.record for entry in shelf.journal.entries(found.run_id)]
@@ -143,7 +143,7 @@ def _goes_on(shelf: Shelf, found: Artifacts) -> bool:
     return driven and not this.done and last.attempt == found.attempt
 
 
-def _follow(found: Artifacts, names: Sequence[str], goes_on: Callable[[], bool], pause: float) -> None:
+def _follow(found: AttemptArtifacts, names: Sequence[str], goes_on: Callable[[], bool], pause: float) -> None:
     """Print what the files have and get, until the attempt has ended and all of it is printed."""
     with ExitStack() as stack:
         opened = {}
@@ -154,6 +154,6 @@ def _follow(found: Artifacts, names: Sequence[str], goes_on: Callable[[], bool],
                 if name not in opened and (path := found.file(f"{name}.log")):
                     opened[name] = stack.enter_context(path.open("rb"))
             for file in opened.values():
-                pour(file)
+                copy_to_stdout(file)
             if more:
                 time.sleep(pause)

@@ -1,8 +1,9 @@
 """`awf`: the group of commands, and the one place where an error becomes an exit code."""
 
+import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,10 +11,41 @@ from typing import Any, ClassVar
 import click
 
 from pipeline import __version__
-from pipeline.cli import streams
-from pipeline.cli.lazy import Commands, LazyGroup
-from pipeline.cli.terminal import Style, inert
+from pipeline.cli import terminal as streams
+from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import AwfError, ExitCode
+from pipeline.language.names import did_you_mean
+
+Commands = Mapping[str, tuple[str, str]]  # the module whose `command` it is, and what it is for
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are loaded when they are used."""
+
+    commands_known: ClassVar[Commands] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return sorted(self.commands_known)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        if cmd_name not in self.commands_known:
+            return None
+        found: click.Command = importlib.import_module(self.commands_known[cmd_name][0]).command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted((name, purpose) for name, (_, purpose) in self.commands_known.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            hint = did_you_mean(args[0], self.commands_known)
+            raise click.UsageError(f"{error.message.rstrip('.')}; {hint}" if hint else error.message, ctx) from None
+
 
 # What each command is for; its module in this package has its name and holds a click command called `command`.
 COMMANDS = {
@@ -52,7 +84,7 @@ class Awf(LazyGroup):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            streams.let_go()
+            streams.flush_streams()
             return ExitCode.SUCCESS
 
 
@@ -64,9 +96,9 @@ def awf() -> None:
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    streams.open_closed()
+    streams.reopen_closed_streams()
     code = exit_code(lambda: awf.main(prog_name="awf", standalone_mode=False))
-    streams.let_go()
+    streams.flush_streams()
     if "temporalio" in sys.modules:
         # Taking the interpreter apart while a thread of Temporal's library is inside it would abort the process, and
         # its exit code be lost (github.com/temporalio/sdk-python/issues/300).
@@ -83,17 +115,17 @@ def exit_code(run: Callable[[], object]) -> int:
             error.show()
         return error.exit_code
     except AwfError as error:
-        report(error)
+        print_error(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.CANCELLED
     except OSError as error:
-        report(_of_system(error))
+        print_error(_translate_os_error(error))
         return ExitCode.RUN_FAILED
     return result if isinstance(result, int) else ExitCode.SUCCESS
 
 
-def _of_system(error: OSError) -> AwfError:
+def _translate_os_error(error: OSError) -> AwfError:
     """What the system says that nobody has put into better words."""
     try:
         Path.cwd()
@@ -103,12 +135,12 @@ def _of_system(error: OSError) -> AwfError:
     return AwfError(f"{what}: {error.strerror or error}", help="put that right, and try again")
 
 
-def report(error: AwfError) -> None:
+def print_error(error: AwfError) -> None:
     """Print an error and what to do about it, but no secret, and nothing that acts on a terminal."""
     from pipeline.redaction import redactor_of  # noqa: PLC0415 - only an error needs it
 
     style, redactor = Style.of(sys.stderr), redactor_of(os.environ)
     with suppress(OSError):  # the exit code says it too
-        click.echo(f"{style.error('error')}: {inert(redactor.text(error.message))}", err=True)
+        click.echo(f"{style.error('error')}: {sanitize(redactor.text(error.message))}", err=True)
         if error.help:
-            click.echo(f"{style.quiet('help')}: {inert(redactor.text(error.help))}", err=True)
+            click.echo(f"{style.quiet('help')}: {sanitize(redactor.text(error.help))}", err=True)

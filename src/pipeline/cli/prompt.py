@@ -2,10 +2,10 @@
 
 import click
 
-from pipeline.app.artifacts import Artifacts, find_artifacts
-from pipeline.cli.looking import run_and_name, say_json, say_whole, stages_of
+from pipeline.app.artifacts import AttemptArtifacts, find_artifacts
 from pipeline.cli.options import as_json_option, attempt_option, visit_option
-from pipeline.cli.where import Where, where_option
+from pipeline.cli.output import load_run_and_name, print_json, print_text, stage_names
+from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.engine.ports import Journal
 from pipeline.errors import AwfError
 from pipeline.language.model import StageKind
@@ -15,24 +15,26 @@ from pipeline.language.model import StageKind
 @click.argument("words", nargs=-1, required=True, metavar="[RUN] STAGE")
 @visit_option
 @attempt_option
-@where_option
+@store_location_options
 @as_json_option
-def command(words: tuple[str, ...], visit: int | None, attempt: int | None, where: Where, *, as_json: bool) -> None:
+def command(
+    words: tuple[str, ...], visit: int | None, attempt: int | None, where: StoreLocation, *, as_json: bool
+) -> None:
     """Print the whole text that a stage's agent received, on its last visit or the given one.
 
     RUN is a run's id, the beginning of one, or "latest", the default.
     """
     with where.shelf() as shelf:
-        run_id, records, stage = run_and_name(shelf, words, stages_of, needed=True)
+        run_id, records, stage = load_run_and_name(shelf, words, stage_names, needed=True)
         found = find_artifacts(where.store, records, stage, visit, attempt)
         text = _prompt(found, shelf.journal)
     if not as_json:
-        say_whole(text)
+        print_text(text)
         return
-    say_json({"run_id": run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt, "text": text})
+    print_json({"run_id": run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt, "text": text})
 
 
-def _prompt(found: Artifacts, journal: Journal) -> str:
+def _prompt(found: AttemptArtifacts, journal: Journal) -> str:
     if found.kind not in (StageKind.LLM, ""):
         command = "logs" if found.kind == StageKind.TOOL else "why"
         help = f"see what it did with: awf {command} {found.run_id} {found.stage}"

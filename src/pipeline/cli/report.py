@@ -11,10 +11,10 @@ from pipeline.app.report.gather import head_of, report_of
 from pipeline.app.report.html import html
 from pipeline.app.report.markdown import markdown
 from pipeline.app.report.reviews import reviews_of
-from pipeline.cli.looking import run_on, say_json
 from pipeline.cli.options import as_json_option
-from pipeline.cli.where import Where, where_option
-from pipeline.engine.fold import replay
+from pipeline.cli.output import load_run, print_json
+from pipeline.cli.store_options import StoreLocation, store_location_options
+from pipeline.engine.state import replay
 from pipeline.errors import AwfError
 
 
@@ -27,15 +27,15 @@ from pipeline.errors import AwfError
     metavar="DIR",
     help="Where the files go; the store's reports directory by default.",
 )
-@where_option
+@store_location_options
 @as_json_option
-def command(run: str, output: Path | None, where: Where, *, as_json: bool) -> None:
+def command(run: str, output: Path | None, where: StoreLocation, *, as_json: bool) -> None:
     """Write what a run did as one page, as RUN.md and as RUN.html: its goal, its path, its findings, its cost.
 
     RUN is a run's id, the beginning of one, or "latest", the default. The HTML needs no other file and no network.
     """
     with where.shelf() as shelf:
-        run_id, records = run_on(shelf, run)
+        run_id, records = load_run(shelf, run)
         reviews, driven = reviews_of(shelf.ledger(run_id), run_id), shelf.driven(run_id)
     diff = asyncio.run(diff_of(replay(records), os.environ, head_of(records), where.store))
     report = report_of(records, reviews, diff, driven=driven)
@@ -43,7 +43,7 @@ def command(run: str, output: Path | None, where: Where, *, as_json: bool) -> No
     files = {"markdown": folder / f"{run_id}.md", "html": folder / f"{run_id}.html"}
     _write({files["markdown"]: markdown(report), files["html"]: html(report)})
     if as_json:
-        say_json({form: str(path) for form, path in files.items()})
+        print_json({form: str(path) for form, path in files.items()})
         return
     for path in files.values():
         click.echo(path)

@@ -7,15 +7,21 @@ from typing import Any
 import click
 
 from pipeline.app.check import check
-from pipeline.app.lookup import find_run, find_unfinished
-from pipeline.app.runs import Resume, RunResult, resume
-from pipeline.app.wiring import Surroundings
-from pipeline.cli.driving import drive
-from pipeline.cli.here import catalog
-from pipeline.cli.options import as_json_option, detach_option, log_option, wait_option
-from pipeline.cli.starting import who_works, working_options
-from pipeline.cli.watching import Watching, resume_there
-from pipeline.cli.where import Where, where_option
+from pipeline.app.runs import ResumeRequest, RunResult, resume
+from pipeline.app.store import find_run, find_unfinished
+from pipeline.app.wiring import Runtime
+from pipeline.cli.cluster_run import WatchOptions, resume_on_cluster
+from pipeline.cli.execute import execute_run
+from pipeline.cli.location import catalog
+from pipeline.cli.options import (
+    agent_options,
+    as_json_option,
+    detach_option,
+    log_option,
+    read_agent_options,
+    wait_option,
+)
+from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.engine.ports import Journal
 from pipeline.errors import AwfError
 
@@ -25,18 +31,18 @@ from pipeline.errors import AwfError
 @click.option("--raise", "raised", multiple=True, metavar="LIMIT=VALUE", help="A limit's new value, such as +10.")
 @click.option("--now", is_flag=True, help="Do not wait for a quota to reset.")
 @click.option("--repeat", is_flag=True, help="Repeat an interrupted stage that may have acted outside the workspace.")
-@who_works
+@agent_options
 @click.option("--adopt", metavar="FILE|NAME", help="Go on with a changed workflow.")
 @wait_option
 @detach_option
-@where_option
+@store_location_options
 @log_option
 @as_json_option
 def command(
     run: str,
     raised: tuple[str, ...],
     adopt: str | None,
-    where: Where,
+    where: StoreLocation,
     log: Path | None,
     *,
     now: bool,
@@ -54,23 +60,23 @@ def command(
     if adopt is not None:
         entry = catalog().find(adopt)
         adopted = (entry, check(entry))
-    how = Resume(dict(map(_limit, raised)), working_options(**who), repeat=repeat, adopt=adopted, now=now)
-    return take_up(run, how, where, Watching(as_json=as_json, log=log, stay=stay, detach=detach))
+    how = ResumeRequest(dict(map(_limit, raised)), read_agent_options(**who), repeat=repeat, adopt=adopted, now=now)
+    return resume_run(run, how, where, WatchOptions(as_json=as_json, log=log, stay=stay, detach=detach))
 
 
-def take_up(run: str, how: Resume, where: Where, watching: Watching) -> int:
+def resume_run(run: str, how: ResumeRequest, where: StoreLocation, watching: WatchOptions) -> int:
     """Resume a run where it is kept, and watch it until it stops. Without a name it is the newest unfinished one."""
     if where.on:
         with where.shelf() as shelf:
             run_id = _meant(run, shelf.journal)
-        return resume_there(where, run_id, how, watching)
+        return resume_on_cluster(where, run_id, how, watching)
     if watching.detach:
         raise click.UsageError("--detach is for runs on a cluster; name one with --on")
 
-    def work(journal: Journal, around: Surroundings) -> Coroutine[Any, Any, RunResult]:
+    def work(journal: Journal, around: Runtime) -> Coroutine[Any, Any, RunResult]:
         return resume(_meant(run, journal), how, journal, around)
 
-    return drive(work, where, as_json=watching.as_json, log=watching.log, stay=watching.stay)
+    return execute_run(work, where, as_json=watching.as_json, log=watching.log, stay=watching.stay)
 
 
 def _meant(run: str, journal: Journal) -> str:

@@ -10,26 +10,33 @@ from typing import Any
 
 import click
 
-from pipeline.app.backends import Backends
-from pipeline.app.catalog import Entry
+from pipeline.app.backends import BackendSelector
+from pipeline.app.catalog import CatalogEntry
 from pipeline.app.check import check
 from pipeline.app.doctor import Doctor
-from pipeline.app.lookup import check_new_name
-from pipeline.app.people import check_answers
-from pipeline.app.preflight import empty_goal, missing_check, unanswered
-from pipeline.app.runs import creation, start
-from pipeline.backends.agents.probe import cache_file
+from pipeline.app.preflight import agent_problems, goal_problems, project_problems
+from pipeline.app.responders import check_answers
+from pipeline.app.runs import build_record, start
+from pipeline.app.store import check_run_name
+from pipeline.backends.probe import probe_cache_path
 from pipeline.backends.process import LocalProcesses
-from pipeline.cli import formats
-from pipeline.cli.driving import drive
-from pipeline.cli.here import catalog, home, project
-from pipeline.cli.main import report
-from pipeline.cli.options import as_json_option, detach_option, log_option, wait_option
-from pipeline.cli.settings import settings_here
-from pipeline.cli.starting import strangers, who_works, working_options
-from pipeline.cli.terminal import Style, inert
-from pipeline.cli.watching import Watching, start_there
-from pipeline.cli.where import Where, where_option
+from pipeline.cli import diagnostics as formats
+from pipeline.cli.cluster_run import WatchOptions, start_on_cluster
+from pipeline.cli.execute import execute_run
+from pipeline.cli.location import catalog, home, project
+from pipeline.cli.main import print_error
+from pipeline.cli.options import (
+    agent_options,
+    as_json_option,
+    current_settings,
+    detach_option,
+    log_option,
+    read_agent_options,
+    unknown_stage_notes,
+    wait_option,
+)
+from pipeline.cli.store_options import StoreLocation, store_location_options
+from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import AwfError, ExitCode
 from pipeline.journal.ids import check_run_id, new_run_id
 from pipeline.language.model import Workflow
@@ -40,12 +47,12 @@ from pipeline.plugins.manager import PluginManager
 @click.argument("workflow", metavar="FILE|NAME")
 @click.option("--goal", default="", help="The goal of this run.")
 @click.option("--preflight", is_flag=True, help="First ask each agent for one word. This costs a little money.")
-@who_works
+@agent_options
 @click.option("--run-id", help="The run's name; made from the time by default.")
 @click.option("--remote", metavar="NAME|URL", help="On a cluster: the git remote by which the run's files travel.")
 @wait_option
 @detach_option
-@where_option
+@store_location_options
 @log_option
 @as_json_option
 def command(
@@ -53,7 +60,7 @@ def command(
     goal: str,
     run_id: str | None,
     remote: str | None,
-    where: Where,
+    where: StoreLocation,
     log: Path | None,
     *,
     stay: bool,
@@ -79,43 +86,52 @@ def command(
     checked = check(entry)
     if checked.diagnostics and (checked.workflow is None or not as_json):
         click.echo(formats.text([checked], Style.of(sys.stderr)), err=True, nl=False)
-    options = working_options(**who)
+    options = read_agent_options(**who)
     sound = checked.but_for_prompts
     problems = _problems(workflow, entry, sound, goal, options, where, ask=preflight) if sound else []
     for problem in problems:
-        report(problem)
+        print_error(problem)
     if problems and checked.workflow:
         return ExitCode.USAGE
-    if (most := settings_here().limits.max_cost_usd) is not None:
+    if (most := current_settings().limits.max_cost_usd) is not None:
         options["max_cost_usd"] = most
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     check_run_id(name)
-    check_new_name(name)
+    check_run_name(name)
     if checked.workflow:
         check_answers(options.get("answers", {}), checked.workflow)
-        for stranger in strangers(options, checked.workflow):
-            click.echo(f"note: {inert(stranger)}", err=True)
-    record = creation(entry, checked, name, goal, options, project(), time.time())
+        for stranger in unknown_stage_notes(options, checked.workflow):
+            click.echo(f"note: {sanitize(stranger)}", err=True)
+    record = build_record(entry, checked, name, goal, options, project(), time.time())
     if where.on:
-        how = Watching(as_json=as_json, log=log, stay=stay, detach=detach)
-        return start_there(where, record, remote or settings_here().remote, how)
-    return drive(lambda journal, around: start(record, journal, around), where, as_json=as_json, log=log, stay=stay)
+        how = WatchOptions(as_json=as_json, log=log, stay=stay, detach=detach)
+        return start_on_cluster(where, record, remote or current_settings().remote, how)
+    return execute_run(
+        lambda journal, around: start(record, journal, around), where, as_json=as_json, log=log, stay=stay
+    )
 
 
 def _problems(
-    name: str, entry: Entry, workflow: Workflow, goal: str, options: dict[str, Any], where: Where, *, ask: bool
+    name: str,
+    entry: CatalogEntry,
+    workflow: Workflow,
+    goal: str,
+    options: dict[str, Any],
+    where: StoreLocation,
+    *,
+    ask: bool,
 ) -> list[AwfError]:
     """Everything that keeps the run from starting. On a cluster the agents and files are the workers' affair."""
-    found = list(empty_goal(name, entry, workflow, goal))
+    found = list(goal_problems(name, entry, workflow, goal))
     if where.on:
         return found
-    found += missing_check(workflow, project(), Path.cwd(), os.environ)
+    found += project_problems(workflow, project(), Path.cwd(), os.environ)
     plugins = PluginManager(time.time)
     plugins.load_installed()
-    settings, processes, added = settings_here(), LocalProcesses(f"preflight-{os.getpid()}"), plugins.backends()
-    backends = Backends(options, processes, added, settings, os.environ)
+    settings, processes, added = current_settings(), LocalProcesses(f"preflight-{os.getpid()}"), plugins.backends()
+    backends = BackendSelector(options, processes, added, settings, os.environ)
     missing = backends.missing(workflow)
     if ask and not missing:
-        doctor = Doctor(settings, os.environ, where.store, processes, cache_file(os.environ, home()), added)
-        missing = asyncio.run(unanswered(workflow, backends, doctor))
+        doctor = Doctor(settings, os.environ, where.store, processes, probe_cache_path(os.environ, home()), added)
+        missing = asyncio.run(agent_problems(workflow, backends, doctor))
     return found + missing

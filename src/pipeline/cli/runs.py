@@ -7,16 +7,16 @@ from dataclasses import asdict
 
 import click
 
-from pipeline.app.shelf import Shelf
-from pipeline.app.summaries import Summary, summarise
-from pipeline.cli.looking import aligned, painted, say_json, width
+from pipeline.app.overview import RunSummary, summarise
+from pipeline.app.store import RunStore
 from pipeline.cli.options import as_json_option
-from pipeline.cli.terminal import UNLIMITED, Style, inert
-from pipeline.cli.where import Where, where_option
+from pipeline.cli.output import align_columns, paint_status, print_json, terminal_width
+from pipeline.cli.store_options import StoreLocation, store_location_options
+from pipeline.cli.terminal import UNLIMITED, Style, sanitize
 from pipeline.engine.ports import JournalError
 from pipeline.engine.state import RunStatus
 from pipeline.errors import ExitCode
-from pipeline.observe.text import age, calm, clock, cut, label, money
+from pipeline.text import format_age, format_clock, format_cost, sanitize_line, truncate, visit_label
 
 SHOWN = 30
 GOAL_WIDTH = 60  # columns where no terminal says how many there are
@@ -29,9 +29,9 @@ _STATUS = 2
 @click.command("runs")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help=f"How many; {SHOWN}, or all with --json.")
 @click.option("--all", "everything", is_flag=True, help="All of them.")
-@where_option
+@store_location_options
 @as_json_option
-def command(limit: int | None, where: Where, *, everything: bool, as_json: bool) -> int:
+def command(limit: int | None, where: StoreLocation, *, everything: bool, as_json: bool) -> int:
     """List the runs, the newest first.
 
     A run that was being run by a process that is gone is shown as interrupted: `awf resume` takes it up again. One that
@@ -42,7 +42,7 @@ def command(limit: int | None, where: Where, *, everything: bool, as_json: bool)
         count = limit or (len(names) if everything or as_json else SHOWN)
         summaries, damaged = _summaries(shelf, names[::-1][:count])
     if as_json:
-        say_json([asdict(summary) for summary in summaries])
+        print_json([asdict(summary) for summary in summaries])
     elif not names:
         click.echo(f"There are no runs in {shelf.name}. Start one with: awf run WORKFLOW", err=True)
     else:
@@ -50,13 +50,13 @@ def command(limit: int | None, where: Where, *, everything: bool, as_json: bool)
         if len(names) > count:
             click.echo(f"{len(names) - count} older runs are not shown; --all lists them.", err=True)
     for error in damaged:
-        click.echo(f"note: {inert(error.message)}; {error.help}", err=True)
+        click.echo(f"note: {sanitize(error.message)}; {error.help}", err=True)
     return ExitCode.RUN_FAILED if damaged else ExitCode.SUCCESS
 
 
-def _summaries(shelf: Shelf, names: Sequence[str]) -> tuple[list[Summary], list[JournalError]]:
+def _summaries(shelf: RunStore, names: Sequence[str]) -> tuple[list[RunSummary], list[JournalError]]:
     """What can be said of some runs, and what is wrong with those that cannot be read."""
-    found, damaged = list[Summary](), list[JournalError]()
+    found, damaged = list[RunSummary](), list[JournalError]()
     for name in names:
         try:
             found.append(summarise((entry.record for entry in shelf.journal.entries(name)), shelf.driven))
@@ -65,35 +65,35 @@ def _summaries(shelf: Shelf, names: Sequence[str]) -> tuple[list[Summary], list[
     return found, damaged
 
 
-def _print(summaries: list[Summary]) -> None:
+def _print(summaries: list[RunSummary]) -> None:
     style, now = Style.of(sys.stdout), time.time()
-    cells = aligned([_HEADER, *(_row(summary, now) for summary in summaries)], _RIGHT)
+    cells = align_columns([_HEADER, *(_row(summary, now) for summary in summaries)], _RIGHT)
     taken = sum(len(cell) + 2 for cell in cells[0][:-1])
-    room = GOAL_WIDTH if width() == UNLIMITED else max(width() - taken - 1, 8)
+    room = GOAL_WIDTH if terminal_width() == UNLIMITED else max(terminal_width() - taken - 1, 8)
     for number, row in enumerate(cells):
-        row[-1] = cut(row[-1].rstrip(), room)
+        row[-1] = truncate(row[-1].rstrip(), room)
         if number:
-            row[_STATUS] = painted(row[_STATUS], style)
+            row[_STATUS] = paint_status(row[_STATUS], style)
         line = "  ".join(row).rstrip()
         click.echo(line if number else style.quiet(line))
 
 
-def _status(summary: Summary, now: float) -> str:
+def _status(summary: RunSummary, now: float) -> str:
     """The status, with the time at which a used-up quota resets."""
     if summary.until is None or summary.until <= now or summary.status != RunStatus.PAUSED:
         return summary.status
-    return f"{summary.status} until {clock(summary.until, now)}"
+    return f"{summary.status} until {format_clock(summary.until, now)}"
 
 
-def _row(summary: Summary, now: float) -> tuple[str, ...]:
+def _row(summary: RunSummary, now: float) -> tuple[str, ...]:
     return (
         summary.run_id,
-        cut(calm(summary.workflow), 24),
+        truncate(sanitize_line(summary.workflow), 24),
         _status(summary, now),
-        label(summary.stage, summary.visit, 20) if summary.stage else "-",
+        visit_label(summary.stage, summary.visit, 20) if summary.stage else "-",
         str(summary.visits),
         str(summary.outstanding),
-        money(summary.cost_usd) if summary.cost_usd else "-",
-        age(now - summary.began),
-        calm(summary.goal[:1000]),
+        format_cost(summary.cost_usd) if summary.cost_usd else "-",
+        format_age(now - summary.began),
+        sanitize_line(summary.goal[:1000]),
     )

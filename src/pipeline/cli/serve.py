@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.cli.here import default_store, user_name
-from pipeline.cli.where import cluster_of, cluster_options
+from pipeline.cli.location import default_store, user_name
+from pipeline.cli.store_options import cluster_options, find_cluster
 from pipeline.errors import AwfError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def command(
     usual = stores[0] if stores else default_store()
     for missing in (one for one in stores if not one.is_dir()):
         raise AwfError(f'there is no store at "{missing}"', help="name a directory that awf run has made, such as .awf")
-    cluster = cluster_of(usual, on, artefacts, queue, named="stores")
+    cluster = find_cluster(usual, on, artefacts, queue, named="stores")
     with cluster.window() if cluster else nullcontext() as window:
         places = (*(stores or (() if window else (usual,))), *((window,) if window else ()))
         _serve(places, host, port, opens=opens, read_only=read_only)

@@ -10,9 +10,9 @@ import click
 
 from pipeline.app.catalog import is_path
 from pipeline.app.check import check
-from pipeline.app.runs import MEND, load_state
-from pipeline.cli import formats
-from pipeline.cli.here import catalog
+from pipeline.app.runs import FIX_ERRORS_HELP, load_state
+from pipeline.cli import diagnostics as formats
+from pipeline.cli.location import catalog
 from pipeline.cli.options import store_option
 from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
@@ -52,13 +52,16 @@ def _checked(workflow: str) -> Workflow:
     checked = check(catalog().find(workflow))
     if checked.workflow is None:
         click.echo(formats.text([checked], Style.of(sys.stderr)), err=True, nl=False)
-        raise AwfError(f'"{checked.source.name}" has errors and cannot be drawn', help=MEND)
+        raise AwfError(f'"{checked.source.name}" has errors and cannot be drawn', help=FIX_ERRORS_HELP)
     return checked.workflow
+
+
+_MODULES = {"text": "text", "svg": "svg", "mermaid": "export", "dot": "export"}
 
 
 def drawer(form: str) -> Callable[[Workflow], str]:
     """The function that draws in a format."""
-    draw: Callable[[Workflow], str] = getattr(import_module(f"pipeline.graph.draw.{form}"), f"draw_{form}")
+    draw: Callable[[Workflow], str] = getattr(import_module(f"pipeline.graph.{_MODULES[form]}"), f"draw_{form}")
     return draw
 
 

@@ -8,15 +8,25 @@ from typing import Any
 
 import click
 
-from pipeline.app.history import StageSum
-from pipeline.app.next_step import resume_commands
-from pipeline.app.shelf import Attended
-from pipeline.app.standing import Limit, Standing, standing_of
-from pipeline.cli.looking import aligned, painted, run_on, say_json, width
+from pipeline.app.history import StageTotals
+from pipeline.app.overview import LimitUsage, RunOverview, overview_of, resume_commands
+from pipeline.app.store import WorkerInfo
 from pipeline.cli.options import as_json_option
+from pipeline.cli.output import align_columns, load_run, paint_status, print_json, terminal_width
+from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import Style
-from pipeline.cli.where import Where, where_option
-from pipeline.observe.text import age, amount, calm, columns, counted, cut, label, moment, money, span
+from pipeline.text import (
+    display_width,
+    format_age,
+    format_cost,
+    format_count,
+    format_duration,
+    format_time_until,
+    plural,
+    sanitize_line,
+    truncate,
+    visit_label,
+)
 
 _FINDINGS = 12
 _NOTES = 12
@@ -27,44 +37,48 @@ _LAST = 2
 
 @click.command("status")
 @click.argument("run", default="latest")
-@where_option
+@store_location_options
 @as_json_option
-def command(run: str, where: Where, *, as_json: bool) -> None:
+def command(run: str, where: StoreLocation, *, as_json: bool) -> None:
     """Show how a run stands: its limits, its stages, what is outstanding, and what to do next.
 
     RUN is a run's id, the beginning of one, or "latest", the default.
     """
     with where.shelf() as shelf:
-        run_id, records = run_on(shelf, run)
+        run_id, records = load_run(shelf, run)
         driven = shelf.driven(run_id)
-        standing, attended = standing_of(records, driven=driven), shelf.attended(run_id) if driven else None
+        standing, attended = overview_of(records, driven=driven), shelf.attended(run_id) if driven else None
     if as_json:
         cluster = {"cluster": asdict(attended) if attended else None} if where.on else {}
-        say_json(as_object(standing, where) | cluster)
+        print_json(as_object(standing, where) | cluster)
         return
     for line in _lines(standing, attended, Style.of(sys.stdout), where, time.time()):
         click.echo(line)
 
 
-def _lines(standing: Standing, attended: Attended | None, style: Style, where: Where, now: float) -> Iterator[str]:
-    reason = f": {calm(standing.reason)}" if standing.reason else ""
-    yield _field("run", f"{standing.run_id}, begun {age(now - standing.began)} ago", style)
-    yield _field("workflow", calm(standing.workflow), style)
+def _lines(
+    standing: RunOverview, attended: WorkerInfo | None, style: Style, where: StoreLocation, now: float
+) -> Iterator[str]:
+    reason = f": {sanitize_line(standing.reason)}" if standing.reason else ""
+    yield _field("run", f"{standing.run_id}, begun {format_age(now - standing.began)} ago", style)
+    yield _field("workflow", sanitize_line(standing.workflow), style)
     if standing.goal:
-        yield _field("goal", calm(standing.goal[:2000]), style)
-    yield style.quiet(f"{'status':<11}") + painted(standing.status, style) + cut(reason, width() - 25)
+        yield _field("goal", sanitize_line(standing.goal[:2000]), style)
+    yield (
+        style.quiet(f"{'status':<11}") + paint_status(standing.status, style) + truncate(reason, terminal_width() - 25)
+    )
     if standing.until is not None:
-        yield _field("resets", moment(standing.until, now), style)
+        yield _field("resets", format_time_until(standing.until, now), style)
     for error in standing.errors:
-        name = f"{label(error.stage, error.visit)} ({error.kind})"
-        resets = f" It resets {moment(error.until, now)}." if error.until and standing.until is None else ""
-        words = cut(f"  {error.advice}{resets}", width() - 12 - columns(name))
+        name = f"{visit_label(error.stage, error.visit)} ({error.kind})"
+        resets = f" It resets {format_time_until(error.until, now)}." if error.until and standing.until is None else ""
+        words = truncate(f"  {error.advice}{resets}", terminal_width() - 12 - display_width(name))
         yield style.quiet(f"{'error':<11}") + style.error(name) + words
-    yield _field("at", label(standing.stage, standing.visit), style)
+    yield _field("at", visit_label(standing.stage, standing.visit), style)
     for number, limit in enumerate(standing.limits):
         yield _field("" if number else "limits", _limit(limit), style)
     if standing.workspace:
-        yield _field("workspace", calm(standing.workspace), style)
+        yield _field("workspace", sanitize_line(standing.workspace), style)
     if attended:
         yield _field("cluster", _attended(attended), style)
     yield from _table(standing.stages, style)
@@ -74,49 +88,49 @@ def _lines(standing: Standing, attended: Attended | None, style: Style, where: W
 
 
 def _field(name: str, value: str, style: Style) -> str:
-    return style.quiet(f"{name:<11}") + cut(value, width() - 12)
+    return style.quiet(f"{name:<11}") + truncate(value, terminal_width() - 12)
 
 
-def _attended(attended: Attended) -> str:
+def _attended(attended: WorkerInfo) -> str:
     if attended.worker is None or attended.events is None:
         return "no worker answers: nothing goes on until one is there"
-    held = f"at {calm(attended.worker)}" if attended.worker else "no worker had a stage of it yet"
-    return f"{held}, {counted(attended.events, 'event')} of history"
+    held = f"at {sanitize_line(attended.worker)}" if attended.worker else "no worker had a stage of it yet"
+    return f"{held}, {plural(attended.events, 'event')} of history"
 
 
-def _limit(limit: Limit) -> str:
+def _limit(limit: LimitUsage) -> str:
     allowed = f"of {_number(limit.name, limit.allowed)}" if limit.allowed is not None else "(no limit)"
-    stage = f"  {calm(limit.stage)}" if limit.stage else ""
+    stage = f"  {sanitize_line(limit.stage)}" if limit.stage else ""
     return f"{limit.name:<13}{_number(limit.name, limit.used)} {allowed}{stage}"
 
 
 def _number(limit: str, value: float) -> str:
     if limit == "max_duration":
-        return span(value)
-    return money(value) if limit == "max_cost_usd" else f"{value:g}"
+        return format_duration(value)
+    return format_cost(value) if limit == "max_cost_usd" else f"{value:g}"
 
 
-def _table(stages: Sequence[StageSum], style: Style) -> Iterator[str]:
+def _table(stages: Sequence[StageTotals], style: Style) -> Iterator[str]:
     if not stages:
         return
     yield ""
     rows = [_HEADER, *map(_row, stages)]
-    for number, row in enumerate(aligned(rows, _RIGHT)):
+    for number, row in enumerate(align_columns(rows, _RIGHT)):
         if number:
-            row[_LAST] = painted(row[_LAST], style)
+            row[_LAST] = paint_status(row[_LAST], style)
         line = "  ".join(row).rstrip()
         yield line if number else style.quiet(line)
 
 
-def _row(one: StageSum) -> tuple[str, ...]:
+def _row(one: StageTotals) -> tuple[str, ...]:
     return (
-        cut(calm(one.stage), 24),
+        truncate(sanitize_line(one.stage), 24),
         str(one.visits),
         one.last.status if one.last else "-",
         one.last.source if one.last else "-",
-        span(one.seconds),
-        amount(one.tokens) if one.tokens else "-",
-        money(one.cost_usd) if one.cost_usd else "-",
+        format_duration(one.seconds),
+        format_count(one.tokens) if one.tokens else "-",
+        format_cost(one.cost_usd) if one.cost_usd else "-",
     )
 
 
@@ -124,10 +138,12 @@ def _outstanding(findings: Sequence[dict[str, Any]], style: Style) -> Iterator[s
     if not findings:
         return
     yield ""
-    yield style.warning(f"{counted(len(findings), 'finding')} outstanding")
+    yield style.warning(f"{plural(len(findings), 'finding')} outstanding")
     for finding in findings[-_FINDINGS:]:
-        name = label(str(finding["stage"]), int(finding["iteration"] or 0), 40)
-        yield "  " + cut(f"{name}  {calm(finding['reason'][:2000]) or 'no reason given'}", width() - 3)
+        name = visit_label(str(finding["stage"]), int(finding["iteration"] or 0), 40)
+        yield "  " + truncate(
+            f"{name}  {sanitize_line(finding['reason'][:2000]) or 'no reason given'}", terminal_width() - 3
+        )
     if len(findings) > _FINDINGS:
         yield f"  and {len(findings) - _FINDINGS} before these"
 
@@ -137,25 +153,28 @@ def _notes(notes: Sequence[dict[str, Any]], style: Style) -> Iterator[str]:
     if not notes:
         return
     yield ""
-    yield style.warning(counted(len(notes), "note"))
+    yield style.warning(plural(len(notes), "note"))
     if len(notes) > _NOTES:
         yield f"  {len(notes) - _NOTES} before these"
     for note in notes[-_NOTES:]:
-        yield "  " + cut(f"{label(note['stage'], note['visit'], 40)}  {calm(note['note'][:2000])}", width() - 3)
+        yield "  " + truncate(
+            f"{visit_label(note['stage'], note['visit'], 40)}  {sanitize_line(note['note'][:2000])}",
+            terminal_width() - 3,
+        )
 
 
-def _next(standing: Standing, style: Style, where: Where, now: float) -> Iterator[str]:
+def _next(standing: RunOverview, style: Style, where: StoreLocation, now: float) -> Iterator[str]:
     commands = next_commands(standing, where, now)
     if standing.question:
         yield ""
-        yield cut(f"it asks: {calm(standing.question)}", width() - 1)
-        yield cut(f"options: {', '.join(map(calm, standing.options))}", width() - 1)
+        yield truncate(f"it asks: {sanitize_line(standing.question)}", terminal_width() - 1)
+        yield truncate(f"options: {', '.join(map(sanitize_line, standing.options))}", terminal_width() - 1)
     if commands:
         yield ""
         yield from (style.quiet("next       " if not number else " " * 11) + one for number, one in enumerate(commands))
 
 
-def next_commands(standing: Standing, where: Where, now: float) -> list[str]:
+def next_commands(standing: RunOverview, where: StoreLocation, now: float) -> list[str]:
     """The commands that help: those that continue the run, and those that show what went wrong."""
     end, until = where.end, None if where.on else standing.until  # a cluster waits for a quota by itself
     answer = [f"awf answer {standing.run_id} {standing.stage} OPTION{end}"] if standing.question else []
@@ -166,7 +185,7 @@ def next_commands(standing: Standing, where: Where, now: float) -> list[str]:
     return [*resume, *answer, *why, *logs]
 
 
-def as_object(standing: Standing, where: Where) -> dict[str, Any]:
+def as_object(standing: RunOverview, where: StoreLocation) -> dict[str, Any]:
     """How a run stands as JSON has it."""
     fields = asdict(standing)
     fields["stages"] = [_stage_object(one) for one in standing.stages]
@@ -174,7 +193,7 @@ def as_object(standing: Standing, where: Where) -> dict[str, Any]:
     return fields
 
 
-def _stage_object(one: StageSum) -> dict[str, Any]:
+def _stage_object(one: StageTotals) -> dict[str, Any]:
     return {
         "stage": one.stage,
         "visits": one.visits,

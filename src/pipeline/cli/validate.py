@@ -5,10 +5,9 @@ import sys
 import click
 
 from pipeline.app.check import check_all
-from pipeline.cli.formats import FORMATS
-from pipeline.cli.here import catalog
-from pipeline.cli.streams import telling
-from pipeline.cli.terminal import Style
+from pipeline.cli.diagnostics import FORMATS
+from pipeline.cli.location import catalog
+from pipeline.cli.terminal import Style, best_effort_output
 from pipeline.errors import ExitCode
 from pipeline.language.diagnostics import has_errors
 
@@ -25,7 +24,7 @@ def command(workflows: tuple[str, ...], form: str) -> int:
     Exits with 2 when there is an error; a warning alone is no error. A directory means every workflow in it.
     """
     checked = check_all(catalog(), workflows)
-    with telling():
+    with best_effort_output():
         click.echo(FORMATS[form](checked, Style.of(sys.stdout)), nl=False)
     wrong = any(has_errors(one.diagnostics) for one in checked)
     return ExitCode.USAGE if wrong else ExitCode.SUCCESS

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline.app.history import Attempt, Ended, Note, VisitSeen, never_visited, story_of
-from pipeline.app.lookup import NEWEST
+from pipeline.app.history import AttemptEnd, AttemptRecord, RunNote, VisitRecord, story_of, unknown_stage_error
+from pipeline.app.overview import view_notes
 from pipeline.app.rounds import rounds_of
-from pipeline.app.standing import notes_of
-from pipeline.cli.looking import painted, run_and_name, say_json, stages_of, width
+from pipeline.app.store import NEWEST
 from pipeline.cli.options import as_json_option
+from pipeline.cli.output import load_run_and_name, paint_status, print_json, stage_names, terminal_width
+from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import Style
-from pipeline.cli.where import Where, where_option
-from pipeline.engine.fold import replay
-from pipeline.observe.text import calm, columns, cut, label, span
+from pipeline.engine.state import replay
+from pipeline.text import display_width, format_duration, sanitize_line, truncate, visit_label
 
 if TYPE_CHECKING:
     from pipeline.findings.rounds import Round
@@ -29,9 +29,9 @@ _FINDING = ("fnd_", "#")  # how the name of a finding begins
 
 @click.command("why")
 @click.argument("words", nargs=-1, metavar="[RUN] [STAGE|FINDING]")
-@where_option
+@store_location_options
 @as_json_option
-def command(words: tuple[str, ...], where: Where, *, as_json: bool) -> None:
+def command(words: tuple[str, ...], where: StoreLocation, *, as_json: bool) -> None:
     """Tell why a run went where it went: each visit, its outcome and where that came from, and the way taken.
 
     RUN is a run's id, the beginning of one, or "latest", the default. With STAGE only the visits of that stage are
@@ -40,20 +40,20 @@ def command(words: tuple[str, ...], where: Where, *, as_json: bool) -> None:
     if len(words) == 1 and words[0].startswith(_FINDING):
         words = (NEWEST[0], *words)
     with where.shelf() as shelf:
-        run_id, records, stage = run_and_name(shelf, words, stages_of)
+        run_id, records, stage = load_run_and_name(shelf, words, stage_names)
         driven = shelf.driven(run_id)
         rounds = [] if stage or as_json else rounds_of(shelf.ledger(run_id), run_id)
-    story, notes = story_of(records), notes_of(replay(records))
+    story, notes = story_of(records), view_notes(replay(records))
     if stage:
-        visited = {part.stage for part in story if isinstance(part, VisitSeen)}
-        story = [part for part in story if isinstance(part, VisitSeen) and part.stage == stage]
+        visited = {part.stage for part in story if isinstance(part, VisitRecord)}
+        story = [part for part in story if isinstance(part, VisitRecord) and part.stage == stage]
         if not story and stage.startswith(_FINDING):
             _tell_finding(stage, run_id, where, as_json=as_json)
             return
         if not story:
-            raise never_visited(replay(records), stage, visited)
+            raise unknown_stage_error(replay(records), stage, visited)
     if as_json:
-        say_json([as_object(part, notes) for part in story])
+        print_json([as_object(part, notes) for part in story])
         return
     open_word = "is running" if driven else "was interrupted"
     for part in story:
@@ -63,7 +63,7 @@ def command(words: tuple[str, ...], where: Where, *, as_json: bool) -> None:
         click.echo(line)
 
 
-def _tell_finding(name: str, run_id: str, where: Where, *, as_json: bool) -> None:
+def _tell_finding(name: str, run_id: str, where: StoreLocation, *, as_json: bool) -> None:
     # few ask for it, and it takes a while
     from pipeline.app.findings.lookup import find_finding  # noqa: PLC0415
     from pipeline.app.findings.story import story  # noqa: PLC0415
@@ -73,7 +73,7 @@ def _tell_finding(name: str, run_id: str, where: Where, *, as_json: bool) -> Non
     ledger = look_at(where, run_id, None).ledger
     finding = find_finding(name, ledger)
     if as_json:
-        say_json([asdict(part) for part in story(finding, ledger)])
+        print_json([asdict(part) for part in story(finding, ledger)])
         return
     for line in story_lines(finding, ledger, Style.of(sys.stdout)):
         click.echo(line)
@@ -93,8 +93,8 @@ def _rounds(done: "list[Round]") -> Iterator[str]:
         yield f"{number:>5}  {'  '.join(cells)}"
 
 
-def _lines(part: VisitSeen | Note, notes: Notes, style: Style, open_word: str) -> Iterator[str]:
-    if isinstance(part, Note):
+def _lines(part: VisitRecord | RunNote, notes: Notes, style: Style, open_word: str) -> Iterator[str]:
+    if isinstance(part, RunNote):
         yield style.warning(_fitted("", f"-- {part.text}"))
         return
     yield _title(part, style, open_word)
@@ -104,46 +104,46 @@ def _lines(part: VisitSeen | Note, notes: Notes, style: Style, open_word: str) -
     for note in (*(outcome.notes if outcome else ()), *_notes(part, notes)):
         yield _fitted(_INDENT, f"note: {note}")
     for attempt in part.attempts:
-        if len(part.attempts) > 1 or attempt.ended not in (Ended.DONE, Ended.OPEN, Ended.ERRORED):
+        if len(part.attempts) > 1 or attempt.ended not in (AttemptEnd.DONE, AttemptEnd.OPEN, AttemptEnd.ERRORED):
             yield style.quiet(_fitted(_INDENT, _attempt(attempt, open_word)))
     if part.chosen:
         yield from (_fitted(_INDENT, line) for line in _way(part))
 
 
-def _notes(visit: VisitSeen, notes: Notes) -> list[str]:
+def _notes(visit: VisitRecord, notes: Notes) -> list[str]:
     """What was put back in view files after a visit."""
     return [note["note"] for note in notes if (note["stage"], note["visit"]) == (visit.stage, visit.visit)]
 
 
-def _title(visit: VisitSeen, style: Style, open_word: str) -> str:
-    plain = label(visit.stage, visit.visit, min(40, width() // 2))
-    within = f"  (in {calm(visit.within)})" if visit.within else ""
+def _title(visit: VisitRecord, style: Style, open_word: str) -> str:
+    plain = visit_label(visit.stage, visit.visit, min(40, terminal_width() // 2))
+    within = f"  (in {sanitize_line(visit.within)})" if visit.within else ""
     if (outcome := visit.outcome or visit.error) is None:
         return f"{style.name(plain)}  {style.warning(open_word)}{within}"
     failure = f", {outcome.failure.error or outcome.failure.kind}" if outcome.failure else ""
     status = outcome.status
-    rest = f" ({outcome.source}{failure})  {span(outcome.duration)}{within}"
-    room = width() - columns(plain) - len(status) - 3
-    return f"{style.name(plain)}  {painted(status, style)}{cut(rest, room)}"
+    rest = f" ({outcome.source}{failure})  {format_duration(outcome.duration)}{within}"
+    room = terminal_width() - display_width(plain) - len(status) - 3
+    return f"{style.name(plain)}  {paint_status(status, style)}{truncate(rest, room)}"
 
 
-def _attempt(attempt: Attempt, open_word: str) -> str:
+def _attempt(attempt: AttemptRecord, open_word: str) -> str:
     match attempt.ended:
-        case Ended.FAILED:
+        case AttemptEnd.FAILED:
             reason = (attempt.outcome.reason if attempt.outcome else "") or "no reason given"
-            return f"attempt {attempt.number} failed, tried again after {span(attempt.delay)}: {reason}"
-        case Ended.ERRORED:
+            return f"attempt {attempt.number} failed, tried again after {format_duration(attempt.delay)}: {reason}"
+        case AttemptEnd.ERRORED:
             reason = attempt.outcome.reason if attempt.outcome else ""
             return f"attempt {attempt.number} could not run: {reason}"
-        case Ended.OPEN:
+        case AttemptEnd.OPEN:
             return f"attempt {attempt.number} {open_word}"
-        case Ended.DONE:
+        case AttemptEnd.DONE:
             return f"attempt {attempt.number} gave this outcome"
         case _:
             return f"attempt {attempt.number} was {attempt.ended}"
 
 
-def _way(visit: VisitSeen) -> Iterator[str]:
+def _way(visit: VisitRecord) -> Iterator[str]:
     """The way taken with its reason; a condition that the reason does not quote gets a line of its own."""
     chosen = visit.chosen
     if chosen is None:
@@ -158,12 +158,12 @@ def _way(visit: VisitSeen) -> Iterator[str]:
 
 
 def _fitted(indent: str, text: str) -> str:
-    return indent + cut(calm(text[:4000]), width() - len(indent) - 1)
+    return indent + truncate(sanitize_line(text[:4000]), terminal_width() - len(indent) - 1)
 
 
-def as_object(part: VisitSeen | Note, notes: Notes) -> dict[str, Any]:
+def as_object(part: VisitRecord | RunNote, notes: Notes) -> dict[str, Any]:
     """A part of a run's story as JSON has it."""
-    if isinstance(part, Note):
+    if isinstance(part, RunNote):
         return {"at": part.at, "note": part.text}
     outcome, chosen = part.outcome or part.error, part.chosen
     return {
@@ -185,10 +185,10 @@ def as_object(part: VisitSeen | Note, notes: Notes) -> dict[str, Any]:
     }
 
 
-def _attempt_object(attempt: Attempt) -> dict[str, Any]:
+def _attempt_object(attempt: AttemptRecord) -> dict[str, Any]:
     return {
         "attempt": attempt.number,
         "ended": attempt.ended,
         "reason": attempt.outcome.reason if attempt.outcome else None,
-        "delay": attempt.delay if attempt.ended is Ended.FAILED else None,
+        "delay": attempt.delay if attempt.ended is AttemptEnd.FAILED else None,
     }

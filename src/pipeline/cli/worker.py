@@ -8,10 +8,9 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.wiring import Surroundings
-from pipeline.cli.options import store_option
-from pipeline.cli.settings import settings_here
-from pipeline.cli.where import cluster_of, cluster_options
+from pipeline.app.wiring import Runtime
+from pipeline.cli.options import current_settings, store_option
+from pipeline.cli.store_options import cluster_options, find_cluster
 from pipeline.errors import AwfError
 
 
@@ -33,13 +32,13 @@ def command(
 
     SIGTERM or Ctrl-C: nothing new is begun, what runs has some time to end, and the rest is handed back to others.
     """
-    where = cluster_of(store, on, artefacts, queue)
+    where = find_cluster(store, on, artefacts, queue)
     if where is None:
         raise AwfError("a worker needs a cluster", help="name it: awf worker --on temporal://HOST:PORT/NAMESPACE")
     with where.remote() as remote:
         from pipeline.cluster.worker import Duties, own_queue, work  # noqa: PLC0415 - an extra
 
-        around = Surroundings(where.store.absolute(), dict(os.environ), settings=settings_here())
+        around = Runtime(where.store.absolute(), dict(os.environ), settings=current_settings())
         cluster = remote.cluster
         duties = Duties(cluster.queue, concurrency, grace)
         click.echo(f"working for {where.on}, queue {duties.queue}, as {own_queue(around.store)}", err=True)

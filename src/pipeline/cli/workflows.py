@@ -5,10 +5,10 @@ import sys
 
 import click
 
-from pipeline.app.catalog import Entry, Folder
-from pipeline.app.files import load_file
-from pipeline.cli.here import catalog
-from pipeline.cli.terminal import Style, inert
+from pipeline.app.catalog import CatalogEntry, WorkflowFolder
+from pipeline.app.workflow_files import load_file
+from pipeline.cli.location import catalog
+from pipeline.cli.terminal import Style, sanitize
 
 
 @click.command("workflows")
@@ -29,7 +29,7 @@ def command(*, as_json: bool) -> None:
         _print(rows)
 
 
-def _row(folder: Folder, entry: Entry, *, shadowed: bool) -> dict[str, str | bool]:
+def _row(folder: WorkflowFolder, entry: CatalogEntry, *, shadowed: bool) -> dict[str, str | bool]:
     workflow = load_file(entry.path, entry.shown).workflow
     description = workflow.description if workflow else 'cannot be read: see "awf validate"'
     return {
@@ -46,7 +46,7 @@ def _print(rows: list[dict[str, str | bool]]) -> None:
     style = Style.of(sys.stdout)
     for row in rows:
         note = style.warning("  shadowed by the one above of that name") if row["shadowed"] else ""
-        click.echo(f"{style.name(inert(str(row['name'])))}  {style.quiet(str(row['from']))}{note}")
+        click.echo(f"{style.name(sanitize(str(row['name'])))}  {style.quiet(str(row['from']))}{note}")
         if row["description"]:
-            click.echo(f"    {inert(str(row['description']))}")
-        click.echo(f"    {inert(str(row['file']))}")
+            click.echo(f"    {sanitize(str(row['description']))}")
+        click.echo(f"    {sanitize(str(row['file']))}")

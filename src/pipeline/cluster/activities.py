@@ -20,11 +20,11 @@ from pipeline.cluster.lean import Snapshot, compressed, lean
 from pipeline.cluster.orders import Attempt, Done, Failed, Numbered, Opened, Order
 from pipeline.cluster.pen import Pen, Replaced
 from pipeline.cluster.resuming import resumption
+from pipeline.engine.driver import StageExecutor
 from pipeline.engine.events import Event, EventKind
-from pipeline.engine.handler import attempt_directory
 from pipeline.engine.machine import Ask, Command, Fail, FanOut, Pause, Visit, decide
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.ports import JournalError
+from pipeline.engine.ports import JournalError, attempt_directory
 from pipeline.engine.records import (
     AnyRecord,
     AttemptFailed,
@@ -35,9 +35,7 @@ from pipeline.engine.records import (
     StageErrored,
     VisitStarted,
 )
-from pipeline.engine.state import RunStatus, State
-from pipeline.engine.steps import Steps
-from pipeline.engine.workspace import WorkspaceError
+from pipeline.engine.state import RunStatus, State, WorkspaceError
 from pipeline.errors import AwfError
 from pipeline.language.model import ParallelStage
 
@@ -100,7 +98,7 @@ class Activities:
                 await self._branch(run, steps, Visit(wanted.stage, wanted.visit, wanted.attempt))
         return self._done(run, pen.written)
 
-    async def _branch(self, run: Run, steps: Steps, visit: Visit) -> None:
+    async def _branch(self, run: Run, steps: StageExecutor, visit: Visit) -> None:
         command = _expected(decide(run.state), FanOut)
         outcome = await steps.attempt(visit)
         if not isinstance(outcome, Outcome):
@@ -114,7 +112,7 @@ class Activities:
     async def join(self, order: Order) -> Done:
         """Conclude the parallel stage at the cursor."""
 
-        async def act(steps: Steps) -> None:
+        async def act(steps: StageExecutor) -> None:
             command = _expected(decide(steps.state), FanOut)
             for branch in steps.state.progress.branches.values():
                 self._desk.fetched(branch.outcome)
@@ -126,12 +124,12 @@ class Activities:
     async def ask(self, order: Order) -> Done:
         """Ask whoever has left an answer, and otherwise note that the run waits."""
 
-        async def act(steps: Steps) -> None:
+        async def act(steps: StageExecutor) -> None:
             await steps.ask(_expected(decide(steps.state), Ask))
 
         return await self._near(order, act)
 
-    async def _near(self, order: Order, act: Callable[[Steps], Awaitable[None]]) -> Done:
+    async def _near(self, order: Order, act: Callable[[StageExecutor], Awaitable[None]]) -> Done:
         """Do something with the run's files at hand."""
         run, known = self._ready(order)
         pen = self._pen(order)
@@ -205,7 +203,7 @@ class Activities:
         return pen.written
 
     @asynccontextmanager
-    async def _working(self, run: Run, order: Order, pen: Pen) -> AsyncIterator[Steps | None]:
+    async def _working(self, run: Run, order: Order, pen: Pen) -> AsyncIterator[StageExecutor | None]:
         """Give signs of life while a stage runs. A worker that lacks what the run needs pauses it."""
         beating = asyncio.create_task(self._beat(_attempt(order), order.run_id))
         showing = asyncio.create_task(self._show(_attempt(order), order.run_id))
@@ -234,7 +232,7 @@ class Activities:
         if run.active <= 1:
             self._desk.forget(run.state.run_id)
 
-    async def _prepared(self, run: Run, order: Order, pen: Pen) -> Steps | None:
+    async def _prepared(self, run: Run, order: Order, pen: Pen) -> StageExecutor | None:
         """The steps of a run with its files at hand; None when it had to be paused for the lack of something."""
         try:
             await self._desk.stand(run)

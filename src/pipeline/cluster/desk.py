@@ -5,7 +5,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from pipeline.app.wiring import Surroundings, services
+from pipeline.app.wiring import Runtime, build_services
 from pipeline.backends.worktree import GitWorktrees
 from pipeline.cluster.artefacts import Artefacts
 from pipeline.cluster.files import fetch, send, send_part
@@ -14,13 +14,12 @@ from pipeline.cluster.letters import SharedLetters
 from pipeline.cluster.orders import Attempt
 from pipeline.cluster.pen import Pen
 from pipeline.cluster.travel import MERGED, Travelling, remote_of
+from pipeline.engine.driver import Services, StageExecutor
 from pipeline.engine.events import Listener
-from pipeline.engine.fold import apply, begin
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import UnknownRun
 from pipeline.engine.records import RunCreated, RunResumed, WorkflowAdopted
-from pipeline.engine.state import State
-from pipeline.engine.steps import Services, Steps
+from pipeline.engine.state import State, apply, begin
 from pipeline.errors import AwfError
 
 _REMEMBERED = 200  # runs
@@ -43,7 +42,7 @@ class Run:
 class Desk:
     """What a worker knows of runs, and what it needs for their stages."""
 
-    def __init__(self, store: Artefacts, around: Surroundings, hear: Listener) -> None:
+    def __init__(self, store: Artefacts, around: Runtime, hear: Listener) -> None:
         self.store = store
         self.journal = SharedJournal(store)
         self._around = replace(around, letters=SharedLetters(store), listeners=(*around.listeners, hear))
@@ -91,15 +90,15 @@ class Desk:
             worktrees = GitWorktrees(place.parent, dict(self._around.environ))
             await worktrees.restore(workspace, f"{state.run_id}/{state.cursor.stage}-{state.cursor.visit}")
 
-    def steps(self, run: Run, pen: Pen) -> Steps:
+    def steps(self, run: Run, pen: Pen) -> StageExecutor:
         """The steps of a run from where it stands, written with a pen."""
         state, travelling = self.placed(run), self._travelling(run.state)
         if run.made is None:
             around = replace(self._around, workspaces=travelling)
-            run.made = services(state, self.journal.of(state.run_id), around)
+            run.made = build_services(state, self.journal.of(state.run_id), around)
             if state.stages_run:
                 run.made.plugins.on_resume(state)  # here, at least
-        return Steps(state, replace(run.made, journal=pen))
+        return StageExecutor(state, replace(run.made, journal=pen))
 
     def placed(self, run: Run) -> State:
         """The state of a run with its directories as they are here."""

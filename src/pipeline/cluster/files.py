@@ -6,7 +6,7 @@ who has so many bytes knows what the next part is called, and has neither a gap 
 
 from pathlib import Path
 
-from pipeline.app.artifacts import STREAMS, Artifacts
+from pipeline.app.artifacts import STREAMS, AttemptArtifacts
 from pipeline.cluster.artefacts import Artefacts
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.records import AnyRecord, AttemptFailed, BranchCompleted, StageErrored, VisitCompleted
@@ -45,7 +45,7 @@ def fetch(store: Artefacts, directory: Path, outcome: Outcome) -> None:
             path.write_bytes(body)
 
 
-def bring(store: Artefacts, directory: Path, found: Artifacts) -> None:
+def bring(store: Artefacts, directory: Path, found: AttemptArtifacts) -> None:
     """Have the files of an attempt here, or of one that runs, or was lost with its worker, what it printed so far."""
     names = _below(found.outcome) if found.outcome else _printed(directory, found)
     for name in names:
@@ -85,7 +85,7 @@ def _below(outcome: Outcome) -> list[str]:
     return [str(path) for path in paths if not path.is_absolute() and ".." not in path.parts]
 
 
-def _printed(directory: Path, found: Artifacts) -> list[str]:
+def _printed(directory: Path, found: AttemptArtifacts) -> list[str]:
     return [str((found.directory / f"{name}.log").relative_to(directory)) for name in STREAMS]
 
 

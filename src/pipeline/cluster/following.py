@@ -8,15 +8,15 @@ from typing import Any
 from temporalio.client import WorkflowHandle
 from temporalio.service import RPCError
 
-from pipeline.app.runs import RunResult, result_of, tell_end
+from pipeline.app.runs import RunResult, emit_end, result_of
 from pipeline.cluster.journal import Page
 from pipeline.cluster.orders import Ended
 from pipeline.cluster.runs import Cluster
 from pipeline.cluster.server import workflow_id
 from pipeline.cluster.workflow import RunWorkflow
 from pipeline.engine.context import Key
+from pipeline.engine.driver import Plugins, event_data
 from pipeline.engine.events import EventKind
-from pipeline.engine.fold import apply, begin
 from pipeline.engine.machine import FanOut, Visit, decide
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.records import (
@@ -28,8 +28,7 @@ from pipeline.engine.records import (
     StageErrored,
     VisitCompleted,
 )
-from pipeline.engine.state import RunStatus, State
-from pipeline.engine.steps import Plugins, particulars
+from pipeline.engine.state import RunStatus, State, apply, begin
 
 _PAUSE = 0.25  # seconds between two looks at the journal
 _TAILS_EVERY = 4  # looks, until the server is asked what stages print
@@ -62,7 +61,7 @@ class Following:
                 await self._tails(state)
             await asyncio.sleep(_PAUSE)
         result = result_of(state, self.cluster.journal)
-        tell_end(self.plugins, state, result)
+        emit_end(self.plugins, state, result)
         return result
 
     @property
@@ -136,7 +135,7 @@ def _events(page: Page, before: State, after: State) -> Iterator[_Told]:
             data = {"attempt": record.attempt, "reason": record.outcome.reason, "delay": record.delay}
             yield EventKind.STAGE_RETRYING, record.stage, record.visit, data
         case StageErrored():
-            data = {"attempt": record.attempt, **particulars(record.outcome)}
+            data = {"attempt": record.attempt, **event_data(record.outcome)}
             yield EventKind.STAGE_ERRORED, record.stage, record.visit, data
         case BranchCompleted():
             yield _done(record.outcome, record.branch, record.branch_visit)
@@ -160,4 +159,4 @@ def _completed(record: VisitCompleted, before: State, after: State) -> Iterator[
 
 def _done(outcome: Outcome, stage: str, visit: int, **data: Any) -> _Told:
     kind = EventKind.STAGE_COMPLETED if outcome.status.passes else EventKind.STAGE_FAILED
-    return kind, stage, visit, {**particulars(outcome), **data}
+    return kind, stage, visit, {**event_data(outcome), **data}

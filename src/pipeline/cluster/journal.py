@@ -12,11 +12,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from pipeline.cluster.artefacts import Artefacts, StoreAway
-from pipeline.engine.ports import Entry, UnknownRun
+from pipeline.engine.ports import JournalEntry, UnknownRun
 from pipeline.engine.records import AnyRecord
-from pipeline.journal.attachments import ATTACHMENT_ERRORS, packed, unpacked
-from pipeline.journal.ids import check_run_id, there_already
-from pipeline.journal.records import damaged, decode, encode
+from pipeline.journal.codec import ATTACHMENT_ERRORS, damaged_record, decode, encode, pack_text, unpack_text
+from pipeline.journal.ids import check_run_id, run_exists
 
 INDEX = "index/"  # what the keys begin with that name the runs in the order of their times
 _BATCH = 100  # objects asked for at once
@@ -52,7 +51,7 @@ class SharedJournal:
         if self._store.find(_key(run_id, 1)) is None:
             self._store.create(f"{INDEX}{int(self._now() * 1e9):020d}-{run_id}", b"")
         if not self._store.create(_key(run_id, 1), body):
-            raise there_already(run_id)
+            raise run_exists(run_id)
 
     def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
         return self._add(run_id, _written(encode(record), attached, lines))
@@ -68,17 +67,17 @@ class SharedJournal:
             return ""
         return _page(body, run_id, seq).attached
 
-    def entries(self, run_id: str, after: int = 0) -> Iterator[Entry]:
+    def entries(self, run_id: str, after: int = 0) -> Iterator[JournalEntry]:
         self._check(run_id)
-        return (Entry(page.seq, page.record) for page in self.pages(run_id, after) if page.record is not None)
+        return (JournalEntry(page.seq, page.record) for page in self.pages(run_id, after) if page.record is not None)
 
-    def last(self, run_id: str) -> Entry:
+    def last(self, run_id: str) -> JournalEntry:
         self._check(run_id)
         for seq in reversed(self._numbers(run_id)):
             page = self._at(run_id, seq)
             if page is not None and page.record is not None:
-                return Entry(seq, page.record)
-        raise damaged(f"run {run_id}", 1, "it is missing")
+                return JournalEntry(seq, page.record)
+        raise damaged_record(f"run {run_id}", 1, "it is missing")
 
     def pages(self, run_id: str, after: int = 0) -> Iterator[Page]:
         """The objects of a run from the one after `after`: the next ones one by one, many in batches."""
@@ -141,7 +140,7 @@ class SharedJournal:
             batch = numbers[start : start + _BATCH]
             for seq, body in zip(batch, self._store.many([_key(run_id, seq) for seq in batch]), strict=True):
                 if seq != after + 1:
-                    raise damaged(f"run {run_id}", after + 1, "it is missing")
+                    raise damaged_record(f"run {run_id}", after + 1, "it is missing")
                 after = seq
                 yield _page(body, run_id, seq)
 
@@ -165,7 +164,7 @@ def _key(run_id: str, seq: int) -> str:
 
 def _written(record: bytes, attached: str, lines: Sequence[str]) -> bytes:
     """An object: a line about the record, with what goes with it, and the record below."""
-    more = {"attached": b64encode(packed(attached)).decode()} if attached else {}
+    more = {"attached": b64encode(pack_text(attached)).decode()} if attached else {}
     head = {"crc": zlib.crc32(record), **({"lines": list(lines)} if lines else {}), **more}
     return json.dumps(head, separators=(",", ":")).encode() + b"\n" + record
 
@@ -175,9 +174,9 @@ def _page(body: bytes, run_id: str, seq: int) -> Page:
     try:
         said = json.loads(head)
         if zlib.crc32(record) != said["crc"]:
-            raise damaged(f"run {run_id}", seq, "its checksum does not match")
-        attached = unpacked(b64decode(said["attached"])) if "attached" in said else ""
+            raise damaged_record(f"run {run_id}", seq, "its checksum does not match")
+        attached = unpack_text(b64decode(said["attached"])) if "attached" in said else ""
     except (ValueError, LookupError, TypeError, *ATTACHMENT_ERRORS) as error:
-        raise damaged(f"run {run_id}", seq, "its first line cannot be read") from error
+        raise damaged_record(f"run {run_id}", seq, "its first line cannot be read") from error
     kept = None if record == b"null" else decode(record, run_id, seq)
     return Page(seq, kept, tuple(said.get("lines", ())), attached)

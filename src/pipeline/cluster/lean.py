@@ -15,7 +15,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.engine.context import Context, Key
-from pipeline.engine.fold import apply, begin
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import (
     AnyRecord,
@@ -26,7 +25,7 @@ from pipeline.engine.records import (
     StageErrored,
     VisitCompleted,
 )
-from pipeline.engine.state import BranchDone, Cursor, Progress, RunStatus, StageError, State
+from pipeline.engine.state import Cursor, FinishedBranch, Progress, RunStatus, StageError, State, apply, begin
 
 KEYS = frozenset({Key.HOLD, Key.WORKSPACE_PATH})  # what is kept of the context
 LONGEST = 300  # characters of a reason
@@ -68,7 +67,7 @@ def _short(outcome: Outcome) -> Outcome:
 def lean_state(state: State) -> State:
     """A state with as little as `lean` leaves of its records."""
     values = {key: state.context.get(key) for key in state.context if key in KEYS}
-    done = {name: BranchDone(_short(one.outcome), ()) for name, one in state.progress.branches.items()}
+    done = {name: FinishedBranch(_short(one.outcome), ()) for name, one in state.progress.branches.items()}
     return state._replace(
         prompts={},
         goal="",
@@ -182,7 +181,7 @@ class Snapshot(BaseModel):
             failed=self.failed,
             torn=self.torn,
             begun=frozenset(self.begun),
-            branches={name: BranchDone(outcome, ()) for name, outcome in self.branches.items()},
+            branches={name: FinishedBranch(outcome, ()) for name, outcome in self.branches.items()},
             errors=self.errors,
             retry_at=self.due if self.retry_at is None else {self.cursor[0]: self.retry_at},
             asked_at=self.asked_at,

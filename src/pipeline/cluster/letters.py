@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pipeline.cluster.artefacts import Artefacts
-from pipeline.engine.ports import Answer, Cancellation
+from pipeline.engine.ports import CancelRequest, HumanAnswer
 
 
 class SharedLetters:
@@ -14,24 +14,24 @@ class SharedLetters:
     def __init__(self, store: Artefacts) -> None:
         self._store = store
 
-    def put(self, answer: Answer) -> Answer:
+    def put(self, answer: HumanAnswer) -> HumanAnswer:
         key = _place(answer.run_id, answer.stage, answer.visit)
         if self._store.create(key, _body(asdict(answer))):
             return answer
-        return Answer(**json.loads(self._store.get(key)))
+        return HumanAnswer(**json.loads(self._store.get(key)))
 
-    def answer(self, run_id: str, stage: str, visit: int) -> Answer | None:
+    def answer(self, run_id: str, stage: str, visit: int) -> HumanAnswer | None:
         body = self._store.find(_place(run_id, stage, visit))
-        return Answer(**json.loads(body)) if body else None
+        return HumanAnswer(**json.loads(body)) if body else None
 
-    def cancel(self, wish: Cancellation) -> None:
+    def cancel(self, wish: CancelRequest) -> None:
         number = self.cancellations(wish.run_id) + 1
         while not self._store.create(_wish(wish.run_id, number), _body(asdict(wish))):
             number += 1
 
-    def cancellation(self, run_id: str, after: int) -> Cancellation | None:
+    def cancellation(self, run_id: str, after: int) -> CancelRequest | None:
         body = self._store.find(_wish(run_id, after + 1))
-        return Cancellation(**json.loads(body)) if body else None
+        return CancelRequest(**json.loads(body)) if body else None
 
     def cancellations(self, run_id: str) -> int:
         return len(self._store.names(f"runs/{run_id}/cancellations/"))

@@ -13,12 +13,12 @@ from itertools import islice
 from math import inf
 from pathlib import Path
 
-from pipeline.app.summaries import status_after
+from pipeline.app.overview import status_after
 from pipeline.cluster.artefacts import Artefacts, StoreAway
 from pipeline.cluster.journal import INDEX, Page, SharedJournal, entered
+from pipeline.cluster.mirror_journal import LedgerOfRun, MirroredJournal
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
-from pipeline.journal.mirrored import LedgerOfRun, MirroredJournal
 
 QUIET = 20.0  # seconds without a record that make it one second longer until the next look
 LONGEST = {RunStatus.RUNNING: 5.0}  # seconds between two looks at a run, by how it stands

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from temporalio.service import RPCError
 
-from pipeline.app.shelf import Files, Shelf
+from pipeline.app.store import RunStore, StoredFiles
 from pipeline.cluster.artefacts import open_artefacts
 from pipeline.cluster.files import FILES, bring
 from pipeline.cluster.orders import QUEUE
@@ -34,11 +34,11 @@ class Remote:
         except RPCError as error:
             raise Unreachable(f"the Temporal server does not answer: {error.message}") from None
 
-    def shelf(self, store: Path, files: Path) -> Shelf:
+    def shelf(self, store: Path, files: Path) -> RunStore:
         """The runs of the cluster; files of theirs that somebody wants are put into a directory."""
         cluster = self.cluster
         journal = cluster.journal
-        return Shelf(
+        return RunStore(
             store=store,
             name=cluster.store.name,
             journal=journal,
@@ -46,7 +46,7 @@ class Remote:
             driven=lambda run_id: self.call(cluster.is_driven(run_id)),
             ledger=journal.of,
             attended=lambda run_id: self.call(cluster.attended(run_id)),
-            files=Files(files, f"{cluster.store.name}/{FILES}", partial(bring, cluster.store, files)),
+            files=StoredFiles(files, f"{cluster.store.name}/{FILES}", partial(bring, cluster.store, files)),
         )
 
 

@@ -4,7 +4,7 @@ import secrets
 
 from pipeline.cluster.artefacts import Artefacts
 from pipeline.engine.records import AnyRecord
-from pipeline.journal.records import decode, encode
+from pipeline.journal.codec import decode, encode
 
 
 def leave(store: Artefacts, run_id: str, records: list[AnyRecord]) -> str:

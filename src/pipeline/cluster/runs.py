@@ -17,10 +17,8 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from pipeline.app.answering import RunIsOver
-from pipeline.app.runs import load_state
-from pipeline.app.secrecy import without_secrets
-from pipeline.app.shelf import Attended
+from pipeline.app.runs import load_state, redact_record
+from pipeline.app.store import RunFinished, WorkerInfo
 from pipeline.cluster.artefacts import Artefacts
 from pipeline.cluster.journal import SharedJournal
 from pipeline.cluster.letters import SharedLetters
@@ -63,7 +61,7 @@ class Cluster:
 
     async def start(self, record: RunCreated, redactor: Redactor) -> None:
         """Record a run and hand it to the workers."""
-        self.journal.create(record.run_id, without_secrets(redactor, record))
+        self.journal.create(record.run_id, redact_record(redactor, record))
         await self._begin(record.run_id, "")
 
     async def wake(self, run_id: str, stage: str, visit: int) -> None:
@@ -101,7 +99,7 @@ class Cluster:
         """Stop a run, and wait until nothing of it runs any more; how it stands then."""
         state = load_state(self.journal, run_id)
         if state.status.final:
-            raise RunIsOver(f"run {run_id} is over ({state.status}) and cannot be cancelled")
+            raise RunFinished(f"run {run_id} is over ({state.status}) and cannot be cancelled")
         try:
             await self._handle(run_id).cancel(reason=reason)
             await self.ended(run_id)
@@ -131,13 +129,13 @@ class Cluster:
             return False
         return load_state(self.journal, run_id).status in (RunStatus.RUNNING, RunStatus.WAITING)
 
-    async def attended(self, run_id: str) -> Attended:
+    async def attended(self, run_id: str) -> WorkerInfo:
         """Who has a run that is under way, by its workflow itself: any worker can answer for it."""
         try:
             standing = await self._handle(run_id).query(RunWorkflow.standing, rpc_timeout=_PATIENCE)
         except (RPCError, WorkflowQueryFailedError):  # there is no worker, or none has opened the run yet
-            return Attended()
-        return Attended(standing.home, standing.events)
+            return WorkerInfo()
+        return WorkerInfo(standing.home, standing.events)
 
     async def are_open(self, run_ids: Iterable[str]) -> dict[str, bool]:
         """Which of some runs have a workflow that goes on, whatever their records say."""

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline.backends.git import Git, git_in, refused
+from pipeline.backends.git import Git, git_error, git_in
 from pipeline.backends.worktree import GitWorktrees
 from pipeline.engine.context import Key, Set
-from pipeline.engine.state import State
-from pipeline.engine.workspace import Merge, Workspace, WorkspaceError
+from pipeline.engine.state import MergeResult, State, Workspace, WorkspaceError
 
 MERGED = "workspace.merged"  # the context's word for the commit that a run's branch came to in the checkout
 
@@ -58,7 +57,7 @@ async def send_start(directory: Path, environ: Mapping[str, str], named: str, ru
 async def _push(git: Git, url: str, *what: str) -> None:
     reply = await git.ask("push", "--quiet", "--no-verify", "--", url, *what)
     if reply.code:
-        raise refused("push", reply)
+        raise git_error("push", reply)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class Travelling:
     async def restore(self, workspace: Workspace, keep_as: str) -> str | None:
         return await self._here.restore(workspace, keep_as)
 
-    async def merge(self, repository: Path, workspace: Workspace, subject: str) -> Merge:
+    async def merge(self, repository: Path, workspace: Workspace, subject: str) -> MergeResult:
         """Merge into what the branch is at the remote now, and put the result there."""
         git, branch = self._git, f"refs/heads/{self.remote.branch}"
         await self._fetch(branch)
@@ -106,7 +105,7 @@ class Travelling:
         workspace = state.workspace
         if workspace is None:
             return
-        if not await self._git.commit_at(workspace.commit):
+        if not await self._git.resolve_commit(workspace.commit):
             await self._fetch(self._kept(workspace.commit))
         await self._here.adopt(self.checkout, workspace)
         await self._here.restore(workspace, f"{self.run_id}/{state.cursor.stage}-{state.cursor.visit}")
@@ -138,10 +137,10 @@ class Travelling:
         if not (self.checkout / ".git").exists():
             self.checkout.mkdir(parents=True, exist_ok=True)
             await git.run("init", "--quiet", f"--initial-branch={self.remote.branch}")
-        if not await git.commit_at("HEAD"):
+        if not await git.resolve_commit("HEAD"):
             await self._fetch(_start(self.run_id))
             await git.run("reset", "--quiet", "--hard", "FETCH_HEAD")
-        if merged and await git.commit_at("HEAD") != merged:
+        if merged and await git.resolve_commit("HEAD") != merged:
             await self._fetch(self._kept(merged))
             await git.run("reset", "--quiet", "--hard", merged)
 
@@ -150,7 +149,7 @@ class Travelling:
             "fetch", "--quiet", "--no-tags", "--no-write-commit-graph", "--", self.remote.url, ref
         )
         if reply.code:
-            said = refused("fetch", reply).message
+            said = git_error("fetch", reply).message
             raise WorkspaceError(
                 f"{ref} of run {self.run_id} is not to be had from {self.remote.url}: {said}",
                 help="see that this worker can reach the remote, and that nothing is removed from it",

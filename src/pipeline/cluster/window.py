@@ -15,19 +15,19 @@ from typing import Any, TypeVar
 
 from temporalio.service import RPCError
 
-from pipeline.app.answering import AlreadyAnswered, Answered, Desk, answer
-from pipeline.app.artifacts import Artifacts
+from pipeline.app.artifacts import AttemptArtifacts
+from pipeline.app.store import AlreadyAnswered, AnswerReceipt, Desk, answer
 from pipeline.cluster.artefacts import open_artefacts
 from pipeline.cluster.files import bring
 from pipeline.cluster.mirror import Mirror, News
+from pipeline.cluster.mirror_journal import LedgerOfRun
 from pipeline.cluster.orders import QUEUE
 from pipeline.cluster.runs import Cluster
 from pipeline.cluster.server import Address, Unreachable, connected
-from pipeline.engine.ports import Answer, Cancellation, Letters
+from pipeline.engine.ports import CancelRequest, HumanAnswer, Mailbox
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
-from pipeline.journal.letters import MemoryLetters
-from pipeline.journal.mirrored import LedgerOfRun
+from pipeline.journal.mailbox import MemoryMailbox
 from pipeline.redaction import Redactor
 
 T = TypeVar("T")
@@ -83,9 +83,9 @@ class Window:
         return [*told[:_TOLD], *more]
 
     @property
-    def letters(self) -> Letters:
+    def letters(self) -> Mailbox:
         """What people have left for its runs; nothing is known of it while the store is away."""
-        return MemoryLetters() if self._away else self._cluster.letters
+        return MemoryMailbox() if self._away else self._cluster.letters
 
     def ledgers(self) -> list[str]:
         """The runs that have findings, the newest first."""
@@ -95,7 +95,7 @@ class Window:
         """A journal whose ledger is that of a run."""
         return self._mirror.ledger(run_id)
 
-    def bring(self, found: Artifacts) -> None:
+    def bring(self, found: AttemptArtifacts) -> None:
         """Have the files of an attempt in the directory, as far as they are written."""
         with self._bringing:
             if found.directory not in self._whole and not self._away:
@@ -110,7 +110,7 @@ class Window:
 
     def answer(
         self, run_id: str, option: str, *, by: str, stage: str, visit: int, feedback: str, redactor: Redactor
-    ) -> Answered:
+    ) -> AnswerReceipt:
         """Answer what a run asks, and have the run told."""
         cluster = self._cluster
         desk = Desk(self.directory, cluster.journal, cluster.letters, time.time, redactor, lambda _: True)
@@ -125,11 +125,11 @@ class Window:
 
     def cancel(self, run_id: str, *, by: str, reason: str, redactor: Redactor) -> None:
         """Stop a run, and wait until nothing of it runs any more."""
-        wish = Cancellation(run_id, redactor.text(reason), by, time.time())
+        wish = CancelRequest(run_id, redactor.text(reason), by, time.time())
         self._call(self._cluster.cancel(run_id, wish.words()), _LONGEST_DEED)
         self.refresh(run_id)
 
-    def _wake(self, kept: Answer) -> None:
+    def _wake(self, kept: HumanAnswer) -> None:
         self._call(self._cluster.wake(kept.run_id, kept.stage, kept.visit), _LONGEST_DEED)
 
     async def look_on(self, end: asyncio.Event) -> None:

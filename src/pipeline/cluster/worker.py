@@ -14,8 +14,8 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from pipeline.app.wiring import Surroundings, store_label
-from pipeline.backends.sweep import kill_store
+from pipeline.app.wiring import Runtime, store_label
+from pipeline.backends.process_tree import kill_by_store
 from pipeline.cluster.activities import Activities, Tails
 from pipeline.cluster.artefacts import Artefacts
 from pipeline.cluster.desk import Desk
@@ -41,12 +41,10 @@ def own_queue(store: Path) -> str:
     return f"{QUEUE}@{socket.gethostname()}:{store_label(store)}"
 
 
-async def work(
-    client: Client, artefacts: Artefacts, around: Surroundings, duties: Duties, leave: asyncio.Event
-) -> None:
+async def work(client: Client, artefacts: Artefacts, around: Runtime, duties: Duties, leave: asyncio.Event) -> None:
     """Work until told to leave; then finish what can be finished in time, and hand back the rest."""
     with _alone(around.store):
-        kill_store(store_label(around.store))  # what a worker that was killed left running
+        kill_by_store(store_label(around.store))  # what a worker that was killed left running
         queue, tails = own_queue(around.store), Tails()
         doing = Activities(Desk(artefacts, around, tails.hear), queue, tails)
         general = _worker(client, duties.queue, doing, duties, workflows=True)

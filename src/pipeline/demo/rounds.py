@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from pipeline.app.history import VisitSeen
+from pipeline.app.history import VisitRecord
 from pipeline.engine.outcome import Outcome, Status
 
 _FIX = "fix"
@@ -41,7 +41,7 @@ class _Look:
     said: tuple[tuple[str, str, str], ...]  # what tells a finding from others, its place, its text
 
 
-def findings_of(visits: Iterable[VisitSeen]) -> list[Found]:
+def findings_of(visits: Iterable[VisitRecord]) -> list[Found]:
     """Every finding once, in the order it was first reported."""
     looks = list(_looks(visits))
     found: dict[tuple[str, str], Found] = {}
@@ -52,7 +52,7 @@ def findings_of(visits: Iterable[VisitSeen]) -> list[Found]:
     return list(found.values())
 
 
-def _looks(visits: Iterable[VisitSeen]) -> Iterator[_Look]:
+def _looks(visits: Iterable[VisitRecord]) -> Iterator[_Look]:
     number = 1
     for seen in visits:
         if seen.outcome is not None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pipeline.app.history import visits_of
-from pipeline.app.program import AWF
+from pipeline.app.program import AWF_COMMAND
 from pipeline.demo.crash import kill_after
 from pipeline.demo.project import GOAL, git, make_project
 from pipeline.demo.rounds import Found, findings_of
@@ -84,7 +84,7 @@ class Story:
     def _awf(self, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
         """A command of `awf` in the project, on this terminal; it has ended when the block is left."""
         self._title(f"awf {' '.join(arguments[:2])}")
-        child = subprocess.Popen([*AWF, *arguments], cwd=self.directory, stdin=subprocess.DEVNULL)
+        child = subprocess.Popen([*AWF_COMMAND, *arguments], cwd=self.directory, stdin=subprocess.DEVNULL)
         try:
             yield child
         finally:

@@ -8,16 +8,51 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pipeline.engine.context import Key, Operation
-from pipeline.engine.environment import RunEnvironment
-from pipeline.engine.fold import After, absorb, completed, owed_after
-from pipeline.engine.loops import loop_exit
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
-from pipeline.engine.policy import gate_in_the_way, reached_limit, unsatisfied_gates
 from pipeline.engine.records import BranchResult, VisitCompleted
-from pipeline.engine.select import Selection, select
-from pipeline.engine.state import RunStatus, State
+from pipeline.engine.routing import ConditionScope, Selection, select_transition
+from pipeline.engine.state import (
+    RunStatus,
+    State,
+    VisitEffects,
+    apply_completed,
+    apply_outcome,
+    pending_gate,
+    pending_gates_after,
+    reached_limit,
+    unsatisfied_gates,
+)
 from pipeline.errors import AwfError
-from pipeline.language.model import ExitStage, HumanStage, ParallelStage, TriageStage
+from pipeline.language.model import ExitStage, HumanStage, LlmStage, Loop, ParallelStage, TriageStage, is_review
+
+
+def loop_exit(state: State, after: VisitEffects, target: str) -> Selection | None:
+    """The way out of the loop that the cursor is in, instead of the way to `target`; None to go on."""
+    source = state.cursor.stage
+    for loop in state.workflow.loops:
+        if source in loop.stages and target in loop.stages:
+            return _stalled(state, after, loop, target) or _exhausted(after, loop, target)
+    return None
+
+
+def _stalled(state: State, after: VisitEffects, loop: Loop, target: str) -> Selection | None:
+    """Before something is fixed once more."""
+    stage = state.workflow.by_id.get(target)
+    why, to = after.context.get(Key.STALLED), loop.leads("stalled")
+    if not why or to is None or not isinstance(stage, LlmStage) or is_review(stage):
+        return None
+    return Selection(target=to, role="loop", reason=f'loop "{loop.name}" is stalled: {why}')
+
+
+def _exhausted(after: VisitEffects, loop: Loop, target: str) -> Selection | None:
+    """Before another round begins."""
+    rounds, to = after.visits.get(loop.stages[0], 0), loop.leads("exhausted")
+    if target != loop.stages[0] or rounds < loop.max_rounds or to is None:
+        return None
+    return Selection(
+        target=to, role="loop", reason=f'loop "{loop.name}" is exhausted: {rounds} of {loop.max_rounds} rounds'
+    )
+
 
 # Pauses that are not limits of the settings: a stage errored, a person has to look, an interrupted stage has effects.
 ERROR, HOLD, EFFECTS = "error", "hold", "effects"
@@ -79,7 +114,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Concluded:
+class CompletedVisit:
     """A visit that is over: its record, and the state that applying the record makes."""
 
     record: VisitCompleted
@@ -148,11 +183,11 @@ def complete(
     *,
     option: str = "",
     branches: Sequence[BranchResult] = (),
-) -> Concluded:
+) -> CompletedVisit:
     """Conclude the visit at the cursor: what it left, and the way on with its reason."""
     operations = tuple(operations)
     stage = state.stage
-    after = absorb(state, outcome, operations, branches)
+    after = apply_outcome(state, outcome, operations, branches)
     chosen, ends = _way_on(state, after, outcome, option)
     record = VisitCompleted(
         at=at,
@@ -166,19 +201,19 @@ def complete(
         branches=tuple(branches),
         option=option,
     )
-    return Concluded(record, completed(state, record, after))
+    return CompletedVisit(record, apply_completed(state, record, after))
 
 
-def _way_on(state: State, after: After, outcome: Outcome, option: str) -> tuple[Selection, Status | None]:
+def _way_on(state: State, after: VisitEffects, outcome: Outcome, option: str) -> tuple[Selection, Status | None]:
     stage = state.stage
     if isinstance(stage, ExitStage):
         return _at_exit(state, after)
-    environment = RunEnvironment(after.context, after.outcomes, after.visits)
-    taken = select(stage, outcome, state.ways.leaving(stage.id), environment, state.ways.decisions, option)
+    environment = ConditionScope(after.context, after.outcomes, after.visits)
+    taken = select_transition(stage, outcome, state.ways.leaving(stage.id), environment, state.ways.decisions, option)
     if taken.target is None:
         return taken, Status.FAIL
-    owed = owed_after(state, stage.id, option)
-    if gate := gate_in_the_way(state.workflow, owed, taken.target):
+    owed = pending_gates_after(state, stage.id, option)
+    if gate := pending_gate(state.workflow, owed, taken.target):
         reason = f'"{taken.target}" needs another approval at "{gate}"'
         return Selection(target=gate, role="re_review", reason=reason), None
     if way_out := loop_exit(state, after, taken.target):
@@ -186,7 +221,7 @@ def _way_on(state: State, after: After, outcome: Outcome, option: str) -> tuple[
     return taken, None
 
 
-def _at_exit(state: State, after: After) -> tuple[Selection, Status | None]:
+def _at_exit(state: State, after: VisitEffects) -> tuple[Selection, Status | None]:
     for gate in unsatisfied_gates(state.workflow, after.outcomes):
         status = after.outcomes.get(gate.id, "not_run")
         reason = f'the goal gate "{gate.id}" is not satisfied ({status})'
@@ -211,7 +246,7 @@ def join_branches(stage: ParallelStage, results: Sequence[BranchResult], duratio
     return Outcome(status=Status.FAIL, reason=reason, duration=duration)
 
 
-def crashed(error: BaseException) -> Outcome:
+def crash_outcome(error: BaseException) -> Outcome:
     """The outcome of a handler or plugin that raised."""
     words = f"{type(error).__name__}: {error}"
     if isinstance(error, AwfError):

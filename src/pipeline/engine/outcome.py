@@ -1,9 +1,13 @@
 """What a visit returned: its status, where that status came from, and everything worth keeping."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from pipeline.engine.context import Key, Operation, Set, full_response_key, response_key, status_key
+from pipeline.language.model import BaseStage, LlmStage, ToolStage
 
 
 class Status(StrEnum):
@@ -23,7 +27,7 @@ class Status(StrEnum):
         return self in (Status.SUCCESS, Status.PARTIAL_SUCCESS)
 
 
-class Source(StrEnum):
+class StatusSource(StrEnum):
     """Where a status came from."""
 
     EXIT_CODE = "exit_code"  # a process
@@ -64,13 +68,13 @@ class ErrorKind(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Value(BaseModel):
+class FrozenModel(BaseModel):
     """What is never changed, and is recorded as it is: a number without end as well."""
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
 
 
-class Failure(Value):
+class Failure(FrozenModel):
     """The particulars of a failure."""
 
     kind: FailureClass
@@ -82,7 +86,7 @@ class Failure(Value):
     retry_after: float | None = None  # seconds until trying again can help, where the agent said so
 
 
-class Usage(Value):
+class Usage(FrozenModel):
     """What an agent consumed in one visit; None is unknown, not nothing."""
 
     input_tokens: int | None = None  # those read from a cache among them
@@ -108,11 +112,11 @@ def _sum(own: float | None, other: float | None, sign: int) -> Any:
     return max(own + sign * (other or 0), 0)
 
 
-class Outcome(Value):
+class Outcome(FrozenModel):
     """The result of a visit."""
 
     status: Status
-    source: Source = Source.DEFAULT
+    source: StatusSource = StatusSource.DEFAULT
     reason: str = ""
     response: str = ""
     failure: Failure | None = None
@@ -124,3 +128,40 @@ class Outcome(Value):
     logs: dict[str, str] = Field(default_factory=dict)  # what was written where, below the store
     backend: str = ""  # which agent answered, for llm stages
     notes: tuple[str, ...] = ()  # what else a person should know, such as a contradiction
+
+
+PREVIEW_LENGTH = 8_000  # characters of an answer that the context shows; the whole is kept beside it
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLine:
+    """A line for the store's ledger, committed together with the stage."""
+
+    text: str
+
+
+def stage_operations(stage: BaseStage, outcome: Outcome) -> list[Operation]:
+    """The operations of one visit, before any plugin adds its own."""
+    status = outcome.status.value  # as it is read again from a journal
+    left = {Key.OUTCOME: status, Key.LAST_STAGE: stage.id, status_key(stage.id): status}
+    if isinstance(stage, LlmStage | ToolStage):
+        base, answer = response_base(stage), preview(outcome.response)
+        left |= {response_key(base): answer, full_response_key(base): outcome.response, Key.LAST_RESPONSE: answer}
+    if outcome.usage is not None:
+        used = outcome.usage.model_dump(exclude_none=True)
+        left |= {f"{stage.id}.usage.{name}": value for name, value in used.items()}
+    return [Set(key, value) for key, value in (left | outcome.updates).items()]
+
+
+def response_base(stage: BaseStage) -> str:
+    """The name a stage's answer is kept under."""
+    return stage.response_key_base or stage.id if isinstance(stage, LlmStage) else stage.id
+
+
+def preview(text: str) -> str:
+    """A text as the context shows it: whole while it is short, else its beginning and how much is left out."""
+    return (
+        text
+        if len(text) <= PREVIEW_LENGTH
+        else f"{text[:PREVIEW_LENGTH]}\n[... {len(text) - PREVIEW_LENGTH} more characters]"
+    )

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from pipeline.engine.context import Recorded
-from pipeline.engine.outcome import Outcome, Status, Value
-from pipeline.engine.select import Selection
+from pipeline.engine.outcome import FrozenModel, Outcome, Status
+from pipeline.engine.routing import Selection
 
 
-class Record(Value):
+class Record(FrozenModel):
     """One entry of the journal. `at` is the time it was written, in seconds since 1970."""
 
     model_config = ConfigDict(extra="forbid")
@@ -83,7 +83,7 @@ class BranchCompleted(Record):
     operations: tuple[Recorded, ...] = ()  # what plugins keep until the branches are joined
 
 
-class BranchResult(Value):
+class BranchResult(FrozenModel):
     """What a branch of a parallel stage came to."""
 
     stage: str

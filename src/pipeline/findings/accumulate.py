@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.engine.bookkeeping import response_base
 from pipeline.engine.context import Append, Context, Discard, Key, Operation, full_response_key, response_key
-from pipeline.engine.outcome import FailureClass, Outcome, Status
+from pipeline.engine.outcome import FailureClass, Outcome, Status, response_base
 from pipeline.language.model import BaseStage, ToolStage, is_review
 from pipeline.plugins.hooks import hookimpl
 

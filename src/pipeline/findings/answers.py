@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pipeline.findings.events import AnyEvent, Tried, Turned
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor, Attempt, Finding, State
-from pipeline.handlers.markers import unfenced
+from pipeline.handlers.markers import lines_outside_fences
 
 _ANSWER = re.compile(
     r"\[\s*FINDING\s+#?(?P<number>[0-9]{1,9})\s*:\s*(?P<word>not[ _-]fixed|fixed|wrong)\b(?P<why>[^\]\n]*)\]"
@@ -37,7 +37,7 @@ def read_answers(text: str) -> list[Answer]:
 
     An answer begins its line: what an agent quotes, as from the text of a finding, is none.
     """
-    found = {int(one["number"]): one for line in unfenced(text) if "[" in line for one in _begun(line)}
+    found = {int(one["number"]): one for line in lines_outside_fences(text) if "[" in line for one in _begun(line)}
     return [
         Answer(number, re.sub(r"[ -]", "_", one["word"].lower()), one["why"].strip(" \t,:;—-")[:_LONGEST])
         for number, one in found.items()

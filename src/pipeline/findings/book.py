@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from pipeline import files
 from pipeline.engine.ports import Journal, JournalError
 from pipeline.findings.events import AnyEvent, decode, encode
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.views import atomic
 
 
 class Book:
@@ -40,7 +40,7 @@ class Book:
 def held(store: Path) -> Iterator[None]:
     """Be the only command that takes findings in, so that two at once do not raise the same defect twice."""
     store.mkdir(parents=True, exist_ok=True)
-    with atomic.locked(store):
+    with files.lock_directory(store):
         yield
 
 

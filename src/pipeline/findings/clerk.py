@@ -11,10 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine.bookkeeping import Line
 from pipeline.engine.context import Append, Context, Delete, Key, Operation, Set
-from pipeline.engine.handler import Assessment, Job
-from pipeline.engine.outcome import FailureClass, Outcome, Status
+from pipeline.engine.outcome import FailureClass, LedgerLine, Outcome, Status
+from pipeline.engine.ports import Assessment, Job
 from pipeline.engine.state import State
 from pipeline.findings import accumulate, returns
 from pipeline.findings.answers import claims, read_answers, uncontradicted, verified
@@ -114,7 +113,7 @@ class Clerk:
 
     def after_stage(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
-    ) -> Iterator[Operation | Line]:
+    ) -> Iterator[Operation | LedgerLine]:
         """Reports for the context, events for the ledger, and the verdict when there is a new one.
 
         What was edited and answered comes before what was found: a pass is matched against all that was said.
@@ -263,10 +262,10 @@ class Clerk:
             ahead.apply(event)
         return ahead
 
-    def _enter(self, events: Iterable[AnyEvent]) -> list[Line]:
+    def _enter(self, events: Iterable[AnyEvent]) -> list[LedgerLine]:
         """Lines for the ledger, which count from now on."""
         added = list(events)
-        lines = [Line(encode(event)) for event in added]
+        lines = [LedgerLine(encode(event)) for event in added]
         self._pending += added
         self._stale = self._stale or any(not _is_note(event) for event in added)
         return lines

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine.entries import only_added
+from pipeline.engine.context import only_added
 
 _END = b"\n]\n"
 

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.backends.checkout import VIEWS
-from pipeline.engine.bookkeeping import Line
 from pipeline.engine.context import Context, Key, Operation
-from pipeline.engine.handler import Assessment, Handler, Job, Waiting
-from pipeline.engine.outcome import Outcome
-from pipeline.engine.ports import Journal
+from pipeline.engine.outcome import LedgerLine, Outcome
+from pipeline.engine.ports import Assessment, Handler, Job, Journal, Waiting
 from pipeline.engine.state import State
 from pipeline.findings import accumulate
 from pipeline.findings.views.home import home_of
@@ -105,7 +103,7 @@ class ReviewFindings:
     @hookimpl
     def after_stage(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
-    ) -> Iterator[Operation | Line]:
+    ) -> Iterator[Operation | LedgerLine]:
         """Reports for the context, and events for the ledger where there are any. Raises what keeps it from that."""
         if not (self._clerk or found_key(stage.id) in context or self._concerns(stage, outcome)):
             return accumulate.after_stage(stage, visit, outcome, context, at)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
-from pipeline.engine.handler import Assessment
-from pipeline.engine.outcome import FailureClass, Outcome, Source, Status
+from pipeline.engine.outcome import FailureClass, Outcome, Status, StatusSource
+from pipeline.engine.ports import Assessment
 from pipeline.findings.claims import Claim, Rejected, Return, Returned
 from pipeline.findings.codecs import FORMATS
 from pipeline.findings.codecs.reading import malformed
@@ -150,7 +150,7 @@ def read_again(
 ) -> Return | None:
     """What a stage returned that an earlier process ran; None when it returned nothing that can be read."""
     found: Return | None = None
-    if is_review(stage) and (answers or outcome.source is Source.STRUCTURED):
+    if is_review(stage) and (answers or outcome.source is StatusSource.STRUCTURED):
         found = answered(stage, answers or [outcome.response], root)
     elif isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT and _ended(outcome):
         output = store / outcome.logs["stdout"] if store and "stdout" in outcome.logs else None
@@ -174,7 +174,9 @@ def faults(returned: Return) -> str:
 
 def with_claim(returned: Return, outcome: Outcome) -> Return:
     """The return of a review or tool that fails and reports nothing that does: its failure counts as an item."""
-    by_word = outcome.source is Source.MARKER or (outcome.source is Source.EXIT_CODE and not returned.inputs)
+    by_word = outcome.source is StatusSource.MARKER or (
+        outcome.source is StatusSource.EXIT_CODE and not returned.inputs
+    )
     if not by_word or outcome.status is not Status.FAIL:
         return returned
     item = Rejected(

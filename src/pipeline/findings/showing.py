@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pipeline import files
 from pipeline.backends.checkout import VIEWS
 from pipeline.findings.codecs import strict, verdict
 from pipeline.findings.codecs.lens import Edits, sealed
@@ -16,7 +17,7 @@ from pipeline.findings.model import Finding
 from pipeline.findings.passes import Pass
 from pipeline.findings.taking import review_id
 from pipeline.findings.verdicts import Shipping, Verdicts, verdicts
-from pipeline.findings.views import atomic, verdict_file
+from pipeline.findings.views import verdict_file
 from pipeline.findings.views.binding import NO_TRUST, Trust
 from pipeline.findings.views.home import home_of
 from pipeline.findings.views.ignoring import ignore
@@ -127,8 +128,8 @@ class Views:
 def _is_recorded(path: Path, passed: Pass) -> bool:
     """Whether the record of a pass is this one's: another store's may have the same id."""
     try:
-        record = strict.loads(atomic.read(path) or b"null")
-    except (atomic.NotAFile, NotADirectoryError, ValueError):  # it is somebody else's, whatever it is
+        record = strict.loads(files.read_file(path) or b"null")
+    except (files.NotAFile, NotADirectoryError, ValueError):  # it is somebody else's, whatever it is
         return False
     told = {"id": passed.id, "started_at": passed.started_at, "finding_ids": list(passed.finding_ids)}
     return isinstance(record, dict) and told.items() <= {name: record.get(name) for name in told}.items()

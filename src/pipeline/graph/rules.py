@@ -5,24 +5,22 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 
-from pipeline.graph.build import Graph
-from pipeline.graph.walk import cycles, gatekeepers, reached, within
-from pipeline.language.diagnostics import Problem
-from pipeline.language.edges import FOLLOWED, Edge, Role, after_failure, edges, ranked
-from pipeline.language.expressions.syntax import Function
+from pipeline.graph.analysis import Graph, dominators, find_cycles, reachable_from, subgraph
+from pipeline.language.diagnostics import Problem, error, warning
+from pipeline.language.edges import FOLLOWED, Edge, EdgeRole, by_preference, edges, failure_transitions
+from pipeline.language.expressions.parse import Function
 from pipeline.language.expressions.types import constant
 from pipeline.language.model import (
     DecisionStage,
     ExitStage,
     LlmStage,
-    On,
     OnError,
+    OnResult,
     ParallelStage,
     ToolStage,
-    asks_a_person,
     is_review,
+    waits_for_person,
 )
-from pipeline.language.rules.rule import error, warning
 
 _FIX_LIKE = re.compile(r"(?:\A|[_-])(?:fix|repair)", re.IGNORECASE)
 _BOUNDS = frozenset({"max_visits", "max_stages", "max_duration", "max_cost_usd"})
@@ -165,8 +163,8 @@ def unbounded_loop(graph: Graph) -> Iterator[Problem]:
     for loop in graph.loops:
         if any(stages.issuperset(loop) for stages in bounded):
             continue
-        alone = {name for name in loop if not asks_a_person(workflow.by_id[name])}
-        if counted.isdisjoint(loop) and any(cycles(within(graph.ways, alone))):
+        alone = {name for name in loop if not waits_for_person(workflow.by_id[name])}
+        if counted.isdisjoint(loop) and any(find_cycles(subgraph(graph.ways, alone))):
             stage = workflow.by_id[loop[0]]
             visits = workflow.settings.max_visits
             message = f"the loop over {_listing(loop)} has no bound but the default of {visits} visits to a stage"
@@ -363,7 +361,9 @@ def _next(
     leaving: Sequence[Edge], decisions: Collection[str], outcomes: Mapping[str, str], *, failed: bool | None
 ) -> Iterator[str]:
     """Where a stage can lead when these outcomes are known, and perhaps whether it failed itself."""
-    followed = after_failure(leaving, decisions) if failed else ranked(e for e in leaving if e.role in FOLLOWED)
+    followed = (
+        failure_transitions(leaving, decisions) if failed else by_preference(e for e in leaving if e.role in FOLLOWED)
+    )
     for edge in followed:
         holds = _holds(edge, outcomes, failed=failed)
         if holds is not False:
@@ -371,14 +371,14 @@ def _next(
         if holds and (edge.conditional or failed is not None):
             break  # nothing behind it is ever followed
     else:
-        yield from (edge.target for edge in leaving if edge.role is Role.RETRY)
-    yield from (edge.target for edge in leaving if edge.role in (Role.OPTION, Role.LOOP))
+        yield from (edge.target for edge in leaving if edge.role is EdgeRole.RETRY)
+    yield from (edge.target for edge in leaving if edge.role in (EdgeRole.OPTION, EdgeRole.LOOP))
 
 
 def _holds(edge: Edge, outcomes: Mapping[str, str], *, failed: bool | None) -> bool | None:
     """Whether an edge's condition holds; None when the run decides it."""
     when = constant(edge.when.tree, outcomes) if edge.when else True
-    if edge.on is None or edge.on is On.ALWAYS or when is False:
+    if edge.on is None or edge.on is OnResult.ALWAYS or when is False:
         return when
     if failed is None:
         return None
@@ -387,7 +387,7 @@ def _holds(edge: Edge, outcomes: Mapping[str, str], *, failed: bool | None) -> b
 
 def _always_passed(graph: Graph) -> dict[str, set[str]]:
     """For each exit in reach, the stages that every way from the start to it goes through."""
-    above = gatekeepers(graph.ways, graph.workflow.start)
+    above = dominators(graph.ways, graph.workflow.start)
     return {name: set(_up(name, above)) for name in graph.exits if name in above}
 
 
@@ -408,7 +408,7 @@ def _after_findings(graph: Graph) -> set[str]:
     """The stages that some review or tool stage leads to."""
     finders = (s.id for s in graph.workflow.stages if isinstance(s, ToolStage) or is_review(s))
     places = set(chain.from_iterable(_where(graph, finder) for finder in finders))
-    return reached(graph.ways, chain.from_iterable(graph.ways[place] for place in places))
+    return reachable_from(graph.ways, chain.from_iterable(graph.ways[place] for place in places))
 
 
 def _listing(names: tuple[str, ...]) -> str:

@@ -6,24 +6,23 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pipeline.engine.context import Key
-from pipeline.engine.handler import Job, Waiting
-from pipeline.engine.outcome import Outcome, Source, Status
-from pipeline.engine.policy import approving_options
-from pipeline.engine.state import State
+from pipeline.engine.outcome import Outcome, Status, StatusSource
+from pipeline.engine.ports import Job, Waiting
+from pipeline.engine.state import State, approving_options
 from pipeline.handlers.variables import context_text, expand_prompt
-from pipeline.language.model import HumanStage, Option
+from pipeline.language.model import HumanOption, HumanStage
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class HumanQuestion:
     """What a person is asked, and what they may answer."""
 
     run_id: str
     stage: str
     visit: int
     text: str
-    options: tuple[Option, ...]
-    approving: tuple[Option, ...]
+    options: tuple[HumanOption, ...]
+    approving: tuple[HumanOption, ...]
     details: tuple[tuple[str, str], ...]  # context values that help to decide
     needs_feedback: frozenset[str]  # the keys of options that need a reason
 
@@ -34,25 +33,25 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HumanReply:
     """A choice, and whose it was."""
 
     option: str
     feedback: str = ""
-    source: Source = Source.HUMAN
+    source: StatusSource = StatusSource.HUMAN
     by: str = ""  # the name of the person, where it is known
 
 
-class People(Protocol):
+class Responder(Protocol):
     """Whoever can be asked. None means that nobody is there now."""
 
-    async def ask(self, question: Question) -> Reply | None: ...
+    async def ask(self, question: HumanQuestion) -> HumanReply | None: ...
 
 
-Settle = Callable[[Question, Reply | None], Reply | None]
+Settle = Callable[[HumanQuestion, HumanReply | None], HumanReply | None]
 
 
-def _undisputed(question: Question, default: Reply | None) -> Reply | None:
+def _undisputed(question: HumanQuestion, default: HumanReply | None) -> HumanReply | None:
     """Nobody else can have answered."""
     del question
     return default
@@ -64,7 +63,7 @@ class HumanHandler:
     `settle` says what counts then: the default, or an answer that came at the last moment.
     """
 
-    def __init__(self, people: People, now: Callable[[], float], settle: Settle = _undisputed) -> None:
+    def __init__(self, people: Responder, now: Callable[[], float], settle: Settle = _undisputed) -> None:
         self._people = people
         self._now = now
         self._settle = settle
@@ -72,7 +71,7 @@ class HumanHandler:
     async def run(self, job: Job) -> Outcome | Waiting:
         stage = job.stage
         assert isinstance(stage, HumanStage)  # noqa: S101 - the registry sees to it
-        left, question = self._time_left(job, stage), question_of(job.state, stage, job.visit)
+        left, question = self._time_left(job, stage), build_question(job.state, stage, job.visit)
         try:
             async with asyncio.timeout(left):
                 reply = await self._people.ask(question)
@@ -80,14 +79,14 @@ class HumanHandler:
             return self._timed_out(stage, question)
         if reply is None:
             return Waiting() if left is None or left > 0 else self._timed_out(stage, question)
-        return chosen(stage, reply)
+        return choice_outcome(stage, reply)
 
-    def _timed_out(self, stage: HumanStage, question: Question) -> Outcome:
-        default = Reply(stage.default, "nobody answered in time", Source.DEFAULT) if stage.default else None
+    def _timed_out(self, stage: HumanStage, question: HumanQuestion) -> Outcome:
+        default = HumanReply(stage.default, "nobody answered in time", StatusSource.DEFAULT) if stage.default else None
         reply = self._settle(question, default)
         if reply is None:
             return Outcome(status=Status.FAIL, reason="nobody answered in time, and the stage has no default option")
-        return chosen(stage, reply)
+        return choice_outcome(stage, reply)
 
     def _time_left(self, job: Job, stage: HumanStage) -> float | None:
         if stage.timeout is None:
@@ -96,7 +95,7 @@ class HumanHandler:
         return stage.timeout.total_seconds() - (self._now() - asked if asked is not None else 0.0)
 
 
-def chosen(stage: HumanStage, reply: Reply) -> Outcome:
+def choice_outcome(stage: HumanStage, reply: HumanReply) -> Outcome:
     """The outcome of a choice; one that does not exist, or lacks its feedback, fails the stage."""
     option = next((option for option in stage.options if option.key == reply.option), None)
     if option is None:
@@ -113,10 +112,10 @@ def chosen(stage: HumanStage, reply: Reply) -> Outcome:
     return Outcome(status=Status.SUCCESS, source=reply.source, response=reply.feedback, updates=updates)
 
 
-def question_of(state: State, stage: HumanStage, visit: int) -> Question:
+def build_question(state: State, stage: HumanStage, visit: int) -> HumanQuestion:
     """What is asked at a human stage of a run that stands there."""
     context = state.context
-    return Question(
+    return HumanQuestion(
         run_id=state.run_id,
         stage=stage.id,
         visit=visit,

@@ -6,16 +6,26 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, Backend, Limits, Request, Result, Session
-from pipeline.engine.handler import Assessment, Job, ReadAnswer
-from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Source, Status, Usage
-from pipeline.engine.policy import quota_resets_after
-from pipeline.handlers.markers import Claims, read_claims, too_long
+from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Status, StatusSource, Usage
+from pipeline.engine.ports import (
+    AgentError,
+    AgentEvent,
+    AgentRequest,
+    AgentResult,
+    AgentSession,
+    AgentStatus,
+    Assessment,
+    Backend,
+    Job,
+    ReadAnswer,
+    RequestLimits,
+)
+from pipeline.engine.state import quota_resets_after
+from pipeline.handlers.markers import StatusMarkers, length_problem, read_markers
 from pipeline.handlers.variables import expand_prompt
-from pipeline.language.choice import UNCHOSEN, ModelChoice, choose_model
-from pipeline.language.model import LlmStage, Models
+from pipeline.language.model import UNCHOSEN, LlmStage, ModelChoice, Models, choose_model
 
-RESTATED = """
+STATUS_REQUEST = """
 
 Your previous answer did not end with a status, so nobody knows whether the review passes. Answer again, and end
 with one of these lines, outside any code block:
@@ -24,7 +34,7 @@ with one of these lines, outside any code block:
 [STATUS: fail]
 [FAILURE_REASON: one sentence]
 """
-UNREADABLE = """
+REPEAT_REQUEST = """
 
 Your previous answer cannot be used: {problem}. Answer again, in full: the whole JSON object with every finding
 in it, none left out or shortened.
@@ -58,7 +68,7 @@ def _says_nothing(job: Job, answers: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Defaults:
+class AgentDefaults:
     """What holds for an agent where the workflow does not say. No agent runs for ever."""
 
     model: ModelChoice = UNCHOSEN
@@ -75,7 +85,7 @@ class LlmHandler:
         summary: Summary,
         environment: AgentEnvironment,
         now: Callable[[], float],
-        defaults: Defaults = Defaults(),  # noqa: B008 - it is frozen
+        defaults: AgentDefaults = AgentDefaults(),  # noqa: B008 - it is frozen
         read: ReadAnswer = _says_nothing,
     ) -> None:
         self._backend = backend
@@ -97,7 +107,7 @@ class LlmHandler:
         prompt = self._prompt(job, stage)
         job.keep(prompt)
 
-        async def ask(text: str, artifacts: Path, session: Session | None = None) -> Result:
+        async def ask(text: str, artifacts: Path, session: AgentSession | None = None) -> AgentResult:
             request = self._request(job, stage, choice, backend, text, artifacts, session)
             return await backend.run(request, lambda event: job.tell(_told(event)))
 
@@ -105,7 +115,7 @@ class LlmHandler:
         outcome = self._judge(job, stage, results, backend.name)
         if outcome.failure and outcome.failure.kind is FailureClass.PROTOCOL:
             session, artifacts = results[0].session, job.artifacts / AGAIN
-            wish = RESTATED if outcome.reason == NO_STATUS else UNREADABLE.format(problem=outcome.reason)
+            wish = STATUS_REQUEST if outcome.reason == NO_STATUS else REPEAT_REQUEST.format(problem=outcome.reason)
             results.append(await ask(wish if session else prompt + wish, artifacts, session))
             outcome = self._judge(job, stage, results, backend.name)
         if (wait := quota_resets_after(outcome)) is not None:
@@ -118,16 +128,16 @@ class LlmHandler:
         if left <= 0:
             return None
         error = AgentError(ErrorKind.QUOTA, "another stage ran into the limit just before", left)
-        return _error([Result(AgentStatus.ERROR, error=error)], backend, 0.0)
+        return _error([AgentResult(AgentStatus.ERROR, error=error)], backend, 0.0)
 
-    def _judge(self, job: Job, stage: LlmStage, results: Sequence[Result], backend: str) -> Outcome:
+    def _judge(self, job: Job, stage: LlmStage, results: Sequence[AgentResult], backend: str) -> Outcome:
         assessment = None
         if stage.auto_status and results[-1].status is AgentStatus.OK:
-            problem = next(filter(None, (too_long(result.text) for result in results)), "")
+            problem = next(filter(None, (length_problem(result.text) for result in results)), "")
             assessment = (
                 Assessment(problem=problem) if problem else self._read(job, [result.text for result in results])
             )
-        return judge(stage, results, backend, assessment, job.elapsed())
+        return judge_results(stage, results, backend, assessment, job.elapsed())
 
     def _prompt(self, job: Job, stage: LlmStage) -> str:
         parts = [stage.prompt] if stage.prompt is not None else [job.state.prompts[path] for path in stage.prompt_file]
@@ -143,9 +153,9 @@ class LlmHandler:
         backend: Backend,
         prompt: str,
         artifacts: Path,
-        session: Session | None,
-    ) -> Request:
-        return Request(
+        session: AgentSession | None,
+    ) -> AgentRequest:
+        return AgentRequest(
             stage=stage.id,
             visit=job.visit,
             attempt=job.attempt,
@@ -168,11 +178,11 @@ class LlmHandler:
             self._choices[stage.id] = choose_model(stage, models, self._defaults.model)
         return self._choices[stage.id]
 
-    def _limits(self, stage: LlmStage) -> Limits:
+    def _limits(self, stage: LlmStage) -> RequestLimits:
         """A stage's own time is for all of it, silent or not."""
         if stage.timeout:
-            return Limits(timeout=stage.timeout.total_seconds())
-        return Limits(timeout=self._defaults.timeout, idle=self._defaults.idle)
+            return RequestLimits(timeout=stage.timeout.total_seconds())
+        return RequestLimits(timeout=self._defaults.timeout, idle=self._defaults.idle)
 
 
 def _with_logs(outcome: Outcome, job: Job, artifacts: Path) -> Outcome:
@@ -182,9 +192,9 @@ def _with_logs(outcome: Outcome, job: Job, artifacts: Path) -> Outcome:
     return outcome.model_copy(update={"logs": logs})
 
 
-def judge(
+def judge_results(
     stage: LlmStage,
-    results: Sequence[Result],
+    results: Sequence[AgentResult],
     backend: str = "",
     assessment: Assessment | None = None,
     duration: float = 0.0,
@@ -195,47 +205,49 @@ def judge(
         return _scripted(last.outcome, backend)
     if last.status is not AgentStatus.OK or not last.text.strip():
         return _error(results, backend, duration)
-    markers = [read_claims(result.text) for result in results]
+    markers = [read_markers(result.text) for result in results]
     if not stage.auto_status:
         return _answer(results, backend, duration, Status.SUCCESS, markers[-1])
     stated = [one for one in markers if one.status is not None]
     worst = max(stated, key=lambda one: _WORSE.index(one.status or Status.FAIL), default=None)
     if assessment is not None and assessment.problem:
         if len(results) > 1 and worst and worst.status is Status.FAIL:  # asked again, it still fails, in words
-            return _answer(results, backend, duration, Status.FAIL, worst, Source.MARKER)
+            return _answer(results, backend, duration, Status.FAIL, worst, StatusSource.MARKER)
         return _unreadable(results, backend, duration, f"the review cannot be read: {assessment.problem}")
     if assessment is None and worst is None:
         return _unreadable(results, backend, duration, NO_STATUS)
     if assessment is None or (worst and _is_worse(worst.status, assessment.status)):
         claims = worst or markers[-1]
         notes = _contradiction(assessment, claims)
-        return _answer(results, backend, duration, claims.status or Status.FAIL, claims, Source.MARKER, notes=notes)
+        return _answer(
+            results, backend, duration, claims.status or Status.FAIL, claims, StatusSource.MARKER, notes=notes
+        )
     notes = _contradiction(assessment, worst) if worst else ()
     reason, status = assessment.reason, assessment.status
-    return _answer(results, backend, duration, status, markers[-1], Source.STRUCTURED, reason, notes)
+    return _answer(results, backend, duration, status, markers[-1], StatusSource.STRUCTURED, reason, notes)
 
 
 def _is_worse(claimed: Status | None, read: Status) -> bool:
     return claimed is not None and _WORSE.index(claimed) > _WORSE.index(read)
 
 
-def _contradiction(assessment: Assessment | None, claims: Claims) -> tuple[str, ...]:
+def _contradiction(assessment: Assessment | None, claims: StatusMarkers) -> tuple[str, ...]:
     if assessment is None or claims.status is None or claims.status is assessment.status:
         return ()
     return (f"the answer claims {claims.status}; its findings say {assessment.status}; the worse one counts",)
 
 
 def _answer(
-    results: Sequence[Result],
+    results: Sequence[AgentResult],
     backend: str,
     duration: float,
     status: Status,
-    claims: Claims,
-    source: Source = Source.DEFAULT,
+    claims: StatusMarkers,
+    source: StatusSource = StatusSource.DEFAULT,
     reason: str = "",
     notes: tuple[str, ...] = (),
 ) -> Outcome:
-    claimed = source is Source.MARKER and status is not Status.SUCCESS
+    claimed = source is StatusSource.MARKER and status is not Status.SUCCESS
     return Outcome(
         status=status,
         source=source,
@@ -250,13 +262,13 @@ def _answer(
     )
 
 
-def _unreadable(results: Sequence[Result], backend: str, duration: float, reason: str) -> Outcome:
+def _unreadable(results: Sequence[AgentResult], backend: str, duration: float, reason: str) -> Outcome:
     """The error of a review that took place and said nothing that can be used."""
     failure = Failure(kind=FailureClass.PROTOCOL, digest=reason, exit_code=results[-1].exit_code)
     return _errored(results, backend, duration, failure)
 
 
-def _error(results: Sequence[Result], backend: str, duration: float) -> Outcome:
+def _error(results: Sequence[AgentResult], backend: str, duration: float) -> Outcome:
     """The error of an agent that could not answer: the cause in plain words, then the agent's own."""
     last, name = results[-1], backend or "the agent"
     error = last.error or AgentError(ErrorKind.EMPTY, "")
@@ -278,7 +290,7 @@ def _error(results: Sequence[Result], backend: str, duration: float) -> Outcome:
     return _errored(results, backend, duration, failure)
 
 
-def _errored(results: Sequence[Result], backend: str, duration: float, failure: Failure) -> Outcome:
+def _errored(results: Sequence[AgentResult], backend: str, duration: float, failure: Failure) -> Outcome:
     return Outcome(
         status=Status.ERROR,
         reason=failure.digest,
@@ -291,19 +303,19 @@ def _errored(results: Sequence[Result], backend: str, duration: float, failure: 
     )
 
 
-def _whole_text(results: Sequence[Result]) -> str:
+def _whole_text(results: Sequence[AgentResult]) -> str:
     """All that was answered: what a first answer said is not lost by asking again."""
     last = results[-1].text
     earlier = [result.text for result in results[:-1] if result.text.strip() and result.text.strip() not in last]
     return "\n\n".join((*earlier, last))
 
 
-def _usage(results: Sequence[Result]) -> Usage | None:
+def _usage(results: Sequence[AgentResult]) -> Usage | None:
     used = [result.usage for result in results if result.usage]
     return reduce(Usage.plus, used) if used else None
 
 
-def _refused_tools(results: Sequence[Result]) -> tuple[str, ...]:
+def _refused_tools(results: Sequence[AgentResult]) -> tuple[str, ...]:
     denied = dict.fromkeys(tool for result in results for tool in result.denied)
     return (f"the agent was refused {', '.join(denied)}",) if denied else ()
 

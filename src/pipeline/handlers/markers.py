@@ -19,7 +19,7 @@ _BRACKET = re.compile(
 _OPENING = re.compile(r"\[\s{0,20}(?P<name>FAILURE_REASON|PREFERRED_LABEL|NEXT)\s{0,20}:", re.IGNORECASE)
 
 
-class Claims(NamedTuple):
+class StatusMarkers(NamedTuple):
     """What an answer claims. `status` is None when it claims none."""
 
     status: Status | None = None
@@ -28,23 +28,23 @@ class Claims(NamedTuple):
     preferred_next: str = ""
 
 
-def too_long(answer: str) -> str:
+def length_problem(answer: str) -> str:
     """Why an answer is too long to be read; nothing when it is not."""
     if len(answer) <= LONGEST_ANSWER:
         return ""
     return f"the answer has {len(answer):,} characters, and at most {LONGEST_ANSWER:,} are read"
 
 
-def read_claims(answer: str) -> Claims:
+def read_markers(answer: str) -> StatusMarkers:
     """The last marker of each kind wins; what stands in code or quotes is no marker."""
     start = answer.find("[")
-    if start < 0 or too_long(answer):
-        return Claims()
+    if start < 0 or length_problem(answer):
+        return StatusMarkers()
     quotes = "`" in answer or "~" in answer or ">" in answer
     text = "\n".join(_spoken(answer)) if quotes else answer[start:]
     statuses = [_CLAIMABLE.get(_word(found["status"])) for found in _STATUS.finditer(text)]
     named = {name.upper(): value for name, value in _bracketed(text)}
-    return Claims(
+    return StatusMarkers(
         statuses[-1] if statuses else None,
         named.get("FAILURE_REASON", ""),
         named.get("PREFERRED_LABEL", ""),
@@ -58,7 +58,7 @@ def _word(status: str) -> str:
 
 def _spoken(answer: str) -> Iterator[str]:
     """The lines that are the agent's own words: no fenced code, no quotation, no inline code."""
-    for line in unfenced(answer):
+    for line in lines_outside_fences(answer):
         if not line.lstrip().startswith(">"):
             yield _without_code(line) if "`" in line else line
 
@@ -81,7 +81,7 @@ def _without_code(line: str) -> str:
     return "".join((*spoken, line[end:]))
 
 
-def unfenced(text: str) -> Iterator[str]:
+def lines_outside_fences(text: str) -> Iterator[str]:
     """The lines that stand in no fence."""
     fence = ""
     for line in text.splitlines():

@@ -3,14 +3,13 @@
 A command that fails is a result. One that could not be run, or whose report cannot be read, is an error.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from pipeline.engine.context import Key
-from pipeline.engine.handler import Assessment, Job, ReadReport
-from pipeline.engine.outcome import Failure, FailureClass, Outcome, Source, Status
-from pipeline.engine.process import Command, Ending, Finished, Processes
-from pipeline.handlers.digest import digest
+from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, StatusSource
+from pipeline.engine.ports import Assessment, ExitReason, Job, ProcessCommand, Processes, ProcessResult, ReadReport
 from pipeline.handlers.variables import ShellCommand, context_text, shell_command
 from pipeline.language.model import FindingsFormat, ToolStage
 
@@ -53,7 +52,7 @@ class ToolHandler:
         if not directory.is_relative_to(job.directory.resolve()):
             return _cannot_run(f'the directory "{stage.cwd}" lies outside the workspace')
         finished = await self._processes.run(
-            Command(
+            ProcessCommand(
                 argv=("/bin/sh", "-c", command.text),
                 cwd=directory,
                 env=self._variables(job, command),
@@ -66,7 +65,7 @@ class ToolHandler:
         if stage.findings is FindingsFormat.TEXT or outcome.status is Status.ERROR:
             return outcome
         written = job.artifacts / REPORT
-        return with_report(outcome, self._read(job, written if written.is_file() else finished.stdout))
+        return apply_report(outcome, self._read(job, written if written.is_file() else finished.stdout))
 
     def _variables(self, job: Job, command: ShellCommand) -> dict[str, str]:
         return {
@@ -79,7 +78,7 @@ class ToolHandler:
         }
 
 
-def tool_outcome(job: Job, finished: Finished) -> Outcome:
+def tool_outcome(job: Job, finished: ProcessResult) -> Outcome:
     """What the end of a command means."""
     logs = {"stdout": job.named(finished.stdout), "stderr": job.named(finished.stderr)}
     response = "\n".join(tail for tail in (finished.stdout_tail, finished.stderr_tail) if tail)
@@ -88,12 +87,16 @@ def tool_outcome(job: Job, finished: Finished) -> Outcome:
         "duration": finished.duration,
         "logs": logs,
         "updates": {Key.TOOL_OUTPUT: response},
-        "source": Source.EXIT_CODE,
+        "source": StatusSource.EXIT_CODE,
     }
-    if finished.ending is Ending.EXITED and finished.exit_code == 0:
+    if finished.ending is ExitReason.EXITED and finished.exit_code == 0:
         return Outcome(status=Status.SUCCESS, **common)
     kind, words = _what_happened(finished)
-    line = digest(finished.stdout_tail, finished.stderr_tail, words) if kind is FailureClass.EXIT_NONZERO else words
+    line = (
+        failure_headline(finished.stdout_tail, finished.stderr_tail, words)
+        if kind is FailureClass.EXIT_NONZERO
+        else words
+    )
     failure = Failure(
         kind=kind,
         digest=line,
@@ -105,7 +108,7 @@ def tool_outcome(job: Job, finished: Finished) -> Outcome:
     return Outcome(status=status, reason=line, failure=failure, **common)
 
 
-def with_report(outcome: Outcome, judged: Assessment) -> Outcome:
+def apply_report(outcome: Outcome, judged: Assessment) -> Outcome:
     """The worse of how a command ended and what it reported; an error when nobody can read what it reported."""
     if judged.problem:
         ended = f" ({outcome.reason})" if outcome.reason else ""
@@ -117,21 +120,23 @@ def with_report(outcome: Outcome, judged: Assessment) -> Outcome:
         return outcome.model_copy(update={"reason": judged.reason or outcome.reason})
     if judged.status is Status.SUCCESS:
         return outcome
-    return outcome.model_copy(update={"status": judged.status, "source": Source.STRUCTURED, "reason": judged.reason})
+    return outcome.model_copy(
+        update={"status": judged.status, "source": StatusSource.STRUCTURED, "reason": judged.reason}
+    )
 
 
-def _what_happened(finished: Finished) -> tuple[FailureClass, str]:
+def _what_happened(finished: ProcessResult) -> tuple[FailureClass, str]:
     match finished.ending:
-        case Ending.EXITED if finished.exit_code in _NOT_RUN:
+        case ExitReason.EXITED if finished.exit_code in _NOT_RUN:
             last = next((line for line in reversed(finished.stderr_tail.splitlines()) if line.strip()), "")
             return FailureClass.SPAWN_ERROR, f"{_NOT_RUN[finished.exit_code]}: {last.strip()}".removesuffix(": ")
-        case Ending.EXITED:
+        case ExitReason.EXITED:
             return FailureClass.EXIT_NONZERO, f"exit code {finished.exit_code}"
-        case Ending.TIMEOUT | Ending.IDLE:
+        case ExitReason.TIMEOUT | ExitReason.IDLE:
             return FailureClass.TIMEOUT, f"stopped after {finished.duration:.1f} s without an end"
-        case Ending.SIGNAL:
+        case ExitReason.SIGNAL:
             return FailureClass.SIGNAL, f"killed by {finished.message}"
-        case Ending.SPAWN_ERROR:
+        case ExitReason.SPAWN_ERROR:
             return FailureClass.SPAWN_ERROR, finished.message
 
 
@@ -149,9 +154,43 @@ def _too_large(job: Job, command: ShellCommand) -> Outcome | None:
 
 def _cannot_run(reason: str) -> Outcome:
     failure = Failure(kind=FailureClass.SPAWN_ERROR, digest=reason)
-    return Outcome(status=Status.ERROR, source=Source.EXIT_CODE, reason=reason, failure=failure)
+    return Outcome(status=Status.ERROR, source=StatusSource.EXIT_CODE, reason=reason, failure=failure)
 
 
 def _no_nul(text: str) -> str:
     """Environment variables cannot hold NUL."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+_COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")  # and links, cursors, titles
+# From the most telling to the least; the first that is found is the digest.
+_TELLING = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^(?:FAILED|ERROR) [^(\s].*$",  # pytest
+        r"^--- FAIL: .*$",  # go test
+        r"^[ \t]*(?:✕|✖|×|not ok) .*$",  # jest, mocha, TAP
+        r"^(?:FAIL|ERROR): .*$",  # unittest
+        r"^test .* \.\.\. FAILED$",  # cargo test
+        r"^.*\b[1-9]\d* (?:failed|failures?|errors?)\b.*$",
+        r"^.*\b(?:[Ee]rror|ERROR|[Ff]atal|FATAL)\b.*$",
+        r"^.*\b(?:[Ff]ail(?:ed|ure)?|FAIL(?:ED)?)\b.*$",
+    )
+)
+LONGEST_HEADLINE = 200
+
+
+def failure_headline(stdout: str, stderr: str, otherwise: str) -> str:
+    """The first failing test, a count of failures, or the first error line; `otherwise` when none is to be seen."""
+    stdout, stderr = (_COLOURS.sub("", text) if "\x1b" in text else text for text in (stdout, stderr))
+    for pattern in _TELLING:
+        for text in (stdout, stderr):
+            if found := pattern.search(text):
+                return _one_line(found[0])
+    last = next((line for line in reversed((stderr or stdout).splitlines()) if line.strip()), "")
+    return _one_line(f"{otherwise}: {last.strip()}" if last else otherwise)
+
+
+def _one_line(text: str) -> str:
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 10 * LONGEST_HEADLINE]).split())
+    return line if len(line) <= LONGEST_HEADLINE else line[: LONGEST_HEADLINE - 1] + "…"

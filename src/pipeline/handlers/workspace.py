@@ -3,9 +3,9 @@
 from typing import Any
 
 from pipeline.engine.context import Key
-from pipeline.engine.handler import Job
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
-from pipeline.engine.workspace import Workspace, WorkspaceError, Workspaces
+from pipeline.engine.ports import Job
+from pipeline.engine.state import Workspace, WorkspaceError, Workspaces
 from pipeline.language.model import StageKind, WorkspaceStage
 
 

@@ -33,7 +33,7 @@ def check_run_id(run_id: str) -> None:
     )
 
 
-def there_already(run_id: str) -> RunExists:
+def run_exists(run_id: str) -> RunExists:
     """What to say when a run is to be begun and there is one of its name."""
     help = f"choose another name with --run-id, or go on with that one: awf resume {run_id}"
     return RunExists(f"there is already a run {run_id}", help=help)

@@ -19,7 +19,7 @@ _held: set[int] = set()  # the descriptors of this process's locks
 
 
 @contextmanager
-def owned(directory: Path, run_id: str, now: Callable[[], float]) -> Iterator[None]:
+def lock_run(directory: Path, run_id: str, now: Callable[[], float]) -> Iterator[None]:
     """Be the one at a run while the context lasts; raises RunIsOwned naming who else is."""
     descriptor = _opened(directory, run_id)
     try:

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
-from pipeline.engine.ports import Entry, RunIsOwned, UnknownRun
+from pipeline.engine.ports import JournalEntry, RunIsOwned, UnknownRun
 from pipeline.engine.records import AnyRecord
-from pipeline.journal.attachments import packed, unpacked
-from pipeline.journal.ids import check_run_id, there_already
-from pipeline.journal.records import decode, encode
+from pipeline.journal.codec import decode, encode, pack_text, unpack_text
+from pipeline.journal.ids import check_run_id, run_exists
 
 
 class MemoryJournal:
@@ -23,7 +22,7 @@ class MemoryJournal:
     def create(self, run_id: str, record: AnyRecord) -> None:
         check_run_id(run_id)
         if run_id in self._runs:
-            raise there_already(run_id)
+            raise run_exists(run_id)
         self._runs[run_id] = [encode(record)]
 
     def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
@@ -31,21 +30,21 @@ class MemoryJournal:
         bodies.append(encode(record))
         self.enter(lines)
         if attached:
-            self._attached[run_id, len(bodies)] = packed(attached)
+            self._attached[run_id, len(bodies)] = pack_text(attached)
         return len(bodies)
 
     def attached(self, run_id: str, seq: int) -> str:
         self._bodies(run_id)
         body = self._attached.get((run_id, seq))
-        return unpacked(body) if body else ""
+        return unpack_text(body) if body else ""
 
-    def entries(self, run_id: str, after: int = 0) -> Iterator[Entry]:
+    def entries(self, run_id: str, after: int = 0) -> Iterator[JournalEntry]:
         numbered = enumerate(self._bodies(run_id), start=1)
-        return (Entry(seq, decode(body, run_id, seq)) for seq, body in islice(numbered, after, None))
+        return (JournalEntry(seq, decode(body, run_id, seq)) for seq, body in islice(numbered, after, None))
 
-    def last(self, run_id: str) -> Entry:
+    def last(self, run_id: str) -> JournalEntry:
         bodies = self._bodies(run_id)
-        return Entry(len(bodies), decode(bodies[-1], run_id, len(bodies)))
+        return JournalEntry(len(bodies), decode(bodies[-1], run_id, len(bodies)))
 
     def enter(self, lines: Iterable[str]) -> int:
         self._lines += lines

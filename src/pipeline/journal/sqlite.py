@@ -1,22 +1,307 @@
 """The journal in an SQLite database: an append is one commit, on the disk before it returns, and changes no row."""
 
+import os
+import shutil
 import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from pipeline.engine.ports import Entry, JournalError, UnknownRun
+from pipeline.engine.ports import JournalEntry, JournalError, UnknownRun
 from pipeline.engine.records import AnyRecord
-from pipeline.journal.attachments import ATTACHMENT_ERRORS, packed, unpacked
-from pipeline.journal.failures import DATABASE_ERRORS, journal_error, told
-from pipeline.journal.ids import check_run_id, there_already
-from pipeline.journal.listing import Listing
-from pipeline.journal.lock import LOCKS, owned
-from pipeline.journal.records import damaged, decode, encode
-from pipeline.journal.store import DATABASE, exists, identity, open_database, parts, prepare
+from pipeline.journal.codec import ATTACHMENT_ERRORS, damaged_record, decode, encode, pack_text, unpack_text
+from pipeline.journal.ids import check_run_id, run_exists
+from pipeline.journal.lock import LOCKS, lock_run
+
+_TOLD: dict[int, tuple[str, str]] = {
+    sqlite3.SQLITE_FULL: (
+        "the disk that holds {path} is full, so nothing more was recorded",
+        "make room and resume the run; it goes on after the last recorded stage",
+    ),
+    sqlite3.SQLITE_READONLY: (
+        "{path} cannot be written, so nothing more was recorded",
+        "make the file and its directory writable, and resume the run",
+    ),
+    sqlite3.SQLITE_NOTADB: (
+        "{path} is not a database, or its beginning is damaged",
+        "nothing was changed; restore it from a copy, or move it away to begin an empty store",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        "{path} is damaged",
+        "nothing was changed; restore it from a copy together with the files named like it",
+    ),
+    sqlite3.SQLITE_BUSY: (
+        "another process has kept {path} locked for a minute",
+        "stop that process, or wait for it, and resume the run",
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        "{path} cannot be opened",
+        "check that the file, its directory and the disk are there and may be read and written",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        "the disk that holds {path} failed, or has no room left",
+        "look at the disk and resume the run; it goes on after the last recorded stage",
+    ),
+}
+
+
+# What a damaged schema makes SQLite quote need not be UTF-8, and Python then cannot make its error of it.
+DATABASE_ERRORS = (sqlite3.Error, OSError, UnicodeDecodeError)
+
+
+@contextmanager
+def translate_errors(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the system raise about a database into a JournalError."""
+    try:
+        yield
+    except DATABASE_ERRORS as error:
+        raise journal_error(path, error) from error
+
+
+def journal_error(path: Path, error: sqlite3.Error | OSError | UnicodeDecodeError) -> JournalError:
+    """What SQLite or the system raised about a database, in words."""
+    if isinstance(error, OSError):
+        help = "check that the store's directory is there and may be read and written"
+        return JournalError(f"{error.filename or path}: {error.strerror}", help=help)
+    unknown = sqlite3.SQLITE_CORRUPT if isinstance(error, UnicodeDecodeError) else 0
+    code = getattr(error, "sqlite_errorcode", unknown) & 0xFF  # the rest of the code says which call it was
+    message, help = _TOLD.get(code, ("{path} cannot be used", "nothing was changed"))
+    return JournalError(f"{message.format(path=path)} ({error})", help=help)
+
+
+_SETTLED = 1_000_000_000  # nanoseconds: a directory changed later than that before a look may change again unseen
+
+
+class Listing:
+    """Remembers how a directory was when its entries were last checked. In doubt they have changed."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._checked: tuple[int, int, int] | None = None
+
+    def unchanged(self) -> bool:
+        """Whether nothing was added, removed or renamed in it since `checked`."""
+        return self._checked is not None and self._looked() == self._checked
+
+    def checked(self) -> None:
+        """Its entries are about to be looked at, and will be found as they should be."""
+        seen = self._looked()
+        self._checked = seen if seen and time.time_ns() - seen[2] > _SETTLED else None
+
+    def _looked(self) -> tuple[int, int, int] | None:
+        try:
+            status = os.stat(self._directory)  # noqa: PTH116 - asked at every stage, and a path would cost more
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
+SCHEMA = 1
+DATABASE = "awf.db"
+
+# A run's records lie side by side: the upper half of an id is the number of the run, the lower that of the record.
+_TABLES = """
+CREATE TABLE runs (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE records (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, body TEXT NOT NULL, attached BLOB);
+"""
+_PAGE = 2048  # bytes; a record of 3 KB then writes little more than itself, in few calls
+_WAL_PAGES = 1024  # when the log is moved into the database: seldom, but a log that grows costs more than a full one
+_PATIENCE = 60.0  # seconds for another process to finish its commit
+
+_GITIGNORE = """\
+# Runs stay out of version control; what configures them may go in.
+/*
+!/.gitignore
+!/config.kdl
+!/self-check
+!/workflows/
+"""
+
+
+def create_store(directory: Path) -> None:
+    """Make the directory and an empty database in it, where they are missing."""
+    directory.mkdir(parents=True, exist_ok=True)
+    ignore = directory / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text(_GITIGNORE)
+    if not database_exists(directory / DATABASE):
+        _make(directory)
+
+
+def database_exists(path: Path) -> bool:
+    """Whether there is a database; raises JournalError where only a part of one is left.
+
+    Another process may be making it: its log comes after it, and so is looked for first, and each is looked at once.
+    """
+    logged, size = _logged(path), _size(path)
+    if size:
+        return True
+    if size is not None or logged:
+        raise JournalError(
+            f"{path} is {'gone' if size is None else 'empty'}, but it was not when awf last used it",
+            help=f"restore it from a copy; to begin an empty store, move away all files named {path.name}*",
+        )
+    return False
+
+
+def _logged(path: Path) -> bool:
+    return bool(_size(Path(f"{path}-wal")))
+
+
+def _size(path: Path) -> int | None:
+    """How many bytes a file has; None where there is none."""
+    try:
+        return path.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _make(directory: Path) -> None:
+    """Build the database elsewhere and give it its name at the end, unless another process was quicker."""
+    with TemporaryDirectory(prefix="new-", dir=directory) as workshop:
+        draft = Path(workshop, DATABASE)
+        _fill(draft)
+        try:
+            os.link(draft, directory / DATABASE)
+        except FileExistsError:
+            return
+    for changed in (directory, directory.parent):
+        _sync(changed)
+
+
+def _fill(path: Path) -> None:
+    database = sqlite3.connect(path, isolation_level=None)
+    try:
+        database.executescript(f"PRAGMA page_size={_PAGE}; PRAGMA journal_mode=WAL; {_TABLES}")
+        database.execute(f"PRAGMA user_version={SCHEMA}")
+    finally:
+        database.close()
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_database(path: Path) -> sqlite3.Connection:
+    """A connection to the database at a path, for reading only where it cannot be written."""
+    writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    database = _connected(path, "mode=rw") if writable else _read_only(path)
+    database.execute(f"PRAGMA wal_autocheckpoint={_WAL_PAGES}")
+    database.execute(f"PRAGMA journal_size_limit={2 * _WAL_PAGES * _PAGE}")
+    database.execute("PRAGMA synchronous=FULL")
+    database.execute("PRAGMA cell_size_check=ON")
+    return database
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    database = sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True, isolation_level=None, timeout=_PATIENCE)
+    try:
+        _check_schema(path, database.execute("PRAGMA user_version").fetchone()[0])  # a read, which opens the log too
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _check_schema(path: Path, schema: int) -> None:
+    if schema > SCHEMA:
+        newer = f"{path} was written by a newer awf (schema {schema}, and this one reads {SCHEMA})"
+        raise JournalError(newer, help="update awf; nothing was changed")
+    if schema < 1:
+        foreign = f"{path} is a database, but not a journal of awf"
+        raise JournalError(foreign, help="move it away, or name another store")
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    """A connection that needs no writing: SQLite wants an index of the log, which may be missing and cannot be made."""
+    try:
+        return _connected(path, "mode=ro")
+    except sqlite3.OperationalError:
+        if not _logged(path):
+            return _connected(path, "mode=ro&immutable=1")
+        return _copied(path)
+
+
+def _copied(path: Path) -> sqlite3.Connection:
+    with TemporaryDirectory(prefix="awf-") as elsewhere:  # the open connection outlives the names of its files
+        for part in (path, Path(f"{path}-wal")):
+            shutil.copyfile(part, Path(elsewhere, part.name))
+        database = _connected(Path(elsewhere, path.name), "mode=rw")
+        database.execute("PRAGMA query_only=ON")
+        return database
+
+
+def database_files(path: Path) -> tuple[str, ...]:
+    """The files of an open database: itself, its log, and the log's index."""
+    return str(path), f"{path}-wal", f"{path}-shm"
+
+
+def file_identity(files: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
+    """Which files some names stand for; empty when one is missing."""
+    try:
+        seen = [os.stat(file) for file in files]  # noqa: PTH116 - asked at every append, and a path would cost more
+    except FileNotFoundError:
+        return ()
+    return tuple((status.st_dev, status.st_ino) for status in seen)
+
+
+LEDGER = ""  # the name that no run has: the store's ledger has a head too
+
+_HEADS = """
+SELECT name, (SELECT max(id) FROM records WHERE id > number << 32 AND id < (number + 1) << 32) & 4294967295
+FROM (SELECT number, name FROM runs UNION ALL SELECT 0, '') ORDER BY number
+"""
+
+
+class StoreHeads:
+    """The numbers of the last records, of each run and of the ledger."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory.absolute() / DATABASE
+        self._database: sqlite3.Connection | None = None
+        self._file: tuple[tuple[int, int], ...] = ()
+        self._version = 0
+
+    def moved(self) -> bool:
+        """Whether anything may be new since this was last asked; always so the first time."""
+        with translate_errors(self._path):
+            database = self._opened()
+            version = database.execute("PRAGMA data_version").fetchone()[0] if database else 0
+        before, self._version = self._version, version
+        return before != version or not version
+
+    def read(self) -> dict[str, int]:
+        """The number of each run's last record, the oldest run first; that of the ledger's last line is `LEDGER`'s."""
+        with translate_errors(self._path):
+            database = self._opened()
+            rows = database.execute(_HEADS).fetchall() if database else []
+        return {name: head or 0 for name, head in rows}
+
+    def close(self) -> None:
+        """Let go of the store; it is opened again when somebody asks."""
+        database, self._database, self._version = self._database, None, 0
+        if database is not None:
+            database.close()
+
+    def _opened(self) -> sqlite3.Connection | None:
+        """The database that has the name now; another may have taken its place."""
+        file = file_identity((str(self._path),))
+        if file != self._file:
+            self.close()
+            self._file = file
+        if self._database is None and database_exists(self._path):
+            self._database = open_database(self._path)
+            self._database.execute("PRAGMA query_only=ON")
+        return self._database
+
 
 T = TypeVar("T")
 
@@ -34,7 +319,7 @@ class SqliteJournal:
     def __init__(self, directory: Path, *, now: Callable[[], float] = time.time) -> None:
         self._directory = directory.absolute()
         self._path = self._directory / DATABASE
-        self._parts = parts(self._path)
+        self._parts = database_files(self._path)
         self._listing = Listing(str(self._directory))
         self._now = now
         self._database: sqlite3.Connection | None = None
@@ -46,11 +331,11 @@ class SqliteJournal:
         check_run_id(run_id)
         body = encode(record)
         if self._database is None:  # else it was there, and is missed rather than made again
-            with told(self._path):
-                prepare(self._directory)
+            with translate_errors(self._path):
+                create_store(self._directory)
         with self._committing() as database:
             if self._found(run_id) is not None:
-                raise there_already(run_id)
+                raise run_exists(run_id)
             number = database.execute("INSERT INTO runs (name) VALUES (?)", (run_id,)).lastrowid or 0
             insert(database, _id(number, 1), body, "")
 
@@ -86,8 +371,8 @@ class SqliteJournal:
 
     def enter(self, lines: Iterable[str]) -> int:
         if self._database is None:
-            with told(self._path):
-                prepare(self._directory)
+            with translate_errors(self._path):
+                create_store(self._directory)
         with self._committing() as database:
             return insert_lines(database, lines)
 
@@ -98,27 +383,27 @@ class SqliteJournal:
     def _last_id(self, run_id: str, number: int) -> int:
         newest: int | None = self._opened().execute(_NEWEST, _ids(number)).fetchone()[0]
         if newest is None:
-            raise damaged(f"run {run_id}", 1, "it is missing")
+            raise damaged_record(f"run {run_id}", 1, "it is missing")
         return newest
 
     def attached(self, run_id: str, seq: int) -> str:
         number = self._number(run_id)
         rows = self._rows("SELECT attached FROM records WHERE id = ?", (_id(number, seq),))
         try:
-            return unpacked(rows[0][0]) if rows and rows[0][0] is not None else ""
+            return unpack_text(rows[0][0]) if rows and rows[0][0] is not None else ""
         except ATTACHMENT_ERRORS as error:
-            raise damaged(f"run {run_id}", seq, "the text attached to it cannot be read") from error
+            raise damaged_record(f"run {run_id}", seq, "the text attached to it cannot be read") from error
 
-    def entries(self, run_id: str, after: int = 0) -> Iterator[Entry]:
+    def entries(self, run_id: str, after: int = 0) -> Iterator[JournalEntry]:
         return self._entries(run_id, self._number(run_id), after)
 
-    def last(self, run_id: str) -> Entry:
+    def last(self, run_id: str) -> JournalEntry:
         number = self._number(run_id)
         rows = self._rows(f"{_SELECT} DESC LIMIT 1", _ids(number))
         if not rows or rows[0][0] >> _RUN_BITS != number:
-            raise damaged(f"run {run_id}", 1, "it is missing")
+            raise damaged_record(f"run {run_id}", 1, "it is missing")
         seq = rows[0][0] & _SEQ
-        return Entry(seq, decode(_body(f"run {run_id}", seq, rows[0]), run_id, seq))
+        return JournalEntry(seq, decode(_body(f"run {run_id}", seq, rows[0]), run_id, seq))
 
     def runs(self) -> Sequence[str]:
         rows = self._rows("SELECT name FROM runs ORDER BY number")
@@ -126,26 +411,26 @@ class SqliteJournal:
 
     def own(self, run_id: str) -> AbstractContextManager[None]:
         check_run_id(run_id)
-        return owned(self._directory / LOCKS, run_id, self._now)
+        return lock_run(self._directory / LOCKS, run_id, self._now)
 
     def close(self) -> None:
         database, self._database = self._database, None
         self._numbers.clear()
         self._newest.clear()
         if database is not None:
-            with told(self._path):
+            with translate_errors(self._path):
                 database.close()
 
-    def _entries(self, run_id: str, number: int, after: int) -> Iterator[Entry]:
+    def _entries(self, run_id: str, number: int, after: int) -> Iterator[JournalEntry]:
         for seq, body in self._sound_rows(f"run {run_id}", number, after):
-            yield Entry(seq, decode(body, run_id, seq))
+            yield JournalEntry(seq, decode(body, run_id, seq))
 
     def _sound_rows(self, whose: str, number: int, after: int) -> Iterator[tuple[int, bytes]]:
         """The bodies of some rows, each where it should be and as it was written."""
         while rows := self._rows(f"{_SELECT} LIMIT {_BATCH}", _ids(number, after)):
             for row in rows:
                 if row[0] != _id(number, after + 1):
-                    raise damaged(whose, after + 1, "it is missing")
+                    raise damaged_record(whose, after + 1, "it is missing")
                 after += 1
                 yield after, _body(whose, after, row)
 
@@ -163,21 +448,21 @@ class SqliteJournal:
         return _sound(self._path, rows[0][0], int) if rows else None
 
     def _rows(self, query: str, values: tuple[int | str, ...] = ()) -> list[tuple[Any, ...]]:
-        with told(self._path):
-            if self._database is None and not exists(self._path):
+        with translate_errors(self._path):
+            if self._database is None and not database_exists(self._path):
                 return []
             return self._opened().execute(query, values).fetchall()
 
     def _opened(self) -> sqlite3.Connection:
         if self._database is None:
             database = open_database(self._path)
-            self._identity = identity(self._parts)
+            self._identity = file_identity(self._parts)
             self._database = database
         return self._database
 
     @contextmanager
     def _committing(self) -> Iterator[sqlite3.Connection]:
-        with told(self._path):
+        with translate_errors(self._path):
             database = self._opened()
             self._check_identity()
             database.execute("BEGIN IMMEDIATE")
@@ -192,7 +477,7 @@ class SqliteJournal:
         if self._listing.unchanged():
             return
         self._listing.checked()
-        if identity(self._parts) != self._identity:
+        if file_identity(self._parts) != self._identity:
             raise JournalError(
                 f"{self._path} was removed or replaced while the run was at it, so nothing more was recorded",
                 help="put the store back where it was, and resume the run",
@@ -216,7 +501,7 @@ def _ids(number: int, after: int = 0) -> tuple[int, int]:
 
 def insert(database: sqlite3.Connection, id: int, body: bytes, attached: str) -> None:
     """Add a record; one statement, and so one transaction where none is open."""
-    row = (id, zlib.crc32(body, id & _SEQ), body, packed(attached) if attached else None)
+    row = (id, zlib.crc32(body, id & _SEQ), body, pack_text(attached) if attached else None)
     database.execute("INSERT INTO records VALUES (?, ?, CAST(? AS TEXT), ?)", row)
 
 
@@ -237,5 +522,5 @@ def insert_lines(database: sqlite3.Connection, lines: Iterable[str]) -> int:
 def _body(whose: str, seq: int, row: tuple[Any, ...]) -> bytes:
     _, crc, body = row
     if type(body) is not bytes or zlib.crc32(body, seq) != crc:
-        raise damaged(whose, seq, "its checksum does not match")
+        raise damaged_record(whose, seq, "its checksum does not match")
     return body

@@ -10,16 +10,16 @@ from pipeline.language.model import (
     DecisionStage,
     HumanStage,
     LlmStage,
-    On,
+    OnResult,
     ParallelStage,
     ToolStage,
     TriageStage,
     Workflow,
 )
-from pipeline.language.source import Place
+from pipeline.language.source import SourceSpans
 
 
-class Role(StrEnum):
+class EdgeRole(StrEnum):
     """What kind of line in the file an edge comes from."""
 
     TRANSITION = "transition"
@@ -30,7 +30,7 @@ class Role(StrEnum):
     LOOP = "loop"  # taken instead of one more round
 
 
-FOLLOWED = (Role.TRANSITION, Role.ROUTE)  # the roles that are chosen by conditions and priority
+FOLLOWED = (EdgeRole.TRANSITION, EdgeRole.ROUTE)  # the roles that are chosen by conditions and priority
 
 
 class Edge(NamedTuple):
@@ -38,13 +38,13 @@ class Edge(NamedTuple):
 
     source: str
     target: str
-    role: Role
-    at: Place
+    role: EdgeRole
+    at: SourceSpans
     when: Expression | None = None
     priority: int = 0
     label: str = ""
     key: str = ""  # of an option: what it is chosen by
-    on: On | None = None
+    on: OnResult | None = None
 
     @property
     def conditional(self) -> bool:
@@ -60,7 +60,7 @@ class Edge(NamedTuple):
     @property
     def attribute(self) -> str:
         """The name of the attribute that holds the target."""
-        return {Role.BRANCH: "stage", Role.RETRY: "retry_target"}.get(self.role, "to")
+        return {EdgeRole.BRANCH: "stage", EdgeRole.RETRY: "retry_target"}.get(self.role, "to")
 
 
 def edges(workflow: Workflow) -> Iterator[Edge]:
@@ -70,26 +70,28 @@ def edges(workflow: Workflow) -> Iterator[Edge]:
     for transition in workflow.transitions:
         on, when = transition.on, _condition(transition.when)
         if on is None and transition.when is not None and when is None:
-            on = On.ALWAYS  # when="true"
-        yield Edge(transition.source, transition.to, Role.TRANSITION, transition.at, when, transition.priority, on=on)
+            on = OnResult.ALWAYS  # when="true"
+        yield Edge(
+            transition.source, transition.to, EdgeRole.TRANSITION, transition.at, when, transition.priority, on=on
+        )
     for loop in workflow.loops:
         for way in loop.exits:
             if loop.stages:
-                yield Edge(loop.stages[-1], way.to, Role.LOOP, way.at, label=f"{loop.name}: {way.signal}")
+                yield Edge(loop.stages[-1], way.to, EdgeRole.LOOP, way.at, label=f"{loop.name}: {way.signal}")
 
 
-def ranked(leaving: Iterable[Edge]) -> list[Edge]:
+def by_preference(leaving: Iterable[Edge]) -> list[Edge]:
     """Edges in the order they are preferred: by priority, then those with a condition, then as in the file."""
     return sorted(leaving, key=lambda edge: (-edge.priority, not edge.conditional))
 
 
-def after_failure(leaving: Iterable[Edge], decisions: Collection[str]) -> list[Edge]:
+def failure_transitions(leaving: Iterable[Edge], decisions: Collection[str]) -> list[Edge]:
     """The transitions that the failure of a stage that is not a review may follow, best first.
 
     Those with a condition come first. One without a condition needs success, unless another transition of the stage
     has a condition, or it leads to a decision.
     """
-    followed = ranked(edge for edge in leaving if edge.role in FOLLOWED)
+    followed = by_preference(edge for edge in leaving if edge.role in FOLLOWED)
     conditional = [edge for edge in followed if edge.conditional]
     plain = [edge for edge in followed if not edge.conditional]
     return conditional + [edge for edge in plain if conditional or edge.target in decisions]
@@ -99,19 +101,19 @@ def _declared_by(stage: BaseStage) -> Iterator[Edge]:
     match stage:
         case DecisionStage():
             for route in stage.routes:
-                yield Edge(stage.id, route.to, Role.ROUTE, route.at, _condition(route.when), route.priority)
+                yield Edge(stage.id, route.to, EdgeRole.ROUTE, route.at, _condition(route.when), route.priority)
         case HumanStage():
             for option in stage.options:
-                yield Edge(stage.id, option.to, Role.OPTION, option.at, label=option.label, key=option.key)
+                yield Edge(stage.id, option.to, EdgeRole.OPTION, option.at, label=option.label, key=option.key)
         case TriageStage():
             for key, way in (("apply", stage.apply), ("done", stage.done)):
                 if way is not None:
-                    yield Edge(stage.id, way.to, Role.OPTION, way.at, label=key, key=key)
+                    yield Edge(stage.id, way.to, EdgeRole.OPTION, way.at, label=key, key=key)
         case ParallelStage():
             for branch in stage.branches:
-                yield Edge(stage.id, branch.stage, Role.BRANCH, branch.at)
+                yield Edge(stage.id, branch.stage, EdgeRole.BRANCH, branch.at)
         case LlmStage(retry_target=str(target)) | ToolStage(retry_target=str(target)):
-            yield Edge(stage.id, target, Role.RETRY, stage.at)
+            yield Edge(stage.id, target, EdgeRole.RETRY, stage.at)
 
 
 def _condition(when: Expression | None) -> Expression | None:

@@ -22,7 +22,7 @@ from kdl.types import Value as KdlValue
 
 from pipeline.language.diagnostics import Problem
 from pipeline.language.nodes import Duplicate, Node, Plain, Value, key_before
-from pipeline.language.source import Position, Source, Span
+from pipeline.language.source import Position, SourceText, Span
 
 MAX_DEPTH = 64
 MAX_DIGITS = 300
@@ -53,7 +53,7 @@ class Parsed:
     problem: Problem | None = None
 
 
-def parse(source: Source) -> Parsed:
+def parse(source: SourceText) -> Parsed:
     """Read a text as KDL 1.0. Raises TooDeep; every other trouble is the result's problem."""
     check_depth(source.text)
     parsed = _parse(source, source.text)
@@ -62,14 +62,14 @@ def parse(source: Source) -> Parsed:
     return parsed
 
 
-def _parse(source: Source, text: str) -> Parsed:
+def _parse(source: SourceText, text: str) -> Parsed:
     try:
         return Parsed(tuple(_quickly(text)))
     except (ParseError, _Rejected, IndexError, ValueError, ArithmeticError, RecursionError):
         return _thoroughly(source, text)  # which says where and what
 
 
-def _thoroughly(source: Source, text: str) -> Parsed:
+def _thoroughly(source: SourceText, text: str) -> Parsed:
     reader = _Reader(text)
     try:
         return Parsed(tuple(kdl_parse(text, reader.config).nodes))
@@ -274,7 +274,7 @@ _ESCAPED_LINE_BREAK = (
 )
 
 
-def _explain(source: Source, error: ParseError) -> Problem:
+def _explain(source: SourceText, error: ParseError) -> Problem:
     at = source.offset(Position(error.line, error.col))
     words = re.sub(r"\A\d+:\d+ parse error:\s*", "", error.msg)
     message: str

@@ -1,17 +1,102 @@
 """What a workflow file says, as frozen values. The models are also the grammar: `lower` reads what each field takes."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetPydanticSchema, PlainSerializer, model_validator
+from pydantic_core import PydanticCustomError, core_schema
 
-from pipeline.language.fields import Condition, Count, Duration, Flag, Keys, SummaryBudget, TimeLimit
-from pipeline.language.source import NOWHERE, Place
+from pipeline.language.expressions import Expression, ExpressionError, parse_expression
+from pipeline.language.source import NO_SPANS, SourceSpans
+
+_UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+_PART = re.compile(r"(\d+)(ms|[dhms])", re.ASCII)
+_WHOLE = re.compile(r"(?:\d+(?:ms|[dhms]))+", re.ASCII)
+LONGEST = timedelta(days=3650)
+_ENOUGH_DIGITS = 13  # more than LONGEST has milliseconds; the rest of an absurd number need not be read
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read a duration; a ValueError says what is wrong with it and what would be right."""
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(f'"{text}" is not a duration; write one such as "30s", "10m" or "1h30m"')
+    parts = _PART.findall(text)
+    units = [unit for _, unit in parts]
+    if units != sorted(set(units), key=list(_UNITS).index):
+        raise ValueError(f'"{text}" is not a duration; write each unit once, the largest first, such as "1h30m"')
+    milliseconds = sum(int(digits[:_ENOUGH_DIGITS]) * _UNITS[unit] for digits, unit in parts)
+    if milliseconds > LONGEST // timedelta(milliseconds=1):
+        raise ValueError(f"a duration is at most {LONGEST.days} days")
+    return timedelta(milliseconds=milliseconds)
+
+
+def write_duration(duration: timedelta) -> str:
+    """Write a duration the way `parse_duration` reads it."""
+    rest = duration // timedelta(milliseconds=1)
+    written = ""
+    for unit, size in _UNITS.items():
+        count, rest = divmod(rest, size)
+        written += f"{count}{unit}" if count else ""
+    return written or "0s"
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, timedelta):
+        return value
+    if not isinstance(value, str):
+        raise PydanticCustomError("duration", 'a duration needs its unit and quotes, such as "30s" or "10m"')
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise PydanticCustomError("duration", "{why}", {"why": str(error)}) from None
+
+
+def _positive_duration(value: object) -> object:
+    duration = _duration(value)
+    if not duration:
+        raise PydanticCustomError("duration", "a limit of no time at all lets nothing run")
+    return duration
+
+
+def _condition(value: object) -> object:
+    if isinstance(value, Expression):
+        return value
+    if not isinstance(value, str):
+        raise PydanticCustomError("string_type", "a condition is text")
+    try:
+        return parse_expression(value)
+    except ExpressionError as error:
+        about = {"why": error.message, "start": error.span.start, "end": error.span.end, "help": error.help}
+        raise PydanticCustomError("expression", "{why}", about) from None
+
+
+def _auto_status(value: object) -> object:
+    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+
+
+def _comma_separated(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part for item in value.split(",") if (part := item.strip()))
+    return tuple(value) if isinstance(value, list) else value
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration), PlainSerializer(write_duration)]
+TimeLimit = Annotated[timedelta, BeforeValidator(_positive_duration), PlainSerializer(write_duration)]
+_CONDITION = core_schema.no_info_plain_validator_function(
+    _condition, serialization=core_schema.plain_serializer_function_ser_schema(lambda expression: expression.text)
+)
+Condition = Annotated[Expression, GetPydanticSchema(lambda _source, _handler: _CONDITION)]  # its fields are no model
+Flag = Annotated[bool, BeforeValidator(_auto_status)]
+Keys = Annotated[tuple[str, ...], BeforeValidator(_comma_separated)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+SummaryBudget = Annotated[int, Field(ge=1000, le=10_000_000)]
+
 
 VERSION = 2
 
@@ -55,7 +140,7 @@ class OnError(StrEnum):
     FAIL = "fail"  # it fails
 
 
-class On(StrEnum):
+class OnResult(StrEnum):
     """The result after which a transition is followed."""
 
     SUCCESS = "success"  # success or partial_success
@@ -64,7 +149,7 @@ class On(StrEnum):
 
     def holds(self, *, passed: bool) -> bool:
         """Whether a stage that passed, or did not, has this result."""
-        return self is On.ALWAYS or (self is On.SUCCESS) is passed
+        return self is OnResult.ALWAYS or (self is OnResult.SUCCESS) is passed
 
 
 class FindingsFormat(StrEnum):
@@ -93,7 +178,7 @@ class Element(BaseModel):
     positional: ClassVar[tuple[str, ...]] = ()  # the fields written as arguments
     blocks: ClassVar[Mapping[str, str]] = {}  # child nodes that are elements themselves, and the fields they fill
 
-    at: Place = Field(default=NOWHERE, exclude=True, repr=False)
+    at: SourceSpans = Field(default=NO_SPANS, exclude=True, repr=False)
 
     @classmethod
     def attributes(cls) -> tuple[str, ...]:
@@ -138,7 +223,7 @@ class Retry(Element):
         return self
 
 
-class Option(Element):
+class HumanOption(Element):
     """A choice a person has, and where it leads."""
 
     positional = ("key",)
@@ -149,7 +234,7 @@ class Option(Element):
     approves: bool = False
 
 
-class Route(Element):
+class DecisionRoute(Element):
     """A way out of a decision."""
 
     when: Condition
@@ -165,7 +250,7 @@ class Branch(Element):
     stage: str
 
 
-class Way(Element):
+class TriageTarget(Element):
     """Where a stage leads in one case."""
 
     to: str
@@ -176,7 +261,7 @@ class Transition(Element):
 
     source: str = Field(alias="from")
     to: str
-    on: Annotated[On | None, Field(strict=False)] = None
+    on: Annotated[OnResult | None, Field(strict=False)] = None
     when: Condition | None = None
     priority: int = 0
 
@@ -237,7 +322,7 @@ class HumanStage(BaseStage):
 
     kind: Literal[StageKind.HUMAN] = StageKind.HUMAN
     prompt: str
-    options: tuple[Option, ...] = ()
+    options: tuple[HumanOption, ...] = ()
     require_feedback_on: Keys = ()
     details_from: Keys = ()
     re_review: bool = True
@@ -251,7 +336,7 @@ class DecisionStage(BaseStage):
     blocks = MappingProxyType({**BaseStage.blocks, "route": "routes"})
 
     kind: Literal[StageKind.DECISION] = StageKind.DECISION
-    routes: tuple[Route, ...] = ()
+    routes: tuple[DecisionRoute, ...] = ()
 
 
 class TriageStage(BaseStage):
@@ -260,8 +345,8 @@ class TriageStage(BaseStage):
     blocks = MappingProxyType({**BaseStage.blocks, "apply": "apply", "done": "done"})
 
     kind: Literal[StageKind.TRIAGE] = StageKind.TRIAGE
-    apply: Way | None = None
-    done: Way | None = None
+    apply: TriageTarget | None = None
+    done: TriageTarget | None = None
 
 
 class ParallelStage(BaseStage):
@@ -307,7 +392,7 @@ STAGE_MODELS: Mapping[StageKind, type[BaseStage]] = MappingProxyType(
 )
 
 
-class Settings(Element):
+class WorkflowSettings(Element):
     """The bounds of a run; reaching one pauses it."""
 
     max_visits: Count = 20
@@ -379,7 +464,7 @@ class Workflow(Element):
     description: str = ""
     goal: str = ""
     start: str
-    settings: Settings = Settings()
+    settings: WorkflowSettings = WorkflowSettings()
     models: Models = Models()
     stages: tuple[Annotated[Stage, Field(discriminator="kind")], ...] = ()
     transitions: tuple[Transition, ...] = ()
@@ -407,6 +492,39 @@ def may_write(stage: BaseStage) -> bool:
     return isinstance(stage, LlmStage) and stage.access is Access.CODING
 
 
-def asks_a_person(stage: BaseStage) -> bool:
+def waits_for_person(stage: BaseStage) -> bool:
     """Whether a stage waits for somebody to decide."""
     return isinstance(stage, HumanStage | TriageStage)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A model with what goes with it; None leaves it to the backend."""
+
+    model: str | None = None
+    provider: str | None = None
+    reasoning_effort: str | None = None
+
+
+UNCHOSEN = ModelChoice()
+
+
+def choose_model(stage: LlmStage, models: Models, run_default: ModelChoice = UNCHOSEN) -> ModelChoice:
+    """Take each attribute from the first level that has it.
+
+    A provider belongs to a model: below the level that names the model none is looked for.
+    """
+    profile = models.profile(stage.model_profile) if stage.model_profile else None
+    model = provider = effort = None
+    for level in (stage, profile or UNCHOSEN, _default(models), run_default):
+        if not model:
+            model, provider = level.model, provider or level.provider
+        effort = effort or level.reasoning_effort
+    return ModelChoice(model, provider, effort)
+
+
+def _default(models: Models) -> Profile | ModelChoice:
+    """`models.default` names a profile, or is a model itself."""
+    if models.default is None:
+        return UNCHOSEN
+    return models.profile(models.default) or ModelChoice(models.default)

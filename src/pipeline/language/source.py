@@ -23,7 +23,7 @@ class Position(NamedTuple):
 START = Span(0, 0)
 
 
-class Place:
+class SourceSpans:
     """Where an element and its attributes stand in the file.
 
     A note in the margin: it never makes two elements differ, so that workflows compare by what they say.
@@ -40,20 +40,20 @@ class Place:
         return self.attributes.get(attribute, self.span)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Place)
+        return isinstance(other, SourceSpans)
 
     def __hash__(self) -> int:
         return 0
 
     def __repr__(self) -> str:
-        return f"Place({self.span.start}, {self.span.end})"
+        return f"SourceSpans({self.span.start}, {self.span.end})"
 
 
-NOWHERE = Place()
+NO_SPANS = SourceSpans()
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceText:
     """A named text. Its line breaks are line feeds alone: whoever reads the bytes sees to that (`decode`)."""
 
     name: str
@@ -84,10 +84,10 @@ class Source:
         return self.text[start:] if end < 0 else self.text[start:end]
 
 
-def decode(name: str, data: bytes) -> Source:
+def decode(name: str, data: bytes) -> SourceText:
     """A source from a file's bytes: UTF-8, a byte order mark dropped, every line break a line feed.
 
     Raises UnicodeDecodeError: only the caller knows what the bytes were meant to be.
     """
     text = data.decode("utf-8-sig")
-    return Source(name, text.replace("\r\n", "\n").replace("\r", "\n"))
+    return SourceText(name, text.replace("\r\n", "\n").replace("\r", "\n"))

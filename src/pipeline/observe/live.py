@@ -17,20 +17,32 @@ from rich.segment import ControlType
 from rich.text import Text
 
 from pipeline.engine.events import Event
-from pipeline.observe.picture import Happened, Mark, Picture, Running
-from pipeline.observe.text import amount, calm, columns, counted, cut, label, last_line, moment, money, padded, span
+from pipeline.observe.run_progress import LineMark, ProgressLine, RunningVisit, RunProgress
+from pipeline.text import (
+    display_width,
+    format_cost,
+    format_count,
+    format_duration,
+    format_time_until,
+    last_line,
+    pad,
+    plural,
+    sanitize_line,
+    truncate,
+    visit_label,
+)
 
 PAUSE = 1 / 8  # seconds between two drawings
 MOST = 8  # visits that go on and are shown
 WIDEST = 80  # columns of the moving lines: a terminal that becomes narrower seldom has to wrap them
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SIGNS = {
-    Mark.PASSED: ("✓", "green"),
-    Mark.PARTLY: ("✓", "yellow"),
-    Mark.FAILED: ("✗", "red"),
-    Mark.ERRORED: ("!", "red"),
-    Mark.AGAIN: ("↻", "yellow"),
-    Mark.WARNING: ("!", "yellow"),
+    LineMark.PASSED: ("✓", "green"),
+    LineMark.PARTLY: ("✓", "yellow"),
+    LineMark.FAILED: ("✗", "red"),
+    LineMark.ERRORED: ("!", "red"),
+    LineMark.AGAIN: ("↻", "yellow"),
+    LineMark.WARNING: ("!", "yellow"),
 }
 _NARROW = 60  # columns below which a line has less room for names
 
@@ -56,7 +68,7 @@ class LiveView:
     def __init__(self, stream: TextIO, now: Callable[[], float] = time.time, console: Console | None = None) -> None:
         self._console = console or Console(file=stream, highlight=False, emoji=False, markup=False)
         self._now = now
-        self._picture = Picture()
+        self._picture = RunProgress()
         self._noting = threading.Lock()
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
@@ -67,7 +79,7 @@ class LiveView:
         with self._noting:
             self._picture.take(event)
 
-    def come_back(self) -> None:
+    def show(self) -> None:
         """Begin to draw, or go on."""
         if self._thread is not None:
             return
@@ -81,7 +93,7 @@ class LiveView:
         self._thread = threading.Thread(target=self._keep_drawing, args=(self._area,), name="awf-view", daemon=True)
         self._thread.start()
 
-    def step_aside(self) -> None:
+    def hide(self) -> None:
         """Take the moving lines off the screen and draw no more; what is done stays."""
         thread, self._thread = self._thread, None
         if thread is not None:
@@ -90,11 +102,11 @@ class LiveView:
 
     def close(self) -> None:
         """Leave what was done and the sums on the screen."""
-        self.step_aside()
+        self.hide()
         with self._noting:
             left = [visit_line(happened, self._console.width) for happened in self._picture.look()]
             if self._picture.stages:
-                left.append(Text(f"  {cut(sums(self._picture, self._now()), self._console.width - 3)}", "dim"))
+                left.append(Text(f"  {truncate(sums(self._picture, self._now()), self._console.width - 3)}", "dim"))
         with suppress(OSError, ValueError):  # a terminal that is gone
             for line in left:
                 self._console.print(line, no_wrap=True, crop=True)
@@ -116,25 +128,25 @@ class LiveView:
             if stays:
                 self._console.print(Text("\n").join(stays), no_wrap=True, crop=True)
             area.refresh()
-        area.drawn = (width, tuple(columns(line.plain) for line in lines))
+        area.drawn = (width, tuple(display_width(line.plain) for line in lines))
 
 
-def frame(picture: Picture, now: float, width: int, height: int) -> Iterator[Text]:
+def frame(picture: RunProgress, now: float, width: int, height: int) -> Iterator[Text]:
     """The lines that move: what goes on, as far as there is room, and the sums."""
     running = picture.shown()
     room = max(min(MOST, height // 2 - 1), 1)  # what scrolled away cannot be drawn again
     for one in running[:room]:
         yield running_line(one, now, width)
     if len(running) > room:
-        yield Text(cut(f"  and {len(running) - room} more", width - 1), "dim")
+        yield Text(truncate(f"  and {len(running) - room} more", width - 1), "dim")
     if picture.until is not None:
-        left = f"paused; the quota resets {moment(picture.until, now)}"
-        yield Text.assemble(("‖", "yellow"), " ", cut(left, width - 3))
+        left = f"paused; the quota resets {format_time_until(picture.until, now)}"
+        yield Text.assemble(("‖", "yellow"), " ", truncate(left, width - 3))
     if picture.began is not None:
-        yield Text(f"  {cut(sums(picture, now), width - 3)}", "dim")
+        yield Text(f"  {truncate(sums(picture, now), width - 3)}", "dim")
 
 
-def running_line(running: Running, now: float, width: int) -> Text:
+def running_line(running: RunningVisit, now: float, width: int) -> Text:
     """A visit that goes on: what it is, for how long, and what it said last."""
     sign = _SPINNER[int(now / PAUSE) % len(_SPINNER)]
     attempt = f"attempt {running.attempt}: " if running.attempt > 1 else ""
@@ -150,28 +162,28 @@ def running_line(running: Running, now: float, width: int) -> Text:
     )
 
 
-def visit_line(happened: Happened, width: int) -> Text:
+def visit_line(happened: ProgressLine, width: int) -> Text:
     """A thing that is done, as it stays on the screen."""
-    if happened.mark is Mark.TITLE:
-        name = cut(calm(happened.stage), width - 1)
-        rest = cut(f"  {calm(happened.text)}", width - 1 - columns(name))
+    if happened.mark is LineMark.TITLE:
+        name = truncate(sanitize_line(happened.stage), width - 1)
+        rest = truncate(f"  {sanitize_line(happened.text)}", width - 1 - display_width(name))
         return Text.assemble((name, "bold"), (rest, "dim"))
-    if happened.mark is Mark.QUIET:
-        return Text(cut(calm(happened.text), width - 1))
+    if happened.mark is LineMark.QUIET:
+        return Text(truncate(sanitize_line(happened.text), width - 1))
     if not happened.stage:
         sign, style = _SIGNS[happened.mark]
-        return Text.assemble((sign, style), " ", cut(calm(happened.text), width - 3))
+        return Text.assemble((sign, style), " ", truncate(sanitize_line(happened.text), width - 3))
     text = happened.text[:2000]
     return _line(_SIGNS[happened.mark], happened.stage, happened.visit, happened.seconds, text, width)
 
 
 def _line(sign: tuple[str, str], stage: str, visit: int, seconds: float | None, text: str, width: int) -> Text:
     name = _name_width(width)
-    took = "" if seconds is None else span(seconds)
-    start = f"{padded(label(stage, visit, name), name)} {took:>6}"
-    left = width - 1 - 2 - columns(start) - 2
-    shown = cut(calm(text), left) if left >= 4 else ""
-    head = Text.assemble(sign, " ", cut(start, width - 3))
+    took = "" if seconds is None else format_duration(seconds)
+    start = f"{pad(visit_label(stage, visit, name), name)} {took:>6}"
+    left = width - 1 - 2 - display_width(start) - 2
+    shown = truncate(sanitize_line(text), left) if left >= 4 else ""
+    head = Text.assemble(sign, " ", truncate(start, width - 3))
     return head.append(f"  {shown}", "dim") if shown else head
 
 
@@ -179,15 +191,15 @@ def _name_width(width: int) -> int:
     return 24 if width >= _NARROW else 14
 
 
-def sums(picture: Picture, now: float) -> str:
+def sums(picture: RunProgress, now: float) -> str:
     """What the run has come to, in one line."""
     began = now if picture.began is None else picture.began
-    parts = [counted(picture.stages, "stage"), span(now - began)]
+    parts = [plural(picture.stages, "stage"), format_duration(now - began)]
     if picture.outstanding:
-        parts.append(f"{counted(picture.outstanding, 'finding')} outstanding")
+        parts.append(f"{plural(picture.outstanding, 'finding')} outstanding")
     return " · ".join([*parts, *_spending(*picture.spent())])
 
 
 def _spending(tokens: int, cost: float) -> list[str]:
-    parts = [f"{amount(tokens)} tokens"] if tokens else []
-    return [*parts, money(cost)] if cost else parts
+    parts = [f"{format_count(tokens)} tokens"] if tokens else []
+    return [*parts, format_cost(cost)] if cost else parts

@@ -7,23 +7,23 @@ from datetime import datetime
 from typing import Protocol, TextIO
 
 from pipeline.engine.events import Event, EventKind
-from pipeline.observe.text import calm, counted, label, moment, padded, span
+from pipeline.text import format_duration, format_time_until, pad, plural, sanitize_line, visit_label
 
 _NAME = 20  # columns for a stage and its visit
 _LONGEST = 400  # characters of a line's last part
 _OF_THE_RUN = frozenset(kind for kind in EventKind if kind.startswith("run_"))
 
 
-class View(Protocol):
+class RunView(Protocol):
     """Something that shows a run."""
 
     def listen(self, event: Event) -> None:
         """Take an event in."""
 
-    def step_aside(self) -> None:
+    def hide(self) -> None:
         """Leave the terminal to somebody who asks a question."""
 
-    def come_back(self) -> None:
+    def show(self) -> None:
         """Go on showing."""
 
 
@@ -38,15 +38,15 @@ class PlainLines:
             self._stream.write(written + "\n")
             self._stream.flush()
 
-    def step_aside(self) -> None:
+    def hide(self) -> None:
         """Lines do not get in the way."""
 
-    def come_back(self) -> None:
+    def show(self) -> None:
         """Lines do not get in the way."""
 
 
 @contextmanager
-def screen(stream: TextIO) -> Iterator[View]:
+def open_view(stream: TextIO) -> Iterator[RunView]:
     """The view that fits a stream: a live one on a terminal that can show it, plain lines elsewhere."""
     if not stream.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
         yield PlainLines(stream)
@@ -54,7 +54,7 @@ def screen(stream: TextIO) -> Iterator[View]:
     from pipeline.observe.live import LiveView  # noqa: PLC0415 - rich takes a while, and only a terminal needs it
 
     view = LiveView(stream)
-    view.come_back()
+    view.show()
     try:
         yield view
     finally:
@@ -67,8 +67,8 @@ def line(event: Event) -> str:
     if told is None:
         return ""
     clock = datetime.fromtimestamp(event.at).astimezone().strftime("%H:%M:%S")
-    name = label(event.stage, event.visit) if event.stage and event.event not in _OF_THE_RUN else "run"
-    return f"{clock}  {padded(name, _NAME)}  {told}".rstrip()
+    name = visit_label(event.stage, event.visit) if event.stage and event.event not in _OF_THE_RUN else "run"
+    return f"{clock}  {pad(name, _NAME)}  {told}".rstrip()
 
 
 def _told(event: Event) -> str | None:
@@ -80,13 +80,15 @@ def _told(event: Event) -> str | None:
         case EventKind.STAGE_STARTED:
             return "started" if data.get("attempt", 1) == 1 else f"started, attempt {data['attempt']}"
         case EventKind.STAGE_RETRYING:
-            return f"{'retry':<7}  {'':>6}  {_text(data.get('reason'))} (again in {span(data.get('delay', 0.0))})"
+            delay = format_duration(data.get("delay", 0.0))
+            return f"{'retry':<7}  {'':>6}  {_text(data.get('reason'))} (again in {delay})"
         case EventKind.STAGE_COMPLETED | EventKind.STAGE_FAILED:
-            return f"{data.get('status', ''):<7}  {span(data.get('duration', 0.0)):>6}  {_text(data.get('reason'))}"
+            duration = format_duration(data.get("duration", 0.0))
+            return f"{data.get('status', ''):<7}  {duration:>6}  {_text(data.get('reason'))}"
         case EventKind.STAGE_ERRORED:
-            return f"{'error':<7}  {span(data.get('duration', 0.0)):>6}  {_text(data.get('reason'))}"
+            return f"{'error':<7}  {format_duration(data.get('duration', 0.0)):>6}  {_text(data.get('reason'))}"
         case EventKind.FINDINGS_CHANGED:
-            return f"{counted(data.get('outstanding', 0), 'finding')} outstanding"
+            return f"{plural(data.get('outstanding', 0), 'finding')} outstanding"
         case EventKind.HUMAN_ASKED:
             return "asks a person"
         case EventKind.HUMAN_ANSWERED:
@@ -94,12 +96,12 @@ def _told(event: Event) -> str | None:
         case EventKind.PLUGIN_FAILED:
             return f"plugin {_text(data.get('plugin'))} failed in {data.get('hook')}: {_text(data.get('error'))}"
         case EventKind.RUN_PAUSED | EventKind.RUN_COMPLETED | EventKind.RUN_FAILED | EventKind.RUN_CANCELLED:
-            until = f"; continues {moment(data['until'], event.at)}" if data.get("until") else ""
+            until = f"; continues {format_time_until(data['until'], event.at)}" if data.get("until") else ""
             return f"{data.get('status', ''):<7}  {'':>6}  {_text(data.get('reason'))}{until}"
         case EventKind.STAGE_OUTPUT | EventKind.CHECKPOINT_SAVED:
             return None
 
 
 def _text(value: object) -> str:
-    text = calm(str(value or ""))
+    text = sanitize_line(str(value or ""))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -9,15 +9,13 @@ from typing import Any
 
 import pluggy
 
-from pipeline.engine.agent import Backend
-from pipeline.engine.bookkeeping import Line
 from pipeline.engine.context import Context, Operation
 from pipeline.engine.events import Event
-from pipeline.engine.handler import Handler
-from pipeline.engine.outcome import Outcome
+from pipeline.engine.outcome import LedgerLine, Outcome
+from pipeline.engine.ports import Backend, Handler
 from pipeline.engine.state import State
+from pipeline.language.diagnostics import Rule
 from pipeline.language.model import BaseStage, StageKind
-from pipeline.language.rules.rule import Rule
 
 PROJECT = "awf"
 
@@ -33,7 +31,7 @@ def before_stage(stage: BaseStage, visit: int, state: State) -> None:
 @hookspec
 def after_stage(
     stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
-) -> Iterable[Operation | Line]:
+) -> Iterable[Operation | LedgerLine]:
     """Context operations and ledger lines for a stage that is done; committed with it.
 
     `context` holds what the stage itself left; `state` is the run as it was before. A stage that could not do its job

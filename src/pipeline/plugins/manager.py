@@ -6,17 +6,14 @@ from typing import Any
 
 import pluggy
 
-from pipeline.engine.agent import Backend
-from pipeline.engine.bookkeeping import Line
 from pipeline.engine.context import Context, Operation, is_operation
 from pipeline.engine.events import Event, EventKind, Listener
-from pipeline.engine.handler import Handler
-from pipeline.engine.outcome import Outcome
-from pipeline.engine.ports import PluginFailed
+from pipeline.engine.outcome import LedgerLine, Outcome
+from pipeline.engine.ports import Backend, Handler, PluginFailed
 from pipeline.engine.state import State
 from pipeline.errors import AwfError
+from pipeline.language.diagnostics import Rule
 from pipeline.language.model import BaseStage, StageKind
-from pipeline.language.rules.rule import Rule
 from pipeline.plugins import ENTRY_POINTS, hooks
 from pipeline.redaction import PATTERNS_ONLY, Redactor
 
@@ -105,10 +102,10 @@ class PluginManager:
 
     def operations(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
-    ) -> tuple[Operation | Line, ...]:
+    ) -> tuple[Operation | LedgerLine, ...]:
         """What plugins add to the context and to the ledger for a stage that is done."""
         given = {"stage": stage, "visit": visit, "outcome": outcome, "context": context, "state": state, "at": at}
-        return tuple(self._recordable("after_stage", given, Line))
+        return tuple(self._recordable("after_stage", given, LedgerLine))
 
     def branch_operations(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
         """What plugins keep of a branch until its parallel stage is joined."""

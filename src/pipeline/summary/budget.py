@@ -7,14 +7,14 @@ at all is counted.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pipeline.summary import fence
+from pipeline.summary import markdown as fence
 
 _WORTHWHILE = 40  # characters of a text below which a note alone is better
 _SMALLEST = 100  # room that an entry of a section is worth
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SummaryPart:
     """A text, and what is left of it in less room than it needs: at most so many characters, perhaps none."""
 
     whole: str
@@ -35,12 +35,12 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
-def line(text: str) -> Part:
+def line(text: str) -> SummaryPart:
     """A line that is shown whole or not at all."""
-    return Part(text, lambda _: "")
+    return SummaryPart(text, lambda _: "")
 
 
-def quoted(lead: str, text: str, most: int | None = None) -> Part:
+def quoted(lead: str, text: str, most: int | None = None) -> SummaryPart:
     """A label with a clean text in a fence, of which no more than so many characters are shown."""
     opening = f"{lead}\n\n" if lead else ""
 
@@ -54,11 +54,11 @@ def quoted(lead: str, text: str, most: int | None = None) -> Part:
 
     if most is not None and len(text) > most:
         kept = text[:most]
-        return Part(f"{opening}{fence.quote(kept)}\n{note(len(text) - most)}\n", less)
-    return Part(f"{opening}{fence.quote(text)}\n", less)
+        return SummaryPart(f"{opening}{fence.quote(kept)}\n{note(len(text) - most)}\n", less)
+    return SummaryPart(f"{opening}{fence.quote(text)}\n", less)
 
 
-def prose(text: str) -> Part:
+def prose(text: str) -> SummaryPart:
     """A text with a structure of its own; no fence in it is left open."""
     text = fence.clean(text)
 
@@ -69,10 +69,12 @@ def prose(text: str) -> Part:
             return ""
         return f"{fence.closed(text[:kept].rstrip())}\n\n{note(len(text) - kept)}"
 
-    return Part(fence.closed(text), less)
+    return SummaryPart(fence.closed(text), less)
 
 
-def section(heading: str, parts: Sequence[Part], *, what: str, newest_last: bool = False, unmade: int = 0) -> Part:
+def section(
+    heading: str, parts: Sequence[SummaryPart], *, what: str, newest_last: bool = False, unmade: int = 0
+) -> SummaryPart:
     """Parts below a heading. When there are too many, the last give way, or the first where the newest are last.
 
     `unmade` counts parts that were not even made, since those that were are more than there can be room for.
@@ -91,16 +93,16 @@ def section(heading: str, parts: Sequence[Part], *, what: str, newest_last: bool
         texts = [text for text in shared(kept, left) if text]
         return joined(texts, count - len(texts)) if texts else ""
 
-    return Part(opening + "\n".join(part.whole for part in parts).rstrip(), less)
+    return SummaryPart(opening + "\n".join(part.whole for part in parts).rstrip(), less)
 
 
-def shared(parts: Sequence[Part], room: int) -> list[str]:
+def shared(parts: Sequence[SummaryPart], room: int) -> list[str]:
     """Parts in a room they share, each with a line break: the small are whole and the large get equal shares."""
-    shares = fair([len(part.whole) + 1 for part in parts], room)
+    shares = fair_shares([len(part.whole) + 1 for part in parts], room)
     return [part.within(share - 1) for part, share in zip(parts, shares, strict=True)]
 
 
-def fair(needs: Sequence[int], room: int) -> list[int]:
+def fair_shares(needs: Sequence[int], room: int) -> list[int]:
     """How much of a room each need gets: nobody more than needed, and nobody less for another's greater need."""
     shares = [0] * len(needs)
     for rank, place in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
@@ -109,15 +111,15 @@ def fair(needs: Sequence[int], room: int) -> list[int]:
     return shares
 
 
-def worth(part: Part) -> int:
+def min_size(part: SummaryPart) -> int:
     """The least room, with a line break, that a part is shown in."""
     return min(len(part.whole), _SMALLEST) + 1
 
 
-def _how_many(parts: Sequence[Part], room: int) -> int:
+def _how_many(parts: Sequence[SummaryPart], room: int) -> int:
     """How many parts, from the first, can have a share worth having."""
     for number, part in enumerate(parts):
-        room -= worth(part)
+        room -= min_size(part)
         if room < 0:
             return number
     return len(parts)

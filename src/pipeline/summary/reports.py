@@ -5,15 +5,77 @@ What was condensed is stated last, with the file that has everything.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
-from pipeline.summary import fence
+from pipeline.summary import markdown as fence
 from pipeline.summary.budget import counted
-from pipeline.summary.earlier import earlier_line
-from pipeline.summary.outstanding import Group
-from pipeline.summary.response import SMALLEST, Shown, fitting, least
+from pipeline.summary.markdown import cut, flat
+from pipeline.summary.report_index import StageReports
+
+SMALLEST = 160  # characters of an excerpt below which the place alone is given
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseExcerpt:
+    """What is shown of a response."""
+
+    text: str
+    whole: bool
+
+
+def least(response: str, path: str) -> ResponseExcerpt:
+    """The shortest way to show a response: whole when it is tiny, else where it stands."""
+    pointer = left_out(len(response), path)
+    if len(response) > len(pointer):
+        return ResponseExcerpt(pointer, whole=False)
+    whole = _whole(fence.clean(response))
+    return ResponseExcerpt(whole, whole=True) if len(whole) <= len(pointer) else ResponseExcerpt(pointer, whole=False)
+
+
+def fitting(response: str, room: int, path: str, shortest: ResponseExcerpt) -> ResponseExcerpt:
+    """As much of a response as fits. There is room for the shortest way."""
+    if shortest.whole or room < min(len(shortest.text) + SMALLEST, len(response)):
+        return shortest
+    text = fence.clean(response)
+    whole = _whole(text)
+    if len(whole) <= room:
+        return ResponseExcerpt(whole, whole=True)
+    excerpt = _excerpt(text, room, path)
+    return ResponseExcerpt(excerpt, whole=False) if excerpt else shortest
+
+
+def left_out(characters: int, path: str) -> str:
+    """What stands in the place of a response, or of its middle."""
+    return f"[... {characters:,} characters left out; whole text in {path}]"
+
+
+def _whole(text: str) -> str:
+    return fence.quote(text) if text else ""
+
+
+def _excerpt(text: str, room: int, path: str) -> str:
+    """Two fences, with the note between them, where no response can write one."""
+    left = room - len(left_out(len(text), path)) - 4
+    if left < SMALLEST:
+        return ""
+    head = _to_line_end(fence.beginning(text, left * 2 // 3))
+    tail = _from_line_start(fence.ending(text[len(head) + 1 :], left - len(fence.quote(head))))
+    middle = left_out(len(text) - len(head) - len(tail), path)
+    return f"{fence.quote(head)}\n\n{middle}\n\n{fence.quote(tail)}"
+
+
+def _to_line_end(text: str) -> str:
+    """The text without its last, broken line, where that costs little."""
+    end = text.rfind("\n")
+    return text[:end] if end > len(text) * 3 // 4 else text
+
+
+def _from_line_start(text: str) -> str:
+    start = text.find("\n") + 1
+    return text[start:] if start < len(text) // 4 else text
+
 
 HEADING = "## Outstanding Review Findings\n\n"
 STAGE = 80  # characters of a stage's name
@@ -56,7 +118,7 @@ class _Card:
     earlier: str
     earlier_count: int
     response: str  # as reported
-    least: Shown
+    least: ResponseExcerpt
 
     def block(self, bounds: tuple[int, int], response: str) -> str:
         """The stage under a heading of its own."""
@@ -72,7 +134,7 @@ class _Card:
         return f"- {self.stage} ({status}){words}\n"
 
 
-def findings_section(groups: Sequence[Group], room: int, path: str) -> str:
+def findings_section(groups: Sequence[StageReports], room: int, path: str) -> str:
     """The section, in at most so many characters; nothing when there are no reports."""
     if not groups:
         return ""
@@ -84,7 +146,7 @@ def findings_section(groups: Sequence[Group], room: int, path: str) -> str:
     return (HEADING + text + _closing(condensed, path)).rstrip()
 
 
-def _card(group: Group, path: str, most: int) -> _Card:
+def _card(group: StageReports, path: str, most: int) -> _Card:
     newest = group.newest
     reason, earlier = _BOUNDS[0]
     return _Card(
@@ -133,12 +195,12 @@ def _kept(card: _Card, share: int) -> int:
     return max(0, min(_FLOOR, share, needed)) if share > SMALLEST else 0
 
 
-def _block(card: _Card, bounds: tuple[int, int], spare: int, path: str) -> tuple[str, Shown]:
+def _block(card: _Card, bounds: tuple[int, int], spare: int, path: str) -> tuple[str, ResponseExcerpt]:
     shown = fitting(card.response, spare + len(card.least.text), path, card.least)
     return card.block(bounds, shown.text), shown
 
 
-def _cuts(card: _Card, bounds: tuple[int, int], shown: Shown) -> dict[_Less, int]:
+def _cuts(card: _Card, bounds: tuple[int, int], shown: ResponseExcerpt) -> dict[_Less, int]:
     return {
         _Less.RESPONSE: int(not shown.whole),
         _Less.REASON: int(len(card.reason) > bounds[0] or card.reason.endswith("…")),
@@ -198,3 +260,58 @@ def _named(stages: Sequence[str], room: int) -> str:
             return f"{text}..."
         text += separator + stage
     return text
+
+
+_RANGES = 8  # of visits that are spelt out
+_REASONS = 5
+_REASON = 160
+
+
+def earlier_line(group: StageReports, most: int) -> str:
+    """When a stage failed before and why, each reason once; nothing when it did not."""
+    if not group.earlier:
+        return ""
+    numbers = {report.iteration for report in group.earlier if report.iteration is not None}
+    when = f"in {visits(numbers)}" if numbers else "before"
+    if group.before:
+        when += f" and {group.before:,} times before"
+    return cut(f"Also failed {when}: {_reasons(group)}", most)
+
+
+def visits(numbers: Iterable[int]) -> str:
+    """Numbers of visits in words: `visit 2`, `visits 2 and 3`, `visits 1 to 40`, `visits 1, 3 and 5 to 7`."""
+    ranges = _ranges(sorted(set(numbers)))
+    words = [word for first, last in ranges[-_RANGES:] for word in _range(first, last)]
+    if len(ranges) > _RANGES:
+        words.insert(0, f"{ranges[0][0]}")
+        words.insert(1, "...")
+    if len(words) == 1:
+        return f"visit {words[0]}" if words[0].isdigit() else f"visits {words[0]}"
+    return f"visits {', '.join(words[:-1])} and {words[-1]}"
+
+
+def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    ranges: list[tuple[int, int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ranges
+
+
+def _range(first: int, last: int) -> list[str]:
+    if last - first > 1:
+        return [f"{first} to {last}"]
+    return [str(number) for number in range(first, last + 1)]
+
+
+def _reasons(group: StageReports) -> str:
+    """The latest reasons first; the one the newest report gives is not repeated."""
+    reasons = dict.fromkeys(report.reason.strip() for report in reversed(group.earlier))
+    same = ["same reason"] if group.newest.reason.strip() in reasons else []
+    others = [reason for reason in reasons if reason and reason != group.newest.reason.strip()]
+    words = same + [flat(reason, _REASON) for reason in others[:_REASONS]]
+    if len(others) > _REASONS:
+        words.append(f"and {len(others) - _REASONS:,} more reasons")
+    return "; ".join(words) or "no reason given"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pipeline.findings.intake.files import RepositoryFiles
 from pipeline.findings.model import Evidence, Finding, Location
-from pipeline.observe.text import REPLACED, is_active
 from pipeline.redaction import Redactor
+from pipeline.text import REPLACEMENT, is_control
 
 _AROUND = 4  # lines to either side
 _MOST = 60  # lines of one excerpt
@@ -111,4 +111,4 @@ def _inert(text: str) -> str:
     shown = text[:_LONGEST] + ("…" if len(text) > _LONGEST else "")
     if shown.isascii() and shown.isprintable():
         return shown
-    return "".join(REPLACED if is_active(c) and c != "\t" else c for c in shown)
+    return "".join(REPLACEMENT if is_control(c) and c != "\t" else c for c in shown)

@@ -11,11 +11,10 @@ from itertools import takewhile
 from pathlib import Path
 from threading import Lock
 
-from pipeline.app.history import Note, Story, VisitSeen
-from pipeline.app.standing import Standing, standing
-from pipeline.app.summaries import Driven
+from pipeline.app.history import RunHistory, RunNote, VisitRecord
+from pipeline.app.overview import IsDriven, RunOverview, standing
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.ports import Entry, Journal
+from pipeline.engine.ports import Journal, JournalEntry
 from pipeline.engine.records import AnyRecord, RunCreated
 from pipeline.engine.state import State
 from pipeline.errors import AwfError
@@ -29,7 +28,7 @@ class Seen:
     """A run as it stood after one of its records. What its stages answered is not in it: that may be much."""
 
     state: State
-    story: tuple[VisitSeen | Note, ...]
+    story: tuple[VisitRecord | RunNote, ...]
     began: float
     at: float  # when the record was written
     position: int  # its number
@@ -43,11 +42,11 @@ class Seen:
         return self.position == self.head
 
     @property
-    def visits(self) -> tuple[VisitSeen, ...]:
+    def visits(self) -> tuple[VisitRecord, ...]:
         """Its visits, in the order they ended."""
-        return tuple(part for part in self.story if isinstance(part, VisitSeen))
+        return tuple(part for part in self.story if isinstance(part, VisitRecord))
 
-    def standing(self) -> Standing:
+    def standing(self) -> RunOverview:
         """The run at a glance."""
         return standing(self.state, self.visits, self.began, driven=self.driven)
 
@@ -55,13 +54,13 @@ class Seen:
 class _Followed:
     """One run, record by record."""
 
-    def __init__(self, first: Entry) -> None:
-        self._story = Story(first.record)
+    def __init__(self, first: JournalEntry) -> None:
+        self._story = RunHistory(first.record)
         self._began = self._at = first.record.at
         self._commit = first.record.head if isinstance(first.record, RunCreated) else ""
         self.position = first.seq
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: JournalEntry) -> None:
         self._story.take(_light(entry.record))
         self._at, self.position = entry.record.at, entry.seq
 
@@ -74,7 +73,7 @@ class _Followed:
 class Following:
     """The runs of one store that somebody looks at. Several threads may ask at once."""
 
-    def __init__(self, store: Path, driven: Driven | None = None) -> None:
+    def __init__(self, store: Path, driven: IsDriven | None = None) -> None:
         self._driven = driven or partial(is_driven, store)
         self._lock = Lock()
         self._kept: OrderedDict[str, _Followed] = OrderedDict()
@@ -100,7 +99,7 @@ def then(journal: Journal, run: str, position: int) -> Seen:
     return _read(upto, None).seen(head, driven=True)
 
 
-def _read(entries: Iterable[Entry], followed: _Followed | None) -> _Followed:
+def _read(entries: Iterable[JournalEntry], followed: _Followed | None) -> _Followed:
     for entry in entries:
         if followed is None:
             followed = _Followed(entry)

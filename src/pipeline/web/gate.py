@@ -5,11 +5,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pipeline.app import answering
-from pipeline.app.answering import Waiting, waiting
-from pipeline.app.changes import Changes, changes_of
+from pipeline.app import store as answering
+from pipeline.app.store import PendingQuestion, find_question
+from pipeline.app.workspace_diff import WorkspaceDiff, diff_run
 from pipeline.engine.ports import Journal
-from pipeline.language.model import TriageStage, asks_a_person
+from pipeline.language.model import TriageStage, waits_for_person
 from pipeline.redaction import Redactor
 from pipeline.web.desk import Store
 from pipeline.web.following import Seen
@@ -29,25 +29,25 @@ class Line:
 class Gate:
     """A stage at which a run waits for somebody."""
 
-    asks: Waiting | None  # None for a triage, which is a walk through findings
+    asks: PendingQuestion | None  # None for a triage, which is a walk through findings
     stage: str
     visit: int
-    changes: Changes
+    changes: WorkspaceDiff
     patch: tuple[Line, ...]
 
 
 def gate_of(here: Store, seen: Seen, redactor: Redactor) -> Gate | None:
     """What a run asks; None when it asks nothing."""
     state = seen.state
-    if state.status.final or not asks_a_person(state.stage):
+    if state.status.final or not waits_for_person(state.stage):
         return None
     asks = None
     if not isinstance(state.stage, TriageStage):
         with here.journal() as journal:
-            asks = waiting(_desk(here, journal, redactor), state.run_id)
+            asks = find_question(_desk(here, journal, redactor), state.run_id)
         if asks is None:  # it stands there, and something else is in the way, such as a limit
             return None
-    changes = changes_of(state, seen.commit, os.environ, here.directory)
+    changes = diff_run(state, seen.commit, os.environ, here.directory)
     patch = tuple(_lines(redactor.text(changes.patch)))
     return Gate(asks, state.cursor.stage, state.cursor.visit, changes, patch)
 

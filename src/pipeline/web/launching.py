@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
-from pipeline.app.program import AWF
+from pipeline.app.program import AWF_COMMAND
 from pipeline.errors import AwfError
 from pipeline.journal.ids import check_run_id
 
@@ -55,7 +55,7 @@ def launch(arguments: Sequence[str], store: Path, run_id: str, cwd: Path) -> Lau
         with os.fdopen(descriptor, "wb") as file:
             before = os.fstat(file.fileno()).st_size
             process = subprocess.Popen(
-                [*AWF, *arguments],
+                [*AWF_COMMAND, *arguments],
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=file,

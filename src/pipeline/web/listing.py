@@ -9,12 +9,11 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 
-from pipeline.app.summaries import Driven, Gathering, Summary, as_driven
+from pipeline.app.overview import Gathering, IsDriven, RunSummary, as_driven
 from pipeline.engine.ports import Journal
 from pipeline.errors import AwfError
-from pipeline.journal.heads import LEDGER, Heads
 from pipeline.journal.lock import is_driven
-from pipeline.journal.sqlite import SqliteJournal
+from pipeline.journal.sqlite import LEDGER, SqliteJournal, StoreHeads
 
 UNREADABLE = "unreadable"  # its records are damaged, or a newer awf wrote them
 _GOAL = 1000  # characters of a goal that are kept, and searched
@@ -26,7 +25,7 @@ _ASSESSED = '{"kind":"assessed"'
 class Line:
     """A run in one line, with its rounds of reviews."""
 
-    summary: Summary
+    summary: RunSummary
     rounds: int
 
     def matches(self, status: str, words: str) -> bool:
@@ -39,18 +38,18 @@ class Line:
 class Listing:
     """The lines of one store. Several threads may ask at once."""
 
-    def __init__(self, store: Path, driven: Driven | None = None) -> None:
+    def __init__(self, store: Path, driven: IsDriven | None = None) -> None:
         self._store = store
         self._driven = driven or partial(is_driven, store)
         self._lock = Lock()
-        self._known: dict[str, tuple[int, Summary]] = {}  # with the number of the record it was made at
+        self._known: dict[str, tuple[int, RunSummary]] = {}  # with the number of the record it was made at
         self._open: OrderedDict[str, Gathering] = OrderedDict()
         self._rounds: dict[str, set[int]] = {}
         self._assessed = 0  # lines of the ledger
 
     def lines(self) -> Iterator[Line]:
         """Every run, the newest first; a line is made when it is asked for."""
-        with closing(Heads(self._store)) as asked, closing(SqliteJournal(self._store)) as journal:
+        with closing(StoreHeads(self._store)) as asked, closing(SqliteJournal(self._store)) as journal:
             heads = asked.read()
             with self._lock:
                 self._count_rounds(journal, heads.pop(LEDGER, 0))
@@ -61,14 +60,14 @@ class Listing:
                     summary = self._summary(journal, run, head)
                 yield Line(as_driven(summary, self._driven), len(self._rounds.get(run, ())))
 
-    def _summary(self, journal: Journal, run: str, head: int) -> Summary:
+    def _summary(self, journal: Journal, run: str, head: int) -> RunSummary:
         at, known = self._known.get(run, (0, None))
         if known is None or at < head:
             known = self._read(journal, run, at if run in self._open else 0)
             self._known[run] = (head, replace(known, goal=known.goal[:_GOAL]))
         return known
 
-    def _read(self, journal: Journal, run: str, after: int) -> Summary:
+    def _read(self, journal: Journal, run: str, after: int) -> RunSummary:
         """The line of a run, from the records after those that are gathered."""
         gathering = self._open.pop(run, None) if after else None
         try:
@@ -101,5 +100,5 @@ class Listing:
             self._assessed = number
 
 
-def _unreadable(run: str, error: AwfError) -> Summary:
-    return Summary(run, "", "", 0.0, 0.0, UNREADABLE, error.message, "", 0, 0, 0, 0.0)
+def _unreadable(run: str, error: AwfError) -> RunSummary:
+    return RunSummary(run, "", "", 0.0, 0.0, UNREADABLE, error.message, "", 0, 0, 0, 0.0)

@@ -15,12 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pipeline.app.summaries import Driven, status_after
-from pipeline.engine.ports import Entry
+from pipeline.app.overview import IsDriven, status_after
+from pipeline.engine.ports import JournalEntry
 from pipeline.errors import AwfError
-from pipeline.journal.heads import LEDGER, Heads
 from pipeline.journal.lock import is_driven
-from pipeline.journal.sqlite import SqliteJournal
+from pipeline.journal.sqlite import LEDGER, SqliteJournal, StoreHeads
 
 PAUSE = 0.25  # seconds between two looks
 KEPT = 1000  # messages; a page that is further behind loads everything again
@@ -32,11 +31,11 @@ _RELOAD: Told = {"what": "reload", "topics": ["*"]}
 class Watch:
     """Finds what is new in a store since the last look. Used from one thread."""
 
-    def __init__(self, directory: Path, driven: Driven | None = None, away: Callable[[], str] | None = None) -> None:
+    def __init__(self, directory: Path, driven: IsDriven | None = None, away: Callable[[], str] | None = None) -> None:
         self._directory = directory
         self._is_driven = driven or partial(is_driven, directory)
         self._away = away or str
-        self._heads = Heads(directory)
+        self._heads = StoreHeads(directory)
         self._seen: dict[str, int] | None = None
         self._driven: set[str] = set()
         self._doubtful: set[str] = set()  # runs of which nobody knew whether somebody is at them
@@ -106,7 +105,7 @@ def _told(run: str, **what: Any) -> Told:
     return {"run": run, **what, "topics": ["runs", f"run:{run}"]}
 
 
-def _of_record(run: str, entry: Entry) -> Told:
+def _of_record(run: str, entry: JournalEntry) -> Told:
     record = entry.record
     outcome = getattr(record, "outcome", None)
     return _told(
@@ -124,7 +123,7 @@ class Feed:
     """The numbered messages of one store; the newest are kept, and pages read on from where they are."""
 
     def __init__(
-        self, store: str, directory: Path, driven: Driven | None = None, away: Callable[[], str] | None = None
+        self, store: str, directory: Path, driven: IsDriven | None = None, away: Callable[[], str] | None = None
     ) -> None:
         self._store = store
         self._watch = Watch(directory, driven, away)

@@ -7,16 +7,14 @@ from functools import lru_cache
 
 from markupsafe import Markup
 
-from pipeline.app.history import VisitSeen, under_way
-from pipeline.app.summaries import running
+from pipeline.app.history import VisitRecord, running_visits
+from pipeline.app.overview import running
 from pipeline.engine.state import RunStatus
-from pipeline.graph.draw.arranged import Arranged, arranged
-from pipeline.graph.draw.chart import Line
-from pipeline.graph.draw.marks import Mark, Marks, Way
-from pipeline.graph.draw.run import draw_run
-from pipeline.language.edges import Role
+from pipeline.graph.chart import Arrow
+from pipeline.graph.svg import ArrowKey, PlacedChart, RunOverlay, StageMark, draw_run, place_chart
+from pipeline.language.edges import EdgeRole
 from pipeline.language.model import Workflow
-from pipeline.observe.text import counted
+from pipeline.text import plural
 from pipeline.web.following import Seen
 from pipeline.web.rendering import GLYPHS, url
 
@@ -27,7 +25,7 @@ def picture(seen: Seen, store: str) -> Markup:
     placed = _placed(_Drawn(workflow.model_dump_json(), workflow))
     lines = [line for line, _ in placed.lines]
     ways = [way for visit in seen.visits if (way := _way(visit, lines))]
-    marks = Marks(dict(_marks(seen, store)), Counter(ways), ways[-1] if ways else None)
+    marks = RunOverlay(dict(_marks(seen, store)), Counter(ways), ways[-1] if ways else None)
     return Markup(draw_run(placed, marks))  # noqa: S704 - as above
 
 
@@ -40,12 +38,12 @@ class _Drawn:
 
 
 @lru_cache(maxsize=16)
-def _placed(drawn: _Drawn) -> Arranged:
+def _placed(drawn: _Drawn) -> PlacedChart:
     """Where everything is: the same for all runs of a workflow, and for all moments of a run."""
-    return arranged(drawn.workflow)
+    return place_chart(drawn.workflow)
 
 
-def _way(visit: VisitSeen, lines: Iterable[Line]) -> Way | None:
+def _way(visit: VisitRecord, lines: Iterable[Arrow]) -> ArrowKey | None:
     """The line that a visit was left by; a gate that sends a run back goes where some other line leads."""
     chosen = visit.chosen
     if chosen is None or chosen.target is None:
@@ -53,10 +51,10 @@ def _way(visit: VisitSeen, lines: Iterable[Line]) -> Way | None:
     roles = [line.role for line in lines if (line.source, line.target) == (visit.stage, chosen.target)]
     if not roles:
         return None
-    return (visit.stage, chosen.target, Role(chosen.role) if chosen.role in roles else roles[0])
+    return (visit.stage, chosen.target, EdgeRole(chosen.role) if chosen.role in roles else roles[0])
 
 
-def _marks(seen: Seen, store: str) -> Iterator[tuple[str, Mark]]:
+def _marks(seen: Seen, store: str) -> Iterator[tuple[str, StageMark]]:
     state, current = seen.state, dict(_current(seen))
     branches = state.progress.branches  # of the parallel stage that runs: they count when it is done
     for stage in state.workflow.stages:
@@ -66,14 +64,17 @@ def _marks(seen: Seen, store: str) -> Iterator[tuple[str, Mark]]:
         done = branches[stage.id].outcome.status if stage.id in branches else state.outcomes.get(stage.id)
         word = "error" if errored else current.get(stage.id) or done
         if word is None:
-            yield stage.id, Mark("idle", "not visited")
+            yield stage.id, StageMark("idle", "not visited")
             continue
         glyph, kind = GLYPHS[word]
         css = f"{kind} current" if stage.id in current else kind
         sign = f"{glyph} {word}" if errored else glyph if visits < 2 else f"{glyph} ×{visits}"
-        words = f"{word.replace('_', ' ')}, {counted(visits, 'visit')}"
+        words = f"{word.replace('_', ' ')}, {plural(visits, 'visit')}"
         at = "" if seen.now else seen.position
-        yield stage.id, Mark(css, words, sign, url("s", store, "runs", state.run_id, stage=stage.id, at=at) + "#visits")
+        yield (
+            stage.id,
+            StageMark(css, words, sign, url("s", store, "runs", state.run_id, stage=stage.id, at=at) + "#visits"),
+        )
 
 
 def _current(seen: Seen) -> Iterator[tuple[str, str]]:
@@ -83,5 +84,5 @@ def _current(seen: Seen) -> Iterator[tuple[str, str]]:
         return
     word = running(driven=seen.driven) if state.status is RunStatus.RUNNING else str(state.status)
     yield state.cursor.stage, word
-    for stage, _ in under_way(state):
+    for stage, _ in running_visits(state):
         yield stage, word

@@ -6,12 +6,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
-from pipeline.app import answering
-from pipeline.app.answering import Answered, answer, cancel
-from pipeline.app.artifacts import Artifacts
-from pipeline.engine.ports import Letters
-from pipeline.journal.letters import SqliteLetters
+from pipeline.app import store as answering
+from pipeline.app.artifacts import AttemptArtifacts
+from pipeline.app.store import AnswerReceipt, answer, cancel
+from pipeline.engine.ports import Mailbox
 from pipeline.journal.lock import is_driven
+from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.redaction import Redactor
 
@@ -44,7 +44,7 @@ class Place(Protocol):
         """Whether each run has a ledger of its own, which is only shown here."""
 
     @property
-    def letters(self) -> Letters:
+    def letters(self) -> Mailbox:
         """What people have left for its runs."""
 
     def driven(self, run_id: str) -> bool | None:
@@ -62,7 +62,7 @@ class Place(Protocol):
     def ledger(self, run_id: str) -> SqliteJournal:
         """A journal whose ledger has what is known about a run's findings."""
 
-    def bring(self, found: Artifacts) -> None:
+    def bring(self, found: AttemptArtifacts) -> None:
         """Have the files of an attempt in the directory, as far as they are written."""
 
     def refresh(self, run_id: str) -> None:
@@ -70,7 +70,7 @@ class Place(Protocol):
 
     def answer(
         self, run_id: str, option: str, *, by: str, stage: str, visit: int, feedback: str, redactor: Redactor
-    ) -> Answered:
+    ) -> AnswerReceipt:
         """Answer what a run asks."""
 
     def cancel(self, run_id: str, *, by: str, reason: str, redactor: Redactor) -> None:
@@ -86,7 +86,7 @@ class Here:
         self.directory = directory
         self.title = str(directory)
         self.options = (f"--store={directory}",)
-        self.letters = SqliteLetters(directory)
+        self.letters = SqliteMailbox(directory)
 
     @property
     def name(self) -> str:
@@ -119,7 +119,7 @@ class Here:
         del run_id
         return SqliteJournal(self.directory)
 
-    def bring(self, found: Artifacts) -> None:
+    def bring(self, found: AttemptArtifacts) -> None:
         """They are there."""
 
     def refresh(self, run_id: str) -> None:
@@ -127,7 +127,7 @@ class Here:
 
     def answer(
         self, run_id: str, option: str, *, by: str, stage: str, visit: int, feedback: str, redactor: Redactor
-    ) -> Answered:
+    ) -> AnswerReceipt:
         """Leave an answer for the process at a run, or for whoever resumes it."""
         with closing(SqliteJournal(self.directory)) as journal:
             desk = answering.Desk(self.directory, journal, self.letters, time.time, redactor)

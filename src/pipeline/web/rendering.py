@@ -11,8 +11,19 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from pipeline.app.next_step import kind_of
-from pipeline.observe.text import age, amount, calm, clock, counted, cut, label, money, span, still
+from pipeline.app.overview import error_kind
+from pipeline.text import (
+    format_age,
+    format_clock,
+    format_cost,
+    format_count,
+    format_duration,
+    plural,
+    sanitize_block,
+    sanitize_line,
+    truncate,
+    visit_label,
+)
 
 HERE = Path(__file__).parent
 GLYPHS = {  # a state is always a word with a sign, never a colour alone
@@ -70,7 +81,13 @@ def _size(count: int) -> str:
 
 def _limit(value: float, name: str) -> str:
     """A limit's value in its own unit."""
-    return span(value) if name == "max_duration" else money(value) if name == "max_cost_usd" else f"{value:g}"
+    return (
+        format_duration(value)
+        if name == "max_duration"
+        else format_cost(value)
+        if name == "max_cost_usd"
+        else f"{value:g}"
+    )
 
 
 def _environment() -> Environment:
@@ -81,12 +98,22 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    words = (age, amount, calm, counted, cut, label, money, span, still)
+    words = (
+        format_age,
+        format_count,
+        sanitize_line,
+        plural,
+        truncate,
+        visit_label,
+        format_cost,
+        format_duration,
+        sanitize_block,
+    )
     made.filters |= {word.__name__: word for word in words} | {
         "iso": _iso,
         "clock": _clock,
-        "short_clock": clock,
-        "kind": kind_of,
+        "short_clock": format_clock,
+        "kind": error_kind,
         "size": _size,
         "limit": _limit,
     }

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.app.rounds import rounds_of
-from pipeline.journal.heads import LEDGER, Heads
-from pipeline.journal.sqlite import SqliteJournal
+from pipeline.journal.sqlite import LEDGER, SqliteJournal, StoreHeads
 
 if TYPE_CHECKING:
     from pipeline.findings.rounds import Round
@@ -25,7 +24,7 @@ class RoundsSeen:
 
     def of(self, run: str) -> "tuple[Round, ...]":
         """What each round of a run came to."""
-        with closing(Heads(self._store)) as heads:
+        with closing(StoreHeads(self._store)) as heads:
             length = heads.read().get(LEDGER, 0)
         known = self._known.get(run)
         if known is None or known[0] != length:

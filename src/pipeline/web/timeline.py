@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pipeline.app.history import Ended, Note, VisitSeen
-from pipeline.app.summaries import running
+from pipeline.app.history import AttemptEnd, RunNote, VisitRecord
+from pipeline.app.overview import running
 from pipeline.engine.state import RunStatus, State
-from pipeline.language.model import asks_a_person
+from pipeline.language.model import waits_for_person
 from pipeline.web.following import Seen
 
 SHOWN = 100
@@ -20,7 +20,7 @@ class Row:
 
     at: float
     note: str = ""
-    seen: VisitSeen | None = None
+    seen: VisitRecord | None = None
     status: str = ""
     left: float = 0.0
     width: float = 0.0
@@ -44,7 +44,7 @@ class Timeline:
 
 def timeline(seen: Seen, now: float, stage: str = "", before: int = 0) -> Timeline:
     """The newest rows, or those before a place."""
-    parts = [part for part in _parts(seen) if not stage or (isinstance(part, VisitSeen) and part.stage == stage)]
+    parts = [part for part in _parts(seen) if not stage or (isinstance(part, VisitRecord) and part.stage == stage)]
     end = min(before, len(parts)) if before > 0 else len(parts)
     first = max(end - SHOWN, 0)
     shown = parts[first:end]
@@ -53,16 +53,16 @@ def timeline(seen: Seen, now: float, stage: str = "", before: int = 0) -> Timeli
     return Timeline(rows, first, end, len(parts), stage)
 
 
-def _parts(seen: Seen) -> list[VisitSeen | Note]:
+def _parts(seen: Seen) -> list[VisitRecord | RunNote]:
     """All that happened, and the stage that waits for a person: its visit is recorded when it is answered."""
     state = seen.state
-    waits = not state.status.final and asks_a_person(state.stage)
-    asked = [VisitSeen(state.cursor.stage, state.cursor.visit, seen.at)] if waits else []
+    waits = not state.status.final and waits_for_person(state.stage)
+    asked = [VisitRecord(state.cursor.stage, state.cursor.visit, seen.at)] if waits else []
     return [*seen.story, *asked]
 
 
-def _row(part: VisitSeen | Note, axis: "_Axis", seen: Seen) -> Row:
-    if isinstance(part, Note):
+def _row(part: VisitRecord | RunNote, axis: "_Axis", seen: Seen) -> Row:
+    if isinstance(part, RunNote):
         return Row(part.at, note=part.text)
     left = axis.place(part.began)
     width = max(axis.place(axis.end_of(part)) - left, _LEAST)
@@ -75,13 +75,13 @@ def _row(part: VisitSeen | Note, axis: "_Axis", seen: Seen) -> Row:
     )
 
 
-def status_of(visit: VisitSeen, seen: Seen) -> str:
+def status_of(visit: VisitRecord, seen: Seen) -> str:
     """How a visit ended, or how the run stands at it."""
     if visit.outcome:
         return str(visit.outcome.status)
     if visit.error:
         return str(visit.error.status)
-    if visit.attempts and visit.attempts[-1].ended is Ended.CANCELLED:
+    if visit.attempts and visit.attempts[-1].ended is AttemptEnd.CANCELLED:
         return str(RunStatus.CANCELLED)
     if seen.state.status is RunStatus.RUNNING:
         return running(driven=seen.driven)
@@ -91,14 +91,14 @@ def status_of(visit: VisitSeen, seen: Seen) -> str:
 class _Axis:
     """Time as far as something ran: hours in which a run waited for a person would leave no room for the rest."""
 
-    def __init__(self, parts: Iterable[VisitSeen | Note], state: State, now: float) -> None:
+    def __init__(self, parts: Iterable[VisitRecord | RunNote], state: State, now: float) -> None:
         self._now = now
         self._state = state
-        visits = [part for part in parts if isinstance(part, VisitSeen) and not self._asks(part)]
+        visits = [part for part in parts if isinstance(part, VisitRecord) and not self._asks(part)]
         self._spans = _merged([(one.began, max(self.end_of(one), one.began)) for one in visits])
         self._whole = sum(end - start for start, end in self._spans) or 1.0
 
-    def end_of(self, visit: VisitSeen) -> float:
+    def end_of(self, visit: VisitRecord) -> float:
         if visit.stopped is not None:
             return visit.stopped
         return visit.began if self._asks(visit) else self._now
@@ -107,9 +107,9 @@ class _Axis:
         run = sum(min(end, moment) - start for start, end in self._spans if start < moment)
         return WIDE * run / self._whole
 
-    def _asks(self, visit: VisitSeen) -> bool:
+    def _asks(self, visit: VisitRecord) -> bool:
         stage = self._state.workflow.by_id.get(visit.stage)
-        return stage is not None and asks_a_person(stage)
+        return stage is not None and waits_for_person(stage)
 
 
 def _merged(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.app.artifacts import STREAMS, Artifacts, artifacts_of
-from pipeline.backends.spool import Redacted
+from pipeline.app.artifacts import STREAMS, AttemptArtifacts, artifacts_of
+from pipeline.backends.spool import RedactionFilter
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal
 from pipeline.errors import AwfError
@@ -50,7 +50,7 @@ class Tail:
 class Left:
     """What an attempt left."""
 
-    found: Artifacts
+    found: AttemptArtifacts
     prompt: str
     response: str
     logs: tuple[Tail, ...]
@@ -101,7 +101,7 @@ def tail(store: Path, seen: Seen, wanted: Wanted, name: str, redactor: Redactor,
 def whole(path: Path, redactor: Redactor) -> Iterator[bytes]:
     """A log from its beginning to its end, piece by piece."""
     ready: list[bytes] = []
-    with path.open("rb") as file, Redacted(redactor, ready.append) as clean:
+    with path.open("rb") as file, RedactionFilter(redactor, ready.append) as clean:
         while data := file.read(_CHUNK):
             clean.feed(data)
             yield b"".join(ready)
@@ -114,7 +114,7 @@ def log_path(store: Path, seen: Seen, wanted: Wanted, name: str) -> Path:
     return _log(store, seen, wanted, name)
 
 
-def log_files(store: Path, found: Artifacts) -> dict[str, Path]:
+def log_files(store: Path, found: AttemptArtifacts) -> dict[str, Path]:
     """The logs of an attempt by name: those on record, and those that its program is writing."""
     named = {name: found.directory / f"{name}.log" for name in STREAMS}
     recorded = found.outcome.logs if found.outcome else {}
@@ -135,11 +135,11 @@ def _log(store: Path, seen: Seen, wanted: Wanted, name: str) -> Path:
     return path
 
 
-def _found(store: Path, seen: Seen, wanted: Wanted) -> Artifacts:
+def _found(store: Path, seen: Seen, wanted: Wanted) -> AttemptArtifacts:
     return artifacts_of(store, seen.state, seen.visits, wanted.stage, wanted.visit, wanted.attempt)
 
 
-def _recorded(journal: Journal, found: Artifacts) -> Outcome | None:
+def _recorded(journal: Journal, found: AttemptArtifacts) -> Outcome | None:
     """The outcome with all that it said, from its record."""
     if found.seq is None:
         return None

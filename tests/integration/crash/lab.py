@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pipeline.app.runs import load_state, path_of
-from pipeline.backends.sweep import marker, processes
+from pipeline.backends.process_tree import list_processes, read_marker
 from pipeline.cli import resume, run  # noqa: F401 - loaded before the forks, not after each
 from pipeline.cli.main import awf, exit_code
 from pipeline.engine.records import VisitCompleted
@@ -154,7 +154,7 @@ class Trial:
         times = Counter(self.committed())
         yield from (f"{visit} is on record {count} times" for visit, count in times.items() if count > 1)
         yield from self._executions()
-        carried = [(process.pid, marker(process.pid) or "") for process in processes()]
+        carried = [(process.pid, read_marker(process.pid) or "") for process in list_processes()]
         yield from (f"process {pid} is left" for pid, label in carried if label.startswith(f"{RUN}@"))
 
     def _executions(self) -> Iterator[str]:

@@ -1,9 +1,8 @@
 """A run that stands at a human stage, on paper."""
 
-from pipeline.engine.fold import begin
 from pipeline.engine.records import RunCreated
-from pipeline.engine.state import State
-from pipeline.handlers.human import Question, question_of
+from pipeline.engine.state import State, begin
+from pipeline.handlers.human import HumanQuestion, build_question
 from pipeline.language.model import HumanStage
 
 SOURCE = """
@@ -31,8 +30,8 @@ def state() -> State:
     return begin(CREATED)
 
 
-def question() -> Question:
+def question() -> HumanQuestion:
     """What it asks."""
     here = state()
     assert isinstance(here.stage, HumanStage)
-    return question_of(here, here.stage, 1)
+    return build_question(here, here.stage, 1)

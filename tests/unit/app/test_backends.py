@@ -10,23 +10,22 @@ import pytest
 from tests.unit.app.stubs import asked, stub, was_run
 
 from pipeline.app import backends as module
-from pipeline.app.backends import Backends
-from pipeline.app.settings.read import read_settings
-from pipeline.app.settings.values import Level, Settings, settings_of
+from pipeline.app.backends import BackendSelector
+from pipeline.app.settings import SettingLevel, Settings, read_settings, settings_of
 from pipeline.backends.process import LocalProcesses
-from pipeline.engine.agent import Backend, ErrorKind, Request, Result
+from pipeline.engine.ports import AgentRequest, AgentResult, Backend, ErrorKind
 from pipeline.errors import AwfError
-from pipeline.language.load import load
 from pipeline.language.model import LlmStage, Workflow
-from pipeline.language.source import Source
+from pipeline.language.reader import parse_workflow
+from pipeline.language.source import SourceText
 
 
 def settings(text: str) -> Settings:
     """The settings of a text."""
-    source = Source("config.kdl", text)
+    source = SourceText("config.kdl", text)
     file, seen = read_settings(source)
     assert file is not None, seen
-    return settings_of(file, source, Level.USER)
+    return settings_of(file, source, SettingLevel.USER)
 
 
 class Machine:
@@ -42,14 +41,14 @@ class Machine:
         for name in names:
             stub(self.bin, name)
 
-    def backends(self, text: str = "", added: dict[str, Backend] | None = None, **options: Any) -> Backends:
+    def backends(self, text: str = "", added: dict[str, Backend] | None = None, **options: Any) -> BackendSelector:
         processes = LocalProcesses("test", grace=0.2)
-        return Backends(options, processes, added or {}, settings(text), self.environ, "test")
+        return BackendSelector(options, processes, added or {}, settings(text), self.environ, "test")
 
-    def asked(self, backend: Backend) -> Result:
+    def asked(self, backend: Backend) -> AgentResult:
         """Give a backend work; what came of it."""
         env = {"PATH": str(self.bin)}
-        request = Request("s", 1, 1, False, "Do it.\n", self.folder, self.folder / "artifacts", env=env)
+        request = AgentRequest("s", 1, 1, False, "Do it.\n", self.folder, self.folder / "artifacts", env=env)
         return asyncio.run(backend.run(request, lambda _: None))
 
     def worker(self, backend: Backend) -> set[str]:
@@ -76,8 +75,8 @@ def stage(**attributes: Any) -> LlmStage:
 
 def workflow(*stages: str, models: str = "") -> Workflow:
     body = "\n".join(f'stage "s{n}" kind="llm" prompt="x" {text}' for n, text in enumerate(stages))
-    made = load(
-        Source("w", f'workflow "W" {{\nversion 2\nstart "s0"\n{models}\n{body}\nstage "end" kind="exit"\n}}')
+    made = parse_workflow(
+        SourceText("w", f'workflow "W" {{\nversion 2\nstart "s0"\n{models}\n{body}\nstage "end" kind="exit"\n}}')
     ).workflow
     assert made is not None
     return made
@@ -290,9 +289,9 @@ def test_only_the_chosen_backend_is_imported(machine: Machine) -> None:
     machine.install("pi")
     code = (
         "import sys\n"
-        "from pipeline.app.backends import Backends\n"
+        "from pipeline.app.backends import BackendSelector\n"
         "from pipeline.language.model import LlmStage\n"
-        f"backends = Backends({{}}, None, {{}}, environ={{'PATH': {str(machine.bin)!r}}})\n"
+        f"backends = BackendSelector({{}}, None, {{}}, environ={{'PATH': {str(machine.bin)!r}}})\n"
         "backends.choose(LlmStage(id='s', prompt='x'), 'anthropic')\n"
         "names = ('claude', 'codex', 'gemini', 'opencode', 'pi', 'acp', 'api', 'command', 'scripted')\n"
         "print([n for n in names if 'pipeline.backends.agents.' + n in sys.modules], 'pydantic_ai' in sys.modules)"

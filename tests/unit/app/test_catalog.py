@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.app.catalog import Catalog
-from pipeline.app.files import load_file
+from pipeline.app.workflow_files import load_file
 from pipeline.errors import AwfError
 
 WORKFLOW = 'workflow "W" {\n  version 2\n  start "end"\n  stage "end" kind="exit"\n}\n'

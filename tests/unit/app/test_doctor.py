@@ -8,7 +8,7 @@ import pytest
 from tests.unit.app.stubs import ANSWERED, SETTLED, stub
 from tests.unit.app.test_backends import settings
 
-from pipeline.app.doctor import EXTRAS, AgentState, Diagnosis, Doctor, Part
+from pipeline.app.doctor import EXTRAS, AgentCheck, Diagnosis, Doctor, SystemCheck
 from pipeline.backends.agents.scripted import ScriptedBackend
 from pipeline.backends.process import LocalProcesses
 
@@ -21,7 +21,7 @@ def examine(tmp_path: Path, text: str = "", *, call: bool = False, **environ: st
     return asyncio.run(doctor.examine(call=call))
 
 
-def agent(diagnosis: Diagnosis, name: str) -> AgentState:
+def agent(diagnosis: Diagnosis, name: str) -> AgentCheck:
     (found,) = [one for one in diagnosis.agents if one.name == name]
     return found
 
@@ -65,4 +65,4 @@ def test_a_missing_extra_is_told_with_how_to_get_it(tmp_path: Path, monkeypatch:
     parts = {part.name: part for part in examine(tmp_path).parts}
     assert {f"extra {name}" for name in ("api", "cluster", "web")} <= parts.keys()
     words = 'not installed (optional): pip install "awf-pipeline[web]"'
-    assert parts["extra web"] == Part("extra web", words, ok=False, needed=False)
+    assert parts["extra web"] == SystemCheck("extra web", words, ok=False, needed=False)

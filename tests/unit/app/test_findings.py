@@ -53,7 +53,7 @@ from pipeline.findings.model import (
 )
 from pipeline.findings.passes import Coverage, Disposition, Entry, Pass
 from pipeline.findings.verdicts import Verdict
-from pipeline.observe.text import columns
+from pipeline.text import display_width
 
 NOW = datetime(2026, 3, 1, 10, 0, 0, 5, tzinfo=UTC)
 AT, LATER = "2026-03-01T10:00:00Z", "2026-03-02T10:00:00Z"
@@ -470,7 +470,7 @@ def test_every_line_of_the_table_fits(findings: list[Finding]) -> None:
     lines = piped(shown)
     assert len(lines) == len(findings) + 1
     for line in lines:
-        assert columns(line) <= 80
+        assert display_width(line) <= 80
         assert "\n" not in line
         assert "\x1b" not in line
 

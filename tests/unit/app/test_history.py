@@ -5,11 +5,18 @@ from typing import Any
 
 import pytest
 
-from pipeline.app.history import Ended, Note, Story, VisitSeen, never_visited, stage_sums, story_of, visits_of
-from pipeline.app.lookup import find_run
-from pipeline.app.standing import standing_of
-from pipeline.app.summaries import summarise
-from pipeline.engine.fold import begin
+from pipeline.app.history import (
+    AttemptEnd,
+    RunHistory,
+    RunNote,
+    VisitRecord,
+    stage_totals,
+    story_of,
+    unknown_stage_error,
+    visits_of,
+)
+from pipeline.app.overview import overview_of, summarise
+from pipeline.app.store import find_run
 from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Status, Usage
 from pipeline.engine.ports import UnknownRun
 from pipeline.engine.records import (
@@ -27,7 +34,8 @@ from pipeline.engine.records import (
     VisitCompleted,
     VisitStarted,
 )
-from pipeline.engine.select import Selection
+from pipeline.engine.routing import Selection
+from pipeline.engine.state import begin
 from pipeline.errors import AwfError
 
 SOURCE = """
@@ -80,21 +88,21 @@ def done(stage: str, visit: int, to: str | None, **more: Any) -> VisitCompleted:
     return VisitCompleted(at=3, stage=stage, visit=visit, **{**given, **more})
 
 
-def seen(*records: AnyRecord) -> VisitSeen:
+def seen(*records: AnyRecord) -> VisitRecord:
     return visits_of([CREATED, *records])[0]
 
 
 def test_a_torn_attempt_is_told() -> None:
     """An attempt that never ended was interrupted once its run is resumed, and the next one gives the outcome."""
     visit = seen(RunResumed(at=2), done("build", 1, "deploy", attempt=2))
-    assert [(one.number, one.ended) for one in visit.attempts] == [(1, Ended.TORN), (2, Ended.DONE)]
+    assert [(one.number, one.ended) for one in visit.attempts] == [(1, AttemptEnd.TORN), (2, AttemptEnd.DONE)]
 
 
 def test_an_attempt_that_was_not_due_was_not_interrupted() -> None:
     """A run that is resumed in the wait between two attempts tells of no attempt that never was."""
     failed = AttemptFailed(at=2, stage="build", visit=1, attempt=1, outcome=Outcome(status=Status.FAIL), delay=4)
     visit = seen(failed, RunResumed(at=3), done("build", 1, "deploy", attempt=2))
-    assert [(one.number, one.ended) for one in visit.attempts] == [(1, Ended.FAILED), (2, Ended.DONE)]
+    assert [(one.number, one.ended) for one in visit.attempts] == [(1, AttemptEnd.FAILED), (2, AttemptEnd.DONE)]
 
 
 def test_a_failed_attempt_keeps_its_reason() -> None:
@@ -105,13 +113,13 @@ def test_a_failed_attempt_keeps_its_reason() -> None:
     visit = seen(failed, done("build", 1, "deploy", attempt=2))
     first = visit.attempts[0]
     assert first.outcome is not None
-    assert (first.ended, first.outcome.reason, first.delay) == (Ended.FAILED, "refused", 4)
+    assert (first.ended, first.outcome.reason, first.delay) == (AttemptEnd.FAILED, "refused", 4)
 
 
 def test_a_cancelled_attempt_is_not_torn() -> None:
     """Somebody who stopped a run is told so, also after it went on."""
     visit = seen(RunCancelled(at=2, stage="build", visit=1), RunResumed(at=3))
-    assert [one.ended for one in visit.attempts] == [Ended.CANCELLED, Ended.OPEN]
+    assert [one.ended for one in visit.attempts] == [AttemptEnd.CANCELLED, AttemptEnd.OPEN]
     assert visit.outcome is None
 
 
@@ -136,7 +144,7 @@ def test_what_stopped_the_run_stands_between_the_visits() -> None:
     """Pauses and the limits that were raised are part of the story, in their place."""
     paused = RunPaused(at=4, limit="max_visits", stage="build", count=2, allowed=2, reason="max_visits is reached")
     story = story_of([CREATED, done("build", 1, "build"), paused, RunResumed(at=5, raised={"max_visits": 12})])
-    assert [part.text for part in story if isinstance(part, Note)] == [
+    assert [part.text for part in story if isinstance(part, RunNote)] == [
         "paused: max_visits is reached",
         "resumed with max_visits=12",
     ]
@@ -145,7 +153,7 @@ def test_what_stopped_the_run_stands_between_the_visits() -> None:
 def test_stages_are_summed_over_all_visits() -> None:
     """A stage's time, tokens and money count every visit."""
     records: list[AnyRecord] = [CREATED, done("build", 1, "build"), done("build", 2, "deploy")]
-    build, _ = stage_sums(visits_of(records))
+    build, _ = stage_totals(visits_of(records))
     assert (build.visits, build.seconds, build.tokens, build.cost_usd) == (2, 4.0, 30, 1.2)
 
 
@@ -155,14 +163,14 @@ def test_stages_are_summed_in_one_order() -> None:
     ended = [BranchCompleted(at=n, stage="both", visit=1, branch=b, branch_visit=1, outcome=outcome) for n, b in ENDS]
     results = tuple(BranchResult(stage=name, visit=1, outcome=outcome) for name in ("a", "b"))
     whole = done("both", 1, "exit").model_copy(update={"branches": results})
-    assert [one.stage for one in stage_sums(visits_of([PARALLEL, *ended, whole]))][:3] == ["a", "b", "both"]
+    assert [one.stage for one in stage_totals(visits_of([PARALLEL, *ended, whole]))][:3] == ["a", "b", "both"]
 
 
 @pytest.mark.parametrize("stage", ["x", "biuld"])
 def test_a_stage_that_is_not_there_brings_those_that_are(stage: str) -> None:
     """The nearest one, or all in the order of the file."""
     told = {"x": "its stages are build, deploy, ask, exit", "biuld": 'did you mean "build"?'}
-    assert never_visited(begin(CREATED), stage, ()).help == told[stage]
+    assert unknown_stage_error(begin(CREATED), stage, ()).help == told[stage]
 
 
 @pytest.mark.parametrize(
@@ -217,12 +225,12 @@ def paused(limit: str) -> RunPaused:
 )
 def test_what_resume_needs(records: Sequence[AnyRecord], resume: tuple[str, ...] | None) -> None:
     """The command that goes on raises every limit in its way and repeats what has to be repeated."""
-    assert standing_of([CREATED, *records], driven=False).resume == resume
+    assert overview_of([CREATED, *records], driven=False).resume == resume
 
 
 def test_a_waiting_run_tells_its_question() -> None:
     """A run that waits for a person says what it asks and what may be answered."""
-    standing = standing_of([CREATED, done("build", 1, "ask"), RunWaiting(at=4, stage="ask", visit=1)], driven=False)
+    standing = overview_of([CREATED, done("build", 1, "ask"), RunWaiting(at=4, stage="ask", visit=1)], driven=False)
     assert (standing.question, standing.options, standing.resume) == ("Well?", ("yes", "no"), ())
 
 
@@ -258,7 +266,7 @@ def test_an_unknown_run_brings_the_nearest() -> None:
 def test_telling_changes_nothing() -> None:
     """A story can be told again and again while it goes on: what is under way is told once each time."""
     first = RunCreated(at=0, run_id="r1", file="x", source=SOURCE, cwd="/", version="1")
-    story = Story(first)
+    story = RunHistory(first)
     assert story.told() == story.told() == story_of([first])
     resumed = RunResumed(at=1)
     story.take(resumed)
@@ -276,10 +284,10 @@ def test_an_error_is_told_before_the_pause_that_follows() -> None:
         RunPaused(at=3, limit="error", stage="a", count=1, allowed=0, reason="no key", until=90.0),
     ]
     story = story_of(records)
-    assert [part.text if isinstance(part, Note) else part.stage for part in story] == ["a", "b", "paused: no key"]
-    assert isinstance(story[0], VisitSeen)
+    assert [part.text if isinstance(part, RunNote) else part.stage for part in story] == ["a", "b", "paused: no key"]
+    assert isinstance(story[0], VisitRecord)
     assert (story[0].stopped, story[0].ended, story[0].error) == (1, None, ERROR)
-    (error,) = standing_of(records, driven=False).errors
+    (error,) = overview_of(records, driven=False).errors
     assert (error.stage, error.within, error.kind, error.until) == ("a", "both", "auth", 90.0)
     assert error.advice
     assert summarise(records, lambda _: False).until == 90.0
@@ -294,5 +302,5 @@ def test_what_an_error_failed_is_told_at_its_visit() -> None:
     ]
     summary = summarise(records, lambda _: False)
     assert (summary.status, summary.stage, summary.visit) == ("fail", "both", 1)
-    resumed = standing_of([*records, RunResumed(at=3)], driven=True)
+    resumed = overview_of([*records, RunResumed(at=3)], driven=True)
     assert (resumed.errors, resumed.until) == ((), None)

@@ -18,12 +18,12 @@ from pipeline.app.report.diff import counted_in, diff_of
 from pipeline.app.report.gather import report_of
 from pipeline.app.report.html import html
 from pipeline.app.report.markdown import inert, markdown
-from pipeline.app.report.model import Counts, Diff, Report, Reviewed, Step
+from pipeline.app.report.model import DiffSize, PathStep, ReviewSummary, RoundCounts, RunReport
 from pipeline.app.report.reviews import reviewed_in, reviews_of
-from pipeline.engine.fold import replay
 from pipeline.engine.outcome import Outcome, Status, Usage
 from pipeline.engine.records import AnyRecord, RunCreated, RunPaused, RunResumed, VisitCompleted
-from pipeline.engine.select import Selection
+from pipeline.engine.routing import Selection
+from pipeline.engine.state import replay
 from pipeline.findings.events import Assessed, Raised, Seen, Tried, Turned
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
@@ -128,9 +128,9 @@ def ledger(title: str = "The handle is never closed") -> Ledger:
     return told
 
 
-def report(*, rounds: int = 1, reviewed: Reviewed | None = None, **more: Any) -> Report:
+def report(*, rounds: int = 1, reviewed: ReviewSummary | None = None, **more: Any) -> RunReport:
     found = reviewed if reviewed is not None else reviewed_in(ledger(), "r1")
-    return report_of(story(rounds, **more), found, Diff(2, 10, 3), driven=False)
+    return report_of(story(rounds, **more), found, DiffSize(2, 10, 3), driven=False)
 
 
 def test_the_markdown(snapshot: SnapshotAssertion) -> None:
@@ -150,24 +150,24 @@ def test_the_same_records_give_the_same_pages() -> None:
 
 def test_a_run_with_nothing_to_tell_has_no_empty_sections() -> None:
     """A run that has only begun says that it was interrupted, and no more."""
-    page = markdown(report_of([created("")], Reviewed(), None, driven=False))
+    page = markdown(report_of([created("")], ReviewSummary(), None, driven=False))
     assert re.findall("^## .*", page, re.MULTILINE) == ["## Path", "## Time and cost"]
     assert "| build | 1 | interrupted |" in page
     assert "change" not in page
     assert "Goal" not in page
-    assert "<svg" not in html(report_of([created("")], Reviewed(), None, driven=False))
+    assert "<svg" not in html(report_of([created("")], ReviewSummary(), None, driven=False))
 
 
 def test_what_somebody_is_at_is_running() -> None:
     """A visit without an outcome is under way while the run is driven."""
-    assert report_of([created()], Reviewed(), None, driven=True).steps[-1].status == "running"
+    assert report_of([created()], ReviewSummary(), None, driven=True).steps[-1].status == "running"
 
 
 def test_what_happened_between_visits_is_on_the_path() -> None:
     """A pause and a resumption have rows of their own."""
     paused = RunPaused(at=BEGAN, limit="max_visits", stage="check", count=1, allowed=1, reason="enough for now")
     told = [created(), done("build", 1, "check"), paused, RunResumed(at=BEGAN + 1, raised={"max_visits": 9})]
-    page = markdown(report_of(told, Reviewed(), None, driven=False))
+    page = markdown(report_of(told, ReviewSummary(), None, driven=False))
     assert "|  |  |  |  |  |  | paused: enough for now |" in page
     assert "resumed with max\\_visits=9" in page
 
@@ -175,7 +175,7 @@ def test_what_happened_between_visits_is_on_the_path() -> None:
 @pytest.mark.parametrize(("rounds", "folded"), [(4, False), (5, True)])
 def test_a_long_path_is_folded(rounds: int, *, folded: bool) -> None:
     """Above a dozen steps the table is folded away, and the line above it says what was repeated."""
-    made = report(rounds=rounds, reviewed=Reviewed())
+    made = report(rounds=rounds, reviewed=ReviewSummary())
     assert len(made.steps) == 2 * rounds + 3
     for page in (markdown(made), html(made)):
         assert (f"All {len(made.steps)} steps" in page) is folded
@@ -194,7 +194,7 @@ def test_a_long_path_is_folded(rounds: int, *, folded: bool) -> None:
 )
 def test_what_is_repeated_is_told_once(names: str, said: str) -> None:
     """The shortest cycle that covers most is the one in brackets."""
-    steps = [Step(name, "") for name in names.split()]
+    steps = [PathStep(name, "") for name in names.split()]
     assert tables.way(steps) == said.replace("a b)", "a → b)")
 
 
@@ -202,7 +202,9 @@ def test_what_is_repeated_is_told_once(names: str, said: str) -> None:
 def test_the_way_can_be_read_back(names: list[str]) -> None:
     """No stage is lost on the line, whatever was repeated."""
     told: list[str] = []
-    for group, one, times in re.findall(r"(?:\(([^)]*)\)|(\w))(?: × (\d+))?", tables.way([Step(n, "") for n in names])):
+    for group, one, times in re.findall(
+        r"(?:\(([^)]*)\)|(\w))(?: × (\d+))?", tables.way([PathStep(n, "") for n in names])
+    ):
         told += (group.split(" → ") if group else [one]) * int(times or 1)
     assert told == names
 
@@ -220,7 +222,7 @@ def test_a_page_does_not_say_where_the_workflow_lay() -> None:
 
 def test_branches_and_notes_are_not_on_the_line() -> None:
     """A branch belongs to its parallel stage, and a note to no stage."""
-    assert tables.way([Step("a", "", within="both"), Step("", "paused"), Step("both", "")]) == "both"
+    assert tables.way([PathStep("a", "", within="both"), PathStep("", "paused"), PathStep("both", "")]) == "both"
 
 
 def test_findings_of_the_run_only_and_those_that_count_first() -> None:
@@ -251,13 +253,13 @@ def test_rounds_in_numbers() -> None:
 
 def test_a_store_without_a_ledger() -> None:
     """Most runs have no findings that code can read."""
-    assert reviews_of(MemoryJournal(), "r1") == Reviewed()
+    assert reviews_of(MemoryJournal(), "r1") == ReviewSummary()
 
 
 def test_many_findings_are_not_all_told() -> None:
     """A page stays one that can be opened, and says how many it left out."""
     one = reviewed_in(ledger(), "r1").findings[0]
-    many = Reviewed(findings=tuple(replace(one, number=number) for number in range(1, tables.SHOWN + 6)))
+    many = ReviewSummary(findings=tuple(replace(one, number=number) for number in range(1, tables.SHOWN + 6)))
     for page in (markdown(report(reviewed=many)), html(report(reviewed=many))):
         assert "And 5 more" in page
         assert str(tables.SHOWN + 1) not in page
@@ -283,7 +285,7 @@ class Shown(HTMLParser):
         self.text += data
 
 
-def evil(text: str) -> Report:
+def evil(text: str) -> RunReport:
     """A run that says this text wherever it can."""
     made = report_of(story(reason=text, goal=text), reviewed_in(ledger(text), "r1"), None, driven=False)
     return replace(made, workflow=text, file=text, reason=text, outstanding=((text, 1, text),))
@@ -352,8 +354,8 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 @pytest.mark.parametrize("rounds", [1, 2, 40])
 def test_the_curve_stays_in_its_picture(rounds: int) -> None:
     """However many rounds there are, and where all numbers are nothing."""
-    counts = tuple(Counts(number, 0, 0, 0, 0, 0, 0, 0) for number in range(1, rounds + 1))
-    (picture,) = re.findall("<svg.*</svg>", html(report(reviewed=Reviewed(counts))), re.DOTALL)
+    counts = tuple(RoundCounts(number, 0, 0, 0, 0, 0, 0, 0) for number in range(1, rounds + 1))
+    (picture,) = re.findall("<svg.*</svg>", html(report(reviewed=ReviewSummary(counts))), re.DOTALL)
     across = [float(x) for x in re.findall(r' (?:x|x1|x2|cx)="([^"]*)"', picture)]
     assert 0 <= min(across) <= max(across) <= 640
     assert picture.count("<circle") == rounds
@@ -362,9 +364,9 @@ def test_the_curve_stays_in_its_picture(rounds: int) -> None:
 
 @pytest.mark.parametrize(
     ("numstat", "size"),
-    [("", Diff(0, 0, 0)), ("3\t1\ta.py\0-\t-\tb\tc.png\0", Diff(2, 3, 1))],
+    [("", DiffSize(0, 0, 0)), ("3\t1\ta.py\0-\t-\tb\tc.png\0", DiffSize(2, 3, 1))],
 )
-def test_lines_are_counted_and_binary_files_have_none(numstat: str, size: Diff) -> None:
+def test_lines_are_counted_and_binary_files_have_none(numstat: str, size: DiffSize) -> None:
     """The sum of what git says of each file."""
     assert counted_in(numstat) == size
 

@@ -9,17 +9,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pipeline.app.settings import NOTHING_SET, AgentLimits, Loaded, Origin, Places, Setting, Settings, load_settings
-from pipeline.app.settings.grammar import AcpSettings, AgentSettings, LimitSettings, SettingsFile, TrustSettings
-from pipeline.app.settings.read import read_settings
-from pipeline.app.settings.values import Level, settings_of
-from pipeline.backends.agents.program import Override
+from pipeline.app.settings import (
+    NOTHING_SET,
+    AcpSettings,
+    AgentLimits,
+    AgentSettings,
+    LimitSettings,
+    LoadedSettings,
+    Setting,
+    SettingLevel,
+    SettingOrigin,
+    Settings,
+    SettingsFile,
+    SettingsPaths,
+    TrustSettings,
+    load_settings,
+    read_settings,
+    settings_of,
+)
+from pipeline.backends.agents.base import AgentOverride
 from pipeline.backends.agents.registry import AGENTS
-from pipeline.cli.formats import block
+from pipeline.cli.diagnostics import block
 from pipeline.cli.terminal import Style
-from pipeline.language.choice import ModelChoice
-from pipeline.language.model import Element
-from pipeline.language.source import Source
+from pipeline.language.model import Element, ModelChoice
+from pipeline.language.source import SourceText
 
 WHOLE = """
 backend "codex"
@@ -62,22 +75,22 @@ backend "a" "b"
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def places(tmp_path: Path) -> SettingsPaths:
     """A home and a project with no settings yet."""
     (tmp_path / "home/.config/awf").mkdir(parents=True)
     (tmp_path / "project/.awf").mkdir(parents=True)
-    return Places.of(tmp_path / "project", tmp_path / "home", {})
+    return SettingsPaths.of(tmp_path / "project", tmp_path / "home", {})
 
 
 def read(text: str) -> Settings:
     """The settings of one text."""
-    file, seen = read_settings(Source("config.kdl", text))
+    file, seen = read_settings(SourceText("config.kdl", text))
     assert not seen
     assert file is not None
-    return settings_of(file, Source("config.kdl", text), Level.USER)
+    return settings_of(file, SourceText("config.kdl", text), SettingLevel.USER)
 
 
-def shown(loaded: Loaded) -> str:
+def shown(loaded: LoadedSettings) -> str:
     """What a person is told of settings that are wrong."""
     return "\n".join(block(one, source, Style(False)) for source, found in loaded.wrong for one in found)
 
@@ -89,18 +102,18 @@ def test_everything_can_be_set() -> None:
     assert settings.model_choice == ModelChoice("gpt-5", "openai", "high")
     assert settings.environment == ("CI", "NPM_CONFIG_*")
     program, arguments = ("/opt/node", "/opt/codex.js"), ("exec", "--json")
-    assert settings.override("codex") == Override(program, arguments, ("--add-dir", "/x"), ("MY_VAR",))
-    assert settings.override("pi") == Override(extra=("--verbose",))
+    assert settings.override("codex") == AgentOverride(program, arguments, ("--add-dir", "/x"), ("MY_VAR",))
+    assert settings.override("pi") == AgentOverride(extra=("--verbose",))
     assert (settings.acp_command, settings.acp_variables) == (("opencode", "acp"), ("OTHER",))
     assert settings.limits == AgentLimits(timeout=1800, idle=90, max_cost_usd=5)
 
 
-def test_nothing_need_be_set(places: Places) -> None:
+def test_nothing_need_be_set(places: SettingsPaths) -> None:
     """Without files every value is left to whoever asks for it."""
-    assert load_settings(places) == Loaded(NOTHING_SET)
+    assert load_settings(places) == LoadedSettings(NOTHING_SET)
     assert (NOTHING_SET.backend, NOTHING_SET.environment, NOTHING_SET.acp_command) == (None, (), ())
     assert (NOTHING_SET.model_choice, NOTHING_SET.limits) == (ModelChoice(), AgentLimits())
-    assert NOTHING_SET.override("claude") == Override()
+    assert NOTHING_SET.override("claude") == AgentOverride()
 
 
 def test_every_agent_can_be_set() -> None:
@@ -108,7 +121,7 @@ def test_every_agent_can_be_set() -> None:
     assert AgentSettings.model_fields["name"].annotation.__args__ == (*AGENTS, "command")  # type: ignore[union-attr]  # a Literal has them
 
 
-def test_a_project_goes_before_the_user(places: Places) -> None:
+def test_a_project_goes_before_the_user(places: SettingsPaths) -> None:
     """Name by name, each with the file and line that said it; the other names of a block stay."""
     places.user.write_text(
         'backend "claude"\nlimits {\n  timeout "1h"\n  idle "5m"\n}\nagent "pi" { extra "-a"; pass "X" }\n'
@@ -119,12 +132,12 @@ def test_a_project_goes_before_the_user(places: Places) -> None:
     user, project = str(places.user).replace(str(places.home), "~"), ".awf/config.kdl"
     assert loaded.wrong == ()
     assert dict(loaded.settings.entries) == {
-        "backend": Setting("codex", Origin(Level.PROJECT, project, 2)),
-        "limits.timeout": Setting(timedelta(minutes=10), Origin(Level.PROJECT, project, 3)),
-        "limits.idle": Setting(timedelta(minutes=5), Origin(Level.USER, user, 4)),
-        "agent.pi.extra": Setting(("-b",), Origin(Level.PROJECT, project, 4)),
-        "agent.pi.pass": Setting(("X",), Origin(Level.USER, user, 6)),
-        "trust.project": Setting((str(places.cwd),), Origin(Level.USER, user, 7)),
+        "backend": Setting("codex", SettingOrigin(SettingLevel.PROJECT, project, 2)),
+        "limits.timeout": Setting(timedelta(minutes=10), SettingOrigin(SettingLevel.PROJECT, project, 3)),
+        "limits.idle": Setting(timedelta(minutes=5), SettingOrigin(SettingLevel.USER, user, 4)),
+        "agent.pi.extra": Setting(("-b",), SettingOrigin(SettingLevel.PROJECT, project, 4)),
+        "agent.pi.pass": Setting(("X",), SettingOrigin(SettingLevel.USER, user, 6)),
+        "trust.project": Setting((str(places.cwd),), SettingOrigin(SettingLevel.USER, user, 7)),
     }
     assert loaded.ignored == ""
 
@@ -142,7 +155,7 @@ limits { timeout "10m"; }
 """
 
 
-def test_a_project_that_is_not_trusted_names_no_program(places: Places) -> None:
+def test_a_project_that_is_not_trusted_names_no_program(places: SettingsPaths) -> None:
     """0-39: what names a program or an address, or passes variables on, is ignored; the rest holds."""
     places.user.write_text('trust { project "/somewhere/else"; record-write "store --put"; }\n')
     places.project.write_text(HOSTILE)
@@ -154,7 +167,7 @@ def test_a_project_that_is_not_trusted_names_no_program(places: Places) -> None:
         assert name in loaded.ignored
 
 
-def test_a_trusted_project_may_name_programs_but_trusts_nobody_itself(places: Places) -> None:
+def test_a_trusted_project_may_name_programs_but_trusts_nobody_itself(places: SettingsPaths) -> None:
     """0-39: trust is given in the user's own file only."""
     places.user.write_text(f'trust {{ project "{places.cwd}"; }}\n')
     places.project.write_text(HOSTILE)
@@ -174,7 +187,7 @@ def test_a_provider_belongs_to_its_model() -> None:
 def test_an_option_goes_before_both() -> None:
     """It is told as what it is; one that was not given says nothing."""
     settings = read('backend "claude"').with_option("backend", "--backend", "pi")
-    assert settings.entries["backend"] == Setting("pi", Origin(Level.OPTION, "--backend"))
+    assert settings.entries["backend"] == Setting("pi", SettingOrigin(SettingLevel.OPTION, "--backend"))
     assert read('backend "claude"').with_option("backend", "--backend", None).backend == "claude"
 
 
@@ -184,12 +197,12 @@ def test_an_option_goes_before_both() -> None:
 def test_the_user_s_file_is_where_other_programs_have_theirs(given: str, expected: str) -> None:
     """XDG_CONFIG_HOME is honoured where it is an absolute path."""
     environ = {"XDG_CONFIG_HOME": given} if given else {}
-    places = Places.of(Path("/srv"), Path("/home/u"), environ)
+    places = SettingsPaths.of(Path("/srv"), Path("/home/u"), environ)
     assert places.user == Path(expected) / "awf/config.kdl"
     assert places.project == Path("/srv/.awf/config.kdl")
 
 
-def test_everything_wrong_is_told_at_once(places: Places, snapshot: SnapshotAssertion) -> None:
+def test_everything_wrong_is_told_at_once(places: SettingsPaths, snapshot: SnapshotAssertion) -> None:
     """Each mistake at its place, with what was probably meant."""
     places.project.write_text(WRONG)
     loaded = load_settings(places)
@@ -197,7 +210,7 @@ def test_everything_wrong_is_told_at_once(places: Places, snapshot: SnapshotAsse
     assert loaded.settings == NOTHING_SET
 
 
-def test_both_files_are_told_of(places: Places) -> None:
+def test_both_files_are_told_of(places: SettingsPaths) -> None:
     """A mistake in one does not hide those of the other."""
     places.user.write_text("backend 1\n")
     places.project.write_text("modle 1\n")
@@ -217,14 +230,14 @@ def test_both_files_are_told_of(places: Places) -> None:
         (b"a {\n" * 70 + b"}\n" * 70, "blocks are nested too deep; the limit is 64 levels"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told(places: Places, data: bytes, message: str) -> None:
+def test_a_file_that_cannot_be_read_is_told(places: SettingsPaths, data: bytes, message: str) -> None:
     """It is a diagnostic, never a traceback."""
     places.project.write_bytes(data)
     ((_, (found,)),) = load_settings(places).wrong
     assert found.message == message
 
 
-def test_a_directory_is_no_file(places: Places) -> None:
+def test_a_directory_is_no_file(places: SettingsPaths) -> None:
     """Something that is there and cannot be read is not the same as nothing."""
     places.project.mkdir()
     assert '".awf/config.kdl" cannot be read: Is a directory' in shown(load_settings(places))
@@ -248,7 +261,7 @@ def test_the_documented_file_is_read() -> None:
 
 NAMES = ("backend", "model", "provider", "limits.idle", "agent.pi.extra")
 SOME = st.dictionaries(
-    st.sampled_from(NAMES), st.builds(Setting, st.text(max_size=3), st.just(Origin(Level.USER, "f", 1)))
+    st.sampled_from(NAMES), st.builds(Setting, st.text(max_size=3), st.just(SettingOrigin(SettingLevel.USER, "f", 1)))
 )
 
 
@@ -288,6 +301,6 @@ WORDS = st.sampled_from(
 @given(st.lists(WORDS, max_size=25).map(" ".join))
 def test_reading_never_fails(text: str) -> None:
     """Any text is settings, or problems with a place in it."""
-    file, seen = read_settings(Source("f", text))
+    file, seen = read_settings(SourceText("f", text))
     assert (file is None) == bool(seen)
     assert all(0 <= problem.span.start <= len(text) for _, problem in seen)

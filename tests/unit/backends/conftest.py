@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.backends import sweep
+from pipeline.backends import process_tree as sweep
 from pipeline.backends.process import LocalProcesses
-from pipeline.engine.process import Command, Finished, OnLine
+from pipeline.engine.ports import OnLine, ProcessCommand, ProcessResult
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 DEADLINE = 30.0
@@ -21,12 +21,16 @@ DEADLINE = 30.0
 
 def alive(pid: int) -> bool:
     """Whether a process still runs."""
-    return any(process.pid == pid and process.alive for process in sweep.processes())
+    return any(process.pid == pid and process.alive for process in sweep.list_processes())
 
 
 def labelled(label: str) -> list[int]:
     """The processes that carry a label."""
-    return [process.pid for process in sweep.processes() if (sweep.marker(process.pid) or "").startswith(f"{label}:")]
+    return [
+        process.pid
+        for process in sweep.list_processes()
+        if (sweep.read_marker(process.pid) or "").startswith(f"{label}:")
+    ]
 
 
 def eventually(condition: Callable[[], bool]) -> None:
@@ -46,15 +50,15 @@ class Bench:
         self.artifacts = directory / "artifacts"
         self.processes = LocalProcesses(label, grace=0.2)
 
-    def command(self, *argv: str, **options: Any) -> Command:
+    def command(self, *argv: str, **options: Any) -> ProcessCommand:
         """A command with an environment of its own and nothing else."""
-        return Command(argv, **{"cwd": self.cwd, "env": {"PATH": PATH}, "artifacts": self.artifacts, **options})
+        return ProcessCommand(argv, **{"cwd": self.cwd, "env": {"PATH": PATH}, "artifacts": self.artifacts, **options})
 
-    def shell(self, script: str, **options: Any) -> Command:
+    def shell(self, script: str, **options: Any) -> ProcessCommand:
         """A shell command."""
         return self.command("/bin/sh", "-c", script, **options)
 
-    def run(self, command: Command, on_line: OnLine | None = None) -> Finished:
+    def run(self, command: ProcessCommand, on_line: OnLine | None = None) -> ProcessResult:
         """Run a command to its end."""
         return asyncio.run(self.processes.run(command, on_line))
 

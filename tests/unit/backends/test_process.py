@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.backends.process import LocalProcesses
-from pipeline.backends.sweep import MARKER
-from pipeline.engine.process import Command, Ending
+from pipeline.backends.process_tree import MARKER
+from pipeline.engine.ports import ExitReason, ProcessCommand
 from pipeline.redaction import Redactor, Secret
 
 from .conftest import PATH, Bench, alive, eventually, labelled
@@ -46,7 +46,7 @@ else:
 def test_what_a_program_writes_is_kept(bench: Bench) -> None:
     """Both streams are in their files, their ends in memory, and the exit code is told."""
     finished = bench.run(bench.shell("echo out; echo err >&2; exit 3"))
-    assert (finished.ending, finished.exit_code, finished.message) == (Ending.EXITED, 3, "")
+    assert (finished.ending, finished.exit_code, finished.message) == (ExitReason.EXITED, 3, "")
     assert (finished.stdout_tail, finished.stderr_tail) == ("out", "err")
     assert (bench.artifacts / "stdout.log").read_bytes() == b"out\n"
     assert finished.stderr.read_bytes() == b"err\n"
@@ -57,7 +57,7 @@ def test_what_a_program_writes_is_kept(bench: Bench) -> None:
 def test_a_grandchild_is_gone_after_a_normal_exit(bench: Bench) -> None:
     """A program that ends by itself leaves nothing running either."""
     finished = bench.run(bench.shell(STUBBORN))
-    assert (finished.ending, finished.exit_code) == (Ending.EXITED, 0)
+    assert (finished.ending, finished.exit_code) == (ExitReason.EXITED, 0)
     assert not alive(bench.pid())
 
 
@@ -71,7 +71,7 @@ def test_a_member_of_the_session_is_gone_after_a_normal_exit(bench: Bench) -> No
 def test_a_grandchild_is_gone_after_a_timeout(bench: Bench, script: str) -> None:
     """Time that is up ends the whole tree, with its own session, without TERM and without the marker."""
     finished = bench.run(bench.shell(f"{script}\nwait", timeout=2.0))
-    assert (finished.ending, finished.exit_code) == (Ending.TIMEOUT, None)
+    assert (finished.ending, finished.exit_code) == (ExitReason.TIMEOUT, None)
     assert finished.stdout_tail == "ready"
     assert not alive(bench.pid())
 
@@ -113,14 +113,14 @@ def test_a_second_cancellation_changes_nothing(bench: Bench) -> None:
 def test_a_program_may_tidy_up_when_it_is_stopped(bench: Bench) -> None:
     """TERM comes first, and what is said on it is kept."""
     finished = bench.run(bench.shell("trap 'echo bye; exit 0' TERM; echo hi; while :; do sleep 0.01; done", timeout=1))
-    assert finished.ending is Ending.TIMEOUT
+    assert finished.ending is ExitReason.TIMEOUT
     assert finished.stdout_tail == "hi\nbye"
 
 
 def test_an_orphan_does_not_keep_the_reader(bench: Bench) -> None:
     """A background process that holds the pipe open is not waited for."""
     finished = bench.run(bench.shell("sleep 1000 & echo $! > pid; echo done"))
-    assert (finished.ending, finished.stdout_tail) == (Ending.EXITED, "done")
+    assert (finished.ending, finished.stdout_tail) == (ExitReason.EXITED, "done")
     assert not alive(bench.pid())
 
 
@@ -174,20 +174,20 @@ def test_a_line_may_be_longer_than_a_pipe(bench: Bench) -> None:
 def test_closed_output_is_not_the_end(bench: Bench) -> None:
     """A program that closes its output is waited for."""
     finished = bench.run(bench.shell("exec >&- 2>&-; sleep 0.3; exit 4"))
-    assert (finished.ending, finished.exit_code) == (Ending.EXITED, 4)
+    assert (finished.ending, finished.exit_code) == (ExitReason.EXITED, 4)
 
 
 def test_silence_has_a_limit(bench: Bench) -> None:
     """A program that says nothing for too long is stopped."""
     finished = bench.run(bench.shell("echo x; sleep 1000", idle=0.3))
-    assert (finished.ending, finished.exit_code, finished.stdout_tail) == (Ending.IDLE, None, "x")
+    assert (finished.ending, finished.exit_code, finished.stdout_tail) == (ExitReason.IDLE, None, "x")
 
 
 def test_slow_output_is_not_silence(bench: Bench) -> None:
     """A program that goes on saying something, be it on either stream, may run longer than the limit of silence."""
     script = "for i in 1 2 3 4 5 6; do sleep 0.1; echo $i; sleep 0.1; echo $i >&2; done"
     finished = bench.run(bench.shell(script, idle=1.0))
-    assert (finished.ending, finished.exit_code) == (Ending.EXITED, 0)
+    assert (finished.ending, finished.exit_code) == (ExitReason.EXITED, 0)
     assert finished.duration > 1.0
 
 
@@ -222,17 +222,17 @@ def test_a_program_leads_a_session(bench: Bench) -> None:
 def test_a_signal_from_elsewhere_is_named(bench: Bench) -> None:
     """A program that somebody else killed did not exit."""
     finished = bench.run(bench.shell("echo x; kill -9 $$"))
-    assert (finished.ending, finished.exit_code, finished.message) == (Ending.SIGNAL, None, "SIGKILL")
+    assert (finished.ending, finished.exit_code, finished.message) == (ExitReason.SIGNAL, None, "SIGKILL")
     assert finished.stdout_tail == "x"
 
 
-def not_executable(bench: Bench) -> Command:
+def not_executable(bench: Bench) -> ProcessCommand:
     script = bench.cwd / "script"
     script.write_text("#!/bin/sh\n")
     return bench.command(str(script))
 
 
-UNSTARTABLE: dict[str, tuple[Callable[[Bench], Command], str]] = {
+UNSTARTABLE: dict[str, tuple[Callable[[Bench], ProcessCommand], str]] = {
     "missing": (lambda bench: bench.command("no-such-program"), '"no-such-program" was not found'),
     "not executable": (not_executable, "may not be executed"),
     "no directory": (lambda bench: bench.command("true", cwd=bench.cwd / "gone"), 'gone": there is no such directory'),
@@ -250,7 +250,7 @@ def test_what_cannot_be_started_is_an_ending(bench: Bench, case: str) -> None:
     """A bad command is told in a sentence, never raised."""
     build, said = UNSTARTABLE[case]
     finished = bench.run(build(bench))
-    assert finished.ending is Ending.SPAWN_ERROR
+    assert finished.ending is ExitReason.SPAWN_ERROR
     assert finished.exit_code is None
     assert said in finished.message
     assert finished.stdout.read_bytes() == b""
@@ -271,8 +271,8 @@ def test_an_exit_is_noticed_without_the_system_s_help(bench: Bench, monkeypatch:
     """Where there are no process descriptors, a program's end is seen by looking."""
     monkeypatch.delattr(os, "pidfd_open")
     finished = bench.run(bench.shell("sleep 0.2; echo x; exit 5"))
-    assert (finished.ending, finished.exit_code, finished.stdout_tail) == (Ending.EXITED, 5, "x")
-    assert bench.run(bench.shell(f"{STUBBORN}\nwait", idle=1.0)).ending is Ending.IDLE
+    assert (finished.ending, finished.exit_code, finished.stdout_tail) == (ExitReason.EXITED, 5, "x")
+    assert bench.run(bench.shell(f"{STUBBORN}\nwait", idle=1.0)).ending is ExitReason.IDLE
     assert not alive(bench.pid())
 
 

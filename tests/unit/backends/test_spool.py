@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.backends.spool import LONGEST_HELD, Lines, Redacted, Spool
+from pipeline.backends.spool import LONGEST_HELD, LineSplitter, RedactionFilter, Spool
 from pipeline.redaction import PATTERNS_ONLY, Redactor, Secret
 
 SECRET = b"s3cr3t-value"
@@ -52,7 +52,7 @@ def test_a_limit_that_is_just_met_drops_nothing(tmp_path: Path) -> None:
 def test_lines_do_not_depend_on_chunks(chunks: list[bytes]) -> None:
     """However the bytes arrive, the lines are those of the whole."""
     lines: list[bytes] = []
-    reader = Lines(lines.append)
+    reader = LineSplitter(lines.append)
     for chunk in chunks:
         reader.feed(chunk)
     reader.finish()
@@ -63,7 +63,7 @@ def test_lines_do_not_depend_on_chunks(chunks: list[bytes]) -> None:
 def test_the_longest_line_is_still_read() -> None:
     """A line of just the limit passes, one byte more is skipped, also at the end."""
     lines: list[bytes] = []
-    reader = Lines(lines.append, longest=3)
+    reader = LineSplitter(lines.append, longest=3)
     for chunk in (b"ab", b"c\nab", b"cd\n", b"abcd", b"e"):
         reader.feed(chunk)
     reader.finish()
@@ -74,7 +74,7 @@ def redacted(*chunks: bytes, redactor: Redactor = REDACTOR) -> list[bytes]:
     """What is handed on after each chunk, and at the end."""
     handed: list[bytes] = []
     seen: list[bytes] = []
-    with Redacted(redactor, seen.append) as stream:
+    with RedactionFilter(redactor, seen.append) as stream:
         for chunk in chunks:
             stream.feed(chunk)
             handed.append(b"".join(seen))
@@ -90,7 +90,7 @@ def test_a_line_is_handed_on_when_it_is_whole() -> None:
 def test_what_was_held_back_is_kept_when_something_raises() -> None:
     """A cancelled program's last words are not lost."""
     seen: list[bytes] = []
-    stream = Redacted(REDACTOR, seen.append)
+    stream = RedactionFilter(REDACTOR, seen.append)
     stream.feed(b"last words")
     with pytest.raises(KeyError), stream:
         raise KeyError
@@ -101,7 +101,7 @@ def test_every_sink_gets_the_same() -> None:
     """What is kept and what is handed on do not differ."""
     first: list[bytes] = []
     second: list[bytes] = []
-    with Redacted(REDACTOR, first.append, second.append) as stream:
+    with RedactionFilter(REDACTOR, first.append, second.append) as stream:
         stream.feed(b"a " + SECRET + b"\n")
     assert first == second == [b"a [redacted X]\n"]
 
@@ -162,7 +162,7 @@ def test_a_line_without_end_is_not_held_in_memory() -> None:
 
 def test_the_limit_counts_what_is_kept(tmp_path: Path) -> None:
     """A secret at the limit is redacted before the rest is dropped, in the file and in the tail."""
-    with Spool(tmp_path / "log", 8) as spool, Redacted(REDACTOR, spool.write) as stream:
+    with Spool(tmp_path / "log", 8) as spool, RedactionFilter(REDACTOR, spool.write) as stream:
         stream.feed(b"12345" + SECRET)
     assert (tmp_path / "log").read_bytes() == b"12345[re\n[9 more bytes were not kept: the limit is 8]\n"
     assert spool.tail() == "12345[redacted X]"

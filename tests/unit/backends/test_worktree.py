@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from pipeline.backends.worktree import GitWorktrees
-from pipeline.engine.workspace import Workspace, WorkspaceError, Workspaces
+from pipeline.engine.state import Workspace, WorkspaceError, Workspaces
 
 T = TypeVar("T")
 TRAILERS = {"Awf-Run": "r1", "Awf-Stage": "build", "Awf-Visit": "2"}

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.backends.lease import lease
 from pipeline.backends.worktree import GitWorktrees
-from pipeline.engine.workspace import Workspace, WorkspaceError
+from pipeline.backends.worktree_paths import hold_lease
+from pipeline.engine.state import Workspace, WorkspaceError
 
 STEPS = 3
 GOES_ON, NEVER_RAN = "", "exit 1"  # what becomes of the git whose starter was killed
@@ -377,15 +377,15 @@ def test_a_lease_lasts_as_long_as_a_child_that_inherited_it(tmp_path: Path) -> N
 
     async def scenario() -> None:
         path = tmp_path / "lease"
-        async with lease(path) as held:
+        async with hold_lease(path) as held:
             child = await asyncio.create_subprocess_exec("cat", stdin=asyncio.subprocess.PIPE, pass_fds=(held,))
         with pytest.raises(WorkspaceError, match="still at work"):
-            async with lease(path, patience=0.0):
+            async with hold_lease(path, patience=0.0):
                 pass
         await child.communicate(b"")
-        async with lease(path, patience=0.0):
+        async with hold_lease(path, patience=0.0):
             path.unlink()
-        async with lease(path, patience=0.0):
+        async with hold_lease(path, patience=0.0):
             assert path.exists()
 
     asyncio.run(scenario())

@@ -5,13 +5,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pipeline.engine.bookkeeping import stage_operations
 from pipeline.engine.context import Operation
-from pipeline.engine.fold import apply, begin, replay
 from pipeline.engine.machine import Ask, Command, FanOut, Pause, Stop, Visit, complete, decide, join_branches
-from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.outcome import Outcome, Status, stage_operations
 from pipeline.engine.records import AnyRecord, BranchResult, RunCreated, RunPaused
-from pipeline.engine.state import State
+from pipeline.engine.state import State, apply, begin, replay
 
 Answer = Outcome | Status | str
 Script = dict[str, list[Answer]]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pipeline.engine.context import EMPTY, Append, Context, Delete, Discard, Operation, Set, is_operation, is_private
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import VisitCompleted
-from pipeline.engine.select import Selection
-from pipeline.journal.records import decode, encode
+from pipeline.engine.routing import Selection
+from pipeline.journal.codec import decode, encode
 
 
 def test_append_creates_a_list() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.engine.entries import Entries, only_added
+from pipeline.engine.context import Entries, only_added
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers()), max_size=40))

@@ -1,8 +1,8 @@
 """What a condition is answered: from the context, the outcomes and the visits, and null for what is not there."""
 
 from pipeline.engine.context import EMPTY, Append, Set
-from pipeline.engine.environment import RunEnvironment
 from pipeline.engine.outcome import Status
+from pipeline.engine.routing import ConditionScope
 
 CONTEXT = EMPTY.apply(
     [
@@ -11,7 +11,7 @@ CONTEXT = EMPTY.apply(
         *(Append("review.findings", entry) for entry in ({"stageId": "a"}, {"stageId": "a"}, {"stageId": "b"}, "odd")),
     ]
 )
-RUN = RunEnvironment(CONTEXT, {"a": Status.FAIL}, {"a": 2})
+RUN = ConditionScope(CONTEXT, {"a": Status.FAIL}, {"a": 2})
 
 
 def test_outcomes_and_visits_of_stages() -> None:
@@ -33,6 +33,6 @@ def test_findings_are_counted_for_all_stages_or_for_one() -> None:
 
 def test_a_verdict_is_a_word_or_none() -> None:
     """Whatever else somebody put under its key is no verdict."""
-    said = RunEnvironment(EMPTY.apply([Set("review.verdict", "FAIL")]), {}, {})
-    odd = RunEnvironment(EMPTY.apply([Set("review.verdict", ["FAIL"])]), {}, {})
+    said = ConditionScope(EMPTY.apply([Set("review.verdict", "FAIL")]), {}, {})
+    odd = ConditionScope(EMPTY.apply([Set("review.verdict", ["FAIL"])]), {}, {})
     assert (said.verdict(), odd.verdict(), RUN.verdict()) == ("FAIL", "none", "none")

@@ -6,12 +6,11 @@ import pytest
 from tests.unit.engine.conftest import Make
 
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
-from pipeline.graph.draw.chart import Line, chart
-from pipeline.graph.draw.dot import draw_dot
-from pipeline.graph.draw.mermaid import draw_mermaid
-from pipeline.graph.draw.svg import draw_svg
-from pipeline.graph.draw.text import draw_text
-from pipeline.language.edges import Role
+from pipeline.graph.chart import Arrow, chart
+from pipeline.graph.export import draw_dot, draw_mermaid
+from pipeline.graph.svg import draw_svg
+from pipeline.graph.text import draw_text
+from pipeline.language.edges import EdgeRole
 from pipeline.language.model import DecisionStage, Workflow, is_review
 
 KINDS = {
@@ -111,7 +110,7 @@ def test_what_follows_a_result(machine: Make, name: str, kind: str, result: str)
         assert all(label in draw(workflow) for label in labels)
 
 
-def followed_in_picture(workflow: Workflow, *, passed: bool, review: bool) -> list[Line]:
+def followed_in_picture(workflow: Workflow, *, passed: bool, review: bool) -> list[Arrow]:
     """The lines out of "a" that hold for a result, judged by nothing but what is drawn."""
     assert is_review(workflow.stage("a")) or not review
     lines = [line for line in chart(workflow).lines if line.source == "a"]
@@ -119,8 +118,8 @@ def followed_in_picture(workflow: Workflow, *, passed: bool, review: bool) -> li
     held = {**HELD, "success": passed, "fail": not passed, "always": True}
     true = any(held.get(label) for labels in said.values() for label in labels)
 
-    def holds(line: Line, label: str) -> bool:
-        if line.role is Role.RETRY:
+    def holds(line: Arrow, label: str) -> bool:
+        if line.role is EdgeRole.RETRY:
             return False
         if label == "otherwise":
             return not true
@@ -132,7 +131,7 @@ def followed_in_picture(workflow: Workflow, *, passed: bool, review: bool) -> li
         return passed or review or decides or conditional
 
     open_ = [line for line, labels in said.items() if any(holds(line, label) for label in labels)]
-    return open_ or [line for line in lines if line.role is Role.RETRY and not passed and not review]
+    return open_ or [line for line in lines if line.role is EdgeRole.RETRY and not passed and not review]
 
 
 def test_a_decision_follows_its_first_true_route(machine: Make) -> None:

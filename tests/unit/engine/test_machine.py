@@ -4,7 +4,6 @@ import pytest
 from tests.unit.engine.conftest import Make
 
 from pipeline.engine.context import Append, Discard, Key, Operation, Set
-from pipeline.engine.fold import apply
 from pipeline.engine.machine import Ask, FanOut, Pause, Stop, Visit, decide
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, Usage
 from pipeline.engine.records import (
@@ -19,7 +18,7 @@ from pipeline.engine.records import (
     VisitStarted,
     WorkflowAdopted,
 )
-from pipeline.engine.state import RunStatus
+from pipeline.engine.state import RunStatus, apply
 from pipeline.errors import AwfError
 
 FAIL, SUCCESS = Status.FAIL, Status.SUCCESS

@@ -9,20 +9,30 @@ from hypothesis import strategies as st
 from tests.unit.engine.conftest import Make
 
 from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Status
-from pipeline.engine.policy import (
+from pipeline.engine.state import (
     JITTER,
-    Reached,
+    Cursor,
+    LimitReached,
     RetryDecision,
     approving_options,
     decide_retry,
-    gate_in_the_way,
+    pending_gate,
     quota_resets_after,
     reached_limit,
     retry_delay,
     unsatisfied_gates,
 )
-from pipeline.engine.state import Cursor
-from pipeline.language.model import Backoff, HumanStage, LlmStage, Option, Retry, Settings, Stage, ToolStage, Workflow
+from pipeline.language.model import (
+    Backoff,
+    HumanOption,
+    HumanStage,
+    LlmStage,
+    Retry,
+    Stage,
+    ToolStage,
+    Workflow,
+    WorkflowSettings,
+)
 
 GREEN = 'stage "a" kind="tool" command="x"\ntransition from="a" to="end"\n'
 FAILED = Outcome(status=Status.FAIL, reason="x")
@@ -172,24 +182,24 @@ def test_a_wait_is_bounded_however_often_it_was_doubled() -> None:
     assert retry_delay(retry, 5000, 0.0) == retry.max_delay.total_seconds()
 
 
-SETTINGS = Settings(max_visits=3, max_stages=10, max_duration=timedelta(seconds=60), max_cost_usd=2.5)
+SETTINGS = WorkflowSettings(max_visits=3, max_stages=10, max_duration=timedelta(seconds=60), max_cost_usd=2.5)
 
 
 @pytest.mark.parametrize(
     ("state", "reached"),
     [
         ({"visit": 3, "stages_run": 9, "seconds": 59.9, "cost_usd": 2.49}, None),
-        ({"visit": 4, "stages_run": 10, "seconds": 60.0, "cost_usd": 2.5}, Reached("max_visits", 3, 3)),
-        ({"visit": 1, "stages_run": 10, "seconds": 60.0, "cost_usd": 2.5}, Reached("max_stages", 10, 10)),
-        ({"visit": 1, "stages_run": 11}, Reached("max_stages", 11, 10)),
-        ({"visit": 1, "seconds": 60.0, "cost_usd": 2.5}, Reached("max_duration", 60.0, 60.0)),
-        ({"visit": 1, "seconds": 60.12345}, Reached("max_duration", 60.123, 60.0)),
-        ({"visit": 1, "cost_usd": 2.5}, Reached("max_cost_usd", 2.5, 2.5)),
-        ({"visit": 1, "cost_usd": 2.50000049}, Reached("max_cost_usd", 2.5, 2.5)),
-        ({"visit": 1, "cost_usd": 2.51234567}, Reached("max_cost_usd", 2.512346, 2.5)),
+        ({"visit": 4, "stages_run": 10, "seconds": 60.0, "cost_usd": 2.5}, LimitReached("max_visits", 3, 3)),
+        ({"visit": 1, "stages_run": 10, "seconds": 60.0, "cost_usd": 2.5}, LimitReached("max_stages", 10, 10)),
+        ({"visit": 1, "stages_run": 11}, LimitReached("max_stages", 11, 10)),
+        ({"visit": 1, "seconds": 60.0, "cost_usd": 2.5}, LimitReached("max_duration", 60.0, 60.0)),
+        ({"visit": 1, "seconds": 60.12345}, LimitReached("max_duration", 60.123, 60.0)),
+        ({"visit": 1, "cost_usd": 2.5}, LimitReached("max_cost_usd", 2.5, 2.5)),
+        ({"visit": 1, "cost_usd": 2.50000049}, LimitReached("max_cost_usd", 2.5, 2.5)),
+        ({"visit": 1, "cost_usd": 2.51234567}, LimitReached("max_cost_usd", 2.512346, 2.5)),
     ],
 )
-def test_the_first_limit_that_is_reached(machine: Make, state: dict[str, Any], reached: Reached | None) -> None:
+def test_the_first_limit_that_is_reached(machine: Make, state: dict[str, Any], reached: LimitReached | None) -> None:
     """The last visit allowed may run; time and money are used up when all is spent. Count and limit are told."""
     made = machine(GREEN).state
     given = {name: value for name, value in state.items() if name != "visit"}
@@ -206,8 +216,8 @@ def test_what_has_no_limit_is_never_reached(machine: Make) -> None:
 
 def test_a_limit_is_told_in_a_sentence() -> None:
     """Whole numbers without a point."""
-    assert Reached("max_cost_usd", 2.5, 2.0).reason == "max_cost_usd is reached: 2.5 of 2"
-    assert Reached("max_duration", 60.0, 60.0).reason == "max_duration is reached: 60 of 60"
+    assert LimitReached("max_cost_usd", 2.5, 2.0).reason == "max_cost_usd is reached: 2.5 of 2"
+    assert LimitReached("max_duration", 60.0, 60.0).reason == "max_duration is reached: 60 of 60"
 
 
 def test_the_goal_gates_that_have_not_passed() -> None:
@@ -221,25 +231,25 @@ def test_the_goal_gates_that_have_not_passed() -> None:
     assert [gate.id for gate in unsatisfied_gates(workflow, outcomes)] == ["late", "bad", "agent"]
 
 
-def gate(*options: Option) -> HumanStage:
+def gate(*options: HumanOption) -> HumanStage:
     return HumanStage(id="ask", prompt="x", options=options)
 
 
-YES = Option(key="yes", label="Yes", to="merge")
-NO = Option(key="no", label="No", to="fix")
+YES = HumanOption(key="yes", label="Yes", to="merge")
+NO = HumanOption(key="no", label="No", to="fix")
 
 
 def test_an_option_approves_when_it_says_so_or_is_the_first() -> None:
     """Where none says `approves`, the first does; where one does, only that."""
     assert approving_options(gate(YES, NO)) == (YES,)
-    later = Option(key="ok", label="OK", to="merge", approves=True)
+    later = HumanOption(key="ok", label="OK", to="merge", approves=True)
     assert approving_options(gate(NO, later)) == (later,)
 
 
 def test_a_refused_approval_stands_in_the_way_of_what_it_guards() -> None:
     """Only the targets of approving options are guarded, and only while the gate is owed."""
     workflow = Workflow(name="W", version=2, start="ask", stages=(gate(YES, NO),))
-    assert gate_in_the_way(workflow, frozenset({"ask"}), "merge") == "ask"
-    assert gate_in_the_way(workflow, frozenset({"ask"}), "fix") is None
-    assert gate_in_the_way(workflow, frozenset(), "merge") is None
-    assert gate_in_the_way(workflow, frozenset({"ask", "a gate of an older file"}), "merge") == "ask"
+    assert pending_gate(workflow, frozenset({"ask"}), "merge") == "ask"
+    assert pending_gate(workflow, frozenset({"ask"}), "fix") is None
+    assert pending_gate(workflow, frozenset(), "merge") is None
+    assert pending_gate(workflow, frozenset({"ask", "a gate of an older file"}), "merge") == "ask"

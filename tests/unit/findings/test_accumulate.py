@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.engine.bookkeeping import stage_operations
 from pipeline.engine.context import EMPTY, Append, Context, Key, Set
-from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
+from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, stage_operations
 from pipeline.findings.accumulate import after_stage, reports
 from pipeline.language.model import BaseStage, DecisionStage, ExitStage, LlmStage, ToolStage
 

@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.engine.bookkeeping import Line, stage_operations
 from pipeline.engine.context import Context, Key, Operation
-from pipeline.engine.fold import begin
-from pipeline.engine.handler import Job
-from pipeline.engine.outcome import Failure, FailureClass, Outcome, Source, Status
-from pipeline.engine.ports import JournalError
+from pipeline.engine.outcome import Failure, FailureClass, LedgerLine, Outcome, Status, StatusSource, stage_operations
+from pipeline.engine.ports import Job, JournalError
 from pipeline.engine.records import RunCreated
-from pipeline.engine.state import Progress, State
+from pipeline.engine.state import Progress, State, begin
 from pipeline.errors import AwfError
 from pipeline.findings.book import Book
 from pipeline.findings.claims import Returned
@@ -92,20 +89,20 @@ class Run:
             judged = self.clerk.read_answer(self.job(stage, visit), [answer, answer])
         assert judged is not None
         assert not judged.problem, judged.problem
-        outcome = Outcome(status=judged.status, source=Source.STRUCTURED, reason=judged.reason, response=answer)
+        outcome = Outcome(status=judged.status, source=StatusSource.STRUCTURED, reason=judged.reason, response=answer)
         self.done(stage, outcome, visit)
         return outcome
 
     def done(self, stage: LlmStage | ToolStage, outcome: Outcome, visit: int = 1) -> list[Operation]:
         """What the end of a stage leaves; its lines are committed, and the files written."""
         added = self.after(stage, outcome, visit)
-        self.journal.enter([one.text for one in added if isinstance(one, Line)])
-        operations = [one for one in added if not isinstance(one, Line)]
+        self.journal.enter([one.text for one in added if isinstance(one, LedgerLine)])
+        operations = [one for one in added if not isinstance(one, LedgerLine)]
         self.context = self.context.apply([*stage_operations(stage, outcome), *operations])
         self.clerk.committed()
         return operations
 
-    def after(self, stage: LlmStage | ToolStage, outcome: Outcome, visit: int = 1) -> list[Operation | Line]:
+    def after(self, stage: LlmStage | ToolStage, outcome: Outcome, visit: int = 1) -> list[Operation | LedgerLine]:
         context = self.context.apply(stage_operations(stage, outcome))
         return list(self.clerk.after_stage(stage, visit, outcome, context, self.state, NOW))
 
@@ -134,7 +131,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def structured(answer: str, status: Status = Status.FAIL) -> Outcome:
-    return Outcome(status=status, source=Source.STRUCTURED, response=answer)
+    return Outcome(status=status, source=StatusSource.STRUCTURED, response=answer)
 
 
 def test_what_a_branch_found_is_taken_in_by_the_process_that_joins_it(run: Run) -> None:
@@ -153,7 +150,7 @@ def test_what_a_tool_reported_to_an_earlier_process_is_read_from_its_files(run: 
     (folder / "stdout.log").write_text("noise")
     (folder / name).write_text(sarif("no check"))
     logs = {"stdout": "runs/r/lint/1/stdout.log"}
-    run.done(LINT, Outcome(status=Status.FAIL, source=Source.STRUCTURED, logs=logs))
+    run.done(LINT, Outcome(status=Status.FAIL, source=StatusSource.STRUCTURED, logs=logs))
     assert run.only().sources == ("lint",)
 
 
@@ -336,7 +333,7 @@ def test_what_cannot_be_read_outlives_a_second_answer(run: Run, second: str) -> 
     judged = run.clerk.read_answer(run.job(REV, 1), [first, second])
     assert judged is not None
     assert (judged.status, judged.problem) == (Status.FAIL, "")
-    run.done(REV, Outcome(status=Status.FAIL, source=Source.STRUCTURED, response=first + second))
+    run.done(REV, Outcome(status=Status.FAIL, source=StatusSource.STRUCTURED, response=first + second))
     assert [(one.title, one.state) for one in run.ledger()] == [("It is never checked", "uncertain")]
     assert run.context.get(Key.VERDICT) == "FAIL"
 
@@ -438,7 +435,7 @@ def test_a_report_that_a_tool_leaves_is_no_change_of_the_files(run: Run) -> None
         run.clerk.began(LINT, visit, run.state)
         (run.root / name).write_text(sarif())
         run.clerk.read_report(run.job(LINT, visit), run.root / name)
-        run.done(LINT, Outcome(status=Status.SUCCESS, source=Source.STRUCTURED), visit)
+        run.done(LINT, Outcome(status=Status.SUCCESS, source=StatusSource.STRUCTURED), visit)
     assert [bool(passed.ext) for passed in run.ledger().passes.values()] == [False, True]
 
 
@@ -448,7 +445,7 @@ def test_files_that_a_crash_kept_from_being_written_are_written_when_a_run_is_re
     added = [*run.after(REV, structured(found(item()))), *run.after(LINT, Outcome(status=Status.SUCCESS))]
     other = LlmStage(id="other", prompt="x", auto_status=True)
     added += run.after(other, structured(found(), Status.SUCCESS))
-    run.journal.enter([one.text for one in added if isinstance(one, Line)])
+    run.journal.enter([one.text for one in added if isinstance(one, LedgerLine)])
     assert not (run.root / ".code-review").exists()
     for _ in range(2):
         run.begin_again()
@@ -488,9 +485,9 @@ def test_trouble_with_the_files_is_raised_after_the_commit(run: Run, monkeypatch
     outcome = structured(found(item()))
     assert plugin.read_answer(run.job(REV, 1), [outcome.response]) is not None
     added = plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
-    run.journal.enter([one.text for one in added if isinstance(one, Line)])
+    run.journal.enter([one.text for one in added if isinstance(one, LedgerLine)])
     with monkeypatch.context() as full:
-        full.setattr("pipeline.findings.views.atomic.replace", refuse)
+        full.setattr("pipeline.files.write_file", refuse)
         with pytest.raises(AwfError):
             plugin.after_commit()
     plugin.on_resume("r")
@@ -507,7 +504,7 @@ def test_a_run_without_findings_in_a_form_for_code_has_no_use_for_the_ledger(run
     plugin = plugin_of(run)
     outcome = Outcome(status=Status.FAIL, response="It is bad.", reason="bad")
     (report,) = plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
-    assert not isinstance(report, Line)
+    assert not isinstance(report, LedgerLine)
     assert plugin.read_answer(run.job(REV, 1), ["It is bad."]) is None
     assert plugin.items(run.context, 5000) == ""
     plugin.after_commit()

@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 from tests.unit.engine.conftest import Answer, Machine
 
 from pipeline.engine.context import Context, Key, Operation
-from pipeline.engine.fold import replay
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.records import RunCreated
+from pipeline.engine.state import replay
 from pipeline.findings.accumulate import after_stage
-from pipeline.summary.outstanding import Outstanding
 from pipeline.summary.render import render
+from pipeline.summary.report_index import ReportIndex
 
 FAIL, PARTIAL, SUCCESS = Status.FAIL, Status.PARTIAL_SUCCESS, Status.SUCCESS
 WORKFLOW = """workflow "W" {
@@ -55,7 +55,7 @@ def machine(**script: list[Answer]) -> Machine:
 
 
 def run_operations(run: Machine, stage: str, outcome: Outcome) -> list[Operation]:
-    from pipeline.engine.bookkeeping import stage_operations  # noqa: PLC0415 - only what a stage itself leaves
+    from pipeline.engine.outcome import stage_operations  # noqa: PLC0415 - only what a stage itself leaves
 
     return list(stage_operations(run.state.workflow.stage(stage), outcome))
 
@@ -75,7 +75,7 @@ def broken(text: str) -> Outcome:
 
 def summary_of(context: Context, findings_path: str) -> str:
     """What an agent is told, in nine thousand characters."""
-    groups = Outstanding().groups(context)
+    groups = ReportIndex().groups(context)
     return render(context, groups, goal="g", workflow="W", past=(), budget=9000, findings_path=findings_path)
 
 

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.language.load import load
 from pipeline.language.model import (
     Branch,
     ExitStage,
+    HumanOption,
     HumanStage,
     LlmStage,
-    Option,
     ParallelStage,
     Stage,
     Transition,
     Workflow,
 )
+from pipeline.language.reader import parse_workflow
 from pipeline.language.source import decode
 
 WORKFLOWS = Path(__file__).parents[3] / "workflows"
@@ -39,7 +39,7 @@ HOSTILE = (
 def shipped(request: pytest.FixtureRequest) -> Workflow:
     """Each workflow that comes with the package."""
     path = WORKFLOWS / f"{request.param}.awf.kdl"
-    workflow = load(decode(request.param, path.read_bytes())).workflow
+    workflow = parse_workflow(decode(request.param, path.read_bytes())).workflow
     assert workflow is not None
     return workflow
 
@@ -50,7 +50,7 @@ def made_of() -> Callable[[Iterable[str]], Workflow]:
 
     def make(texts: Iterable[str]) -> Workflow:
         ids = list(dict.fromkeys(texts))
-        options = tuple(Option(key=str(index), label=text, to=text) for index, text in enumerate(ids))
+        options = tuple(HumanOption(key=str(index), label=text, to=text) for index, text in enumerate(ids))
         stages: list[Stage] = [
             *(LlmStage(id=text, prompt="x") for text in ids),
             HumanStage(id="ask", prompt="?", options=options),

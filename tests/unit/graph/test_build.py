@@ -1,8 +1,8 @@
 """A workflow as a graph."""
 
-from pipeline.graph.build import Graph, build
-from pipeline.language.load import load
-from pipeline.language.source import Source
+from pipeline.graph.analysis import Graph, build_graph
+from pipeline.language.reader import parse_workflow
+from pipeline.language.source import SourceText
 
 TEXT = """workflow "W" {
   version 2
@@ -25,9 +25,9 @@ TEXT = """workflow "W" {
 
 
 def graph(text: str = TEXT) -> Graph:
-    workflow = load(Source("test", text)).workflow
+    workflow = parse_workflow(SourceText("test", text)).workflow
     assert workflow is not None
-    return build(workflow)
+    return build_graph(workflow)
 
 
 def test_the_cursor_reaches_branches_through_their_parallel_stage() -> None:

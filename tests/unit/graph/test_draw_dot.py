@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pipeline.graph.draw.dot import draw_dot
+from pipeline.graph.export import draw_dot
 from pipeline.language.model import Workflow
 
 VALUE = r'(?:"(?:[^"\\\n]|\\.)*"|[\w.]+)'

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pipeline.graph.draw.mermaid import draw_mermaid
+from pipeline.graph.export import draw_mermaid
 from pipeline.language.model import Workflow
 
 LABEL = r'"(?:[^"#<>`;\\{}\[\]|&\n]|#\d+;|<br/>)*"'

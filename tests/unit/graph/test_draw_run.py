@@ -4,14 +4,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pipeline.graph.draw.arranged import Arranged, arranged
-from pipeline.graph.draw.marks import Mark, Marks
-from pipeline.graph.draw.run import draw_run
-from pipeline.graph.draw.svg import draw_svg
-from pipeline.language.edges import Role
-from pipeline.language.load import load
+from pipeline.graph.svg import PlacedChart, RunOverlay, StageMark, draw_run, draw_svg, place_chart
+from pipeline.language.edges import EdgeRole
 from pipeline.language.model import Workflow
-from pipeline.language.source import Source
+from pipeline.language.reader import parse_workflow
+from pipeline.language.source import SourceText
 
 SOURCE = """
 workflow "Ship" {
@@ -29,28 +26,28 @@ SVG = "{http://www.w3.org/2000/svg}"
 @pytest.fixture
 def workflow() -> Workflow:
     """A workflow with a way back."""
-    found = load(Source("ship.awf.kdl", SOURCE)).workflow
+    found = parse_workflow(SourceText("ship.awf.kdl", SOURCE)).workflow
     assert found
     return found
 
 
 @pytest.fixture
-def placed(workflow: Workflow) -> Arranged:
+def placed(workflow: Workflow) -> PlacedChart:
     """The same, in its places."""
-    return arranged(workflow)
+    return place_chart(workflow)
 
 
-def parsed(placed: Arranged, marks: Marks) -> ET.Element:
+def parsed(placed: PlacedChart, marks: RunOverlay) -> ET.Element:
     """The picture, as well-formed as a page needs it."""
     return ET.fromstring(draw_run(placed, marks))  # noqa: S314 - our own text
 
 
-def test_stages_and_ways_are_marked(placed: Arranged) -> None:
+def test_stages_and_ways_are_marked(placed: PlacedChart) -> None:
     """A mark is a class, a sign at the corner, words for the pointer, and a link; what is not marked is as it was."""
-    marks = Marks(
-        stages={"build": Mark("good", "success, 2 visits", "✓ ×2", "/visits?stage=build&at=3")},
-        taken={("build", "gate", Role.TRANSITION): 2},
-        latest=("build", "gate", Role.TRANSITION),
+    marks = RunOverlay(
+        stages={"build": StageMark("good", "success, 2 visits", "✓ ×2", "/visits?stage=build&at=3")},
+        taken={("build", "gate", EdgeRole.TRANSITION): 2},
+        latest=("build", "gate", EdgeRole.TRANSITION),
     )
     picture = parsed(placed, marks)
     link = picture.find(f".//{SVG}a")
@@ -66,27 +63,27 @@ def test_stages_and_ways_are_marked(placed: Arranged) -> None:
     assert "taken" not in classes["exit"]
 
 
-def test_it_brings_no_style(placed: Arranged) -> None:
+def test_it_brings_no_style(placed: PlacedChart) -> None:
     """A page with a strict policy can hold it: neither a style nor a script nor a handler is in it."""
-    drawn = draw_run(placed, Marks())
+    drawn = draw_run(placed, RunOverlay())
     assert "<style" not in drawn
     assert "style=" not in drawn
     assert "<script" not in drawn
 
 
-def test_marks_are_data(placed: Arranged) -> None:
+def test_marks_are_data(placed: PlacedChart) -> None:
     """Whatever a mark says is text, and no markup."""
     evil = "<script>alert(1)</script>\"'&"
-    picture = parsed(placed, Marks(stages={"build": Mark("good", evil, evil, evil)}))
+    picture = parsed(placed, RunOverlay(stages={"build": StageMark("good", evil, evil, evil)}))
     assert picture.find(f".//{SVG}script") is None
     link = picture.find(f".//{SVG}a")
     assert link is not None
     assert link.get("href") == evil
 
 
-def test_an_unmarked_picture_is_the_workflows(workflow: Workflow, placed: Arranged) -> None:
+def test_an_unmarked_picture_is_the_workflows(workflow: Workflow, placed: PlacedChart) -> None:
     """Without marks the stages and ways are those of the workflow's own picture."""
-    of_run, own = parsed(placed, Marks()), ET.fromstring(draw_svg(workflow))  # noqa: S314 - our own text
+    of_run, own = parsed(placed, RunOverlay()), ET.fromstring(draw_svg(workflow))  # noqa: S314 - our own text
     for name in ("data-stage", "data-from"):
         ours, theirs = ([one.get(name) for one in each.iter() if one.get(name)] for each in (of_run, own))
         assert sorted(map(str, ours)) == sorted(map(str, theirs))

@@ -8,10 +8,10 @@ from xml.etree import ElementTree as ET
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.graph.draw.letters import fit, lines, text_width
-from pipeline.graph.draw.svg import draw_svg
-from pipeline.graph.layout.geometry import Box
-from pipeline.language.edges import Role, edges
+from pipeline.graph.layers import Box
+from pipeline.graph.svg import draw_svg
+from pipeline.graph.svg_elements import fit, lines, text_width
+from pipeline.language.edges import EdgeRole, edges
 from pipeline.language.model import Workflow
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -37,7 +37,7 @@ def test_every_stage_and_every_way_can_be_found(shipped: Workflow) -> None:
     assert stages.keys() == shipped.by_id.keys()
     assert all(shipped.by_id[str(name)].kind.partition(".")[0] in css for name, css in stages.items())
     ways = {(group.get("data-from"), group.get("data-to")) for group in groups(picture, "edge")} - {(None, None)}
-    assert ways == {(edge.source, edge.target) for edge in edges(shipped) if edge.role is not Role.BRANCH}
+    assert ways == {(edge.source, edge.target) for edge in edges(shipped) if edge.role is not EdgeRole.BRANCH}
 
 
 def test_the_picture_says_what_it_is(shipped: Workflow) -> None:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pipeline.graph.draw.text import draw_text
-from pipeline.graph.draw.wording import clean, columns, condition, shorten
+from pipeline.graph.chart import clean, columns, condition, shorten
+from pipeline.graph.text import draw_text
 from pipeline.language.expressions import parse_expression
 from pipeline.language.model import Workflow
 

@@ -8,22 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.graph.layout.flow import flow
-from pipeline.graph.layout.geometry import NOTHING, Box, Layout, Link, Route, Size
-from pipeline.graph.layout.layered import layout
+from pipeline.graph.layers import NO_SIZE, Box, EdgePath, Layout, LayoutEdge, Size, flow
+from pipeline.graph.layout import layout
 
 SIZE = Size(140, 50)
 LABEL = Size(70, 18)
 
-Graph = tuple[dict[str, Size], list[Link]]
+Graph = tuple[dict[str, Size], list[LayoutEdge]]
 
 
 def boxes(count: int) -> dict[str, Size]:
     return {f"s{index}": SIZE for index in range(count)}
 
 
-def chain(count: int) -> list[Link]:
-    return [Link(f"s{index}", f"s{index + 1}") for index in range(count - 1)]
+def chain(count: int) -> list[LayoutEdge]:
+    return [LayoutEdge(f"s{index}", f"s{index + 1}") for index in range(count - 1)]
 
 
 @st.composite
@@ -32,12 +31,12 @@ def graphs(draw: st.DrawFn) -> Graph:
     count = draw(st.integers(1, 12))
     sizes = st.builds(Size, st.integers(16, 400), st.integers(16, 150))
     names = st.integers(0, count - 1).map("s{}".format)
-    labels = st.sampled_from([NOTHING, LABEL, Size(170, 34)])
-    links = draw(st.lists(st.builds(Link, names, names, labels), max_size=30))
+    labels = st.sampled_from([NO_SIZE, LABEL, Size(170, 34)])
+    links = draw(st.lists(st.builds(LayoutEdge, names, names, labels), max_size=30))
     return {f"s{index}": draw(sizes) for index in range(count)}, links
 
 
-def pieces(route: Route) -> list[Box]:
+def pieces(route: EdgePath) -> list[Box]:
     """The rectangles a line stays inside of."""
     return [Box(min(a.x, b.x), min(a.y, b.y), abs(a.x - b.x), abs(a.y - b.y)) for a, b in pairwise(route.points)]
 
@@ -46,7 +45,7 @@ def shrunk(box: Box) -> Box:
     return Box(box.x + 0.5, box.y + 0.5, box.width - 1, box.height - 1)
 
 
-def crossed(placed: Layout, links: list[Link]) -> list[tuple[Link, str]]:
+def crossed(placed: Layout, links: list[LayoutEdge]) -> list[tuple[LayoutEdge, str]]:
     """The lines that run through a box, be it one of their own."""
     return [
         (link, name)
@@ -79,7 +78,7 @@ def test_labels_overlap_neither_boxes_nor_each_other(graph: Graph) -> None:
     """Every label has its own room."""
     placed = layout(*graph, "s0")
     labels = [route.label for route in placed.routes if route.label]
-    assert len(labels) == sum(link.label != NOTHING for link in graph[1])
+    assert len(labels) == sum(link.label != NO_SIZE for link in graph[1])
     assert not [
         pair for pair in combinations([*labels, *placed.boxes.values()], 2) if pair[0].overlaps(shrunk(pair[1]))
     ]
@@ -166,14 +165,14 @@ def test_a_chain_stands_in_one_column() -> None:
 
 def test_the_longest_way_to_an_end_is_straight() -> None:
     """The main way keeps its column; what hangs beside it makes room."""
-    links = [*chain(5), Link("s1", "s5", LABEL), Link("s5", "s1"), Link("s2", "s5", LABEL)]
+    links = [*chain(5), LayoutEdge("s1", "s5", LABEL), LayoutEdge("s5", "s1"), LayoutEdge("s2", "s5", LABEL)]
     placed = layout(boxes(6), links, "s0")
     assert len({placed.boxes[f"s{index}"].centre.x for index in range(5)}) == 1
 
 
 def test_a_way_back_goes_around_the_side() -> None:
     """A loop leaves and enters at the sides of its boxes, outside of all that lies between."""
-    placed = layout(boxes(4), [*chain(4), Link("s3", "s0")], "s0")
+    placed = layout(boxes(4), [*chain(4), LayoutEdge("s3", "s0")], "s0")
     lane = placed.routes[-1]
     assert lane.back
     assert max(point.x for point in lane.points) > max(box.right for box in placed.boxes.values())
@@ -184,12 +183,12 @@ def test_a_way_back_goes_around_the_side() -> None:
 )
 def test_a_long_chain_is_laid_out(extra: list[tuple[int, int]]) -> None:
     """Thousands of boxes need neither a deep stack nor much time, even with as many long lines."""
-    links = [*chain(3000), *(Link(f"s{one}", f"s{other}") for one, other in extra)]
+    links = [*chain(3000), *(LayoutEdge(f"s{one}", f"s{other}") for one, other in extra)]
     assert len(layout(boxes(3000), links, "s0").routes) == len(links)
 
 
 def test_a_random_graph_is_laid_out() -> None:
     """Two hundred boxes with many loops are no trouble."""
     chance = random.Random(7)  # noqa: S311 - the same graph every time
-    links = [Link(f"s{chance.randrange(200)}", f"s{chance.randrange(200)}", LABEL) for _ in range(500)]
+    links = [LayoutEdge(f"s{chance.randrange(200)}", f"s{chance.randrange(200)}", LABEL) for _ in range(500)]
     assert len(layout(boxes(200), links, "s0").boxes) == 200

@@ -2,17 +2,16 @@
 
 import pytest
 
-from pipeline.graph.draw.dot import draw_dot
-from pipeline.graph.draw.mermaid import draw_mermaid
-from pipeline.graph.draw.svg import draw_svg
-from pipeline.graph.draw.text import draw_text
-from pipeline.language.model import ExitStage, LlmStage, TriageStage, Way, Workflow
+from pipeline.graph.export import draw_dot, draw_mermaid
+from pipeline.graph.svg import draw_svg
+from pipeline.graph.text import draw_text
+from pipeline.language.model import ExitStage, LlmStage, TriageStage, TriageTarget, Workflow
 
 
 @pytest.fixture
 def workflow() -> Workflow:
     """A triage with somewhere to go."""
-    sort = TriageStage(id="sort", apply=Way(to="fix"), done=Way(to="end"))
+    sort = TriageStage(id="sort", apply=TriageTarget(to="fix"), done=TriageTarget(to="end"))
     return Workflow(
         name="W", version=2, start="sort", stages=(sort, LlmStage(id="fix", prompt="x"), ExitStage(id="end"))
     )

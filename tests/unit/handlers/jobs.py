@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from pipeline.engine.fold import begin
-from pipeline.engine.handler import Job
+from pipeline.engine.ports import Job
 from pipeline.engine.records import RunCreated
+from pipeline.engine.state import begin
 from pipeline.language.model import BaseStage
 
 SOURCE = """workflow "W" {

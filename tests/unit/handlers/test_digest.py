@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.handlers.digest import LONGEST, digest
+from pipeline.handlers.tool import LONGEST_HEADLINE, failure_headline
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,9 @@ from pipeline.handlers.digest import LONGEST, digest
 )
 def test_the_most_telling_line_is_taken(stdout: str, stderr: str, line: str) -> None:
     """The first failing test, a count of failures, an error line, or how the command ended."""
-    assert digest(stdout, stderr, "exit code 1") == line
+    assert failure_headline(stdout, stderr, "exit code 1") == line
 
 
 def test_a_digest_is_one_short_line() -> None:
     """However long the line it is taken from."""
-    assert len(digest("error " + "x" * 5000, "", "")) == LONGEST
+    assert len(failure_headline("error " + "x" * 5000, "", "")) == LONGEST_HEADLINE

@@ -10,13 +10,13 @@ import pytest
 from tests.unit.handlers.jobs import job_of
 
 from pipeline.engine.context import Key
-from pipeline.engine.handler import Job, Waiting
-from pipeline.engine.outcome import Outcome, Source, Status
+from pipeline.engine.outcome import Outcome, Status, StatusSource
+from pipeline.engine.ports import Job, Waiting
 from pipeline.engine.state import Progress
-from pipeline.handlers.human import HumanHandler, Question, Reply, chosen
-from pipeline.language.model import HumanStage, Option
+from pipeline.handlers.human import HumanHandler, HumanQuestion, HumanReply, choice_outcome
+from pipeline.language.model import HumanOption, HumanStage
 
-YES, NO = Option(key="yes", label="Merge it", to="merge"), Option(key="no", label="Try again", to="fix")
+YES, NO = HumanOption(key="yes", label="Merge it", to="merge"), HumanOption(key="no", label="Try again", to="fix")
 
 
 def stage(**more: Any) -> HumanStage:
@@ -27,11 +27,11 @@ def stage(**more: Any) -> HumanStage:
 class Somebody:
     """One who gives a reply, or takes for ever."""
 
-    reply: Reply | None = None
+    reply: HumanReply | None = None
     silent: bool = False
-    asked: list[Question] = field(default_factory=list)
+    asked: list[HumanQuestion] = field(default_factory=list)
 
-    async def ask(self, question: Question) -> Reply | None:
+    async def ask(self, question: HumanQuestion) -> HumanReply | None:
         self.asked.append(question)
         if self.silent:
             await asyncio.Event().wait()
@@ -44,8 +44,8 @@ def asked(person: Somebody, job: Job, now: float = 100.0) -> Outcome | Waiting:
 
 def test_a_choice_is_the_outcome_and_is_kept() -> None:
     """Which option, its label, what was said, and by whom."""
-    outcome = chosen(stage(), Reply("no", "too slow", by="anna"))
-    assert (outcome.status, outcome.source, outcome.response) == (Status.SUCCESS, Source.HUMAN, "too slow")
+    outcome = choice_outcome(stage(), HumanReply("no", "too slow", by="anna"))
+    assert (outcome.status, outcome.source, outcome.response) == (Status.SUCCESS, StatusSource.HUMAN, "too slow")
     assert outcome.updates == {
         Key.HUMAN_SELECTED: "no",
         Key.HUMAN_LABEL: "Try again",
@@ -57,14 +57,14 @@ def test_a_choice_is_the_outcome_and_is_kept() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (Reply("perhaps"), '"perhaps" is none of the options yes, no'),
-        (Reply("no"), 'the option "no" needs feedback, and none was given'),
-        (Reply("no", "  \n"), 'the option "no" needs feedback, and none was given'),
+        (HumanReply("perhaps"), '"perhaps" is none of the options yes, no'),
+        (HumanReply("no"), 'the option "no" needs feedback, and none was given'),
+        (HumanReply("no", "  \n"), 'the option "no" needs feedback, and none was given'),
     ],
 )
-def test_what_is_no_choice_fails_the_stage(reply: Reply, reason: str) -> None:
+def test_what_is_no_choice_fails_the_stage(reply: HumanReply, reason: str) -> None:
     """Nothing is guessed at."""
-    outcome = chosen(stage(require_feedback_on=("no",)), reply)
+    outcome = choice_outcome(stage(require_feedback_on=("no",)), reply)
     assert (outcome.status, outcome.reason, outcome.updates) == (Status.FAIL, reason, {})
 
 
@@ -81,7 +81,7 @@ def test_after_its_time_the_default_is_taken(tmp_path: Path, *, silent: bool) ->
     job = job._replace(state=job.state._replace(progress=Progress(asked_at=39.0)))
     outcome = asked(Somebody(silent=silent), job)
     assert isinstance(outcome, Outcome)
-    assert (outcome.status, outcome.source) == (Status.SUCCESS, Source.DEFAULT)
+    assert (outcome.status, outcome.source) == (Status.SUCCESS, StatusSource.DEFAULT)
     assert (outcome.updates[Key.HUMAN_SELECTED], outcome.response) == ("no", "nobody answered in time")
 
 
@@ -90,7 +90,7 @@ def test_an_answer_at_the_last_moment_counts(tmp_path: Path, default: str | None
     """Whoever keeps the answers has the last word before the default is taken, or the stage fails."""
     job = job_of(stage(timeout=timedelta(seconds=60), default=default), tmp_path)
     job = job._replace(state=job.state._replace(progress=Progress(asked_at=0.0)))
-    handler = HumanHandler(Somebody(), lambda: 100.0, lambda *_: Reply("no", "Wait.", by="anna"))
+    handler = HumanHandler(Somebody(), lambda: 100.0, lambda *_: HumanReply("no", "Wait.", by="anna"))
     outcome = asyncio.run(handler.run(job))
     assert isinstance(outcome, Outcome)
     assert (outcome.updates[Key.HUMAN_SELECTED], outcome.updates[Key.HUMAN_BY]) == ("no", "anna")
@@ -110,7 +110,7 @@ def test_without_a_default_nobody_answered_is_a_failure(tmp_path: Path) -> None:
 
 def test_a_person_is_asked_all_there_is_to_ask(tmp_path: Path) -> None:
     """The text with its variables, the options, which of them approve, and which need a reason."""
-    person = Somebody(Reply("yes"))
+    person = Somebody(HumanReply("yes"))
     asking = stage(require_feedback_on=("no",), details_from=("graph.goal", "not.there"))
     asked(person, job_of(asking.model_copy(update={"prompt": "Good: $goal?"}), tmp_path))
     (question,) = person.asked

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.engine.outcome import Status
-from pipeline.handlers.markers import Claims, read_claims
+from pipeline.handlers.markers import StatusMarkers, read_markers
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from pipeline.handlers.markers import Claims, read_claims
 )
 def test_the_last_marker_outside_code_and_quotes_counts(answer: str, status: Status | None) -> None:
     """A marker that is only shown is no claim; an unknown word is no status."""
-    assert read_claims(answer).status is status
+    assert read_markers(answer).status is status
 
 
 @pytest.mark.parametrize(
@@ -50,15 +50,15 @@ def test_the_last_marker_outside_code_and_quotes_counts(answer: str, status: Sta
 )
 def test_a_reason_may_hold_brackets_and_lines(answer: str, reason: str) -> None:
     """It is not cut at the first closing bracket."""
-    assert read_claims(answer).reason == reason
+    assert read_markers(answer).reason == reason
 
 
 def test_the_way_on_may_be_suggested() -> None:
     """[NEXT: ...] and [PREFERRED_LABEL: ...] are read the same way."""
-    assert read_claims("[NEXT: b] [PREFERRED_LABEL: Ship it]") == Claims(None, "", "Ship it", "b")
+    assert read_markers("[NEXT: b] [PREFERRED_LABEL: Ship it]") == StatusMarkers(None, "", "Ship it", "b")
 
 
 @given(st.text(alphabet="[]STATUS: succesfail`>~\nFAILURE_REASON", max_size=200))
 def test_any_answer_can_be_read(answer: str) -> None:
     """Nothing an agent prints raises."""
-    assert read_claims(answer).status in {None, *Status}
+    assert read_markers(answer).status in {None, *Status}

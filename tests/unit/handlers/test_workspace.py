@@ -11,8 +11,8 @@ from tests.unit.handlers.jobs import job_of
 
 from pipeline.backends.worktree import GitWorktrees
 from pipeline.engine.context import Set
-from pipeline.engine.handler import Job
 from pipeline.engine.outcome import FailureClass, Outcome, Status
+from pipeline.engine.ports import Job
 from pipeline.handlers.workspace import WorkspaceHandler
 from pipeline.language.model import StageKind, WorkspaceStage
 

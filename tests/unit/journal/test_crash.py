@@ -6,15 +6,14 @@ from threading import Event, Thread
 import pytest
 from tests.unit.journal.conftest import Start
 
-from pipeline.engine.ports import Entry
+from pipeline.engine.ports import JournalEntry
 from pipeline.engine.records import VisitStarted
-from pipeline.journal.sqlite import SqliteJournal
-from pipeline.journal.store import exists
+from pipeline.journal.sqlite import SqliteJournal, database_exists
 
 ROUNDS = 40
 
 
-def check(entries: list[Entry]) -> None:
+def check(entries: list[JournalEntry]) -> None:
     """Each record is the one that was written at its number, whole."""
     for entry in entries[1:]:
         seq = entry.seq
@@ -67,7 +66,7 @@ def test_a_store_that_appears_meanwhile_is_not_a_damaged_one(tmp_path: Path) -> 
     other = Thread(target=come_and_go)
     other.start()
     try:
-        assert {exists(path) for _ in range(3_000)} <= {True, False}
+        assert {database_exists(path) for _ in range(3_000)} <= {True, False}
     finally:
         over.set()
         other.join()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.engine.ports import Entry, JournalError, UnknownRun
+from pipeline.engine.ports import JournalEntry, JournalError, UnknownRun
 from pipeline.engine.records import AnyRecord, RunCreated, VisitStarted
 from pipeline.journal.sqlite import SqliteJournal
 
@@ -18,7 +18,7 @@ def started(seq: int) -> AnyRecord:
     return VisitStarted(at=seq, stage="x" * (seq * 397 % 3000), visit=seq, attempt=1)
 
 
-EXPECTED = [Entry(1, CREATED), *(Entry(seq, started(seq)) for seq in range(2, RECORDS + 1))]
+EXPECTED = [JournalEntry(1, CREATED), *(JournalEntry(seq, started(seq)) for seq in range(2, RECORDS + 1))]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Pat
     shutil.rmtree(live)
 
 
-def read(store: Path) -> list[Entry] | None:
+def read(store: Path) -> list[JournalEntry] | None:
     """What can be read before the first error; None when there is no such run or no way to it."""
     journal, seen = SqliteJournal(store), []
     try:

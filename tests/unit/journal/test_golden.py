@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
-from pipeline.engine.fold import replay
 from pipeline.engine.records import AnyRecord, VisitCompleted
-from pipeline.journal.records import VERSION, decode
+from pipeline.engine.state import replay
+from pipeline.journal.codec import VERSION, decode
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 KINDS = {kind.model_fields["kind"].default for kind in get_args(get_args(AnyRecord)[0])}

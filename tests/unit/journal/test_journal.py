@@ -9,9 +9,9 @@ import pytest
 from pipeline.cluster.artefacts import Directory
 from pipeline.cluster.journal import SharedJournal
 from pipeline.engine.outcome import Outcome, Status
-from pipeline.engine.ports import Entry, Journal, JournalError, RunExists, RunIsOwned, UnknownRun
+from pipeline.engine.ports import Journal, JournalEntry, JournalError, RunExists, RunIsOwned, UnknownRun
 from pipeline.engine.records import AnyRecord, RunCreated, VisitCompleted, VisitStarted
-from pipeline.engine.select import Selection
+from pipeline.engine.routing import Selection
 from pipeline.errors import AwfError
 from pipeline.journal.memory import MemoryJournal
 from pipeline.journal.sqlite import SqliteJournal
@@ -50,7 +50,10 @@ def test_records_come_back_in_order(journal: Journal) -> None:
     journal.create("a", created("a"))
     numbers = [journal.append("a", started(visit)) for visit in range(2, 251)]
     assert numbers == list(range(2, 251))
-    assert list(journal.entries("a")) == [Entry(1, created("a")), *(Entry(n, started(n)) for n in range(2, 251))]
+    assert list(journal.entries("a")) == [
+        JournalEntry(1, created("a")),
+        *(JournalEntry(n, started(n)) for n in range(2, 251)),
+    ]
 
 
 def test_reading_begins_after_a_record(journal: Journal) -> None:
@@ -66,9 +69,9 @@ def test_reading_begins_after_a_record(journal: Journal) -> None:
 def test_the_last_record(journal: Journal) -> None:
     """`last` is the newest, from the first on."""
     journal.create("a", created("a"))
-    assert journal.last("a") == Entry(1, created("a"))
+    assert journal.last("a") == JournalEntry(1, created("a"))
     journal.append("a", started(1))
-    assert journal.last("a") == Entry(2, started(1))
+    assert journal.last("a") == JournalEntry(2, started(1))
 
 
 def test_runs_do_not_mix(journal: Journal) -> None:

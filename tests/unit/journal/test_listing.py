@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from pipeline.journal.listing import Listing
+from pipeline.journal.sqlite import Listing
 
 
 def settled(directory: Path) -> Listing:

@@ -12,13 +12,13 @@ import pytest
 from tests.unit.journal.conftest import Start
 
 from pipeline.engine.ports import JournalError, RunIsOwned
-from pipeline.journal.lock import is_driven, owned
+from pipeline.journal.lock import is_driven, lock_run
 
 MOMENT = 1_794_817_812.0
 
 
 def own(directory: Path, now: float = MOMENT) -> None:
-    with owned(directory, "a", lambda: now):
+    with lock_run(directory, "a", lambda: now):
         pass
 
 
@@ -61,7 +61,7 @@ def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path, start: Start) -> 
 
 def test_a_started_program_does_not_keep_the_lock(tmp_path: Path) -> None:
     """The lock is closed in the programs that a stage starts, even where they inherit everything."""
-    with owned(tmp_path, "a", lambda: MOMENT):
+    with lock_run(tmp_path, "a", lambda: MOMENT):
         command = [sys.executable, "-c", "import sys; print('up', flush=True); sys.stdin.read()"]
         tool = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False)
         with tool:
@@ -74,7 +74,7 @@ def test_a_started_program_does_not_keep_the_lock(tmp_path: Path) -> None:
 def test_an_owner_of_another_day_has_a_date(tmp_path: Path) -> None:
     """The time of day is enough for today only."""
     told = datetime.fromtimestamp(MOMENT).astimezone()
-    with owned(tmp_path, "a", lambda: MOMENT):
+    with lock_run(tmp_path, "a", lambda: MOMENT):
         with pytest.raises(RunIsOwned, match=rf"since {told:%H:%M};"):
             own(tmp_path)
         with pytest.raises(RunIsOwned, match=rf"since {told:%Y-%m-%d %H:%M};"):
@@ -84,7 +84,7 @@ def test_an_owner_of_another_day_has_a_date(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}', '{"pid": 1, "host": "h", "since": 1e300}'])
 def test_an_owner_that_has_not_signed(tmp_path: Path, text: str) -> None:
     """Whatever the lock's file says or fails to say, the run is refused while it is locked."""
-    with owned(tmp_path, "a", lambda: MOMENT):
+    with lock_run(tmp_path, "a", lambda: MOMENT):
         (tmp_path / "a").write_text(text)
         with pytest.raises(RunIsOwned, match="another process"):
             own(tmp_path)

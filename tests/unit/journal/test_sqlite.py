@@ -9,8 +9,7 @@ import pytest
 
 from pipeline.engine.ports import JournalError
 from pipeline.engine.records import AnyRecord, RunCreated, VisitStarted
-from pipeline.journal.sqlite import SqliteJournal
-from pipeline.journal.store import DATABASE
+from pipeline.journal.sqlite import DATABASE, SqliteJournal
 
 
 def created(run_id: str) -> AnyRecord:

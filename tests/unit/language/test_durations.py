@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.language.durations import LONGEST, format_duration, parse_duration
+from pipeline.language.model import LONGEST, parse_duration, write_duration
 
 
 @pytest.mark.parametrize(
@@ -42,4 +42,4 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
 def test_a_duration_is_read_as_it_is_written(duration: timedelta) -> None:
     """Writing and reading again gives the same milliseconds."""
     whole = timedelta(milliseconds=duration // timedelta(milliseconds=1))
-    assert parse_duration(format_duration(whole)) == whole
+    assert parse_duration(write_duration(whole)) == whole

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.language.expressions import EvaluationError, Expression, ExpressionError, evaluate, parse_expression
-from pipeline.language.expressions.syntax import (
-    All,
-    Any,
-    Call,
+from pipeline.language.expressions.parse import (
+    And,
     Comparison,
     Function,
+    FunctionCall,
     Literal,
     Not,
     Operator,
+    Or,
     Tree,
 )
 from pipeline.language.expressions.types import constant, impossible_values, mismatches
@@ -174,7 +174,7 @@ def test_deeper_nesting_is_an_error_not_a_crash(text: str) -> None:
 def test_a_chain_may_be_as_long_as_it_likes() -> None:
     """Ten thousand terms joined by && are one flat node."""
     expression = parse_expression(" && ".join(["true"] * 10_000))
-    assert isinstance(expression.tree, All)
+    assert isinstance(expression.tree, And)
     assert len(expression.tree.terms) == 10_000
     assert evaluate(expression, WORLD)
 
@@ -241,8 +241,8 @@ def literals() -> st.SearchStrategy[Tree]:
 def calls() -> st.SearchStrategy[Tree]:
     named = st.sampled_from([f for f in Function if f is not Function.VERDICT])
     return st.one_of(
-        st.builds(Call, named, st.text(max_size=8), st.just(NOWHERE)),
-        st.builds(Call, st.sampled_from([Function.FINDINGS, Function.VERDICT]), st.none(), st.just(NOWHERE)),
+        st.builds(FunctionCall, named, st.text(max_size=8), st.just(NOWHERE)),
+        st.builds(FunctionCall, st.sampled_from([Function.FINDINGS, Function.VERDICT]), st.none(), st.just(NOWHERE)),
     )
 
 
@@ -252,8 +252,8 @@ def trees() -> st.SearchStrategy[Tree]:
         return st.one_of(
             st.builds(Not, inner, st.just(NOWHERE)),
             st.builds(Comparison, st.sampled_from(Operator), inner, inner, st.just(NOWHERE)),
-            st.builds(All, terms, st.just(NOWHERE)),
-            st.builds(Any, terms, st.just(NOWHERE)),
+            st.builds(And, terms, st.just(NOWHERE)),
+            st.builds(Or, terms, st.just(NOWHERE)),
         )
 
     return st.recursive(literals() | calls(), extend, max_leaves=12)

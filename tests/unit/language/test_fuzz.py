@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.app.check import check_draft
-from pipeline.language.load import load
-from pipeline.language.source import Source
+from pipeline.language.reader import parse_workflow
+from pipeline.language.source import SourceText
 
 SEED = r"""workflow "Quick" {
   version 2
@@ -54,8 +54,8 @@ def mutated(draw: st.DrawFn) -> str:
 
 
 def examine(text: str) -> None:
-    source = Source("fuzz", text)
-    report = check_draft(load(source), lambda path: path == "a.md")
+    source = SourceText("fuzz", text)
+    report = check_draft(parse_workflow(source), lambda path: path == "a.md")
     for found in report.diagnostics:
         assert 1 <= found.line <= text.count("\n") + 1
         assert found.column >= 1

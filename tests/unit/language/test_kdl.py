@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pipeline.language.diagnostics import Problem
 from pipeline.language.kdl import MAX_DEPTH, TooDeep, parse
 from pipeline.language.nodes import Node
-from pipeline.language.source import Position, Source, decode
+from pipeline.language.source import Position, SourceText, decode
 
 
 def nodes(text: str) -> tuple[Node, ...]:
@@ -169,7 +169,7 @@ def test_a_line_break_behind_a_backslash_says_what_to_write() -> None:
 def test_hostile_depth_and_digits_end_in_words(text: str) -> None:
     """Neither the stack nor the integer parser gives way."""
     try:
-        assert parse(Source("test", text)).problem is not None
+        assert parse(SourceText("test", text)).problem is not None
     except TooDeep as deep:
         assert 0 <= deep.offset < len(text)  # noqa: PT017 - both ways out are checked
 
@@ -182,10 +182,10 @@ def test_brackets_in_texts_and_comments_are_no_depth() -> None:
 
 def test_many_unclosed_raw_texts_take_no_time_to_speak_of() -> None:
     """A text made to be slow for patterns is refused at its first mistake."""
-    assert parse(Source("test", 'r##"' * 100_000)).problem is not None
-    assert parse(Source("test", '"\\' * 200_000)).problem is not None
-    assert parse(Source("test", "a/" * 200_000)).problem is not None
-    assert parse(Source("test", "#" * 400_000)).problem is None
+    assert parse(SourceText("test", 'r##"' * 100_000)).problem is not None
+    assert parse(SourceText("test", '"\\' * 200_000)).problem is not None
+    assert parse(SourceText("test", "a/" * 200_000)).problem is not None
+    assert parse(SourceText("test", "#" * 400_000)).problem is None
 
 
 @given(st.text(max_size=80) | st.text('ab1 {}"\\/*-;=#r()\n\t', max_size=80))

@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.language.choice import ModelChoice, choose_model
-from pipeline.language.load import load
 from pipeline.language.model import (
     Access,
     Backoff,
@@ -17,6 +15,7 @@ from pipeline.language.model import (
     FindingsFormat,
     HumanStage,
     LlmStage,
+    ModelChoice,
     Models,
     ParallelStage,
     Profile,
@@ -25,8 +24,10 @@ from pipeline.language.model import (
     ToolStage,
     Workflow,
     WorkspaceStage,
+    choose_model,
     is_review,
 )
+from pipeline.language.reader import parse_workflow
 from pipeline.language.source import decode
 
 EVERYTHING = """workflow "Everything" {
@@ -86,7 +87,7 @@ EVERYTHING = """workflow "Everything" {
 
 
 def workflow(text: str) -> Workflow:
-    draft = load(decode("test", text.encode()))
+    draft = parse_workflow(decode("test", text.encode()))
     assert [problem.message for _, problem in draft.seen] == []
     assert draft.workflow is not None
     return draft.workflow
@@ -312,7 +313,7 @@ def chains(draw: st.DrawFn) -> tuple[str, list[LlmStage | ToolStage], str]:
 def test_a_valid_workflow_means_what_it_says(made: tuple[str, list[LlmStage | ToolStage], str]) -> None:
     """Generated workflows come back from their text, and from JSON, as they were."""
     text, stages, goal = made
-    said = load(decode("test", text.encode())).workflow
+    said = parse_workflow(decode("test", text.encode())).workflow
     assert said is not None
     assert list(said.stages[:-1]) == stages
     assert said.goal == goal

@@ -5,10 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.app.check import Checked, check_draft, every_rule
-from pipeline.language.diagnostics import Severity
-from pipeline.language.load import load
-from pipeline.language.rules.rule import Rule
+from pipeline.app.check import CheckedWorkflow, check_draft, every_rule
+from pipeline.language.diagnostics import Rule, RuleSeverity
+from pipeline.language.reader import parse_workflow
 from pipeline.language.source import decode
 
 RULES = every_rule()
@@ -18,8 +17,10 @@ _BLOCK = re.compile(r"^## (?P<title>.+)\n(?P<body>(?:.*\n?)*?)(?=^## |\Z)", re.M
 _FENCE = re.compile(r"```(?P<language>\w+)\n(?P<text>.*?)```", re.DOTALL)
 
 
-def examine(text: str, prompt_exists: Callable[[str], bool] = lambda path: path == "prompts/plan.md") -> Checked:
-    return check_draft(load(decode("example.awf.kdl", text.encode())), prompt_exists)
+def examine(
+    text: str, prompt_exists: Callable[[str], bool] = lambda path: path == "prompts/plan.md"
+) -> CheckedWorkflow:
+    return check_draft(parse_workflow(decode("example.awf.kdl", text.encode())), prompt_exists)
 
 
 def codes(text: str) -> list[str]:
@@ -64,7 +65,7 @@ def test_a_rules_examples_do_what_its_page_says(rule: Rule[...]) -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_a_rules_code_tells_its_severity(rule: Rule[...]) -> None:
     """Errors are numbered from AWF001, warnings from AWF101."""
-    assert (int(rule.code[3:]) > 100) is (rule.severity is Severity.WARNING)
+    assert (int(rule.code[3:]) > 100) is (rule.severity is RuleSeverity.WARNING)
 
 
 def test_codes_and_names_are_given_once() -> None:
@@ -281,7 +282,7 @@ def test_an_exit_past_a_review_that_could_not_run(stage: str, route: str, transi
     found = examine(ROUTED % (stage, route, transitions)).diagnostics
     assert [d.code for d in found if d.code == "AWF110"] == ["AWF110"] * warned
     assert all(
-        d.stage == "review" and (d.line, d.severity) == (6, Severity.WARNING) for d in found if d.code == "AWF110"
+        d.stage == "review" and (d.line, d.severity) == (6, RuleSeverity.WARNING) for d in found if d.code == "AWF110"
     )
 
 

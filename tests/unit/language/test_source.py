@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.language.source import Source, decode
+from pipeline.language.source import SourceText, decode
 
 
 def test_positions_count_from_one() -> None:
     """The first character stands in line 1, column 1; the end of the text has a position too."""
-    source = Source("test", "ab\ncd\n")
+    source = SourceText("test", "ab\ncd\n")
     assert [tuple(source.position(offset)) for offset in (0, 1, 3, 4, 6)] == [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1)]
     assert [source.line(number) for number in (1, 2, 3)] == ["ab", "cd", ""]
 
@@ -21,6 +21,6 @@ def test_line_breaks_and_a_byte_order_mark_are_normalised() -> None:
 @given(st.text("ab\n", max_size=40), st.data())
 def test_a_position_leads_back_to_its_offset(text: str, data: st.DataObject) -> None:
     """`offset` is the inverse of `position` at every place of a text."""
-    source = Source("test", text)
+    source = SourceText("test", text)
     offset = data.draw(st.integers(0, len(text)))
     assert source.offset(source.position(offset)) == offset

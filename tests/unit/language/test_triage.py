@@ -3,8 +3,8 @@
 import pytest
 from tests.unit.language.test_rules import examine
 
-from pipeline.language.edges import Role, edges
-from pipeline.language.model import StageKind, TriageStage, Way, asks_a_person
+from pipeline.language.edges import EdgeRole, edges
+from pipeline.language.model import StageKind, TriageStage, TriageTarget, waits_for_person
 
 STAGE = 'stage "sort" kind="triage" { apply to="fix"; done to="end" }'
 
@@ -30,12 +30,12 @@ def test_it_says_where_it_leads() -> None:
     assert report.diagnostics == ()
     assert report.workflow is not None
     sort = report.workflow.stage("sort")
-    assert sort == TriageStage(id="sort", apply=Way(to="fix"), done=Way(to="end"))
+    assert sort == TriageStage(id="sort", apply=TriageTarget(to="fix"), done=TriageTarget(to="end"))
     assert sort.kind is StageKind.TRIAGE
-    assert asks_a_person(sort)
+    assert waits_for_person(sort)
     leaving = [(edge.key, edge.target) for edge in edges(report.workflow) if edge.source == "sort"]
     assert leaving == [("apply", "fix"), ("done", "end")]
-    assert {edge.role for edge in edges(report.workflow) if edge.source == "sort"} == {Role.OPTION}
+    assert {edge.role for edge in edges(report.workflow) if edge.source == "sort"} == {EdgeRole.OPTION}
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,17 @@ from rich.console import Console
 
 from pipeline.engine.events import Event, EventKind
 from pipeline.observe.live import PAUSE, LiveView, _Area, frame, running_line, visit_line
-from pipeline.observe.picture import Happened, Mark, Picture, Running
-from pipeline.observe.text import columns
+from pipeline.observe.run_progress import LineMark, ProgressLine, RunningVisit, RunProgress
+from pipeline.text import display_width
 
 K = EventKind
 UP = "\x1b[1A"
 HOSTILE = "\x1b[2J\x1b[5A日本語👩\u200d👧\u202e " + "x" * 500 + "\r\nlast \x1b[31mline"
 
 
-def picture(running: int) -> Picture:
-    shown = {(f"stage_{n}", 1): Running(f"stage_{n}", 1, 90.0, said=HOSTILE) for n in range(running)}
-    return Picture(began=0.0, running=shown, tokens=12_300, cost=0.4, outstanding=2, stages=7)
+def picture(running: int) -> RunProgress:
+    shown = {(f"stage_{n}", 1): RunningVisit(f"stage_{n}", 1, 90.0, said=HOSTILE) for n in range(running)}
+    return RunProgress(began=0.0, running=shown, tokens=12_300, cost=0.4, outstanding=2, stages=7)
 
 
 @pytest.mark.parametrize(("width", "height"), [(40, 10), (20, 4), (80, 24), (8, 2)])
@@ -27,7 +27,7 @@ def picture(running: int) -> Picture:
 def test_the_moving_lines_fit(width: int, height: int, running: int) -> None:
     """No line is wider than the terminal, and there are never more than it has."""
     lines = list(frame(picture(running), 100.0, width, height))
-    assert all(columns(line.plain) < width or width < 20 for line in lines)
+    assert all(display_width(line.plain) < width or width < 20 for line in lines)
     assert len(lines) <= max(height, 3)
 
 
@@ -40,18 +40,18 @@ def test_the_sums_are_last() -> None:
 @pytest.mark.parametrize("width", [20, 40, 80])
 def test_a_countdown_fits(width: int) -> None:
     """While a quota is used up there is one line with the time at which it resets and how long that is."""
-    line = next(frame(Picture(began=0.0, until=8_100.0), 100.0, width, 24)).plain
-    assert columns(line) < width
+    line = next(frame(RunProgress(began=0.0, until=8_100.0), 100.0, width, 24)).plain
+    assert display_width(line) < width
     assert line.startswith("‖ paused; the")
     assert width < 80 or line.endswith(", in 2h13m")
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-@pytest.mark.parametrize("mark", Mark)
-def test_what_stays_fits_and_is_inert(mark: Mark, width: int) -> None:
+@pytest.mark.parametrize("mark", LineMark)
+def test_what_stays_fits_and_is_inert(mark: LineMark, width: int) -> None:
     """A line that stays has one line, no escapes, and the terminal's width at most."""
-    line = visit_line(Happened(mark, HOSTILE, 3, 1.0, HOSTILE), width).plain
-    assert columns(line) < width
+    line = visit_line(ProgressLine(mark, HOSTILE, 3, 1.0, HOSTILE), width).plain
+    assert display_width(line) < width
     assert not set(line) & set("\x1b\r\n\u202e\u200d")
 
 
@@ -65,7 +65,7 @@ def test_a_flood_of_events_is_drawn_seldom() -> None:
     console = Console(file=stream, force_terminal=True, width=80, height=24)
     view = LiveView(stream, console=console)
     began = time.monotonic()
-    view.come_back()
+    view.show()
     for number in range(5000):
         told(view, K.STAGE_OUTPUT, "a", 1, text=f"line {number}")
         if number % 100 == 0:
@@ -102,12 +102,12 @@ def test_a_terminal_that_is_gone_stops_nothing() -> None:
             raise OSError(5, "Input/output error", text)
 
     view = LiveView(Gone(), console=Console(file=Gone(), force_terminal=True))
-    view.come_back()
+    view.show()
     told(view, K.STAGE_COMPLETED, "a", 1, status="success")
     view.close()
 
 
 def test_an_agent_shows_what_it_does_and_what_it_costs() -> None:
     """Its tokens and money so far stand before its last tool or line."""
-    running = Running("fix", 2, since=100.0, said="Bash: pytest -q", tokens=12_300, cost=0.42)
+    running = RunningVisit("fix", 2, since=100.0, said="Bash: pytest -q", tokens=12_300, cost=0.42)
     assert running_line(running, 112.0, 80).plain.endswith("12.3k tokens · $0.42 · Bash: pytest -q")

@@ -6,7 +6,7 @@ from typing import Any
 from syrupy.assertion import SnapshotAssertion
 
 from pipeline.engine.events import Event, EventKind
-from pipeline.observe.progress import PlainLines, line, screen
+from pipeline.observe.progress import PlainLines, line, open_view
 
 K = EventKind
 
@@ -61,5 +61,5 @@ def test_what_does_not_matter_is_not_written() -> None:
 
 def test_a_pipe_gets_plain_lines() -> None:
     """Where there is no terminal, there is no live view."""
-    with screen(io.StringIO()) as view:
+    with open_view(io.StringIO()) as view:
         assert isinstance(view, PlainLines)

@@ -9,10 +9,10 @@ import pytest
 
 from pipeline.engine.context import Set
 from pipeline.engine.events import Event, EventKind
-from pipeline.engine.fold import begin
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.ports import PluginFailed
 from pipeline.engine.records import RunCreated
+from pipeline.engine.state import begin
 from pipeline.plugins.hooks import hookimpl
 from pipeline.plugins.manager import PluginError, PluginManager
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pipeline.engine.context import Context
-from pipeline.summary.outstanding import Outstanding
 from pipeline.summary.render import render
+from pipeline.summary.report_index import ReportIndex
 
 Report = Callable[..., dict[str, Any]]
 Summary = Callable[..., str]
@@ -42,7 +42,7 @@ def summary() -> Summary:
     def make(given: Any = (), **options: Any) -> str:
         context = Context(given) if isinstance(given, dict) else Context({"review.findings": list(given)})
         defaults = {"goal": "", "workflow": "w", "past": (), "budget": 24_000, "findings_path": "/run/findings.json"}
-        return render(context, Outstanding().groups(context), **{**defaults, **options})
+        return render(context, ReportIndex().groups(context), **{**defaults, **options})
 
     return make
 

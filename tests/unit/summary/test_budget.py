@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.summary.budget import Part, fair, line, prose, quoted, section
+from pipeline.summary.budget import SummaryPart, fair_shares, line, prose, quoted, section
 
 TEXT = st.text("ab`~\n ", min_size=1, max_size=400).filter(str.strip)
 PARTS = st.one_of(TEXT.map(line), TEXT.map(lambda text: quoted("- k:", text)), TEXT.map(prose))
@@ -15,7 +15,7 @@ SECTIONS = st.builds(
 
 
 @given(st.one_of(PARTS, SECTIONS), st.integers(-10, 3_000))
-def test_a_part_keeps_within_its_room(part: Part, room: int) -> None:
+def test_a_part_keeps_within_its_room(part: SummaryPart, room: int) -> None:
     """It is whole when it fits, and never longer than it may be."""
     text = part.within(room)
     assert len(text) <= max(room, 0)
@@ -25,7 +25,7 @@ def test_a_part_keeps_within_its_room(part: Part, room: int) -> None:
 @given(st.lists(st.integers(0, 1_000), max_size=20), st.integers(0, 10_000))
 def test_shares_are_fair(needs: list[int], room: int) -> None:
     """Nobody gets more than needed, and who gets less has at least as much as any other."""
-    shares = fair(needs, room)
+    shares = fair_shares(needs, room)
     assert sum(shares) == min(sum(needs), room) or sum(needs) > room >= sum(shares)
     for need, share in zip(needs, shares, strict=True):
         assert share == need or share >= max(shares) - len(needs)

@@ -11,8 +11,8 @@ from tests.unit.summary.conftest import Report, Summary
 from pipeline.engine.context import Context
 from pipeline.findings.model import Finding
 from pipeline.findings.worklist import HEADING, worklist
-from pipeline.summary.outstanding import Outstanding
 from pipeline.summary.render import SMALLEST_BUDGET, render
+from pipeline.summary.report_index import ReportIndex
 
 JSON = '{"reviewer": "review", "findings": []}'
 GAP = 2
@@ -39,13 +39,13 @@ def test_a_report_without_ids_is_shown_by_its_text(report: Report, summary: Summ
 
 def test_the_whole_response_is_kept_beside_what_is_shown(report: Report) -> None:
     """004-23: the display may be shorter, the data may not."""
-    (group,) = Outstanding().groups(Context({"review.findings": [report(response=JSON, findingIds=["fnd_1"])]}))
+    (group,) = ReportIndex().groups(Context({"review.findings": [report(response=JSON, findingIds=["fnd_1"])]}))
     assert group.newest.whole == JSON
 
 
 def test_an_entry_that_is_no_report_is_shown_as_it_is() -> None:
     """No entry is refused."""
-    (group,) = Outstanding().groups(Context({"review.findings": ["some words"]}))
+    (group,) = ReportIndex().groups(Context({"review.findings": ["some words"]}))
     assert (group.newest.response, group.newest.whole) == ("some words", "some words")
 
 
@@ -69,7 +69,7 @@ def test_the_summary_keeps_its_budget_and_every_finding_its_line(found: list[Fin
     context = Context({"review.findings": [entry], "value": "v" * words})
     text = render(
         context,
-        Outstanding().groups(context),
+        ReportIndex().groups(context),
         goal="g",
         workflow="w",
         past=(),

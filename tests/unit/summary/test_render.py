@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pipeline.engine.context import Context
-from pipeline.engine.state import Past
-from pipeline.summary import fence
-from pipeline.summary.outstanding import Outstanding
+from pipeline.engine.state import VisitSummary
+from pipeline.summary import markdown as fence
 from pipeline.summary.render import render
+from pipeline.summary.report_index import ReportIndex
 
 Report = Callable[..., dict[str, Any]]
 Summary = Callable[..., str]
@@ -65,7 +65,7 @@ CONTEXTS = st.builds(
     HOSTILE,
     HOSTILE,
 )
-PASTS = st.lists(st.builds(Past, HOSTILE, st.integers(1, 9), HOSTILE, HOSTILE), max_size=15)
+PASTS = st.lists(st.builds(VisitSummary, HOSTILE, st.integers(1, 9), HOSTILE, HOSTILE), max_size=15)
 
 
 def above(lines: list[str]) -> list[str]:
@@ -74,7 +74,7 @@ def above(lines: list[str]) -> list[str]:
 
 @given(values=CONTEXTS, goal=HOSTILE, past=PASTS, extra=st.lists(HOSTILE, max_size=2), budget=st.integers(1_000, 9_000))
 def test_the_budget_is_never_exceeded(
-    summary: Summary, values: dict[str, Any], goal: str, past: list[Past], extra: list[str], budget: int
+    summary: Summary, values: dict[str, Any], goal: str, past: list[VisitSummary], extra: list[str], budget: int
 ) -> None:
     """C-29: whatever the reports and however small the budget; and the same input gives the same text."""
     options: dict[str, Any] = {"goal": goal, "workflow": goal, "past": past, "extra": extra, "budget": budget}
@@ -94,7 +94,7 @@ def test_every_stage_is_named_in_a_small_budget(summary: Summary, reports: list[
 
 @given(values=CONTEXTS, goal=HOSTILE, past=PASTS, budget=st.sampled_from([1_000, 3_000, 300_000]))
 def test_no_text_forges_anything(
-    summary: Summary, outside: Outside, values: dict[str, Any], goal: str, past: list[Past], budget: int
+    summary: Summary, outside: Outside, values: dict[str, Any], goal: str, past: list[VisitSummary], budget: int
 ) -> None:
     """Outside the fences stands nothing but what the summary itself says, each heading once and in its order."""
     lines = outside(summary(values, goal=goal, workflow=goal, past=past, budget=budget))
@@ -103,7 +103,7 @@ def test_no_text_forges_anything(
     assert found == [heading for heading in SECTIONS if heading in found]
     headings = [
         f"### {fence.flat(it.newest.stage, 80) or 'unnamed stage'} ({fence.flat(it.newest.status, 30) or 'unknown'})"
-        for it in Outstanding().groups(Context(values))
+        for it in ReportIndex().groups(Context(values))
     ]
     shown = [line for line in lines if line.startswith("###")]
     assert shown == (headings if budget == 300_000 else headings[: len(shown)])
@@ -126,7 +126,7 @@ def test_budgets(summary: Summary, report: Report, outside: Outside, budget: int
         "workspace.path": "/repo/tree",
         **{f"k{n}": "value\n" * 9_000 for n in range(9)},
     }
-    past = [Past("build", n, "fail", "broken") for n in range(1, 100)]
+    past = [VisitSummary("build", n, "fail", "broken") for n in range(1, 100)]
     text = summary(values, goal="do it\n" * 9_000, past=past, extra=["## Metrics\n\n" + "7\n" * 9_000], budget=budget)
     assert 0.7 * budget < len(text) <= budget
     lines = outside(text)
@@ -139,7 +139,7 @@ def test_budgets(summary: Summary, report: Report, outside: Outside, budget: int
 def test_sections_have_their_order(summary: Summary, report: Report, outside: Outside) -> None:
     """The findings are last, so that "the review findings below" is true; sections of plugins come before them."""
     values = {"human.gate.label": "Revise", "workspace.branch": "b", "k": "v", "review.findings": [report()]}
-    text = summary(values, goal="g", past=[Past("a", 1, "success", "")], extra=["## Metrics\n\n7"])
+    text = summary(values, goal="g", past=[VisitSummary("a", 1, "success", "")], extra=["## Metrics\n\n7"])
     assert above(outside(text)) == [*SECTIONS[:-1], "## Metrics", SECTIONS[-1]]
 
 
@@ -157,9 +157,9 @@ def test_a_plugin_cannot_swallow_the_findings(summary: Summary, report: Report, 
 
 def test_older_visits_are_counts(summary: Summary) -> None:
     """The last ten visits have a line each, those before them a line for each stage."""
-    past = [Past("review_code", n, "success" if n == 12 else "fail", "a hole") for n in range(1, 13)]
-    later = [Past("fix", n, "success", "") for n in range(1, 10)]
-    text = summary({}, past=[*past, Past("review_code", 13, "fail", "a\nhole"), *later])
+    past = [VisitSummary("review_code", n, "success" if n == 12 else "fail", "a hole") for n in range(1, 13)]
+    later = [VisitSummary("fix", n, "success", "") for n in range(1, 10)]
+    text = summary({}, past=[*past, VisitSummary("review_code", 13, "fail", "a\nhole"), *later])
     assert "\n\n- review_code #1-#12: fail 11, success 1\n- review_code #13: fail (a hole)\n- fix #1: success\n" in text
     assert text.endswith("- fix #9: success")
 
@@ -226,15 +226,15 @@ def test_a_rich_summary(summary: Summary, report: Report, snapshot: SnapshotAsse
             ),
         ],
     }
-    past = [Past("plan", 1, "success", "")]
+    past = [VisitSummary("plan", 1, "success", "")]
     for visit in (1, 2, 3):
         past += [
-            Past("fix", visit, "success", ""),
-            Past("selfci", visit, "fail", "1 failed"),
+            VisitSummary("fix", visit, "success", ""),
+            VisitSummary("selfci", visit, "fail", "1 failed"),
         ]
         past += [
-            Past("review_code", visit, "fail", "Too shallow"),
-            Past("review_tests", visit, "partial_success", "Thin"),
+            VisitSummary("review_code", visit, "fail", "Too shallow"),
+            VisitSummary("review_tests", visit, "partial_success", "Thin"),
         ]
     extra = ["## Open items\n\n- 2 of severity HIGH"]
     assert (
@@ -245,6 +245,6 @@ def test_a_rich_summary(summary: Summary, report: Report, snapshot: SnapshotAsse
 
 def test_visits_that_are_not_told_one_by_one_are_counted() -> None:
     """A history that is cut says by how much."""
-    past = [Past("a", 5, "success", "")]
-    told = render(Context({}), [], goal="g", workflow="W", past=past, budget=4000, findings_path="", untold=4)
+    past = [VisitSummary("a", 5, "success", "")]
+    told = render(Context({}), [], goal="g", workflow="W", past=past, budget=4000, findings_path="", omitted_visits=4)
     assert "- 4 visits before these\n- a #5: success" in told

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.summary.earlier import visits
+from pipeline.summary.reports import visits
 
 Report = Callable[..., dict[str, Any]]
 Summary = Callable[..., str]

@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.engine.context import Context
-from pipeline.summary.budget import Part, section
-from pipeline.summary.values import values
+from pipeline.summary.budget import SummaryPart, section
+from pipeline.summary.render import context_values
 
 CONTEXTS = st.dictionaries(
     st.text("abc_.", min_size=1, max_size=4), st.text("xy\n `", max_size=6) | st.just("long " * 60), max_size=12
 )
 
 
-def made(context: Context, room: float) -> Part:
+def made(context: Context, room: float) -> SummaryPart:
     """The section as far as there may be room for it."""
-    parts, unmade = values(context, ["x"], room)
+    parts, unmade = context_values(context, ["x"], room)
     return section("## S", parts, what="values", unmade=unmade)
 
 

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from pipeline.engine.outcome import Outcome, Status, Usage
 from pipeline.engine.records import RunCreated, VisitCompleted
-from pipeline.engine.select import Selection
+from pipeline.engine.routing import Selection
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web import launching
 from pipeline.web.launching import Launched

@@ -10,9 +10,9 @@ from typing import Any
 
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
-from pipeline.app.runs import creation, start
-from pipeline.app.wiring import Surroundings
-from pipeline.journal.letters import SqliteLetters
+from pipeline.app.runs import build_record, start
+from pipeline.app.wiring import Runtime
+from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
 
 GATE = """
@@ -73,7 +73,7 @@ def ran(store: Path, source: str, run_id: str = "r1", goal: str = "", options: M
     path = project / f"{run_id}.awf.kdl"
     path.write_text(source)
     entry = Catalog(cwd=project, home=project, shipped=project).find(str(path))
-    record = creation(entry, check(entry), run_id, goal, options or {}, project, time.time())
-    around = Surroundings(store, {"PATH": os.environ["PATH"]}, letters=SqliteLetters(store))
+    record = build_record(entry, check(entry), run_id, goal, options or {}, project, time.time())
+    around = Runtime(store, {"PATH": os.environ["PATH"]}, letters=SqliteMailbox(store))
     with closing(SqliteJournal(store)) as journal:
         asyncio.run(start(record, journal, around))

@@ -12,7 +12,7 @@ from tests.unit.web.running import GATE, LOOP, TOOL, ran
 from pipeline.app.runs import load_state
 from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError
-from pipeline.journal.letters import SqliteLetters
+from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web.launching import Launched, NotStarted, launch
 
@@ -50,7 +50,7 @@ def test_the_process_at_a_run_is_told_to_stop(browser: Browser, store: Path, boo
     book.begin("r1")
     with book.journal.own("r1"):
         assert post(browser(user="ada"), "cancel").status_code == 303
-    wish = SqliteLetters(store).cancellation("r1", 0)
+    wish = SqliteMailbox(store).cancellation("r1", 0)
     assert wish
     assert wish.by == "ada"
 

@@ -13,7 +13,7 @@ from tests.unit.web.conftest import LONGEST, PAGE, Browser, post
 from tests.unit.web.running import GATE, ran
 
 from pipeline.app.runs import load_state
-from pipeline.journal.letters import SqliteLetters
+from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web.launching import Launched
 
@@ -81,7 +81,7 @@ def test_an_answer_is_kept_and_the_run_goes_on(browser: Browser, store: Path, st
     done = answer(browser(user="ada"), "approve", feedback="fine", resume="yes")
     assert done.status_code == 303
     assert done.headers["location"] == PAGE
-    kept = SqliteLetters(store).answer("r1", "approve", 1)
+    kept = SqliteMailbox(store).answer("r1", "approve", 1)
     assert kept
     assert (kept.option, kept.feedback, kept.by) == ("approve", "fine", "ada")
     assert started[0].process.wait(LONGEST) == 0
@@ -124,7 +124,7 @@ def test_of_two_people_one_wins(browser: Browser, store: Path) -> None:
     assert "<strong>revise</strong>" in late.text
     assert "The &lt;b&gt;name&lt;/b&gt; is wrong" in late.text
     assert "&lt;i&gt;Good&lt;/i&gt; as it is" in late.text
-    kept = SqliteLetters(store).answer("r1", "approve", 1)
+    kept = SqliteMailbox(store).answer("r1", "approve", 1)
     assert kept
     assert kept.by == "ada"
 
@@ -148,7 +148,7 @@ def test_what_is_no_answer_is_refused(browser: Browser, store: Path, fields: dic
     assert refused.status_code == 409
     assert words in refused.text
     assert "This was not done" in refused.text
-    assert SqliteLetters(store).answer("r1", "approve", 1) is None
+    assert SqliteMailbox(store).answer("r1", "approve", 1) is None
 
 
 def test_secrets_in_feedback_are_not_kept(browser: Browser, store: Path) -> None:
@@ -157,7 +157,7 @@ def test_secrets_in_feedback_are_not_kept(browser: Browser, store: Path) -> None
     ran(store, GATE)
     client = browser(environ={"API_TOKEN": secret})
     assert answer(client, "approve", feedback=f"use {secret}").status_code == 303
-    kept = SqliteLetters(store).answer("r1", "approve", 1)
+    kept = SqliteMailbox(store).answer("r1", "approve", 1)
     assert kept
     assert kept.feedback == "use [redacted API_TOKEN]"
 
@@ -171,7 +171,7 @@ def test_read_only_shows_the_question_alone(browser: Browser, store: Path) -> No
     assert "<form" not in page.replace('<form class="replay"', "")
     assert "awf answer r1 approve OPTION" in page
     assert answer(client, "approve").status_code == 403
-    assert SqliteLetters(store).answer("r1", "approve", 1) is None
+    assert SqliteMailbox(store).answer("r1", "approve", 1) is None
 
 
 def test_another_site_answers_nothing(browser: Browser, store: Path) -> None:
@@ -180,7 +180,7 @@ def test_another_site_answers_nothing(browser: Browser, store: Path) -> None:
     fields = {"stage": "approve", "visit": "1", "option": "approve"}
     refused = browser().post(f"{PAGE}/answer", data=fields, headers={"Origin": "http://evil.example"})
     assert refused.status_code == 403
-    assert SqliteLetters(store).answer("r1", "approve", 1) is None
+    assert SqliteMailbox(store).answer("r1", "approve", 1) is None
 
 
 def test_a_form_has_a_limit(browser: Browser, store: Path) -> None:

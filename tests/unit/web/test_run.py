@@ -13,7 +13,7 @@ from tests.unit.web.running import GATE, LOOP, SIDE_BY_SIDE, TOOL, ran
 
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import BranchCompleted, RunCreated, RunResumed, VisitCompleted
-from pipeline.engine.select import Selection
+from pipeline.engine.routing import Selection
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web.following import Following, then
 

@@ -7,7 +7,7 @@ from tests.unit.web.running import GATE
 
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import RunCreated, RunWaiting, VisitCompleted
-from pipeline.engine.select import Selection
+from pipeline.engine.routing import Selection
 from pipeline.web.following import Following, Seen
 from pipeline.web.timeline import WIDE, timeline
 

@@ -2,7 +2,7 @@
 
 from difflib import get_close_matches
 
-from pipeline.app.lookup import LISTED, NEWEST, listed
+from pipeline.app.store import MAX_NAMES, NEWEST, join_names
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, PassId
@@ -23,9 +23,9 @@ def near(name: str, ledger: Ledger) -> str:
     if not ids:
         return "there are no findings yet; take some in with: awf findings import FILE"
     if begun := [id for id in ids if name and id.startswith((name, f"fnd_{name}"))]:
-        return f"{len(begun)} ids begin so: {listed(begun)}"
-    close = get_close_matches(name, ids, n=LISTED, cutoff=0.6)
-    return f"did you mean {listed(close)}?" if close else '"awf findings list --state all" lists them'
+        return f"{len(begun)} ids begin so: {join_names(begun)}"
+    close = get_close_matches(name, ids, n=MAX_NAMES, cutoff=0.6)
+    return f"did you mean {join_names(close)}?" if close else '"awf findings list --state all" lists them'
 
 
 def find_pass(name: str, ledger: Ledger) -> Pass:
@@ -41,6 +41,6 @@ def find_pass(name: str, ledger: Ledger) -> Pass:
     if len(meant) == 1:
         return meant[0]
     if meant:
-        help = f"write more of the id: {listed([one.id for one in meant])}"
+        help = f"write more of the id: {join_names([one.id for one in meant])}"
         raise AwfError(f'{len(meant)} passes begin with "{name}"', help=help)
-    raise AwfError(f'there is no pass "{name}"', help=f"the newest are {listed([*reversed(passes)])}")
+    raise AwfError(f'there is no pass "{name}"', help=f"the newest are {join_names([*reversed(passes)])}")

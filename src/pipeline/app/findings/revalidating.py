@@ -11,17 +11,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pipeline.app.backends import Backends
+from pipeline.app.backends import BackendSelector
 from pipeline.app.findings.books import iso, writing
 from pipeline.app.findings.filters import OUTSTANDING
 from pipeline.app.findings.lookup import find_finding
 from pipeline.app.findings.repository import Repository
-from pipeline.app.wiring import Surroundings, SystemClock, process_label
+from pipeline.app.wiring import Runtime, SystemClock, process_label
 from pipeline.backends.environment import child_environment
 from pipeline.backends.git import git_in
 from pipeline.backends.process import LocalProcesses
-from pipeline.engine.agent import AgentEvent, AgentStatus, Backend, Limits, Request, Result
-from pipeline.engine.process import Command, Ending, Finished, Processes
+from pipeline.engine.ports import (
+    AgentEvent,
+    AgentRequest,
+    AgentResult,
+    AgentStatus,
+    Backend,
+    ExitReason,
+    ProcessCommand,
+    Processes,
+    ProcessResult,
+    RequestLimits,
+)
 from pipeline.findings.identity.ground import Ground
 from pipeline.findings.identity.history import GitHistory, line_maps
 from pipeline.findings.ledger import Ledger
@@ -40,7 +50,7 @@ from pipeline.findings.revalidate import (
     suggested_tests,
     worth_asking,
 )
-from pipeline.handlers.digest import digest
+from pipeline.handlers.tool import failure_headline
 from pipeline.language.model import Access
 from pipeline.plugins.manager import PluginManager
 
@@ -132,7 +142,7 @@ class Reviewer:
     backend: Backend
     root: Path
     folder: Path  # where questions and answers are kept
-    around: Surroundings
+    around: Runtime
 
     async def ask(self, finding: Finding, seen: Mechanical, visit: int) -> Said:
         """What it says of a finding. Question and answer are kept."""
@@ -145,11 +155,11 @@ class Reviewer:
         _keep(folder / "answer.md", text)
         return Said(text, self.around.redactor.text(_trouble(result)), self.backend.name)
 
-    def _request(self, prompt: str, folder: Path, visit: int) -> Request:
+    def _request(self, prompt: str, folder: Path, visit: int) -> AgentRequest:
         settings = self.around.settings
         choice = settings.model_choice
         names = (*self.backend.variables(choice.provider), *settings.environment)
-        return Request(
+        return AgentRequest(
             stage=STAGE,
             visit=visit,
             attempt=1,
@@ -161,7 +171,7 @@ class Reviewer:
             provider=choice.provider,
             reasoning_effort=choice.reasoning_effort,
             access=Access.READ_ONLY,
-            limits=Limits(timeout=settings.limits.timeout or _LOOK, idle=settings.limits.idle or _SILENT),
+            limits=RequestLimits(timeout=settings.limits.timeout or _LOOK, idle=settings.limits.idle or _SILENT),
             env=child_environment(self.around.environ, extra_names=names),
         )
 
@@ -171,7 +181,7 @@ class Revalidation:
     """One look at some findings of a store."""
 
     repository: Repository
-    around: Surroundings
+    around: Runtime
     now: datetime
     options: Mapping[str, Any] = field(default_factory=dict)  # who looks, as a run is told
 
@@ -226,7 +236,9 @@ class Revalidation:
         plugins.load_installed()
         label = process_label(self.around.store, STAGE)
         around = self.around
-        backends = Backends(self.options, self._processes(), plugins.backends(), around.settings, around.environ, label)
+        backends = BackendSelector(
+            self.options, self._processes(), plugins.backends(), around.settings, around.environ, label
+        )
         folder = around.store / "revalidations" / self.now.strftime("%Y%m%dT%H%M%S.%fZ")
         return Reviewer(backends.named(str(name)), self.repository.root, folder, around)
 
@@ -237,7 +249,7 @@ class Revalidation:
         """Run the command that has to pass before anything is fixed."""
         with TemporaryDirectory(prefix="awf-") as folder:
             finished = await self._processes().run(
-                Command(
+                ProcessCommand(
                     argv=("/bin/sh", "-c", command),
                     cwd=self.repository.root,
                     env=child_environment(self.around.environ, extra_names=self.around.settings.environment),
@@ -245,10 +257,10 @@ class Revalidation:
                     timeout=_COMMAND,
                 )
             )
-        if finished.ending is Ending.EXITED and finished.exit_code == 0:
+        if finished.ending is ExitReason.EXITED and finished.exit_code == 0:
             return Ran(passed=True)
-        words = f"exit code {finished.exit_code}" if finished.ending is Ending.EXITED else _ended(finished)
-        return Ran(passed=False, said=digest(finished.stdout_tail, finished.stderr_tail, words))
+        words = f"exit code {finished.exit_code}" if finished.ending is ExitReason.EXITED else _ended(finished)
+        return Ran(passed=False, said=failure_headline(finished.stdout_tail, finished.stderr_tail, words))
 
 
 def _picked(names: Sequence[str], ledger: Ledger) -> list[Finding]:
@@ -275,7 +287,7 @@ def _current(ruled: Ruling, ledger: Ledger) -> Ruling:
     return Ruling(now, ruled.mechanical, f"meanwhile it is {now.state}, so it was left alone; {ruled.reason}")
 
 
-def _ended(finished: Finished) -> str:
+def _ended(finished: ProcessResult) -> str:
     return f"{finished.ending} after {finished.duration:.0f} s {finished.message}".strip()
 
 
@@ -283,7 +295,7 @@ def _unwatched(event: AgentEvent) -> None:
     """Take no notice of what a reviewer does meanwhile."""
 
 
-def _trouble(result: Result) -> str:
+def _trouble(result: AgentResult) -> str:
     if result.status is AgentStatus.OK:
         return ""
     return f"{result.error.kind}: {result.error.message}" if result.error else f"it ended with {result.status}"

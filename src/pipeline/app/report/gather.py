@@ -3,24 +3,24 @@
 from collections.abc import Sequence
 from math import inf
 
-from pipeline.app.history import Attempt, Ended, Note, VisitSeen, story_of
-from pipeline.app.next_step import kind_of
-from pipeline.app.report.model import Diff, Report, Reviewed, Step
-from pipeline.app.standing import Standing, standing_of
-from pipeline.engine.fold import created, replay
+from pipeline.app.history import AttemptEnd, AttemptRecord, RunNote, VisitRecord, story_of
+from pipeline.app.overview import RunOverview, error_kind, overview_of
+from pipeline.app.report.model import DiffSize, PathStep, ReviewSummary, RunReport
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import AnyRecord
-from pipeline.engine.state import State
-from pipeline.observe.text import span
+from pipeline.engine.state import State, creation_record, replay
+from pipeline.text import format_duration
 
 
-def report_of(records: Sequence[AnyRecord], reviewed: Reviewed, diff: Diff | None, *, driven: bool) -> Report:
+def report_of(
+    records: Sequence[AnyRecord], reviewed: ReviewSummary, diff: DiffSize | None, *, driven: bool
+) -> RunReport:
     """What a run did, with what the ledger and git know of it."""
-    state, standing = replay(records), standing_of(records, driven=driven)
-    return Report(
+    state, standing = replay(records), overview_of(records, driven=driven)
+    return RunReport(
         run_id=state.run_id,
         workflow=state.workflow.name,
-        file=created(records[0]).file,
+        file=creation_record(records[0]).file,
         goal=state.goal,
         status=standing.status,
         reason=state.reason,
@@ -42,7 +42,7 @@ def report_of(records: Sequence[AnyRecord], reviewed: Reviewed, diff: Diff | Non
 
 def head_of(records: Sequence[AnyRecord]) -> str:
     """The commit that was checked out when a run began; nothing where none was, or where nobody asked."""
-    return created(records[0]).head
+    return creation_record(records[0]).head
 
 
 def _open_word(*, driven: bool, state: State) -> str:
@@ -50,12 +50,12 @@ def _open_word(*, driven: bool, state: State) -> str:
     return "running" if driven and not state.status.final else "interrupted"
 
 
-def _steps(story: Sequence[VisitSeen | Note], open_word: str) -> list[Step]:
+def _steps(story: Sequence[VisitRecord | RunNote], open_word: str) -> list[PathStep]:
     """Visits, attempts and what happened between them, each where it ended; what has not ended is last."""
-    steps = list[tuple[float, Step]]()
+    steps = list[tuple[float, PathStep]]()
     for part in story:
-        if isinstance(part, Note):
-            steps.append((part.at, Step("", part.text)))
+        if isinstance(part, RunNote):
+            steps.append((part.at, PathStep("", part.text)))
             continue
         ended = [(one, one.outcome, one.at) for one in part.attempts]
         steps += [(at, _attempt(part, one, outcome)) for one, outcome, at in ended if outcome and at is not None]
@@ -64,15 +64,16 @@ def _steps(story: Sequence[VisitSeen | Note], open_word: str) -> list[Step]:
     return [step for _, step in sorted(steps, key=lambda pair: pair[0])]
 
 
-def _attempt(visit: VisitSeen, attempt: Attempt, outcome: Outcome) -> Step:
+def _attempt(visit: VisitRecord, attempt: AttemptRecord, outcome: Outcome) -> PathStep:
     """An attempt that failed or errored; the last one of a visit that errored stands for the visit."""
     last = outcome is visit.error
-    return Step(
+    return PathStep(
         stage=visit.stage,
-        said=outcome.reason + (f" (again after {span(attempt.delay)})" if attempt.ended is Ended.FAILED else ""),
+        said=outcome.reason
+        + (f" (again after {format_duration(attempt.delay)})" if attempt.ended is AttemptEnd.FAILED else ""),
         visit=visit.visit,
         status=outcome.status,
-        source=kind_of(outcome.failure) if outcome.status is Status.ERROR else outcome.source,
+        source=error_kind(outcome.failure) if outcome.status is Status.ERROR else outcome.source,
         seconds=outcome.duration,
         attempts=attempt.number,
         attempt=0 if last else attempt.number,
@@ -80,9 +81,9 @@ def _attempt(visit: VisitSeen, attempt: Attempt, outcome: Outcome) -> Step:
     )
 
 
-def _visit(part: VisitSeen, open_word: str) -> Step:
+def _visit(part: VisitRecord, open_word: str) -> PathStep:
     outcome = part.outcome
-    return Step(
+    return PathStep(
         stage=part.stage,
         said=outcome.reason if outcome else "",
         visit=part.visit,
@@ -95,7 +96,7 @@ def _visit(part: VisitSeen, open_word: str) -> Step:
     )
 
 
-def _outstanding(standing: Standing) -> tuple[tuple[str, int, str], ...]:
+def _outstanding(standing: RunOverview) -> tuple[tuple[str, int, str], ...]:
     return tuple((str(one["stage"]), _whole(one["iteration"]), one["reason"]) for one in standing.findings)
 
 

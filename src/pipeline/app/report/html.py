@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pipeline.app.report import tables
 from pipeline.app.report.curve import curve
 from pipeline.app.report.markup import Markup, joined, tag, text
-from pipeline.app.report.model import Report, Told
+from pipeline.app.report.model import FindingRow, RunReport
 from pipeline.app.report.style import STYLE
-from pipeline.app.report.tables import Table
+from pipeline.app.report.tables import ReportTable
 
 _GOOD = frozenset({"success", "verified fixed", "partial_success"})
 _BAD = frozenset({"fail", "error", "open", "reopened"})
@@ -15,7 +15,7 @@ _BAD = frozenset({"fail", "error", "open", "reopened"})
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def html(report: Report) -> str:
+def html(report: RunReport) -> str:
     """The whole page."""
     name = text(f"{tables.title(report)}: {report.status}")
     head = f"""<!DOCTYPE html>
@@ -34,7 +34,7 @@ def html(report: Report) -> str:
     return head + tag("main", joined([Markup(""), *_parts(report), Markup("")])) + "\n</body>\n</html>\n"
 
 
-def _parts(report: Report) -> Iterator[Markup]:
+def _parts(report: RunReport) -> Iterator[Markup]:
     badge = tag("span", text(report.status), class_=f"badge {_kind(report.status)}")
     yield tag("h1", text(tables.title(report)), Markup(" "), badge)
     yield from _goal(report)
@@ -50,13 +50,13 @@ def _parts(report: Report) -> Iterator[Markup]:
         yield _section("Time and cost", _table(tables.stages(report), "sums"))
 
 
-def _goal(report: Report) -> Iterator[Markup]:
+def _goal(report: RunReport) -> Iterator[Markup]:
     lines = tables.goal_lines(report)
     if lines:
         yield tag("blockquote", joined(tag("div", text(one) or Markup("<br>")) for one in lines))
 
 
-def _path(report: Report) -> Iterator[Markup]:
+def _path(report: RunReport) -> Iterator[Markup]:
     if not report.steps:
         return
     short = tag("p", text(tables.way(report.steps)), class_="way")
@@ -66,7 +66,7 @@ def _path(report: Report) -> Iterator[Markup]:
     yield _section("Path", short, table)
 
 
-def _rounds(report: Report) -> Iterator[Markup]:
+def _rounds(report: RunReport) -> Iterator[Markup]:
     rounds = report.reviewed.rounds
     if rounds:
         keys = (tag("span", text(name), class_=f"key {name}") for name in ("outstanding", "new", "resolved"))
@@ -74,7 +74,7 @@ def _rounds(report: Report) -> Iterator[Markup]:
         yield _section("Rounds", figure, _table(tables.rounds(report)))
 
 
-def _findings(told: tuple[Told, ...]) -> Iterator[Markup]:
+def _findings(told: tuple[FindingRow, ...]) -> Iterator[Markup]:
     if not told:
         return
     shown = told[: tables.SHOWN]
@@ -84,7 +84,7 @@ def _findings(told: tuple[Told, ...]) -> Iterator[Markup]:
     yield _section("Findings", _table(tables.findings(shown)), tag("p", text(more)) if left else Markup(""), histories)
 
 
-def _history(told: Told) -> Markup:
+def _history(told: FindingRow) -> Markup:
     lines = tag("ol", joined(tag("li", text(one)) for one in tables.history(told)))
     return _folded(f"No. {told.number}: {tables.line(told.title)}", lines)
 
@@ -97,13 +97,13 @@ def _folded(summary: str, inner: Markup) -> Markup:
     return tag("details", tag("summary", text(summary)), inner)
 
 
-def _table(table: Table, kind: str = "") -> Markup:
+def _table(table: ReportTable, kind: str = "") -> Markup:
     head = tag("thead", tag("tr", *(_cell("th", table, place, word) for place, word in enumerate(table.head))))
     rows = (tag("tr", *(_cell("td", table, place, word) for place, word in enumerate(row))) for row in table.rows)
     return tag("div", tag("table", head, tag("tbody", joined(rows)), class_=kind), class_="wide")
 
 
-def _cell(name: str, table: Table, place: int, word: str) -> Markup:
+def _cell(name: str, table: ReportTable, place: int, word: str) -> Markup:
     if place in table.right:
         return tag(name, text(word), class_="number")
     if place == table.status and name == "td" and word:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from pipeline.app.report import tables
-from pipeline.app.report.model import Report, Told
-from pipeline.app.report.tables import Table
+from pipeline.app.report.model import FindingRow, RunReport
+from pipeline.app.report.tables import ReportTable
 
 _SIGNS = re.compile(r"[\\`*_\[\]<>~&$]|^[-+=]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 _NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
@@ -13,7 +13,7 @@ _CALLS = re.compile(r"([@#])")  # names a person or an issue wherever a page is 
 _BAR = 24  # blocks
 
 
-def markdown(report: Report) -> str:
+def markdown(report: RunReport) -> str:
     """The whole page."""
     return "\n".join(_lines(report)) + "\n"
 
@@ -24,11 +24,11 @@ def inert(text: str) -> str:
     return _CALLS.sub(r"\1<!-- -->", escaped).replace("|", "&#124;")  # readers differ on a backslash before it
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: RunReport) -> Iterator[str]:
     yield f"# {inert(tables.title(report))}: {inert(report.status)}"
     yield ""
     (name, value), *others = tables.facts(report)
-    yield from _table(Table((name, value), tuple(others)))
+    yield from _table(ReportTable((name, value), tuple(others)))
     yield from _goal(tables.goal_lines(report))
     yield from _path(report)
     yield from _rounds(report)
@@ -46,7 +46,7 @@ def _goal(lines: list[str]) -> Iterator[str]:
     yield from ("", "## Goal", "", f"{fence}text", *lines, fence)
 
 
-def _path(report: Report) -> Iterator[str]:
+def _path(report: RunReport) -> Iterator[str]:
     if not report.steps:
         return
     yield from ("", "## Path", "", inert(tables.way(report.steps)), "")
@@ -54,7 +54,7 @@ def _path(report: Report) -> Iterator[str]:
     yield from rows if len(report.steps) <= tables.FOLDED else _folded(f"All {len(report.steps)} steps", rows)
 
 
-def _rounds(report: Report) -> Iterator[str]:
+def _rounds(report: RunReport) -> Iterator[str]:
     rounds = report.reviewed.rounds
     if not rounds:
         return
@@ -68,7 +68,7 @@ def _bar(number: int, most: int) -> str:
     return "█" * max(round(_BAR * number / most), 1 if number else 0)
 
 
-def _findings(told: tuple[Told, ...]) -> Iterator[str]:
+def _findings(told: tuple[FindingRow, ...]) -> Iterator[str]:
     if not told:
         return
     shown = told[: tables.SHOWN]
@@ -79,7 +79,7 @@ def _findings(told: tuple[Told, ...]) -> Iterator[str]:
     yield from _folded("History of each finding", [text for one in shown for text in _history(one)])
 
 
-def _history(told: Told) -> Iterator[str]:
+def _history(told: FindingRow) -> Iterator[str]:
     yield f"- no. {told.number}, {inert(tables.line(told.title))}"
     yield from (f"  - {inert(one)}" for one in tables.history(told))
 
@@ -88,18 +88,18 @@ def _folded(summary: str, lines: Iterable[str]) -> Iterator[str]:
     yield from ("<details>", f"<summary>{summary}</summary>", "", *lines, "", "</details>")
 
 
-def _section(heading: str, table: Table | None) -> Iterator[str]:
+def _section(heading: str, table: ReportTable | None) -> Iterator[str]:
     if table is not None:
         yield from ("", f"## {heading}", "", *_table(table))
 
 
-def _table(table: Table) -> Iterator[str]:
+def _table(table: ReportTable) -> Iterator[str]:
     yield _row(table.head)
     yield _ruler(table)
     yield from map(_row, table.rows)
 
 
-def _ruler(table: Table) -> str:
+def _ruler(table: ReportTable) -> str:
     return "|" + "|".join("---:" if place in table.right else "---" for place in range(len(table.head))) + "|"
 
 

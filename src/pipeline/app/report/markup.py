@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from html import escape
 from typing import NewType
 
-from pipeline.observe.text import calm
+from pipeline.text import sanitize_line
 
 Markup = NewType("Markup", str)
 
 
 def text(words: object) -> Markup:
     """Words that show as they are."""
-    return Markup(escape(calm(str(words))))
+    return Markup(escape(sanitize_line(str(words))))
 
 
 def tag(name: str, *inner: Markup, **attributes: object) -> Markup:

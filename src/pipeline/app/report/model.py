@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from pipeline.app.history import StageSum
+from pipeline.app.history import StageTotals
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PathStep:
     """One visit on the path of a run, or, without a stage, something that happened between two."""
 
     stage: str
@@ -22,7 +22,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class RoundCounts:
     """A round of reviews in numbers of findings."""
 
     number: int
@@ -36,7 +36,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FindingRow:
     """A finding with what became of it."""
 
     number: int
@@ -50,15 +50,15 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class ReviewSummary:
     """What the ledger has about a run."""
 
-    rounds: tuple[Counts, ...] = ()
-    findings: tuple[Told, ...] = ()  # the ones that count first, the gravest of them first
+    rounds: tuple[RoundCounts, ...] = ()
+    findings: tuple[FindingRow, ...] = ()  # the ones that count first, the gravest of them first
 
 
 @dataclass(frozen=True, slots=True)
-class Diff:
+class DiffSize:
     """The size of a change."""
 
     files: int
@@ -68,7 +68,7 @@ class Diff:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RunReport:
     """All that a page tells about a run."""
 
     run_id: str
@@ -84,9 +84,9 @@ class Report:
     seconds: float  # spent running, not waiting
     tokens: int
     cost_usd: float
-    steps: tuple[Step, ...]
-    stages: tuple[StageSum, ...]
+    steps: tuple[PathStep, ...]
+    stages: tuple[StageTotals, ...]
     outstanding: tuple[tuple[str, int, str], ...]  # stage reports: the stage, its visit, and what it reported
     notes: tuple[tuple[str, int, str], ...]  # what was put back in view files, by stage and visit, newest last
-    reviewed: Reviewed
-    diff: Diff | None  # None where nothing tells
+    reviewed: ReviewSummary
+    diff: DiffSize | None  # None where nothing tells

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pipeline.app.report.model import Counts, Reviewed, Told
+from pipeline.app.report.model import FindingRow, ReviewSummary, RoundCounts
 from pipeline.app.rounds import ledger_of
 from pipeline.engine.ports import Journal
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from pipeline.findings.rounds import Round
 
 
-def reviews_of(journal: Journal, run_id: str) -> Reviewed:
+def reviews_of(journal: Journal, run_id: str) -> ReviewSummary:
     """The rounds and findings of a run; nothing for a run without findings that code can read."""
     ledger = ledger_of(journal)
-    return Reviewed() if ledger is None else reviewed_in(ledger, run_id)
+    return ReviewSummary() if ledger is None else reviewed_in(ledger, run_id)
 
 
-def reviewed_in(ledger: "Ledger", run_id: str) -> Reviewed:
+def reviewed_in(ledger: "Ledger", run_id: str) -> ReviewSummary:
     """What a ledger has about a run: its rounds, and every finding that one of its passes or attempts was about."""
     from pipeline.findings.rounds import rounds  # noqa: PLC0415 - most runs have no ledger, and it takes a while to load
 
     passes = {str(passed.id) for passed in ledger.passes.values() if passed.run == run_id}
     found = sorted((one for one in ledger if _is_about(one, passes, run_id)), key=_weight)
-    return Reviewed(tuple(map(_counts, rounds(ledger, run_id))), tuple(map(_told, found)))
+    return ReviewSummary(tuple(map(_counts, rounds(ledger, run_id))), tuple(map(_told, found)))
 
 
 def _is_about(finding: "Finding", passes: set[str], run_id: str) -> bool:
@@ -37,8 +37,8 @@ def _weight(finding: "Finding") -> tuple[bool, bool, int, int]:
     return not finding.state.active, finding.gate.value != "must", finding.severity.rank, finding.number
 
 
-def _counts(one: "Round") -> Counts:
-    return Counts(
+def _counts(one: "Round") -> RoundCounts:
+    return RoundCounts(
         number=one.number,
         outstanding=len({*one.carried, *one.new, *one.regressed}),
         new=len(one.new),
@@ -50,8 +50,8 @@ def _counts(one: "Round") -> Counts:
     )
 
 
-def _told(finding: "Finding") -> Told:
-    return Told(
+def _told(finding: "Finding") -> FindingRow:
+    return FindingRow(
         number=finding.number,
         title=finding.title,
         severity=finding.severity,

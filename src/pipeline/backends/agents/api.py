@@ -11,13 +11,21 @@ from collections.abc import AsyncIterable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, get_args
 
-from pipeline.backends.agents.api_models import Unusable, model_for
-from pipeline.backends.agents.api_tools import Files, Shell, ToolFailure, ToolFunction, tools_for
-from pipeline.backends.agents.judgement import Now, cut_off, kind_of, local_now, with_retry_after
+from pipeline.backends.agents.api_models import ModelUnavailable, model_for
+from pipeline.backends.agents.api_tools import FileTools, ShellTool, ToolFailure, ToolFunction, tools_for
+from pipeline.backends.agents.base import Now, cut_off, kind_of, local_now, with_retry_after
 from pipeline.backends.environment import provider_variables
-from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, Emit, ErrorKind, Request, Result
 from pipeline.engine.outcome import Usage
-from pipeline.engine.process import Processes
+from pipeline.engine.ports import (
+    AgentError,
+    AgentEvent,
+    AgentRequest,
+    AgentResult,
+    AgentStatus,
+    Emit,
+    ErrorKind,
+    Processes,
+)
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent, AgentRunResult, AgentStreamEvent, ModelResponse
@@ -42,7 +50,7 @@ class ApiBackend:
     def __init__(
         self,
         processes: Processes,
-        models: "Callable[[Request], Model]" = model_for,
+        models: "Callable[[AgentRequest], Model]" = model_for,
         *,
         turns: int = 200,
         now: Now = local_now,
@@ -56,7 +64,7 @@ class ApiBackend:
         """The provider's key and address."""
         return provider_variables(provider)
 
-    async def run(self, request: Request, emit: Emit) -> Result:
+    async def run(self, request: AgentRequest, emit: Emit) -> AgentResult:
         """Ask the model until it has no more to do."""
         emit(AgentEvent("started"))
         try:
@@ -67,22 +75,22 @@ class ApiBackend:
             return result._replace(error=with_retry_after(result.error, (result.error.message,), self._now()))
         except ImportError as error:
             return _failed(AgentError(ErrorKind.CONFIG, f"{_INSTALL} ({error})"))
-        except Unusable as error:
+        except ModelUnavailable as error:
             return _failed(AgentError(error.kind, error.message))
 
 
 class _Asking:
     """One request: its limits, its tools, what it has used so far."""
 
-    def __init__(self, request: Request, emit: Emit, processes: Processes, turns: int) -> None:
+    def __init__(self, request: AgentRequest, emit: Emit, processes: Processes, turns: int) -> None:
         self._request = request
         self._emit = emit
         self._turns = turns
-        self._files = Files(request.cwd)
-        self._shell = Shell(request, processes, self._heard)
+        self._files = FileTools(request.cwd)
+        self._shell = ShellTool(request, processes, self._heard)
         self._silence: asyncio.Timeout | None = None
 
-    async def ask(self, model: "Model") -> Result:
+    async def ask(self, model: "Model") -> AgentResult:
         """Ask within the limits; what was used is told even of a request that failed."""
         from pydantic_ai.usage import RunUsage  # noqa: PLC0415 - slow to load, and an extra
 
@@ -92,12 +100,12 @@ class _Asking:
             async with asyncio.timeout(limits.timeout) as whole, asyncio.timeout(limits.idle) as self._silence:
                 result = await self._judged(model, used)
         if whole.expired():
-            result = Result(AgentStatus.TIMEOUT)
+            result = AgentResult(AgentStatus.TIMEOUT)
         elif self._silence and self._silence.expired():
-            result = Result(AgentStatus.IDLE)
+            result = AgentResult(AgentStatus.IDLE)
         return self._with_usage(result, _usage(used))
 
-    async def _judged(self, model: "Model", used: "RunUsage") -> Result:
+    async def _judged(self, model: "Model", used: "RunUsage") -> AgentResult:
         from pydantic_ai.exceptions import AgentRunError, UserError  # noqa: PLC0415 - slow to load, and an extra
 
         try:
@@ -144,24 +152,24 @@ class _Asking:
         if idle is not None and self._silence and not self._silence.expired():
             self._silence.reschedule(asyncio.get_running_loop().time() + idle)
 
-    def _with_usage(self, result: Result, usage: Usage | None) -> Result:
+    def _with_usage(self, result: AgentResult, usage: Usage | None) -> AgentResult:
         if usage:
             self._emit(AgentEvent("usage", usage=usage))
         denied = tuple(self._files.denied)
-        return Result(result.status, result.text, result.error, usage, denied=denied)
+        return AgentResult(result.status, result.text, result.error, usage, denied=denied)
 
 
-def _failed(error: AgentError) -> Result:
-    return Result(AgentStatus.ERROR, error=error)
+def _failed(error: AgentError) -> AgentResult:
+    return AgentResult(AgentStatus.ERROR, error=error)
 
 
-def _answer(run: "AgentRunResult[str | None]") -> Result:
+def _answer(run: "AgentRunResult[str | None]") -> AgentResult:
     text = run.output or ""
     if error := _CUT_SHORT.get(_finish_reason(run.response)):
-        return Result(AgentStatus.ERROR, text, error)
+        return AgentResult(AgentStatus.ERROR, text, error)
     if not text.strip():
         return _failed(AgentError(ErrorKind.EMPTY, f'the model "{run.response.model_name}" answered nothing'))
-    return Result(AgentStatus.OK, text)
+    return AgentResult(AgentStatus.OK, text)
 
 
 def _finish_reason(response: "ModelResponse") -> str:
@@ -186,12 +194,12 @@ def _telling(tool: ToolFunction) -> ToolFunction:
     return call
 
 
-def _settings(request: Request) -> "ModelSettings":
+def _settings(request: AgentRequest) -> "ModelSettings":
     from pydantic_ai.settings import ModelSettings, ThinkingEffort  # noqa: PLC0415 - slow to load, and an extra
 
     settings, efforts = ModelSettings(max_retries=0), get_args(ThinkingEffort)
     if (effort := request.reasoning_effort) and effort not in efforts:
-        raise Unusable(f'there is no reasoning effort "{effort}"; there are {", ".join(efforts)}')
+        raise ModelUnavailable(f'there is no reasoning effort "{effort}"; there are {", ".join(efforts)}')
     if effort:
         settings["thinking"] = effort  # type: ignore[typeddict-item]  # mypy does not see that it is one of them
     return settings

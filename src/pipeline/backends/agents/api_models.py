@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.engine.agent import ErrorKind
+from pipeline.engine.ports import ErrorKind
 from pipeline.errors import AwfError
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from pipeline.engine.agent import Request
+    from pipeline.engine.ports import AgentRequest
 
 
-class Unusable(AwfError):
+class ModelUnavailable(AwfError):
     """A request that names no model that can be asked, or a model whose key is missing."""
 
     def __init__(self, message: str, kind: ErrorKind = ErrorKind.CONFIG) -> None:
@@ -34,26 +34,28 @@ class _Provider:
     make: Callable[[str, str, str], "Model"]
 
 
-def model_for(request: "Request") -> "Model":
+def model_for(request: "AgentRequest") -> "Model":
     """The model that a request names; raises Unusable when there is none, and ImportError without the extra."""
     provider, name = _named(request)
     known = _PROVIDERS.get(provider.lower())
     if known is None:
-        raise Unusable(f'the provider "{provider}" cannot be asked directly; {", ".join(_PROVIDERS)} can')
+        raise ModelUnavailable(f'the provider "{provider}" cannot be asked directly; {", ".join(_PROVIDERS)} can')
     key = _first(request.env, known.keys)
     if not key:
-        raise Unusable(f'the key of "{provider}" is missing: set {" or ".join(known.keys)}', ErrorKind.AUTH)
+        raise ModelUnavailable(f'the key of "{provider}" is missing: set {" or ".join(known.keys)}', ErrorKind.AUTH)
     return known.make(name, key, request.env.get(known.address) or known.default)
 
 
-def _named(request: "Request") -> tuple[str, str]:
+def _named(request: "AgentRequest") -> tuple[str, str]:
     provider, name = request.provider, request.model
     if name and not provider:
         provider, _, name = name.rpartition(":")
     elif name and provider:
         name = name.removeprefix(f"{provider}:")
     if not name or not provider:
-        raise Unusable('no model is named: give the stage a provider and a model, such as "anthropic" and its model')
+        raise ModelUnavailable(
+            'no model is named: give the stage a provider and a model, such as "anthropic" and its model'
+        )
     return provider, name
 
 

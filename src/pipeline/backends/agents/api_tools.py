@@ -12,10 +12,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from pipeline.backends.agents.bounds import OutOfBounds, inside
+from pipeline.backends.agents.base import PathNotAllowed, resolve_inside
 from pipeline.backends.environment import PROVIDER_KEYS, provider_variables
-from pipeline.engine.agent import Request
-from pipeline.engine.process import Command, Ending, Finished, Processes
+from pipeline.engine.ports import AgentRequest, ExitReason, ProcessCommand, Processes, ProcessResult
 from pipeline.language.model import Access
 from pipeline.redaction import MIN_LENGTH
 
@@ -32,7 +31,7 @@ class ToolFailure(Exception):
     """A tool that could not do what it was asked; the model is told and goes on."""
 
 
-class Files:
+class FileTools:
     """The files of a directory, for a model to read and write."""
 
     def __init__(self, root: Path) -> None:
@@ -104,8 +103,8 @@ class Files:
 
     def _inside(self, name: str) -> Path:
         try:
-            return inside(self._root, name)
-        except OutOfBounds as error:
+            return resolve_inside(self._root, name)
+        except PathNotAllowed as error:
             self.denied.append(name)
             raise ToolFailure(str(error)) from error
 
@@ -114,18 +113,18 @@ class Files:
 
     def _hits(self, file: Path, text: str) -> Iterator[str]:
         try:
-            lines = _text(inside(self._root, str(file))).split("\n")
-        except (ToolFailure, OutOfBounds):
+            lines = _text(resolve_inside(self._root, str(file))).split("\n")
+        except (ToolFailure, PathNotAllowed):
             return  # a search passes over what is no text, and over links that lead out
         for number, line in enumerate(lines, 1):
             if text in line:
                 yield f"{self._name(file)}:{number}: {line[:400]}"
 
 
-class Shell:
+class ShellTool:
     """Commands of a model, run in its directory."""
 
-    def __init__(self, request: Request, processes: Processes, heard: Callable[[], None]) -> None:
+    def __init__(self, request: AgentRequest, processes: Processes, heard: Callable[[], None]) -> None:
         self._request = request
         self._processes = processes
         self._heard = heard
@@ -139,7 +138,7 @@ class Shell:
             seconds: How long it may take.
         """
         finished = await self._processes.run(
-            Command(
+            ProcessCommand(
                 argv=("/bin/sh", "-c", command),
                 cwd=self._request.cwd,
                 env=without_keys(self._request.env, self._request.provider),
@@ -152,7 +151,7 @@ class Shell:
         return _report(finished)
 
 
-def tools_for(request: Request, files: Files, shell: Shell) -> tuple[ToolFunction, ...]:
+def tools_for(request: AgentRequest, files: FileTools, shell: ShellTool) -> tuple[ToolFunction, ...]:
     """The tools that a stage's access gives."""
     reading = (files.read_file, files.list_files, files.search)
     match request.access:
@@ -180,8 +179,11 @@ def cut(text: str) -> str:
     return f"{text[:half]}\n[{len(text) - 2 * half} characters are left out here]\n{text[-half:]}"
 
 
-def _report(finished: Finished) -> str:
-    endings = {Ending.EXITED: f"exit code {finished.exit_code}", Ending.TIMEOUT: "it took too long and was stopped"}
+def _report(finished: ProcessResult) -> str:
+    endings = {
+        ExitReason.EXITED: f"exit code {finished.exit_code}",
+        ExitReason.TIMEOUT: "it took too long and was stopped",
+    }
     how = endings.get(finished.ending, finished.message)
     return f"{how}\n{cut(_printed(finished.stdout))}{cut(_printed(finished.stderr))}"
 

@@ -12,12 +12,19 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, ValidationError
 from pydantic.alias_generators import to_camel
 
-from pipeline.backends.agents.judgement import Reading, cut_off, kind_of, named_or
-from pipeline.backends.agents.program import Invocation, Message
-from pipeline.backends.agents.telling import excerpt, tool_used
+from pipeline.backends.agents.base import (
+    AgentTranscript,
+    Invocation,
+    Message,
+    cut_off,
+    excerpt,
+    kind_of,
+    named_or,
+    tool_used,
+)
 from pipeline.backends.environment import provider_variables
-from pipeline.engine.agent import AgentError, AgentEvent, ErrorKind, Request, Session
 from pipeline.engine.outcome import Usage
+from pipeline.engine.ports import AgentError, AgentEvent, AgentRequest, AgentSession, ErrorKind
 from pipeline.language.model import Access
 
 _RETRIES = "CLAUDE_CODE_MAX_RETRIES"
@@ -56,7 +63,7 @@ class Claude:
         used = (provider or "anthropic").lower()
         return (*provider_variables(used), *_SWITCHES.get(used, ()), "CLAUDE_CONFIG_DIR", _RETRIES)
 
-    def invocation(self, request: Request, extra: tuple[str, ...]) -> Invocation:
+    def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
         """One question; it goes on with a session where one is given."""
         arguments = (
             *("--print", "--verbose", "--output-format", "stream-json"),
@@ -69,7 +76,7 @@ class Claude:
         # By itself it tries again for minutes, also where the key is wrong.
         return Invocation((*arguments, *extra), {_RETRIES: request.env.get(_RETRIES, "5")})
 
-    def reader(self, request: Request) -> "ClaudeReader":
+    def reader(self, request: AgentRequest) -> "ClaudeReader":
         """A reader of `stream-json`; it reads the one message of `json` too."""
         return ClaudeReader(
             request.session.used if request.session else Usage(input_tokens=0, output_tokens=0, cost_usd=0)
@@ -160,15 +167,15 @@ class ClaudeReader:
             case {"type": "result"}:
                 yield from self._ends(message)
 
-    def conclude(self, stderr: str) -> Reading:
+    def conclude(self, stderr: str) -> AgentTranscript:
         """What its result says; before its first message only its standard error says what is wrong."""
         if self._result is None:
             error = self._broken or self._refusal(stderr)
-            return Reading(
+            return AgentTranscript(
                 error=error, limits=self._limits(error), session=self._kept(self._before), version=self._version
             )
         error = _error(self._result, self._stopped)
-        return Reading(
+        return AgentTranscript(
             text=self._result.result or "" if error is None else "",
             ended=error is None,
             error=error,
@@ -183,8 +190,8 @@ class ClaudeReader:
         """The time of its own next try is the last resort: it knows of no limit that resets in hours."""
         return (self._limit, error.message if error else "", self._delay)
 
-    def _kept(self, used: Usage | None) -> Session | None:
-        return Session(self._session, used) if self._session else None
+    def _kept(self, used: Usage | None) -> AgentSession | None:
+        return AgentSession(self._session, used) if self._session else None
 
     def _refusal(self, stderr: str) -> AgentError | None:
         """Why it did not even begin: it found fault with what it was started with."""

@@ -10,12 +10,10 @@ import shlex
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from pipeline.backends.agents.judgement import Reading, kind_of, named_or
-from pipeline.backends.agents.program import Invocation, Message
-from pipeline.backends.agents.telling import tool_label
+from pipeline.backends.agents.base import AgentTranscript, Invocation, Message, kind_of, named_or, tool_label
 from pipeline.backends.environment import provider_variables
-from pipeline.engine.agent import AgentError, AgentEvent, ErrorKind, Request, Session
 from pipeline.engine.outcome import Usage
+from pipeline.engine.ports import AgentError, AgentEvent, AgentRequest, AgentSession, ErrorKind
 from pipeline.language.model import Access
 
 _SANDBOX: Mapping[Access, str] = MappingProxyType(
@@ -40,7 +38,7 @@ class Codex:
         """OpenAI's key unless another provider is named, and where it keeps its own files."""
         return (*provider_variables(provider or "openai"), "CODEX_HOME")
 
-    def invocation(self, request: Request, extra: tuple[str, ...]) -> Invocation:
+    def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
         """One turn; it goes on with a session where one is given."""
         sandbox = _SANDBOX[request.access]
         common = (
@@ -56,7 +54,7 @@ class Codex:
             return Invocation(("exec", "resume", *common, *going_on, "-"))
         return Invocation(("exec", *common, "-s", sandbox, *extra, "-"))
 
-    def reader(self, request: Request) -> "CodexReader":
+    def reader(self, request: AgentRequest) -> "CodexReader":
         """A reader of the events of one turn."""
         return CodexReader(request.session.used if request.session else Usage(input_tokens=0, output_tokens=0))
 
@@ -98,15 +96,15 @@ class CodexReader:
             case {"type": "item.completed", "item": dict(item)}:
                 yield from self._takes(item)
 
-    def conclude(self, stderr: str) -> Reading:
+    def conclude(self, stderr: str) -> AgentTranscript:
         """What its turn came to; before its thread starts only its standard error says what is wrong."""
-        return Reading(
+        return AgentTranscript(
             text=self._text if self._ended else "",
             ended=self._ended,
             error=self._error or self._refusal(stderr),
             limits=(self._limit,),
             usage=self._of_this_turn() if self._ended else None,
-            session=Session(self._thread, self._used) if self._thread else None,
+            session=AgentSession(self._thread, self._used) if self._thread else None,
             denied=tuple(self._denied),
         )
 

@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-from pipeline.backends.agents.judgement import Now, Reading, judge, local_now
-from pipeline.backends.agents.program import command_for
+from pipeline.backends.agents.base import AgentTranscript, Now, command_for, judge, local_now
 from pipeline.backends.environment import provider_variables
-from pipeline.engine.agent import AgentError, AgentEvent, Emit, ErrorKind, Request, Result
-from pipeline.engine.process import Processes
+from pipeline.engine.ports import AgentError, AgentEvent, AgentRequest, AgentResult, Emit, ErrorKind, Processes
 
 
 class CommandBackend:
@@ -26,7 +24,7 @@ class CommandBackend:
         """The provider's key, and those the user adds."""
         return (*provider_variables(provider), *self._variables)
 
-    async def run(self, request: Request, emit: Emit) -> Result:
+    async def run(self, request: AgentRequest, emit: Emit) -> AgentResult:
         """Run the program; what it writes is its answer."""
         emit(AgentEvent("started"))
         finished = await self._processes.run(
@@ -35,7 +33,7 @@ class CommandBackend:
         limit = request.limits.output_bytes
         said = _read(finished.stdout, limit + 1)
         text = said[:limit].decode(errors="replace")
-        return judge(self._argv, finished, Reading(text, ended=True, error=_too_long(said, limit)), self._now())
+        return judge(self._argv, finished, AgentTranscript(text, ended=True, error=_too_long(said, limit)), self._now())
 
 
 def _read(path: Path, most: int) -> bytes:

@@ -12,12 +12,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pipeline.backends.agents.judgement import Reading, kind_of
-from pipeline.backends.agents.program import Invocation, Message
-from pipeline.backends.agents.telling import excerpt, tool_used
+from pipeline.backends.agents.base import AgentTranscript, Invocation, Message, excerpt, kind_of, tool_used
 from pipeline.backends.environment import provider_variables
-from pipeline.engine.agent import AgentError, AgentEvent, ErrorKind, Request, Session
 from pipeline.engine.outcome import Usage
+from pipeline.engine.ports import AgentError, AgentEvent, AgentRequest, AgentSession, ErrorKind
 from pipeline.language.model import Access
 
 _APPROVAL = MappingProxyType(
@@ -79,7 +77,7 @@ class Gemini:
         how = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
         return (*provider_variables(provider or self.name), "GEMINI_CLI_HOME", *how)
 
-    def invocation(self, request: Request, extra: tuple[str, ...]) -> Invocation:
+    def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
         """An empty `--prompt` makes it take its standard input as the whole prompt. It has no flag for the effort."""
         arguments = ["--prompt", "", "--output-format", "stream-json", "--skip-trust"]
         arguments += ["--approval-mode", _APPROVAL[request.access], *_policy(request)]
@@ -88,13 +86,13 @@ class Gemini:
         # On an error it writes the whole conversation to a file in the directory for temporary files.
         return Invocation((*arguments, *extra), {"TMPDIR": str(request.artifacts.absolute())})
 
-    def reader(self, request: Request) -> "GeminiReader":
+    def reader(self, request: AgentRequest) -> "GeminiReader":
         """A reader for one run of it."""
         del request
         return GeminiReader()
 
 
-def _policy(request: Request) -> list[str]:
+def _policy(request: AgentRequest) -> list[str]:
     """It takes its rules from a file only, which is kept with what the request leaves behind."""
     rules = _POLICY.get(request.access)
     if rules is None:
@@ -161,7 +159,7 @@ class GeminiReader:
         self._ended = False
         self._error: AgentError | None = None
         self._usage: Usage | None = None
-        self._session: Session | None = None
+        self._session: AgentSession | None = None
 
     def read(self, message: Message) -> Iterable[AgentEvent]:
         """Take the next line."""
@@ -172,10 +170,10 @@ class GeminiReader:
             self._error = AgentError(ErrorKind.PROTOCOL, words)
             return ()
 
-    def conclude(self, stderr: str) -> Reading:
+    def conclude(self, stderr: str) -> AgentTranscript:
         """What came of it; where it told nothing on its standard output, its standard error may say why."""
         error = self._error or (None if self._ended else _from_stderr(stderr))
-        return Reading(
+        return AgentTranscript(
             text=self._text,
             ended=self._ended,
             error=error,
@@ -188,7 +186,7 @@ class GeminiReader:
     def _take(self, message: Message) -> Iterator[AgentEvent]:
         match message.get("type"):
             case "init" if isinstance(identity := message.get("session_id"), str):
-                self._session = Session(identity)
+                self._session = AgentSession(identity)
             case "message":
                 yield from self._say(_Piece.model_validate(message))
             case "tool_use":

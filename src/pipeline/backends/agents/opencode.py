@@ -13,12 +13,19 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 from pydantic.alias_generators import to_camel
 
-from pipeline.backends.agents.judgement import Reading, cut_off, kind_of
-from pipeline.backends.agents.program import Invocation, Message
-from pipeline.backends.agents.telling import excerpt, model_path, tool_used
+from pipeline.backends.agents.base import (
+    AgentTranscript,
+    Invocation,
+    Message,
+    cut_off,
+    excerpt,
+    kind_of,
+    model_path,
+    tool_used,
+)
 from pipeline.backends.environment import provider_variables
-from pipeline.engine.agent import AgentError, AgentEvent, ErrorKind, Request, Session
 from pipeline.engine.outcome import Usage
+from pipeline.engine.ports import AgentError, AgentEvent, AgentRequest, AgentSession, ErrorKind
 from pipeline.errors import AwfError
 from pipeline.language.model import Access
 
@@ -46,7 +53,7 @@ class Opencode:
         """The provider's key, and where its configuration is."""
         return (*provider_variables(provider), *_OWN_FILES)
 
-    def invocation(self, request: Request, extra: tuple[str, ...]) -> Invocation:
+    def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
         """It is told by its configuration what it may do: its own `plan` agent still runs commands."""
         arguments = ["run", "--format", "json", "--dir", str(request.cwd)]
         arguments += ["--model", model_path(request)] if request.model else []
@@ -55,13 +62,13 @@ class Opencode:
         arguments += ["--session", request.session.id] if request.session else []
         return Invocation((*arguments, *extra), _environment(request))
 
-    def reader(self, request: Request) -> "OpencodeReader":
+    def reader(self, request: AgentRequest) -> "OpencodeReader":
         """A reader for one run of it."""
         del request
         return OpencodeReader()
 
 
-def _environment(request: Request) -> dict[str, str]:
+def _environment(request: AgentRequest) -> dict[str, str]:
     config = {**_given(request.env), "share": "disabled", "autoupdate": False}
     env = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
     if permission := _PERMISSION.get(request.access):
@@ -145,12 +152,12 @@ class OpencodeReader:
         self._error: AgentError | None = None
         self._limits: tuple[str, ...] = ()
         self._usage: Usage | None = None
-        self._session: Session | None = None
+        self._session: AgentSession | None = None
 
     def read(self, message: Message) -> Iterable[AgentEvent]:
         """Take the next line."""
         if isinstance(identity := message.get("sessionID"), str):
-            self._session = Session(identity)
+            self._session = AgentSession(identity)
         try:
             return tuple(self._take(message.get("type"), message.get("part", {}), message.get("error", {})))
         except ValidationError:
@@ -158,10 +165,10 @@ class OpencodeReader:
             self._error = AgentError(ErrorKind.PROTOCOL, words)
             return ()
 
-    def conclude(self, stderr: str) -> Reading:
+    def conclude(self, stderr: str) -> AgentTranscript:
         """What came of it; it says on its standard error alone that a session is not there."""
         ended = self._reason == "stop"
-        return Reading(
+        return AgentTranscript(
             text="\n".join(self._said),
             ended=ended,
             error=self._error or (None if ended else self._unfinished() or _sessionless(stderr)),

@@ -11,12 +11,19 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 from pydantic.alias_generators import to_camel
 
-from pipeline.backends.agents.judgement import Reading, cut_off, kind_of
-from pipeline.backends.agents.program import Invocation, Message
-from pipeline.backends.agents.telling import excerpt, model_path, tool_used
+from pipeline.backends.agents.base import (
+    AgentTranscript,
+    Invocation,
+    Message,
+    cut_off,
+    excerpt,
+    kind_of,
+    model_path,
+    tool_used,
+)
 from pipeline.backends.environment import provider_variables
-from pipeline.engine.agent import AgentError, AgentEvent, ErrorKind, Request, Session
 from pipeline.engine.outcome import Usage
+from pipeline.engine.ports import AgentError, AgentEvent, AgentRequest, AgentSession, ErrorKind
 from pipeline.language.model import Access
 
 _OWN_FILES = ("PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR", "PI_PACKAGE_DIR", "PI_OFFLINE")
@@ -39,14 +46,14 @@ class Pi:
         """The provider's key, and where it keeps its files."""
         return (*provider_variables(provider), *_OWN_FILES)
 
-    def invocation(self, request: Request, extra: tuple[str, ...]) -> Invocation:
+    def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
         """The extensions of the project it works on are not loaded: they are code of whoever wrote that project."""
         arguments = ["--print", "--mode", "json", "--no-approve", *_access(request.access), *_model(request)]
         arguments += ["--thinking", request.reasoning_effort] if request.reasoning_effort else []
         arguments += ["--session-id", request.session.id] if request.session else []
         return Invocation((*arguments, *extra), _QUIET)
 
-    def reader(self, request: Request) -> "PiReader":
+    def reader(self, request: AgentRequest) -> "PiReader":
         """A reader for one run of it."""
         del request
         return PiReader()
@@ -62,7 +69,7 @@ def _access(access: Access) -> list[str]:
             return ["--no-tools"]
 
 
-def _model(request: Request) -> list[str]:
+def _model(request: AgentRequest) -> list[str]:
     if not request.model:
         return ["--provider", request.provider] if request.provider else []
     return ["--model", model_path(request)]
@@ -111,7 +118,7 @@ class PiReader:
         self._settled = False
         self._broken: AgentError | None = None
         self._usage: Usage | None = None
-        self._session: Session | None = None
+        self._session: AgentSession | None = None
         self._denied: list[str] = []
 
     def read(self, message: Message) -> Iterable[AgentEvent]:
@@ -123,11 +130,11 @@ class PiReader:
             self._broken = AgentError(ErrorKind.PROTOCOL, words)
             return ()
 
-    def conclude(self, stderr: str) -> Reading:
+    def conclude(self, stderr: str) -> AgentTranscript:
         """What came of it; before its first answer only its standard error says what is wrong."""
         stopped = self._last is not None and self._last.stop_reason == "stop"
         error = self._broken or (_failure(self._last) if self._last else _keyless(stderr))
-        return Reading(
+        return AgentTranscript(
             text=_text(self._last) if self._last and stopped else "",
             ended=stopped and self._settled,
             error=error,
@@ -139,7 +146,7 @@ class PiReader:
     def _take(self, message: Message) -> Iterator[AgentEvent]:
         match message:
             case {"type": "session", "id": str(identity)}:
-                self._session = Session(identity)
+                self._session = AgentSession(identity)
             case {"type": "message_end", "message": {"role": "assistant"} as answer}:
                 yield from self._say(_Answer.model_validate(answer))
             case {"type": "tool_execution_start"}:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
 
-from pipeline.backends.agents.program import Agent
+from pipeline.backends.agents.base import AgentProgram
 
 AGENTS = ("claude", "codex", "gemini", "opencode", "pi")  # the order in which they are looked for
 AGENT_OF_PROVIDER: Mapping[str, str] = MappingProxyType(
@@ -12,8 +12,8 @@ AGENT_OF_PROVIDER: Mapping[str, str] = MappingProxyType(
 )
 
 
-def agent(name: str) -> Agent:
+def agent(name: str) -> AgentProgram:
     """One of AGENTS. Its program has the same name, so that looking for it imports nothing."""
     module = import_module(f"pipeline.backends.agents.{name}")
-    made: Agent = getattr(module, name.capitalize())()
+    made: AgentProgram = getattr(module, name.capitalize())()
     return made

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import click
 
-from pipeline.cli.lazy import Commands, LazyGroup
+from pipeline.cli.main import Commands, LazyGroup
 
 _HERE = "pipeline.cli.findings"
 

@@ -12,10 +12,10 @@ import click
 from pipeline.app.findings.books import Known, iso, known, known_in
 from pipeline.app.findings.filters import GROUPS, Filter, since_of, states_of
 from pipeline.app.findings.repository import Repository, repository
-from pipeline.app.lookup import NEWEST, find_run
-from pipeline.cli.settings import settings_if_sound
-from pipeline.cli.terminal import inert
-from pipeline.cli.where import Where
+from pipeline.app.store import NEWEST, find_run
+from pipeline.cli.options import settings_or_defaults
+from pipeline.cli.store_options import StoreLocation
+from pipeline.cli.terminal import sanitize
 from pipeline.findings.identity.history import GitHistory
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Category, FindingId, Gate, Severity, State
@@ -94,7 +94,7 @@ def of_no_use(count: int) -> str:
 
 def here(repo: Path | None) -> Repository:
     """The repository that is meant."""
-    return repository(repo, Path.cwd(), os.environ, settings_if_sound().record_writers)
+    return repository(repo, Path.cwd(), os.environ, settings_or_defaults().record_writers)
 
 
 def now() -> datetime:
@@ -107,7 +107,7 @@ def look(store: Path, repo: Path | None) -> Known:
     return _looked(known(store, here(repo).root, iso(now())))
 
 
-def look_at(where: Where, run: str, repo: Path | None) -> Known:
+def look_at(where: StoreLocation, run: str, repo: Path | None) -> Known:
     """The findings as they stand: of a store, or of one run of a cluster, the newest by default."""
     if not where.on:
         return look(where.store, repo)
@@ -125,4 +125,4 @@ def _looked(found: Known) -> Known:
 def warn(problems: tuple[str, ...]) -> None:
     """Tell problems beside the output."""
     for problem in problems:
-        click.echo(f"note: {inert(problem)}", err=True)
+        click.echo(f"note: {sanitize(problem)}", err=True)

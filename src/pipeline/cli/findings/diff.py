@@ -9,20 +9,20 @@ from pipeline.app.findings.comparing import Difference, compare
 from pipeline.app.findings.lookup import find_pass
 from pipeline.cli.findings.asked import look_at, repo_option, run_option
 from pipeline.cli.findings.table import table
-from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option
+from pipeline.cli.output import print_json
+from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import Style
-from pipeline.cli.where import Where, where_option
 
 
 @click.command("diff")
 @click.argument("before")
 @click.argument("after")
-@where_option
+@store_location_options
 @run_option
 @repo_option
 @as_json_option
-def command(before: str, after: str, where: Where, run: str, repo: Path | None, *, as_json: bool) -> None:
+def command(before: str, after: str, where: StoreLocation, run: str, repo: Path | None, *, as_json: bool) -> None:
     """Tell what became of findings from the pass BEFORE to the pass AFTER.
 
     A pass is named by its id, the beginning of one, or "latest".
@@ -30,7 +30,7 @@ def command(before: str, after: str, where: Where, run: str, repo: Path | None, 
     ledger = look_at(where, run, repo).ledger
     found = compare(ledger, find_pass(before, ledger), find_pass(after, ledger))
     if as_json:
-        say_json(found.as_json())
+        print_json(found.as_json())
     else:
         _print(found)
 

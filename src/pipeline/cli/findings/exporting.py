@@ -5,13 +5,13 @@ from typing import Any
 
 import click
 
+from pipeline import files
 from pipeline.app.findings.exporting import EXPORTS, usual_states
 from pipeline.app.findings.filters import select
 from pipeline.cli.findings.asked import filter_of, filter_options, look_at, repo_option, run_option
-from pipeline.cli.looking import say_whole
-from pipeline.cli.where import Where, where_option
+from pipeline.cli.output import print_text
+from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.errors import AwfError
-from pipeline.findings.views import atomic
 
 
 @click.command("export")
@@ -24,10 +24,10 @@ from pipeline.findings.views import atomic
     metavar="FILE",
     help="Write to a file.",
 )
-@where_option
+@store_location_options
 @run_option
 @repo_option
-def command(form: str, output: Path | None, where: Where, run: str, repo: Path | None, **given: Any) -> None:
+def command(form: str, output: Path | None, where: StoreLocation, run: str, repo: Path | None, **given: Any) -> None:
     """Write findings in the format of another program.
 
     SARIF, Markdown and JSON have all findings, with what became of them; the other formats what is outstanding.
@@ -35,7 +35,7 @@ def command(form: str, output: Path | None, where: Where, run: str, repo: Path |
     ledger = look_at(where, run, repo).ledger
     text = EXPORTS[form](select(ledger, filter_of(ledger, usual_states(form), given)), ledger)
     if output is None or str(output) == "-":
-        say_whole(text)
+        print_text(text)
     else:
         _write(output, text)
 
@@ -43,5 +43,5 @@ def command(form: str, output: Path | None, where: Where, run: str, repo: Path |
 def _write(path: Path, text: str) -> None:
     if path.exists() and not path.is_file():
         raise AwfError(f"{path} is no file that could be written anew", help="leave -o out to write to the output")
-    with atomic.locked(path.parent):
-        atomic.replace(path, text.encode(errors="replace"))
+    with files.lock_directory(path.parent):
+        files.write_file(path, text.encode(errors="replace"))

@@ -13,13 +13,13 @@ from pipeline.app.findings.importing import Imported, Mode, import_returns
 from pipeline.app.findings.sources import AUTO, decoded, read
 from pipeline.cli.findings.asked import here, now, of_no_use, repo_option
 from pipeline.cli.findings.table import table
-from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option, store_option
-from pipeline.cli.terminal import Style, inert
+from pipeline.cli.output import print_json
+from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import ExitCode
 from pipeline.findings.codecs import FORMATS
 from pipeline.findings.model import Lens
-from pipeline.observe.text import counted
+from pipeline.text import plural
 
 _SHOWN = 10  # of each kind; the rest is counted
 
@@ -77,7 +77,7 @@ def command(
         mode=cast("Mode", mode),
     )
     if as_json:
-        say_json(done.as_json())
+        print_json(done.as_json())
     else:
         click.echo("\n".join(_told(done, Style.of(sys.stdout))))
     return ExitCode.SUCCESS if done.standing.complete else ExitCode.RUN_FAILED
@@ -85,16 +85,16 @@ def command(
 
 def _told(done: Imported, style: Style) -> Iterator[str]:
     inputs, reviewers = len(done.passed.entries), len(done.passed.coverage.reviewers)
-    yield f"Pass {style.name(done.passed.id)}: {counted(inputs, 'item')} from {counted(reviewers, 'reviewer')}"
+    yield f"Pass {style.name(done.passed.id)}: {plural(inputs, 'item')} from {plural(reviewers, 'reviewer')}"
     yield from filter(None, (_fates(done), _changes(done)))
     yield from _rejected(done, style)
     yield from _changed("New", done.changes.new, done)
     yield from _changed("Reopened", done.changes.reopened, done)
-    yield from (f"{style.error('incomplete')}: {inert(gap)}" for gap in done.standing.gaps)
-    yield from (f"{style.warning('note')}: {inert(problem)}" for problem in done.problems)
+    yield from (f"{style.error('incomplete')}: {sanitize(gap)}" for gap in done.standing.gaps)
+    yield from (f"{style.warning('note')}: {sanitize(problem)}" for problem in done.problems)
     if done.unused:
         yield f"{style.warning('note')}: {of_no_use(len(done.unused))}"
-    yield f"Verdict: {inert(done.standing.told())}"
+    yield f"Verdict: {sanitize(done.standing.told())}"
     if done.suggestion:
         yield done.suggestion
 
@@ -115,7 +115,7 @@ def _changes(done: Imported) -> str:
 def _rejected(done: Imported, style: Style) -> Iterator[str]:
     refused = done.refused()
     for entry in refused[:_SHOWN]:
-        yield f"{style.warning('rejected')}: {inert(entry.input_id)}: {inert(entry.reason)}"
+        yield f"{style.warning('rejected')}: {sanitize(entry.input_id)}: {sanitize(entry.reason)}"
     if len(refused) > _SHOWN:
         yield f"and {len(refused) - _SHOWN} more were rejected; --json has the counts, the pass has the reasons"
 

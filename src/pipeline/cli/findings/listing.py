@@ -21,14 +21,14 @@ from pipeline.cli.findings.asked import (
     unused_option,
 )
 from pipeline.cli.findings.table import table
-from pipeline.cli.looking import say_json, say_whole
 from pipeline.cli.options import as_json_option
-from pipeline.cli.terminal import inert
-from pipeline.cli.where import Where, where_option
+from pipeline.cli.output import print_json, print_text
+from pipeline.cli.store_options import StoreLocation, store_location_options
+from pipeline.cli.terminal import sanitize
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId
 from pipeline.findings.unused import Unused, told
-from pipeline.observe.text import counted
+from pipeline.text import plural
 
 _FORMATS = ("table", "json", "sarif", "github", "rdjson", "markdown")
 _Reasons = Mapping[FindingId, Sequence[Unused]]
@@ -41,14 +41,14 @@ _Reasons = Mapping[FindingId, Sequence[Unused]]
 @click.option(
     "--format", "form", type=click.Choice(_FORMATS), default="table", show_default=True, help="Who is to read it."
 )
-@where_option
+@store_location_options
 @run_option
 @repo_option
 @as_json_option
 def command(
     limit: int | None,
     form: str,
-    where: Where,
+    where: StoreLocation,
     run: str,
     repo: Path | None,
     *,
@@ -72,11 +72,11 @@ def command(
 
 def _say(shown: list[Finding], count: int, reasons: _Reasons, ledger: Ledger, form: str) -> None:
     if form == "json":
-        say_json([row(finding) | _dismissal(finding, reasons) for finding in shown])
+        print_json([row(finding) | _dismissal(finding, reasons) for finding in shown])
     elif form == "table":
         _print(shown, count, reasons, ledger)
     else:
-        say_whole(EXPORTS[form](shown, ledger))
+        print_text(EXPORTS[form](shown, ledger))
 
 
 def _print(shown: list[Finding], count: int, reasons: _Reasons, ledger: Ledger) -> None:
@@ -88,7 +88,7 @@ def _print(shown: list[Finding], count: int, reasons: _Reasons, ledger: Ledger) 
     for finding, line in zip(shown, lines, strict=True):
         click.echo("\n".join([line, *_details(finding, reasons, ledger)]))
     if count > len(shown):
-        click.echo(f"{counted(count - len(shown), 'more finding')} not shown.", err=True)
+        click.echo(f"{plural(count - len(shown), 'more finding')} not shown.", err=True)
 
 
 def _dismissal(finding: Finding, reasons: _Reasons) -> dict[str, Any]:
@@ -107,5 +107,5 @@ def _details(finding: Finding, reasons: _Reasons, ledger: Ledger) -> Iterator[st
         return
     if held := finding.suppression:
         until = f" until {held.expires}" if held.expires else ""
-        yield f"    by {inert(held.by or 'somebody')}{until}: {inert(held.reason or 'no reason given')}"
+        yield f"    by {sanitize(held.by or 'somebody')}{until}: {sanitize(held.reason or 'no reason given')}"
     yield from (f"    unused: {told(finding, reason)}" for reason in reasons.get(finding.id, ()))

@@ -7,13 +7,18 @@ from pathlib import Path
 import click
 
 from pipeline.app.findings.revalidating import Revalidated, Revalidation
-from pipeline.app.wiring import Surroundings
+from pipeline.app.wiring import Runtime
 from pipeline.cli.findings.asked import here, now, repo_option, warn
-from pipeline.cli.looking import say_json
-from pipeline.cli.options import as_json_option, store_option
-from pipeline.cli.settings import settings_here
-from pipeline.cli.starting import agent_command_option, script_option, working_options
-from pipeline.cli.terminal import inert
+from pipeline.cli.options import (
+    agent_command_option,
+    as_json_option,
+    current_settings,
+    read_agent_options,
+    script_option,
+    store_option,
+)
+from pipeline.cli.output import print_json
+from pipeline.cli.terminal import sanitize
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.model import State
 from pipeline.findings.revalidate import Ruling
@@ -53,11 +58,11 @@ def command(
     if stage := os.environ.get("AWF_STAGE"):
         words = f'stage "{stage}" of a run cannot verify findings'
         raise AwfError(words, help="let a review of the workflow look, or run this outside of the run")
-    options = working_options(backend, script, agent_command)
-    around = Surroundings(store=store, environ=dict(os.environ), settings=settings_here())
+    options = read_agent_options(backend, script, agent_command)
+    around = Runtime(store=store, environ=dict(os.environ), settings=current_settings())
     done = asyncio.run(Revalidation(here(repo), around, now(), options).look(ids, bound))
     if as_json:
-        say_json(done.as_json())
+        print_json(done.as_json())
     else:
         _print(done, asked=bool(options.get("backend")))
     warn(done.problems)
@@ -77,4 +82,4 @@ def _line(ruled: Ruling) -> str:
     finding = ruled.finding
     now = ruled.after or finding.state
     moved = f"{finding.state} → {now}" if now is not finding.state else f"{finding.state}, as before"
-    return f"#{finding.number} {finding.id} {moved}: {inert(finding.title)}\n    {inert(ruled.reason)}"
+    return f"#{finding.number} {finding.id} {moved}: {sanitize(finding.title)}\n    {sanitize(ruled.reason)}"

@@ -7,7 +7,7 @@ from typing import TextIO
 
 import click
 
-from pipeline.cli.terminal import Style, inert
+from pipeline.cli.terminal import Style, sanitize
 from pipeline.findings.walk.block import Block
 from pipeline.findings.walk.effects import Question
 from pipeline.findings.walk.menu import Key, chosen
@@ -45,7 +45,7 @@ class Screen:
         """The option that was typed: a key, its first letter or its number. What is none is told."""
         key = chosen(question.options, typed)
         if key is None and typed.strip():
-            self.say(f'"{inert(typed.strip())}" is none of the options.')
+            self.say(f'"{sanitize(typed.strip())}" is none of the options.')
         return key
 
     def good(self, line: str) -> None:

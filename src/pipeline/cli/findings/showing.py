@@ -10,21 +10,21 @@ from pipeline.app.findings.lookup import find_finding
 from pipeline.app.findings.records import whole
 from pipeline.app.findings.story import may_be, place_of, sighting
 from pipeline.cli.findings.asked import look_at, repo_option, run_option
-from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option
-from pipeline.cli.terminal import Style, inert
-from pipeline.cli.where import Where, where_option
+from pipeline.cli.output import print_json
+from pipeline.cli.store_options import StoreLocation, store_location_options
+from pipeline.cli.terminal import Style, sanitize
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Evidence, Finding, Location
 
 
 @click.command("show")
 @click.argument("id")
-@where_option
+@store_location_options
 @run_option
 @repo_option
 @as_json_option
-def command(id: str, where: Where, run: str, repo: Path | None, *, as_json: bool) -> None:
+def command(id: str, where: StoreLocation, run: str, repo: Path | None, *, as_json: bool) -> None:
     """Print a finding: what it says, on what evidence, and how it stands.
 
     ID is a finding's id, the beginning of one, its number, or another name it was given.
@@ -32,14 +32,14 @@ def command(id: str, where: Where, run: str, repo: Path | None, *, as_json: bool
     ledger = look_at(where, run, repo).ledger
     finding = find_finding(id, ledger)
     if as_json:
-        say_json(whole(finding))
+        print_json(whole(finding))
     else:
         click.echo("\n".join(_told(finding, ledger, Style.of(sys.stdout))))
 
 
 def _told(finding: Finding, ledger: Ledger, style: Style) -> Iterator[str]:
-    yield style.name(f"#{finding.number} {inert(finding.title)}")
-    yield from (f"{name + ':':<13}{inert(value)}" for name, value in _facts(finding, ledger) if value)
+    yield style.name(f"#{finding.number} {sanitize(finding.title)}")
+    yield from (f"{name + ':':<13}{sanitize(value)}" for name, value in _facts(finding, ledger) if value)
     yield from _text("What breaks", finding.impact, style)
     yield from _text("Fix", finding.fix or "", style)
     yield from _text("Reproduction", finding.reproduction or "", style)
@@ -74,4 +74,4 @@ def _text(title: str, words: str, style: Style) -> Iterator[str]:
     if words.strip():
         yield ""
         yield style.quiet(title)
-        yield from (f"  {inert(line)}" for line in words.splitlines())
+        yield from (f"  {sanitize(line)}" for line in words.splitlines())

@@ -4,10 +4,10 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from pipeline.app.findings.story import place_of
-from pipeline.cli.looking import aligned, width
+from pipeline.cli.output import align_columns, terminal_width
 from pipeline.cli.terminal import UNLIMITED, Style
 from pipeline.findings.model import Finding, Gate, Severity, State
-from pipeline.observe.text import ELLIPSIS, calm, columns, cut
+from pipeline.text import ELLIPSIS, display_width, sanitize_line, truncate
 
 COLUMNS = 80  # where no terminal says how many there are
 _LEAST = 12  # columns of a title
@@ -20,19 +20,19 @@ def table(findings: Sequence[Finding], *, states: bool = False) -> Iterator[str]
     style = Style.of(sys.stdout)
     told = states or any(finding.state is not State.OPEN for finding in findings)
     head = ("#", "ID", "GATE", "SEVERITY", *(("STATE",) if told else ()))
-    rows = aligned([head, *(_row(finding, told=told) for finding in findings)], frozenset({0}))
-    left = _room() - sum(columns(cell) + 2 for cell in rows[0])
-    places = [_tail(calm(place_of(finding)[-_TITLE_LENGTH:]), int(left * _PLACE)) for finding in findings]
-    wide = max(map(columns, ["PLACE", *places]))
+    rows = align_columns([head, *(_row(finding, told=told) for finding in findings)], frozenset({0}))
+    left = _room() - sum(display_width(cell) + 2 for cell in rows[0])
+    places = [_tail(sanitize_line(place_of(finding)[-_TITLE_LENGTH:]), int(left * _PLACE)) for finding in findings]
+    wide = max(map(display_width, ["PLACE", *places]))
     yield style.quiet("  ".join([*rows[0], "PLACE".ljust(wide), "TITLE"]))
     for finding, row, place in zip(findings, rows[1:], places, strict=True):
-        title = cut(calm(finding.title[:_TITLE_LENGTH]), max(left - wide - 2, _LEAST))
+        title = truncate(sanitize_line(finding.title[:_TITLE_LENGTH]), max(left - wide - 2, _LEAST))
         row[3] = _paint(style, finding, row[3])
-        yield "  ".join([*row, place + " " * (wide - columns(place)), title]).rstrip()
+        yield "  ".join([*row, place + " " * (wide - display_width(place)), title]).rstrip()
 
 
 def _room() -> int:
-    there = width()
+    there = terminal_width()
     return COLUMNS if there == UNLIMITED else max(there, COLUMNS) - 1
 
 
@@ -44,7 +44,7 @@ def _row(finding: Finding, *, told: bool) -> list[str]:
 
 def _tail(text: str, room: int) -> str:
     """The end of a path, which tells more than its beginning."""
-    return text if columns(text) <= room else ELLIPSIS + cut(text[::-1], room)[:-1][::-1].lstrip()
+    return text if display_width(text) <= room else ELLIPSIS + truncate(text[::-1], room)[:-1][::-1].lstrip()
 
 
 def _paint(style: Style, finding: Finding, text: str) -> str:

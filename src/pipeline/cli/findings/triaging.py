@@ -25,14 +25,14 @@ from pipeline.cli.findings.asked import (
     warn,
 )
 from pipeline.cli.findings.table import table
-from pipeline.cli.looking import say_json
 from pipeline.cli.options import as_json_option, store_option
-from pipeline.cli.terminal import Style, inert
+from pipeline.cli.output import print_json
+from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
 from pipeline.findings.triage import STATUSES
-from pipeline.observe.text import counted
+from pipeline.text import plural
 
 _SHOWN = 20  # findings of a preview; the rest is counted
 _NAMES = 5  # that are told with one reason
@@ -128,7 +128,7 @@ def _agreed(count: int, *, as_json: bool) -> bool:
     """Whether somebody says yes. A program is never asked, and neither is a pipe."""
     if as_json or not sys.stdin.isatty():
         raise AwfError("nothing was decided: nobody said yes to it", help="add --yes to decide, or --dry-run to look")
-    if click.confirm(f"Decide about {counted(count, 'finding')}? (y/N)", show_default=False, err=True):
+    if click.confirm(f"Decide about {plural(count, 'finding')}? (y/N)", show_default=False, err=True):
         return True
     click.echo("Nothing was decided.", err=True)
     return False
@@ -136,7 +136,7 @@ def _agreed(count: int, *, as_json: bool) -> bool:
 
 def _say(done: Decided, word: str, *, filtered: bool, as_json: bool) -> None:
     if as_json:
-        say_json(done.as_json(word))
+        print_json(done.as_json(word))
         return
     if not done.moves and not done.refused:
         click.echo("No findings to decide about.", err=True)
@@ -146,14 +146,14 @@ def _say(done: Decided, word: str, *, filtered: bool, as_json: bool) -> None:
         _print_counts(done)
     else:
         for move in done.moves:
-            click.echo(f"#{move.finding.number} {move.finding.id} is {move.state}: {inert(move.finding.title)}")
+            click.echo(f"#{move.finding.number} {move.finding.id} is {move.state}: {sanitize(move.finding.title)}")
     _print_refused(done)
     warn(done.problems)
 
 
 def _print_plan(done: Decided) -> None:
     for state, findings in done.by_state.items():
-        click.echo(f"{counted(len(findings), 'finding')} would become {state}:")
+        click.echo(f"{plural(len(findings), 'finding')} would become {state}:")
         click.echo("\n".join(table(findings[:_SHOWN], states=True)))
         if len(findings) > _SHOWN:
             click.echo(f"and {len(findings) - _SHOWN} more; --dry-run --json has all of them")
@@ -168,10 +168,10 @@ def _print_refused(done: Decided) -> None:
     """Each reason once, with the findings that it is about."""
     style = Style.of(sys.stderr)
     for reason, refused in done.reasons.items():
-        click.echo(f"{style.error('refused')}: {_some(refused)}: {inert(reason)}", err=True)
+        click.echo(f"{style.error('refused')}: {_some(refused)}: {sanitize(reason)}", err=True)
 
 
 def _some(names: Iterable[str]) -> str:
-    told = [inert(name) for name in names]
+    told = [sanitize(name) for name in names]
     more = f" and {len(told) - _NAMES} more" if len(told) > _NAMES else ""
     return ", ".join(told[:_NAMES]) + more

@@ -13,15 +13,14 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.files import read_text
 from pipeline.app.findings.books import iso, writing
 from pipeline.app.findings.repository import Repository
+from pipeline.app.workflow_files import read_text
 from pipeline.cli.findings.asked import here, look, now, repo_option, warn
 from pipeline.cli.findings.screen import Screen
-from pipeline.cli.looking import say_json
-from pipeline.cli.options import as_json_option, store_option
-from pipeline.cli.starting import words_of
-from pipeline.cli.terminal import inert
+from pipeline.cli.options import as_json_option, split_command, store_option
+from pipeline.cli.output import print_json
+from pipeline.cli.terminal import sanitize
 from pipeline.errors import AwfError
 from pipeline.findings.answers import Answer, claims
 from pipeline.findings.model import Actor
@@ -133,12 +132,12 @@ def command(
     known = read_artifacts(artifacts, ledger) if artifacts else {}
     way = None if route == _ASK else Route(route)
     walk = opened(ledger, chain, known, route=way, advisory=advisory, confirms=given is None)
-    program = Program(words_of(fixer or "", "--fixer"), repository.root, repository.environment)
+    program = Program(split_command(fixer or "", "--fixer"), repository.root, repository.environment)
     session = Session(walk, person.tell, chain, program)
     report = _decided(session, person.choose)
     warn(_record(session.walk, program.said, store, repository))
     if as_json:
-        say_json(document(report))
+        print_json(document(report))
     else:
         screen.show(markdown(report))
     if isinstance(person, Answers) and (left := person.written.left):
@@ -161,7 +160,7 @@ def _decided(session: Session, choose: Choose) -> Report:
         if session.walk.step is Step.FIXING:
             click.echo("The fixer was at work: look at what it has changed.", err=True)
         if session.tickets:
-            click.echo("\n  ".join(["Tickets that were filed stay:", *map(inert, session.tickets)]), err=True)
+            click.echo("\n  ".join(["Tickets that were filed stay:", *map(sanitize, session.tickets)]), err=True)
         raise
 
 

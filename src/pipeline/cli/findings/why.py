@@ -10,22 +10,22 @@ from pipeline.app.findings.lookup import find_finding
 from pipeline.app.findings.story import became, fates, place_of, story
 from pipeline.cli.findings.asked import look_at, repo_option, run_option
 from pipeline.cli.findings.table import COLUMNS
-from pipeline.cli.looking import width
-from pipeline.cli.terminal import Style, inert
-from pipeline.cli.where import Where, where_option
+from pipeline.cli.output import terminal_width
+from pipeline.cli.store_options import StoreLocation, store_location_options
+from pipeline.cli.terminal import Style, sanitize
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding
-from pipeline.observe.text import cut
+from pipeline.text import truncate
 
 _LONGEST = 4000  # characters of a line
 
 
 @click.command("why")
 @click.argument("id")
-@where_option
+@store_location_options
 @run_option
 @repo_option
-def command(id: str, where: Where, run: str, repo: Path | None) -> None:
+def command(id: str, where: StoreLocation, run: str, repo: Path | None) -> None:
     """Tell why a finding is what it is: who said it, how it was recognised, who decided what.
 
     ID is a finding's id, the beginning of one, its number, or an item of a pass such as "ruff#3".
@@ -61,4 +61,4 @@ def _fate(input_id: str, ledger: Ledger, style: Style) -> Iterator[str]:
 
 def _fitted(text: str) -> str:
     """A line of the story; on a terminal as wide as that, else whole."""
-    return cut(inert(text[:_LONGEST]), max(width() - 1, COLUMNS - 1))
+    return truncate(sanitize(text[:_LONGEST]), max(terminal_width() - 1, COLUMNS - 1))

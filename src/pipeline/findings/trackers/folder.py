@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline import files
 from pipeline.errors import AwfError
 from pipeline.findings.model import Finding, State
 from pipeline.findings.trackers.ticket import Redact, comment, comment_mark, marked, ticket, unfit
-from pipeline.findings.views import atomic
 from pipeline.findings.walk.sinks import Failed, Filed
 
 NAME = "local folder"
@@ -35,7 +35,7 @@ class TicketFolder:
             return Failed(reason)
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            with atomic.locked(self._directory):
+            with files.lock_directory(self._directory):
                 return self._filed(finding)
         except AwfError as error:
             return Failed(error.message)
@@ -46,7 +46,7 @@ class TicketFolder:
         path = self._path(finding)
         if path is None:
             path = self._directory / f"{finding.id}.md"
-            if not atomic.create(path, _text(finding, self._redact)):
+            if not files.create_file(path, _text(finding, self._redact)):
                 return Failed(f"{path} is there and is not the ticket of {finding.id}; move it away")
         elif finding.state is State.REOPENED and (failed := self._add(path, finding)):
             return failed
@@ -59,7 +59,7 @@ class TicketFolder:
             return Failed(f"{path} is too large to be added to")
         said = path.read_bytes()
         if comment_mark(finding).encode() not in said:
-            atomic.replace(path, said.rstrip() + f"\n\n---\n\n{comment(finding, self._redact)}".encode())
+            files.write_file(path, said.rstrip() + f"\n\n---\n\n{comment(finding, self._redact)}".encode())
         return None
 
     def _path(self, finding: Finding) -> Path | None:

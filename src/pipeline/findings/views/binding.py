@@ -15,9 +15,9 @@ from pathlib import Path
 from subprocess import DEVNULL, Popen, TimeoutExpired
 from typing import Any
 
+from pipeline import files
 from pipeline.backends.environment import child_environment
 from pipeline.findings.codecs import strict
-from pipeline.findings.views import atomic
 
 SETTINGS = "storage.json"
 OPERATION = "record.write"
@@ -74,9 +74,9 @@ class Binding:
 def bound(workspace: Path, trust: Trust, timeout: float = SECONDS) -> Binding | str | None:
     """The binding that a workspace has; why it cannot be used, in words; or None when there is none."""
     try:
-        data = atomic.read(workspace / SETTINGS, _LARGEST)
+        data = files.read_file(workspace / SETTINGS, _LARGEST)
         settings = strict.loads(data) if data is not None else None
-    except (atomic.NotAFile, OSError, ValueError) as error:
+    except (files.NotAFile, OSError, ValueError) as error:
         return f"{SETTINGS} cannot be read: {error}"
     argv = _operation(settings)
     if argv is None:

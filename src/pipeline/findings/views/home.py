@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from pipeline import files
 from pipeline.findings.repository import is_top
-from pipeline.findings.views import atomic
 
 _LONGEST = 4096  # bytes of a file that holds one path
 
@@ -28,7 +28,7 @@ def _main_of(worktree: Path) -> Path | None:
 
 def _path_in(file: Path, label: str, base: Path) -> Path | None:
     try:
-        text = (atomic.read(file, _LONGEST) or b"").decode(errors="surrogateescape").strip()
+        text = (files.read_file(file, _LONGEST) or b"").decode(errors="surrogateescape").strip()
         return (base / text.removeprefix(label).strip()).resolve() if text.startswith(label) and text else None
-    except (atomic.NotAFile, OSError, RuntimeError, ValueError):
+    except (files.NotAFile, OSError, RuntimeError, ValueError):
         return None

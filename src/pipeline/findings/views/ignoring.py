@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from pipeline import files
 from pipeline.errors import AwfError
 from pipeline.findings.repository import answer, in_repository
-from pipeline.findings.views import atomic
 
 
 def ignore(root: Path, name: str, environ: Mapping[str, str]) -> str:
@@ -15,15 +15,15 @@ def ignore(root: Path, name: str, environ: Mapping[str, str]) -> str:
     try:
         if not answer(root, environ, "check-ignore", f"{name}/any", accepted=(0, 1)):
             _add(root / answer(root, environ, "rev-parse", "--git-path", "info/exclude").strip(), f"{name}/")
-    except (OSError, atomic.NotAFile, AwfError) as error:
+    except (OSError, files.NotAFile, AwfError) as error:
         return f"git could not be told to ignore {name}/: {error}; add it to .gitignore"
     return ""
 
 
 def _add(exclude: Path, rule: str) -> None:
     exclude.parent.mkdir(parents=True, exist_ok=True)
-    with atomic.locked(exclude.parent):
-        old = (atomic.read(exclude) or b"").decode(errors="surrogateescape")
+    with files.lock_directory(exclude.parent):
+        old = (files.read_file(exclude) or b"").decode(errors="surrogateescape")
         if rule not in old.splitlines():
             gap = "" if not old or old.endswith("\n") else "\n"
-            atomic.replace(exclude, f"{old}{gap}{rule}\n".encode(errors="surrogateescape"))
+            files.write_file(exclude, f"{old}{gap}{rule}\n".encode(errors="surrogateescape"))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from pipeline.findings.views import atomic
+from pipeline import files
 
 _FOLDER = "views"
 _INDEX = "written.json"
@@ -44,12 +44,12 @@ class Stamps:
         """Keep a copy of what was written, to put back."""
         if self._folder:
             self._folder.mkdir(parents=True, exist_ok=True)
-            atomic.replace(self._folder / name, data)
+            files.write_file(self._folder / name, data)
 
     def kept(self, name: str) -> bytes | None:
         """The copy of what was written last."""
-        with suppress(atomic.NotAFile, NotADirectoryError):
-            return atomic.read(self._folder / name) if self._folder else None
+        with suppress(files.NotAFile, NotADirectoryError):
+            return files.read_file(self._folder / name) if self._folder else None
         return None
 
     def save(self) -> None:
@@ -58,7 +58,7 @@ class Stamps:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         index = {"format": _FORMAT, "root": self._root, "files": self._by_name()}
-        atomic.replace(self._folder / _INDEX, json.dumps(index, separators=(",", ":")).encode())
+        files.write_file(self._folder / _INDEX, json.dumps(index, separators=(",", ":")).encode())
         self._changed = False
 
     def _by_name(self) -> dict[str, tuple[str, Stamp]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline import files
 from pipeline.errors import AwfError
 from pipeline.findings.codecs import strict, verdict
 from pipeline.findings.codecs.lens import Edits
@@ -16,7 +17,6 @@ from pipeline.findings.codecs.reading import shallow
 from pipeline.findings.codecs.verdict_view import COUNTING
 from pipeline.findings.model import Finding
 from pipeline.findings.verdicts import Verdict
-from pipeline.findings.views import atomic
 from pipeline.findings.views.stamps import Stamps
 from pipeline.findings.views.workspace import FILE
 from pipeline.findings.views.written import Written
@@ -44,10 +44,10 @@ class VerdictFile:
         if fault := verdict.document_fault(document):
             raise AwfError(f"this verdict cannot be written: {fault}")
         try:
-            moved = atomic.folder(self._folder, self._root)
+            moved = files.ensure_directory(self._folder, self._root)
         except OSError as error:
             raise AwfError(f"{DIRECTORY} cannot be used: {error.strerror}", help=_WRITABLE) from error
-        with atomic.locked(self._folder):
+        with files.lock_directory(self._folder):
             if document["mode"] == "verify" and (refusal := self._refusal(document)):
                 return Written(problems=(refusal,))
             problems = [moved] if moved else []
@@ -108,11 +108,11 @@ class VerdictFile:
 
     def _data(self) -> bytes | str | None:
         """The content of the latest verdict, or why it has none."""
-        if os.path.lexists(self._folder) and not (self._folder.is_dir() and atomic.inside(self._root, self._folder)):
+        if os.path.lexists(self._folder) and not (self._folder.is_dir() and files.is_inside(self._root, self._folder)):
             return "is not in a directory of this repository"
         try:
-            return atomic.read(self.path)
-        except atomic.NotAFile as error:
+            return files.read_file(self.path)
+        except files.NotAFile as error:
             return str(error)
         except NotADirectoryError:
             return None
@@ -143,7 +143,7 @@ class VerdictFile:
         data, kept = self._data(), self._stamps.kept(LATEST)
         latest = _read(data) if isinstance(data, bytes) else data
         if isinstance(latest, str):
-            name = atomic.aside(self.path)
+            name = files.move_aside(self.path)
             yield f"{DIRECTORY}/{LATEST} {latest}; it was moved aside to {name}"
         source = kept if kept is not None else data
         latest = _read(source) if isinstance(source, bytes) else None
@@ -161,7 +161,7 @@ class VerdictFile:
         number = 1
         while True:
             path = self._folder / (name if number == 1 else f"{stem}.{number}.json")
-            if _has(path, data) or atomic.create(path, data):
+            if _has(path, data) or files.create_file(path, data):
                 return path.name
             number += 1
 
@@ -169,15 +169,15 @@ class VerdictFile:
         """Write the latest verdict. The reason of an abort is there before it, and goes after it."""
         aborted = document["verdict"] == Verdict.ABORT
         if aborted:
-            atomic.replace(self._folder / ABORT, reason(document).encode())
+            files.write_file(self._folder / ABORT, reason(document).encode())
         data = strict.dumps(document)
         self._stamps.keep(_NEXT, data)  # whatever is killed in between: the file is one of the two that awf wrote
         if not _has(self.path, data):
-            atomic.replace(self.path, data)
+            files.write_file(self.path, data)
         self._stamps.keep(LATEST, data)
         self._stamps.wrote(self.path, LATEST, _VERSION)
         if not aborted:
-            atomic.remove(self._folder / ABORT)
+            files.remove_file(self._folder / ABORT)
 
 
 def _without_edits(document: dict[str, Any] | str) -> Any:
@@ -190,8 +190,8 @@ def _without_edits(document: dict[str, Any] | str) -> Any:
 
 def _has(path: Path, data: bytes) -> bool:
     try:
-        return atomic.read(path, len(data)) == data
-    except (atomic.NotAFile, FileNotFoundError):
+        return files.read_file(path, len(data)) == data
+    except (files.NotAFile, FileNotFoundError):
         return False
 
 

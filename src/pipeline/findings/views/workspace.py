@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pipeline import __version__
+from pipeline import __version__, files
 from pipeline.errors import AwfError
 from pipeline.findings.codecs import record, strict
 from pipeline.findings.codecs.lens import Edits, refused, sealed
@@ -19,7 +19,6 @@ from pipeline.findings.codecs.reading import shallow
 from pipeline.findings.events import AnyEvent, Raised
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId
-from pipeline.findings.views import atomic
 from pipeline.findings.views.binding import NO_TRUST, SECONDS, Binding, Trust, bound
 from pipeline.findings.views.stamps import Stamp, Stamps, stamp_of
 from pipeline.findings.views.written import Written
@@ -70,12 +69,12 @@ class Workspace:
         if not self.loaded:
             return Written(suggestion=self.suggestion())
         problems = self._settle("reviews")
-        with atomic.locked(self._folder):
+        with files.lock_directory(self._folder):
             path, data = self._free(passed)
             if os.path.lexists(path):
                 return Written((path,), tuple(problems))
             problems += self._hand_over({path: data})
-            if not atomic.create(path, data):
+            if not files.create_file(path, data):
                 raise AwfError(f"{path} was written by another process, which did not wait for its turn")
             return Written((path,), tuple(problems))
 
@@ -84,7 +83,7 @@ class Workspace:
         if not self.loaded:
             return Written(suggestion=self.suggestion())
         problems = self._settle("findings")
-        with atomic.locked(self._folder):
+        with files.lock_directory(self._folder):
             there = self._there()
             rest = iter(findings)
             parts = [self._write(part, there, at, by) for part in iter(lambda: list(islice(rest, _PART)), [])]
@@ -113,7 +112,7 @@ class Workspace:
         return self._look(self._findings / name, finding, at, by)
 
     def _write(self, findings: Iterable[Finding], there: Mapping[str, os.stat_result], at: str, by: str) -> Written:
-        files: dict[Path, bytes] = {}
+        pages: dict[Path, bytes] = {}
         events, problems, versions = list[AnyEvent](), list[str](), dict[Path, str]()
         for finding in findings:
             name, version = f"{finding.id}.json", _version(finding)
@@ -124,15 +123,15 @@ class Workspace:
             events += edits.events
             problems += edits.problems
             if not edits.events:
-                files[path], versions[path] = render(finding), version
+                pages[path], versions[path] = render(finding), version
             if name in self._unread:
                 self._move_aside(path)
-        files = {path: data for path, data in files.items() if not self._is(path, data, versions[path])}
-        problems += self._hand_over(files)
-        atomic.replace_all(files)
-        for path in files:
+        changed = {path: data for path, data in pages.items() if not self._is(path, data, versions[path])}
+        problems += self._hand_over(changed)
+        files.write_files(changed)
+        for path in changed:
             self._stamps.wrote(path, path.name, versions[path])
-        return Written(tuple(files), tuple(problems), tuple(events))
+        return Written(tuple(changed), tuple(problems), tuple(events))
 
     def _is_read(self, name: str, about: os.stat_result | None) -> bool:
         """Whether nothing in a file is news: it is not there, awf wrote it, or it was read since somebody else did."""
@@ -141,9 +140,9 @@ class Workspace:
     def _is(self, path: Path, data: bytes, version: str) -> bool:
         """Whether a file has this content already."""
         try:
-            if atomic.read(path, len(data)) != data:
+            if files.read_file(path, len(data)) != data:
                 return False
-        except atomic.NotAFile:
+        except files.NotAFile:
             return False
         self._stamps.wrote(path, path.name, version)
         return True
@@ -163,7 +162,10 @@ class Workspace:
     def _settle(self, name: str) -> list[str]:
         """See that a directory of the records is one; what was moved aside for that."""
         try:
-            moved = (atomic.folder(self._folder, self._root), atomic.folder(self._folder / name, self._root))
+            moved = (
+                files.ensure_directory(self._folder, self._root),
+                files.ensure_directory(self._folder / name, self._root),
+            )
         except OSError as error:
             raise AwfError(
                 f"{DIRECTORY}/{name} cannot be used: {error.strerror}", help="make it readable and writable, and resume"
@@ -171,7 +173,7 @@ class Workspace:
         return [problem for problem in moved if problem]
 
     def _usable(self, folder: Path) -> bool:
-        return not os.path.lexists(folder) or (folder.is_dir() and atomic.inside(self._root, folder))
+        return not os.path.lexists(folder) or (folder.is_dir() and files.is_inside(self._root, folder))
 
     def _free(self, passed: Mapping[str, Any]) -> tuple[Path, bytes]:
         """Where to write a pass, and what: under its own id, or where it was written before."""
@@ -189,8 +191,8 @@ class Workspace:
     def _look(self, path: Path, finding: Finding | None, at: str, by: str) -> Edits:
         """What somebody changed in a file; one that is not a record says nothing, and is to be put back."""
         try:
-            data = atomic.read(path, _LARGEST)
-        except atomic.NotAFile as error:
+            data = files.read_file(path, _LARGEST)
+        except files.NotAFile as error:
             return self._unusable(path, finding, str(error), at, by)
         except OSError as error:
             raise AwfError(
@@ -218,7 +220,7 @@ class Workspace:
     def _move_aside(self, path: Path) -> None:
         self._unread.discard(path.name)
         try:
-            atomic.aside(path)
+            files.move_aside(path)
         except FileNotFoundError:
             pass  # it is gone already
         except OSError as error:
@@ -255,8 +257,8 @@ def _version(finding: Finding) -> str:
 
 def _has(path: Path, data: bytes) -> bool:
     try:
-        return atomic.read(path, len(data)) == data
-    except atomic.NotAFile:
+        return files.read_file(path, len(data)) == data
+    except files.NotAFile:
         return False
 
 

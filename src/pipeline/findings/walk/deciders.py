@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pipeline.engine.outcome import Source
+from pipeline.engine.outcome import StatusSource
 from pipeline.findings.walk.effects import Question
 from pipeline.findings.walk.menu import Key
 from pipeline.findings.walk.written import Written
@@ -16,7 +16,7 @@ class Decider(Protocol):
     """Somebody who may be asked."""
 
     @property
-    def source(self) -> Source:
+    def source(self) -> StatusSource:
         """Where their decisions come from."""
 
     async def choose(self, question: Question) -> Key | None:
@@ -44,7 +44,7 @@ class ByFile(_Absent):
     """Whoever wrote down answers."""
 
     written: Written
-    source: Source = Source.HUMAN
+    source: StatusSource = StatusSource.HUMAN
 
     async def choose(self, question: Question) -> Key | None:
         """The next answer."""
@@ -55,7 +55,7 @@ class ByFile(_Absent):
 class AsRecommended(_Absent):
     """A word given in advance: every recommendation is accepted, and no ticket is given up while a tracker is left."""
 
-    source: Source = Source.OVERRIDE
+    source: StatusSource = StatusSource.OVERRIDE
 
     async def choose(self, question: Question) -> Key | None:
         """All of the rest where that is offered, else what is recommended."""
@@ -69,7 +69,7 @@ class Panel:
     """Everybody who may decide at one visit: each question goes to the first who has an answer."""
 
     deciders: Sequence[Decider]
-    heard: set[Source] = field(default_factory=set)  # where decisions came from so far
+    heard: set[StatusSource] = field(default_factory=set)  # where decisions came from so far
 
     async def choose(self, question: Question) -> Key | None:
         """The answer of the first who has one; None when nobody has."""
@@ -80,10 +80,10 @@ class Panel:
         return None
 
     @property
-    def source(self) -> Source:
+    def source(self) -> StatusSource:
         """Where the whole decision comes from: once a person was bypassed, it is nobody's."""
-        asked = (Source.OVERRIDE, Source.HUMAN)
-        return next((source for source in asked if source in self.heard), Source.DEFAULT)
+        asked = (StatusSource.OVERRIDE, StatusSource.HUMAN)
+        return next((source for source in asked if source in self.heard), StatusSource.DEFAULT)
 
     def tell(self, line: str) -> None:
         """Let all of them know what was done."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.engine.context import Key as ContextKey
-from pipeline.engine.handler import Job, Waiting
-from pipeline.engine.outcome import Outcome, Source, Status
+from pipeline.engine.outcome import Outcome, Status, StatusSource
+from pipeline.engine.ports import Job, Waiting
 from pipeline.errors import AwfError
 from pipeline.findings.model import Actor
 from pipeline.findings.trackers.chain import Chain
@@ -62,7 +62,7 @@ class TriageHandler:
         report = await _through(session, panel)
         if report is None:
             return Waiting()
-        by = Actor.ORCHESTRATOR if panel.source is Source.OVERRIDE else Actor.USER
+        by = Actor.ORCHESTRATOR if panel.source is StatusSource.OVERRIDE else Actor.USER
         walk = session.walk
         self._clerk.hold(job.stage.id, job.visit, lambda at: decisions(walk, at, str(by)))
         in_words = sum(1 for one in job.context.list_at(ContextKey.FINDINGS) if not _has_findings(one))
@@ -97,7 +97,7 @@ def _has_findings(report: object) -> bool:
     return isinstance(report, dict) and bool(report.get("findingIds"))
 
 
-def _outcome(walk: Walk, report: Report, source: Source, left: int, in_words: int) -> Outcome:
+def _outcome(walk: Walk, report: Report, source: StatusSource, left: int, in_words: int) -> Outcome:
     """The outcome of a walk. Reports `in_words` cannot be walked through: they go to the fix, never to the exit."""
     ids = [str(id) for id in walk.accepted]
     unasked = f"{counted(left, 'answer')} left over: so many questions were not asked"

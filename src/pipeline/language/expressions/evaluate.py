@@ -4,16 +4,16 @@ from collections.abc import Callable
 from operator import ge, gt, le, lt
 from typing import Protocol
 
-from pipeline.language.expressions.syntax import (
-    All,
-    Any,
-    Call,
+from pipeline.language.expressions.parse import (
+    And,
     Comparison,
     Expression,
     Function,
+    FunctionCall,
     Literal,
     Not,
     Operator,
+    Or,
     Tree,
 )
 from pipeline.language.source import Span
@@ -61,7 +61,7 @@ def observed(expression: Expression, environment: Environment) -> tuple[str, ...
     return tuple(f"{_one_line(text)} = {_shown(call, environment)}" for text, call in calls.items())
 
 
-def _shown(call: Call, environment: Environment) -> str:
+def _shown(call: FunctionCall, environment: Environment) -> str:
     value = _ask(call, environment)
     match value:
         case str() if call.function in (Function.OUTCOME, Function.VERDICT):
@@ -99,19 +99,19 @@ def _value(tree: Tree, environment: Environment) -> object:
     match tree:
         case Literal(value):
             return value
-        case Call():
+        case FunctionCall():
             return _ask(tree, environment)
         case Not(operand):
             return not _truth(operand, environment)
-        case All(terms):
+        case And(terms):
             return all(_truth(term, environment) for term in terms)
-        case Any(terms):
+        case Or(terms):
             return any(_truth(term, environment) for term in terms)
         case Comparison():
             return _compare(tree, environment)
 
 
-def _ask(call: Call, environment: Environment) -> object:
+def _ask(call: FunctionCall, environment: Environment) -> object:
     name = call.argument or ""
     match call.function:
         case Function.OUTCOME:

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-from pipeline.language.expressions.syntax import (
-    All,
-    Any,
-    Call,
+from pipeline.language.expressions.parse import (
+    And,
     Comparison,
     Expression,
     Function,
+    FunctionCall,
     Literal,
     Not,
     Operator,
+    Or,
     Tree,
     walk,
 )
@@ -71,7 +71,7 @@ def type_of(tree: Tree) -> Type:
             if isinstance(value, bool):
                 return Type.BOOLEAN
             return Type.TEXT if isinstance(value, str) else Type.NUMBER
-        case Call(function):
+        case FunctionCall(function):
             return _RETURNS[function]
         case _:
             return Type.BOOLEAN
@@ -86,10 +86,10 @@ def mismatches(expression: Expression) -> Iterator[Mismatch]:
         match node:
             case Not(operand):
                 yield from _not_boolean(operand, "!")
-            case All(terms):
+            case And(terms):
                 for term in terms:
                     yield from _not_boolean(term, "&&")
-            case Any(terms):
+            case Or(terms):
                 for term in terms:
                     yield from _not_boolean(term, "||")
             case Comparison(operator) if operator.orders:
@@ -99,7 +99,7 @@ def mismatches(expression: Expression) -> Iterator[Mismatch]:
 def _is_plain_equality(tree: Tree) -> bool:
     """Whether a tree is by far the most frequent kind, two leaves compared for equality: it always has a value."""
     match tree:
-        case Comparison(operator, Literal() | Call(), Literal() | Call()):
+        case Comparison(operator, Literal() | FunctionCall(), Literal() | FunctionCall()):
             return not operator.orders
     return False
 
@@ -110,7 +110,7 @@ def impossible_values(expression: Expression) -> Iterator[Impossible]:
         if not isinstance(node, Comparison) or node.operator.orders:
             continue
         for asked, given in ((node.left, node.right), (node.right, node.left)):
-            if isinstance(asked, Call) and isinstance(given, Literal) and isinstance(given.value, str):
+            if isinstance(asked, FunctionCall) and isinstance(given, Literal) and isinstance(given.value, str):
                 possible = _CLOSED.get(asked.function)
                 if possible and given.value not in possible:
                     yield Impossible(given.span, asked.function, given.value, possible)
@@ -124,9 +124,9 @@ def constant(tree: Tree, outcomes: Mapping[str, str] = _NONE_KNOWN) -> bool | No
         case Not(operand):
             inner = constant(operand, outcomes)
             return None if inner is None else not inner
-        case All(terms):
+        case And(terms):
             return _folded(terms, outcomes, absorbing=False)
-        case Any(terms):
+        case Or(terms):
             return _folded(terms, outcomes, absorbing=True)
         case Comparison():
             return _constant_comparison(tree, outcomes)
@@ -155,7 +155,7 @@ def _constant_comparison(node: Comparison, outcomes: Mapping[str, str]) -> bool 
 def _known(tree: Tree, outcomes: Mapping[str, str]) -> Tree:
     """A tree with the outcome it asks about in its place, where that is known."""
     match tree:
-        case Call(Function.OUTCOME, str(stage)) if stage in outcomes:
+        case FunctionCall(Function.OUTCOME, str(stage)) if stage in outcomes:
             return Literal(outcomes[stage], tree.span)
     return tree
 

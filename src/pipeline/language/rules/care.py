@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from pipeline.language.diagnostics import Problem
-from pipeline.language.edges import FOLLOWED, Edge, Role, edges, ranked
-from pipeline.language.expressions.syntax import UNREADABLE, Call, Function
+from pipeline.language.diagnostics import Problem, warning
+from pipeline.language.edges import FOLLOWED, Edge, EdgeRole, by_preference, edges
+from pipeline.language.expressions.parse import UNREADABLE, Function, FunctionCall
 from pipeline.language.expressions.types import constant
 from pipeline.language.model import (
     DecisionStage,
     HumanStage,
-    On,
+    OnResult,
     ParallelStage,
     StageKind,
     ToolStage,
@@ -24,12 +24,11 @@ from pipeline.language.model import (
     may_write,
 )
 from pipeline.language.rules.conditions import Use
-from pipeline.language.rules.rule import warning
 
 _ONLY_PASS_ON = frozenset(
     {"tee", "cat", "head", "tail", "less", "more", "sed", "awk", "sort", "uniq", "tr", "cut", "ts"}
 )
-_SUCCESS, _FAIL, _ALWAYS = (f'on="{on}"' for on in On)
+_SUCCESS, _FAIL, _ALWAYS = (f'on="{on}"' for on in OnResult)
 _ONE_PIPE = re.compile(r"(?<!\|)\|&?(?!\|)")
 
 
@@ -74,7 +73,9 @@ def _stages_read(workflow: Workflow, uses: Sequence[Use]) -> set[str | None]:
     """The stages whose result some condition or person is shown; None stands for all of them."""
     calls = [call for use in uses for call in use.expression.calls()]
     read = {_asked(call) for call in calls if call.function not in (Function.CONTEXT, Function.VISITS)}
-    read.update(transition.source for transition in workflow.transitions if transition.on in (On.SUCCESS, On.FAIL))
+    read.update(
+        transition.source for transition in workflow.transitions if transition.on in (OnResult.SUCCESS, OnResult.FAIL)
+    )
     for stage in workflow.stages:
         if isinstance(stage, HumanStage):
             read.update(key.partition(".")[0] for key in stage.details_from)
@@ -85,7 +86,7 @@ def _stages_read(workflow: Workflow, uses: Sequence[Use]) -> set[str | None]:
     return read
 
 
-def _asked(call: Call) -> str | None:
+def _asked(call: FunctionCall) -> str | None:
     return call.argument.partition(".")[0] if call.argument is not None else None
 
 
@@ -140,8 +141,8 @@ def dead_route(workflow: Workflow, uses: Sequence[Use]) -> Iterator[Problem]:
 def _shadowed(leaving: Sequence[Edge]) -> Iterator[Problem]:
     """The edges that are never followed, whatever the run does, since others always come first."""
     first: dict[str, Edge] = {}  # by condition
-    for edge in ranked(leaving):
-        condition = edge.condition or (_ALWAYS if edge.role is Role.ROUTE else "")  # a decision never fails
+    for edge in by_preference(leaving):
+        condition = edge.condition or (_ALWAYS if edge.role is EdgeRole.ROUTE else "")  # a decision never fails
         earlier = first.get(_ALWAYS) or first.get(condition) or (first.get(_FAIL) if _SUCCESS in first else None)
         if earlier is not None:
             message = f'this {edge.role} is never followed: the one to "{earlier.target}" always comes first'

@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pipeline.language.diagnostics import Problem
+from pipeline.language.diagnostics import Problem, error
 from pipeline.language.expressions import Expression
-from pipeline.language.expressions.syntax import Function
+from pipeline.language.expressions.parse import Function
 from pipeline.language.expressions.types import impossible_values, mismatches
 from pipeline.language.model import DecisionStage, LlmStage, Workflow
 from pipeline.language.names import did_you_mean
-from pipeline.language.rules.rule import error
 from pipeline.language.source import Span
 
 _ABOUT_A_VALUE = frozenset({Function.OUTPUT, Function.EXISTS})

@@ -3,10 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from pipeline.language.diagnostics import Problem
+from pipeline.language.diagnostics import Problem, error
 from pipeline.language.model import Loop, Workflow
 from pipeline.language.names import did_you_mean
-from pipeline.language.rules.rule import error
 
 
 @error("AWF039")

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from pipeline.language.diagnostics import Problem
+from pipeline.language.diagnostics import Problem, error
 from pipeline.language.model import VERSION
 from pipeline.language.nodes import Node, Value, describe
-from pipeline.language.rules.rule import error
 from pipeline.language.source import START, Span
 
 

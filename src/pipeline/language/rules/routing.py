@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from pipeline.language.diagnostics import Problem
-from pipeline.language.edges import Role, edges
+from pipeline.language.diagnostics import Problem, error
+from pipeline.language.edges import EdgeRole, edges
 from pipeline.language.model import (
     DecisionStage,
     ExitStage,
@@ -15,7 +15,6 @@ from pipeline.language.model import (
     Workflow,
 )
 from pipeline.language.names import did_you_mean
-from pipeline.language.rules.rule import error
 
 
 @error("AWF020")
@@ -46,7 +45,7 @@ def unknown_stage(workflow: Workflow) -> Iterator[Problem]:
         if edge.target and edge.target not in ids:
             message = f'the {edge.role} of "{edge.source}" leads to "{edge.target}", and there is no such stage'
             yield Problem(edge.at.of(edge.attribute), message, did_you_mean(edge.target, ids), edge.source)
-        if edge.role is Role.TRANSITION and edge.source and edge.source not in ids:
+        if edge.role is EdgeRole.TRANSITION and edge.source and edge.source not in ids:
             message = f'a transition starts at "{edge.source}", and there is no such stage'
             yield Problem(edge.at.of("from"), message, did_you_mean(edge.source, ids))
 
@@ -237,7 +236,7 @@ def _ways_into(workflow: Workflow, owners: dict[str, str]) -> Iterator[Problem]:
         message = f'the workflow starts at "{workflow.start}", which is a branch of "{owners[workflow.start]}"'
         yield Problem(workflow.at.of("start"), message, f'start at "{owners[workflow.start]}"')
     for edge in edges(workflow) if owners else ():
-        if edge.role is Role.BRANCH:
+        if edge.role is EdgeRole.BRANCH:
             continue
         if edge.target in owners:
             message = (

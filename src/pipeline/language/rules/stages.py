@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from pipeline.language.diagnostics import Problem
+from pipeline.language.diagnostics import Problem, error
 from pipeline.language.model import HumanStage, LlmStage, ToolStage, Workflow
 from pipeline.language.names import did_you_mean
-from pipeline.language.rules.rule import error
 
 
 @error("AWF019")

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from pipeline.language.diagnostics import Problem
+from pipeline.language.diagnostics import Problem, error
 from pipeline.language.model import STAGE_MODELS, StageKind
 from pipeline.language.names import did_you_mean, nearest
 from pipeline.language.nodes import Node, Plain, describe, shortened
-from pipeline.language.rules.rule import error
 from pipeline.language.source import Span
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from pipeline.language.diagnostics import Problem
-from pipeline.language.rules.rule import error
+from pipeline.language.diagnostics import Problem, error
 from pipeline.language.source import Span
 
 

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.answering import AlreadyAnswered, Answered, WrongAnswer
-from pipeline.app.runs import raised_settings, refuse_finished
+from pipeline.app.runs import parse_raised_limits, refuse_finished
+from pipeline.app.store import AlreadyAnswered, AnswerReceipt, InvalidAnswer
 from pipeline.errors import AwfError
 from pipeline.web.desk import Store, desk, store
 from pipeline.web.forms import form
@@ -35,13 +35,13 @@ async def answered(request: Request) -> Response:
     return _back(here, run_id)
 
 
-def _answer(request: Request, here: Store, run_id: str, given: Mapping[str, str]) -> Answered:
+def _answer(request: Request, here: Store, run_id: str, given: Mapping[str, str]) -> AnswerReceipt:
     words = given.get("feedback", "").replace("\r\n", "\n").strip()
     stage, visit = given.get("stage", ""), whole_number(given.get("visit", "")) or 0
     option, by, redactor = given.get("option", ""), _by(request, given), desk(request).redactor
     try:
         return here.place.answer(run_id, option, by=by, stage=stage, visit=visit, feedback=words, redactor=redactor)
-    except WrongAnswer as error:
+    except InvalidAnswer as error:
         raise AwfError(error.message, help="go back, and say why in the field above the options") from None
 
 
@@ -81,7 +81,7 @@ def _options(here: Store, run_id: str, given: Mapping[str, str]) -> list[str]:
     refuse_finished(seen.state)
     raised = {name.removeprefix("raise-"): value.strip() for name, value in given.items() if name.startswith("raise-")}
     raised = {name: value for name, value in raised.items() if value}
-    raised_settings(seen.state, raised)
+    parse_raised_limits(seen.state, raised)
     limits = [f"--raise={name}={value}" for name, value in raised.items()]
     return [*limits, *(f"--{name}" for name in ("repeat", "now", "wait") if given.get(name))]
 

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.history import stage_sums
-from pipeline.app.next_step import resume_commands
+from pipeline.app.history import stage_totals
+from pipeline.app.overview import resume_commands
 from pipeline.web.desk import Store, desk, store
 from pipeline.web.following import Seen, then
 from pipeline.web.gate import gate_of
@@ -75,7 +75,7 @@ def _view(request: Request, here: Store, seen: Seen) -> dict[str, Any]:
     return {
         "picture": picture(seen, here.name),
         "time": rows,
-        "sums": stage_sums(seen.visits),
+        "sums": stage_totals(seen.visits),
         "view_live": live,
         "at": at,
     }

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.summaries import INTERRUPTED, UNKNOWN
+from pipeline.app.overview import INTERRUPTED, UNKNOWN
 from pipeline.engine.state import RunStatus
 from pipeline.web.desk import Store, store
 from pipeline.web.listing import Line

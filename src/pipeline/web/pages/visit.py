@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from pipeline.app.history import VisitSeen
-from pipeline.app.next_step import advice
-from pipeline.observe.text import still
+from pipeline.app.history import VisitRecord
+from pipeline.app.overview import advice
+from pipeline.text import sanitize_block
 from pipeline.web.desk import Store, desk, store
 from pipeline.web.pages.run import look
 from pipeline.web.rendering import render, url, whole_number
@@ -66,7 +66,9 @@ def _text(request: Request, here: Store) -> Response:
         return StreamingResponse(whole(log_path(here.directory, seen, wanted, name), redactor), media_type="text/plain")
     after = whole_number(request.query_params["after"])
     more = tail(here.directory, seen, wanted, name, redactor, after or 0)
-    return PlainTextResponse(still(more.text), headers={"X-Awf-End": str(more.end), "X-Awf-Size": str(more.size)})
+    return PlainTextResponse(
+        sanitize_block(more.text), headers={"X-Awf-End": str(more.end), "X-Awf-Size": str(more.size)}
+    )
 
 
 def _wanted(request: Request) -> Wanted:
@@ -77,11 +79,11 @@ def _wanted(request: Request) -> Wanted:
     return Wanted(asked["stage"], number, attempt)
 
 
-def _this(visits: tuple[VisitSeen, ...], stage: str, number: int) -> VisitSeen:
+def _this(visits: tuple[VisitRecord, ...], stage: str, number: int) -> VisitRecord:
     return next(one for one in visits if (one.stage, one.visit) == (stage, number))
 
 
-def _neighbours(visits: tuple[VisitSeen, ...], this: VisitSeen) -> tuple[VisitSeen | None, VisitSeen | None]:
+def _neighbours(visits: tuple[VisitRecord, ...], this: VisitRecord) -> tuple[VisitRecord | None, VisitRecord | None]:
     """The visits before and after one."""
     place = visits.index(this)
     return visits[place - 1] if place else None, visits[place + 1] if place + 1 < len(visits) else None

@@ -11,8 +11,16 @@ import pytest
 from tests.unit.backends.conftest import PATH, Bench, alive, eventually
 
 from pipeline.backends.agents.acp import AcpBackend
-from pipeline.engine.agent import AgentEvent, AgentStatus, ErrorKind, Limits, Request, Result, Session
 from pipeline.engine.outcome import Usage
+from pipeline.engine.ports import (
+    AgentEvent,
+    AgentRequest,
+    AgentResult,
+    AgentSession,
+    AgentStatus,
+    ErrorKind,
+    RequestLimits,
+)
 from pipeline.language.model import Access
 from pipeline.redaction import Redactor, Secret
 
@@ -25,11 +33,11 @@ MODELS = {
 }
 
 
-def request(bench: Bench, steps: Any, **options: Any) -> Request:
+def request(bench: Bench, steps: Any, **options: Any) -> AgentRequest:
     """A request whose prompt is what the agent shall do."""
     defaults = {"stage": "build", "visit": 1, "attempt": 1, "review": False, "prompt": json.dumps(steps)}
     there = {"cwd": bench.cwd, "artifacts": bench.artifacts, "env": {"PATH": PATH}}
-    return Request(**{**defaults, **there, **options})
+    return AgentRequest(**{**defaults, **there, **options})
 
 
 def backend(bench: Bench, *flags: str, **options: Any) -> AcpBackend:
@@ -37,12 +45,12 @@ def backend(bench: Bench, *flags: str, **options: Any) -> AcpBackend:
     return AcpBackend((*AGENT, *flags), bench.label, **{"grace": 5.0, **options})
 
 
-def ask(bench: Bench, *steps: list[Any], flags: tuple[str, ...] = (), **options: Any) -> Result:
+def ask(bench: Bench, *steps: list[Any], flags: tuple[str, ...] = (), **options: Any) -> AgentResult:
     """What the agent answers."""
     return asyncio.run(backend(bench, *flags).run(request(bench, steps, **options), lambda _: None))
 
 
-def error_of(result: Result) -> tuple[ErrorKind, str]:
+def error_of(result: AgentResult) -> tuple[ErrorKind, str]:
     """How and why a request failed."""
     assert result.status is AgentStatus.ERROR
     assert result.error is not None
@@ -215,16 +223,17 @@ def test_a_cancelled_request_leaves_no_process(bench: Bench) -> None:
 
 def test_an_agent_that_does_not_stop_is_killed_with_its_own(bench: Bench) -> None:
     """The protocol is tried first, then everything that carries the marker is killed."""
-    asked = request(bench, [["grandchild"], ["deaf"]], limits=Limits(idle=2.0))
+    asked = request(bench, [["grandchild"], ["deaf"]], limits=RequestLimits(idle=2.0))
     result = asyncio.run(backend(bench, grace=0.1).run(asked, lambda _: None))
     assert (result.status, (bench.cwd / "deaf").exists()) == (AgentStatus.IDLE, True)
     assert not alive(bench.pid())
 
 
 @pytest.mark.parametrize(
-    ("limits", "status"), [(Limits(timeout=2.0), AgentStatus.TIMEOUT), (Limits(idle=2.0), AgentStatus.IDLE)]
+    ("limits", "status"),
+    [(RequestLimits(timeout=2.0), AgentStatus.TIMEOUT), (RequestLimits(idle=2.0), AgentStatus.IDLE)],
 )
-def test_a_limit_has_its_status(bench: Bench, limits: Limits, status: AgentStatus) -> None:
+def test_a_limit_has_its_status(bench: Bench, limits: RequestLimits, status: AgentStatus) -> None:
     """Too long in all and too long silent are told apart; the agent is asked to stop, and what it said is kept."""
     result = ask(bench, ["say", "half"], ["permit_when_cancelled"], limits=limits)
     assert (result.status, result.text, result.error) == (status, "half", None)
@@ -350,18 +359,18 @@ def test_no_usage_is_unknown(bench: Bench) -> None:
 def test_a_session_is_gone_on_with(bench: Bench) -> None:
     """What it told of its past is no answer, and of its cost only what came since is of this request."""
     first = ask(bench, ["say", "one"], ["cost", 0.25], flags=("--load",))
-    assert first.session == Session("s-1", Usage(cost_usd=0.25))
-    earlier = Session("s-7", Usage(cost_usd=0.25))
+    assert first.session == AgentSession("s-1", Usage(cost_usd=0.25))
+    earlier = AgentSession("s-7", Usage(cost_usd=0.25))
     second = ask(bench, ["say", "two"], ["cost", 0.75], flags=("--load",), session=earlier)
     assert (second.text, second.usage) == ("two", Usage(cost_usd=0.5))
-    assert second.session == Session("s-7", Usage(cost_usd=0.75))
+    assert second.session == AgentSession("s-7", Usage(cost_usd=0.75))
     anew = ask(bench, ["say", "three"], ["cost", 0.125], flags=("--load",), session=earlier)
     assert anew.usage == Usage(cost_usd=0.125)
 
 
 def test_an_agent_that_cannot_go_on_says_so(bench: Bench) -> None:
     """A session is not begun anew in silence."""
-    kind, words = error_of(ask(bench, ["say", "two"], session=Session("s-7")))
+    kind, words = error_of(ask(bench, ["say", "two"], session=AgentSession("s-7")))
     assert (kind, words[:35]) == (ErrorKind.CONFIG, "it cannot go on with a session: it ")
 
 
@@ -419,7 +428,7 @@ def test_the_protocol_s_own_kit_understands_us(bench: Bench) -> None:
     assert (result.status, result.error) == (AgentStatus.OK, None)
     assert result.text == 'yes ["Hi"]'
     assert (result.version, result.usage) == ("7", Usage(input_tokens=10, output_tokens=5))
-    assert result.session == Session("kit-1", Usage())
+    assert result.session == AgentSession("kit-1", Usage())
 
 
 def test_the_variables_are_the_provider_s_and_the_user_s(bench: Bench) -> None:

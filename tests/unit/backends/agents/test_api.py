@@ -14,8 +14,8 @@ import pytest
 from tests.unit.backends.conftest import PATH, Bench, alive
 
 from pipeline.backends.agents.api import ApiBackend
-from pipeline.engine.agent import AgentEvent, AgentStatus, ErrorKind, Limits, Request, Result
 from pipeline.engine.outcome import Usage
+from pipeline.engine.ports import AgentEvent, AgentRequest, AgentResult, AgentStatus, ErrorKind, RequestLimits
 from pipeline.language.model import Access
 
 pytest.importorskip("pydantic_ai", reason="the extra [api], pydantic-ai-slim, is not installed")
@@ -30,11 +30,11 @@ KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "google": 
 ADDRESSES = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL", "google": "GOOGLE_GEMINI_BASE_URL"}
 
 
-def request(bench: Bench, **options: Any) -> Request:
+def request(bench: Bench, **options: Any) -> AgentRequest:
     """A request."""
     defaults = {"stage": "build", "visit": 1, "attempt": 1, "review": False, "prompt": "Do it."}
     there = {"cwd": bench.cwd, "artifacts": bench.artifacts, "env": {"PATH": PATH}}
-    return Request(**{**defaults, **there, **options})
+    return AgentRequest(**{**defaults, **there, **options})
 
 
 def scripted(*steps: Step, seen: list[Any] | None = None) -> Model:
@@ -53,14 +53,16 @@ def scripted(*steps: Step, seen: list[Any] | None = None) -> Model:
     return FunctionModel(stream_function=answer)
 
 
-def ask(bench: Bench, model: Model, events: list[AgentEvent] | None = None, turns: int = 9, **options: Any) -> Result:
+def ask(
+    bench: Bench, model: Model, events: list[AgentEvent] | None = None, turns: int = 9, **options: Any
+) -> AgentResult:
     """What a model answers."""
     heard: list[AgentEvent] = [] if events is None else events
     backend = ApiBackend(bench.processes, lambda _: model, turns=turns)
     return asyncio.run(backend.run(request(bench, **options), heard.append))
 
 
-def error_of(result: Result) -> tuple[ErrorKind, str]:
+def error_of(result: AgentResult) -> tuple[ErrorKind, str]:
     """How and why a request failed."""
     assert result.status is AgentStatus.ERROR
     assert result.error is not None
@@ -186,17 +188,19 @@ def test_too_long_in_all_is_a_timeout(bench: Bench) -> None:
     """However much it says; and what its command started is gone."""
     command = "setsid sleep 1000 & echo $! >pid; while true; do echo on; sleep 0.1; done"
     events: list[AgentEvent] = []
-    result = ask(bench, scripted(("run_command", {"command": command})), events, limits=Limits(timeout=2.0, idle=60))
-    assert result == Result(AgentStatus.TIMEOUT, usage=result.usage)
+    result = ask(
+        bench, scripted(("run_command", {"command": command})), events, limits=RequestLimits(timeout=2.0, idle=60)
+    )
+    assert result == AgentResult(AgentStatus.TIMEOUT, usage=result.usage)
     assert not alive(bench.pid())
 
 
 def test_too_long_silent_is_told_apart(bench: Bench) -> None:
     """What a command prints counts as a sign of life, silence does not."""
     talk = ("run_command", {"command": "for i in 1 2 3 4 5 6 7 8; do echo on; sleep 0.3; done"})
-    assert ask(bench, scripted(talk, "done"), limits=Limits(idle=2.0)).text == "done"
+    assert ask(bench, scripted(talk, "done"), limits=RequestLimits(idle=2.0)).text == "done"
     hang = ("run_command", {"command": "sleep 1000"})
-    assert ask(bench, scripted(hang), limits=Limits(idle=0.5, timeout=60)).status is AgentStatus.IDLE
+    assert ask(bench, scripted(hang), limits=RequestLimits(idle=0.5, timeout=60)).status is AgentStatus.IDLE
 
 
 def test_a_cancelled_request_is_raised(bench: Bench) -> None:
@@ -263,7 +267,7 @@ def loopback(status: int, body: bytes, asked: list[dict[str, str]] | None = None
         server.server_close()
 
 
-def ask_provider(bench: Bench, provider: str, env: dict[str, str], **options: Any) -> Result:
+def ask_provider(bench: Bench, provider: str, env: dict[str, str], **options: Any) -> AgentResult:
     """What a provider's own kit makes of an answer."""
     asked = request(bench, **{"provider": provider, "model": "m-1", "access": Access.NONE, "env": env, **options})
     return asyncio.run(ApiBackend(bench.processes).run(asked, lambda _: None))

@@ -13,14 +13,14 @@ from tests.unit.backends.conftest import PATH, Bench, alive, eventually
 from pipeline.backends.agents import api_tools
 from pipeline.backends.agents.api_tools import (
     LONGEST_ANSWER,
-    Files,
-    Shell,
+    FileTools,
+    ShellTool,
     ToolFailure,
     cut,
     tools_for,
     without_keys,
 )
-from pipeline.engine.agent import Request
+from pipeline.engine.ports import AgentRequest
 from pipeline.language.model import Access
 
 READING = ["read_file", "list_files", "search"]
@@ -39,11 +39,11 @@ def home(tmp_path: Path) -> Path:
     return made
 
 
-def shell(bench: Bench, **options: Any) -> Shell:
+def shell(bench: Bench, **options: Any) -> ShellTool:
     """A shell for a request."""
     defaults = {"stage": "build", "visit": 1, "attempt": 1, "review": False, "prompt": ""}
     there = {"cwd": bench.cwd, "artifacts": bench.artifacts, "env": {"PATH": PATH}}
-    return Shell(Request(**{**defaults, **there, **options}), bench.processes, lambda: None)
+    return ShellTool(AgentRequest(**{**defaults, **there, **options}), bench.processes, lambda: None)
 
 
 def run(bench: Bench, command: str, seconds: float = 60, **options: Any) -> str:
@@ -54,7 +54,7 @@ def run(bench: Bench, command: str, seconds: float = 60, **options: Any) -> str:
 @pytest.mark.parametrize("name", [*ESCAPES, "leak"])
 def test_no_path_leads_out(home: Path, name: str) -> None:
     """Neither by dots nor whole nor by a link can a file outside be read, listed, searched, written or edited."""
-    files = Files(home)
+    files = FileTools(home)
     uses: list[Callable[[], str]] = [
         lambda: files.read_file(name),
         lambda: files.list_files(name),
@@ -75,10 +75,10 @@ def test_a_search_passes_over_links_that_lead_out(home: Path) -> None:
     (home / "binary").write_bytes(b"secret \xff")
     (home / ".git").mkdir()
     (home / ".git" / "config").write_text("secret")
-    assert Files(home).search("secret") == "in/a.txt:2: the secret is mine"
-    assert Files(home).list_files().split("\n") == ["binary", "leak", "loop", "in/a.txt"]
-    assert Files(home).list_files("in") == "in/a.txt"
-    assert Files(home).search("the", "in/a.txt") == "in/a.txt:2: the secret is mine"
+    assert FileTools(home).search("secret") == "in/a.txt:2: the secret is mine"
+    assert FileTools(home).list_files().split("\n") == ["binary", "leak", "loop", "in/a.txt"]
+    assert FileTools(home).list_files("in") == "in/a.txt"
+    assert FileTools(home).search("the", "in/a.txt") == "in/a.txt:2: the secret is mine"
 
 
 def test_a_search_looks_at_so_many_files_only(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,24 +86,24 @@ def test_a_search_looks_at_so_many_files_only(home: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(api_tools, "_MOST_FILES", 3)
     for name in ("a", "in/b", "in/c"):
         (home / name).write_text("x")
-    assert Files(home).list_files().split("\n") == ["a", "leak", "loop"]
+    assert FileTools(home).list_files().split("\n") == ["a", "leak", "loop"]
 
 
 def test_nothing_found_is_said(home: Path) -> None:
     """Silence is not an answer a model can read."""
-    assert Files(home).search("nowhere") == "[nothing was found]"
+    assert FileTools(home).search("nowhere") == "[nothing was found]"
     with pytest.raises(ToolFailure, match="no text to look for"):
-        Files(home).search("")
+        FileTools(home).search("")
 
 
 def test_too_much_is_cut_and_said(home: Path) -> None:
     """A list ends with a word that there is more; a text keeps its beginning and its end."""
     for number in range(501):
         (home / "in" / f"{number:03}").write_text("")
-    listed = Files(home).list_files("in").split("\n")
+    listed = FileTools(home).list_files("in").split("\n")
     assert (len(listed), listed[499], listed[500]) == (501, "in/499", "[there are more than 500]")
     (home / "long").write_text("a" * LONGEST_ANSWER + "z")
-    read = Files(home).read_file("long")
+    read = FileTools(home).read_file("long")
     assert (read[0], read[-1]) == ("a", "z")
     assert "\n[1 characters are left out here]\n" in read
 
@@ -117,9 +117,9 @@ def test_what_is_cut_is_never_much_longer_than_allowed(text: str) -> None:
 def test_part_of_a_file_is_read(home: Path) -> None:
     """Lines are counted from 1."""
     (home / "a").write_text("one\ntwo\nthree\n")
-    assert Files(home).read_file("a") == "one\ntwo\nthree\n"
-    assert Files(home).read_file("a", first_line=2, lines=1) == "two\n"
-    assert Files(home).read_file("a", first_line=0, lines=-1) == ""
+    assert FileTools(home).read_file("a") == "one\ntwo\nthree\n"
+    assert FileTools(home).read_file("a", first_line=2, lines=1) == "two\n"
+    assert FileTools(home).read_file("a", first_line=0, lines=-1) == ""
 
 
 def test_what_is_no_text_is_not_read(home: Path) -> None:
@@ -127,29 +127,29 @@ def test_what_is_no_text_is_not_read(home: Path) -> None:
     (home / "binary").write_bytes(b"\xff")
     for name in ("in", "missing", "binary"):
         with pytest.raises(ToolFailure, match=f'"{name}" '):
-            Files(home).read_file(name)
+            FileTools(home).read_file(name)
     with pytest.raises(ToolFailure, match="not a directory"):
-        Files(home).list_files("binary")
+        FileTools(home).list_files("binary")
 
 
 def test_a_file_is_written_as_given(home: Path) -> None:
     """Directories are made, and line ends stay."""
-    Files(home).write_file("new/deep/a.txt", "one\r\ntwo\n")
+    FileTools(home).write_file("new/deep/a.txt", "one\r\ntwo\n")
     assert (home / "new" / "deep" / "a.txt").read_bytes() == b"one\r\ntwo\n"
     with pytest.raises(ToolFailure, match="cannot be written"):
-        Files(home).write_file("in", "bad")
+        FileTools(home).write_file("in", "bad")
     with pytest.raises(ToolFailure, match="cannot be written"):
-        Files(home).write_file("odd", "\ud800")
+        FileTools(home).write_file("odd", "\ud800")
 
 
 def test_an_edit_is_of_one_place(home: Path) -> None:
     """What stands not once is not edited, and the rest of the file stays as it is."""
     (home / "a").write_bytes(b"x = 1\r\ny = 1\n")
-    Files(home).edit_file("a", "y = 1", "y = 2")
+    FileTools(home).edit_file("a", "y = 1", "y = 2")
     assert (home / "a").read_bytes() == b"x = 1\r\ny = 2\n"
     for old, times in (("=", 2), ("z", 0), ("", 0)):
         with pytest.raises(ToolFailure, match=f"stands {times} times"):
-            Files(home).edit_file("a", old, "w")
+            FileTools(home).edit_file("a", old, "w")
     assert (home / "a").read_bytes() == b"x = 1\r\ny = 2\n"
 
 
@@ -163,8 +163,8 @@ def test_an_edit_is_of_one_place(home: Path) -> None:
 )
 def test_the_tools_go_by_access(bench: Bench, access: Access, names: list[str]) -> None:
     """Who may only read has no tool that writes, and who may only answer has none."""
-    request = Request("s", 1, 1, False, "", bench.cwd, bench.artifacts, access=access)
-    tools = tools_for(request, Files(bench.cwd), Shell(request, bench.processes, lambda: None))
+    request = AgentRequest("s", 1, 1, False, "", bench.cwd, bench.artifacts, access=access)
+    tools = tools_for(request, FileTools(bench.cwd), ShellTool(request, bench.processes, lambda: None))
     assert [tool.__name__ for tool in tools] == names
 
 

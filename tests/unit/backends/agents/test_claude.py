@@ -16,10 +16,10 @@ from tests.unit.backends.agents.transcripts import (
     transcript,
 )
 
+from pipeline.backends.agents.base import AgentProgram
 from pipeline.backends.agents.claude import Claude
-from pipeline.backends.agents.program import Agent
-from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, ErrorKind, Session
 from pipeline.engine.outcome import Usage
+from pipeline.engine.ports import AgentError, AgentEvent, AgentSession, AgentStatus, ErrorKind
 from pipeline.language.model import Access
 
 SESSION = "11111111-2222-4333-8444-555555555555"
@@ -91,7 +91,7 @@ DENIED = {
 
 def fields(name: str) -> dict[str, Any]:
     """What a transcript's request needs: the session that it went on with."""
-    return {"session": Session(SESSION, USED[name])} if name in USED else {}
+    return {"session": AgentSession(SESSION, USED[name])} if name in USED else {}
 
 
 def message(kind: str, *blocks: object, **more: object) -> dict[str, object]:
@@ -110,7 +110,7 @@ def result(**changes: object) -> dict[str, object]:
 
 def test_it_is_an_agent() -> None:
     """It is all that the frame asks of a command-line agent."""
-    agent: Agent = Claude()
+    agent: AgentProgram = Claude()
     assert (agent.name, agent.help) == ("claude", ("--help",))
     assert agent.install
 
@@ -159,9 +159,9 @@ def test_an_error_has_its_words(name: str, words: str) -> None:
 
 def test_the_session_is_told_with_all_that_it_used() -> None:
     """The next run that goes on with it subtracts that."""
-    assert read(Claude(), "claude_sess1").session == Session(SESSION, USED["claude_sess2"])
+    assert read(Claude(), "claude_sess1").session == AgentSession(SESSION, USED["claude_sess2"])
     second = read(Claude(), "claude_sess2", **fields("claude_sess2"))
-    assert second.session == Session(SESSION, USED["claude_sess_othercwd"])
+    assert second.session == AgentSession(SESSION, USED["claude_sess_othercwd"])
     forked = read(Claude(), "claude_sess_fork", **fields("claude_sess_fork")).session
     assert forked is not None
     assert forked.id == "08721a57-a6b5-4c8a-bc23-ab0b241fda56"
@@ -170,7 +170,7 @@ def test_the_session_is_told_with_all_that_it_used() -> None:
 def test_without_the_session_s_earlier_use_the_cost_is_unknown() -> None:
     """The tokens are then those of the last turn, as the program counts them."""
     tokens = {"input_tokens": 50, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 2, "output_tokens": 9}
-    got = read(Claude(), printed(result(usage=tokens)), session=Session("s1"))
+    got = read(Claude(), printed(result(usage=tokens)), session=AgentSession("s1"))
     assert got.usage == Usage(input_tokens=56, output_tokens=9)
 
 
@@ -184,8 +184,8 @@ def test_a_run_that_was_stopped_keeps_its_session() -> None:
     """It can be gone on with, and what it has used by then is not forgotten."""
     earlier = Usage(input_tokens=5, output_tokens=1, cost_usd=0.1)
     begun = printed({"type": "system", "subtype": "init", "session_id": "s1"}, timed_out=True, rc=143)
-    got = read(Claude(), begun, session=Session("s1", earlier))
-    assert (got.status, got.session, got.usage) == (TIMEOUT, Session("s1", earlier), None)
+    got = read(Claude(), begun, session=AgentSession("s1", earlier))
+    assert (got.status, got.session, got.usage) == (TIMEOUT, AgentSession("s1", earlier), None)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_access_is_kept_by_its_tools(access: Access, arguments: tuple[str, ...])
 
 def test_what_is_asked_for_is_in_the_arguments() -> None:
     """Model, effort and session; the user's own come last, and the prompt is in none of them."""
-    asked = request(model="opus", reasoning_effort="high", session=Session(SESSION))
+    asked = request(model="opus", reasoning_effort="high", session=AgentSession(SESSION))
     arguments = Claude().invocation(asked, ("--max-turns", "3")).arguments
     wanted = ("--model", "opus", "--effort", "high", "--resume", SESSION, "--max-turns", "3")
     assert arguments == (*ALWAYS, *CODING, *wanted)
@@ -327,7 +327,7 @@ def test_what_is_asked_for_is_in_the_arguments() -> None:
 
 def test_every_flag_that_is_used_is_looked_for() -> None:
     """So that a version of the program without it is found out beforehand."""
-    asked = {"model": "opus", "reasoning_effort": "high", "session": Session(SESSION)}
+    asked = {"model": "opus", "reasoning_effort": "high", "session": AgentSession(SESSION)}
     runs = [Claude().invocation(request(access=access, **asked), ()).arguments for access in Access]
     used = {word for arguments in runs for word in arguments if word.startswith("--")}
     assert used == set(Claude.flags)

@@ -17,10 +17,10 @@ from tests.unit.backends.agents.transcripts import (
     transcript,
 )
 
+from pipeline.backends.agents.base import AgentProgram
 from pipeline.backends.agents.codex import Codex
-from pipeline.backends.agents.program import Agent
-from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, ErrorKind, Session
 from pipeline.engine.outcome import Usage
+from pipeline.engine.ports import AgentError, AgentEvent, AgentSession, AgentStatus, ErrorKind
 from pipeline.language.model import Access
 
 THREAD = "01a1e1b3-fc02-77a3-ad83-35401a40fce3"
@@ -71,7 +71,7 @@ COMPLETED = {"type": "turn.completed", "usage": {"input_tokens": 300, "cached_in
 
 def fields(name: str) -> dict[str, Any]:
     """What a transcript's request needs: the thread that it went on with."""
-    return {"session": Session(THREAD, ONE)} if name == "codex_resume" else {}
+    return {"session": AgentSession(THREAD, ONE)} if name == "codex_resume" else {}
 
 
 def item(kind: str, event: str = "item.completed", **more: object) -> dict[str, object]:
@@ -86,7 +86,7 @@ def failed(words: object) -> Transcript:
 
 def test_it_is_an_agent() -> None:
     """It is all that the frame asks of a command-line agent."""
-    agent: Agent = Codex()
+    agent: AgentProgram = Codex()
     assert (agent.name, agent.help) == ("codex", ("exec", "--help"))
     assert agent.install
 
@@ -141,14 +141,14 @@ def test_a_thread_that_is_not_there_is_told() -> None:
 
 def test_the_thread_is_told_with_all_that_it_used() -> None:
     """The next turn of it subtracts that."""
-    assert read(Codex(), "codex_sess1").session == Session(THREAD, ONE)
-    assert read(Codex(), "codex_resume", **fields("codex_resume")).session == Session(THREAD, TWO)
+    assert read(Codex(), "codex_sess1").session == AgentSession(THREAD, ONE)
+    assert read(Codex(), "codex_resume", **fields("codex_resume")).session == AgentSession(THREAD, TWO)
 
 
 def test_without_the_thread_s_earlier_use_the_usage_is_unknown() -> None:
     """Its sum is of the whole thread; the thread's is known again for the next turn."""
-    got = read(Codex(), "codex_resume", session=Session(THREAD))
-    assert (got.usage, got.session) == (None, Session(THREAD, TWO))
+    got = read(Codex(), "codex_resume", session=AgentSession(THREAD))
+    assert (got.usage, got.session) == (None, AgentSession(THREAD, TWO))
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"input_tokens": "many", "output_tokens": 1}])
@@ -157,13 +157,13 @@ def test_a_usage_that_is_not_told_is_unknown(usage: object) -> None:
     answer = item("agent_message", text="yes")
     begun = {"type": "thread.started", "thread_id": THREAD}
     got = read(Codex(), printed(begun, {"type": "turn.started"}, answer, {"type": "turn.completed", "usage": usage}))
-    assert (got.status, got.text, got.usage, got.session) == (OK, "yes", None, Session(THREAD))
+    assert (got.status, got.text, got.usage, got.session) == (OK, "yes", None, AgentSession(THREAD))
 
 
 @pytest.mark.parametrize("name", ["codex_hang", "codex_401"])
 def test_a_run_that_failed_keeps_its_thread(name: str) -> None:
     """It can be gone on with, and what it has used by then is not forgotten."""
-    got = read(Codex(), name, session=Session("earlier", ONE))
+    got = read(Codex(), name, session=AgentSession("earlier", ONE))
     assert got.session is not None
     assert got.session.id.startswith("01a1e1b4-")
     assert got.session.used == ONE
@@ -295,14 +295,14 @@ def test_access_is_kept_by_its_sandbox(access: Access, sandbox: str) -> None:
     """A new thread has a flag for it, one that is gone on with a setting."""
     new = Codex().invocation(request(access=access), ())
     assert new.arguments == ("exec", *ALWAYS, *SCRUBBED, "-s", sandbox, "-")
-    more = Codex().invocation(request(access=access, session=Session(THREAD)), ())
+    more = Codex().invocation(request(access=access, session=AgentSession(THREAD)), ())
     setting = ("-c", f'sandbox_mode="{sandbox}"')
     assert more.arguments == ("exec", "resume", *ALWAYS, *SCRUBBED, *setting, THREAD, "-")
     assert (new.env, more.env) == ({}, {})
 
 
-@pytest.mark.parametrize("session", [None, Session(THREAD)])
-def test_what_is_asked_for_is_in_the_arguments(session: Session | None) -> None:
+@pytest.mark.parametrize("session", [None, AgentSession(THREAD)])
+def test_what_is_asked_for_is_in_the_arguments(session: AgentSession | None) -> None:
     """Model, effort and address; the user's own come before what has to stand last; the prompt is in none of them."""
     env = {"OPENAI_BASE_URL": 'http://here/"v1"'}
     asked = request(model="gpt-5", reasoning_effort="high", session=session, env=env)

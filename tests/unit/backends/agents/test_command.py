@@ -7,14 +7,14 @@ import pytest
 from tests.unit.backends.conftest import PATH, Bench
 
 from pipeline.backends.agents.command import CommandBackend
-from pipeline.engine.agent import AgentEvent, AgentStatus, ErrorKind, Limits, Request, Result
+from pipeline.engine.ports import AgentEvent, AgentRequest, AgentResult, AgentStatus, ErrorKind, RequestLimits
 
 
-def ask(bench: Bench, *argv: str, events: list[AgentEvent] | None = None, **options: Any) -> Result:
+def ask(bench: Bench, *argv: str, events: list[AgentEvent] | None = None, **options: Any) -> AgentResult:
     """What a program answers to a request."""
     defaults = {"stage": "build", "visit": 1, "attempt": 1, "review": False, "prompt": "Do it.\n"}
     there = {"cwd": bench.cwd, "artifacts": bench.artifacts, "env": {"PATH": PATH}}
-    request = Request(**{**defaults, **there, **options})
+    request = AgentRequest(**{**defaults, **there, **options})
     heard: list[AgentEvent] = [] if events is None else events
     return asyncio.run(CommandBackend(argv, bench.processes).run(request, heard.append))
 
@@ -23,7 +23,7 @@ def test_the_answer_is_what_the_program_writes(bench: Bench) -> None:
     """The prompt is on its standard input, the answer on its standard output, and each line is told."""
     events: list[AgentEvent] = []
     result = ask(bench, "cat", "-", events=events, prompt="one\ntwo\N{LINE SEPARATOR}three\n")
-    assert result == Result(AgentStatus.OK, "one\ntwo\N{LINE SEPARATOR}three\n", exit_code=0, argv=("cat", "-"))
+    assert result == AgentResult(AgentStatus.OK, "one\ntwo\N{LINE SEPARATOR}three\n", exit_code=0, argv=("cat", "-"))
     said = ["one", "two\N{LINE SEPARATOR}three"]
     assert events == [AgentEvent("started"), *(AgentEvent("text", line) for line in said)]
 
@@ -45,9 +45,10 @@ def test_a_failure_without_a_word_is_told_too(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "status"), [(Limits(timeout=0.2), AgentStatus.TIMEOUT), (Limits(idle=0.2), AgentStatus.IDLE)]
+    ("limits", "status"),
+    [(RequestLimits(timeout=0.2), AgentStatus.TIMEOUT), (RequestLimits(idle=0.2), AgentStatus.IDLE)],
 )
-def test_a_limit_has_its_status(bench: Bench, limits: Limits, status: AgentStatus) -> None:
+def test_a_limit_has_its_status(bench: Bench, limits: RequestLimits, status: AgentStatus) -> None:
     """Too long in all and too long silent are told apart."""
     assert ask(bench, "sleep", "1000", limits=limits).status is status
 
@@ -69,11 +70,11 @@ def test_a_program_that_was_killed_is_an_error(bench: Bench) -> None:
 
 def test_an_answer_that_is_too_long_is_an_error(bench: Bench) -> None:
     """What was cut off at the limit is never taken for a whole answer; the note about the rest is not part of it."""
-    result = ask(bench, "cat", prompt="0123456789", limits=Limits(output_bytes=4))
+    result = ask(bench, "cat", prompt="0123456789", limits=RequestLimits(output_bytes=4))
     assert (result.status, result.text) == (AgentStatus.ERROR, "0123")
     assert result.error is not None
     assert result.error.kind is ErrorKind.PROTOCOL
-    assert ask(bench, "cat", prompt="0123", limits=Limits(output_bytes=4)).status is AgentStatus.OK
+    assert ask(bench, "cat", prompt="0123", limits=RequestLimits(output_bytes=4)).status is AgentStatus.OK
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from tests.unit.backends.agents.transcripts import Replay, Transcript, printed, request
 
-from pipeline.backends.agents.judgement import kind_of
-from pipeline.backends.agents.program import ProgramBackend
+from pipeline.backends.agents.base import ProgramBackend, kind_of
 from pipeline.backends.agents.registry import AGENTS, agent
-from pipeline.engine.agent import AgentError, AgentStatus, ErrorKind
+from pipeline.engine.ports import AgentError, AgentStatus, ErrorKind
 
 NOW = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 EPOCH = int(NOW.timestamp())

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.unit.backends.agents.transcripts import heard, names, printed, read, request, transcript
 
 from pipeline.backends.agents.gemini import Gemini
-from pipeline.engine.agent import AgentEvent, AgentStatus, ErrorKind, Session
 from pipeline.engine.outcome import Usage
+from pipeline.engine.ports import AgentEvent, AgentSession, AgentStatus, ErrorKind
 from pipeline.language.model import Access
 
 OK, ERROR, TIMEOUT = AgentStatus.OK, AgentStatus.ERROR, AgentStatus.TIMEOUT
@@ -77,7 +77,7 @@ def test_a_transcript_is_read_as_what_it_is(name: str) -> None:
 
 def test_the_session_can_be_gone_on_with() -> None:
     """It is told in the first line; what it reports is of this call, so there is no sum to keep."""
-    assert read(Gemini(), "gemini_stream").session == Session("6e75604c-c4aa-474e-9462-03282076776e")
+    assert read(Gemini(), "gemini_stream").session == AgentSession("6e75604c-c4aa-474e-9462-03282076776e")
 
 
 def test_the_error_document_is_quoted() -> None:
@@ -319,7 +319,7 @@ def test_less_access_is_a_policy(tmp_path: Path, access: Access, rules: list[dic
 
 def test_a_request_in_full() -> None:
     """Model and session have their arguments, and the user's come last; there is none for the effort."""
-    asked = request(model="gemini-2.5-pro", provider="google", reasoning_effort="high", session=Session("abc"))
+    asked = request(model="gemini-2.5-pro", provider="google", reasoning_effort="high", session=AgentSession("abc"))
     arguments = Gemini().invocation(asked, ("--debug",)).arguments
     assert arguments[7:] == ("--model", "gemini-2.5-pro", "--resume", "abc", "--debug")
     assert {argument for argument in arguments if argument.startswith("--")} <= {*Gemini.flags, "--debug"}

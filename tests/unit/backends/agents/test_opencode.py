@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.unit.backends.agents.transcripts import heard, names, printed, read, request
 
 from pipeline.backends.agents.opencode import Opencode
-from pipeline.engine.agent import AgentEvent, AgentStatus, ErrorKind, Session
 from pipeline.engine.outcome import Usage
+from pipeline.engine.ports import AgentEvent, AgentSession, AgentStatus, ErrorKind
 from pipeline.errors import AwfError
 from pipeline.language.model import Access
 
@@ -83,7 +83,7 @@ def test_a_transcript_is_read_as_what_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", ["opencode_sess1", "opencode_resume"])
 def test_the_session_can_be_gone_on_with(name: str) -> None:
     """It is in every line, and stays the same when it is gone on with."""
-    assert read(Opencode(), name).session == Session("ses_e1e469235ffeLSj3jQQZYXiW3D")
+    assert read(Opencode(), name).session == AgentSession("ses_e1e469235ffeLSj3jQQZYXiW3D")
 
 
 def test_a_refused_tool_is_named() -> None:
@@ -314,7 +314,7 @@ def test_a_model_is_named_with_its_provider(
 
 def test_a_request_in_full() -> None:
     """Effort and session have their arguments, and the user's come last; the prompt is not among them."""
-    asked = request(reasoning_effort="high", session=Session("ses_1"), access=Access.NONE, prompt="secret plan")
+    asked = request(reasoning_effort="high", session=AgentSession("ses_1"), access=Access.NONE, prompt="secret plan")
     arguments = Opencode().invocation(asked, ("--pure",)).arguments
     assert arguments[5:] == ("--variant", "high", "--agent", "awf", "--session", "ses_1", "--pure")
     assert {argument for argument in arguments if argument.startswith("--")} <= {*Opencode.flags, "--pure"}

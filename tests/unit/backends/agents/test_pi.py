@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.unit.backends.agents.transcripts import heard, names, printed, read, request
 
 from pipeline.backends.agents.pi import Pi
-from pipeline.engine.agent import AgentEvent, AgentStatus, ErrorKind, Session
 from pipeline.engine.outcome import Usage
+from pipeline.engine.ports import AgentEvent, AgentSession, AgentStatus, ErrorKind
 from pipeline.language.model import Access
 
 OK, ERROR, TIMEOUT = AgentStatus.OK, AgentStatus.ERROR, AgentStatus.TIMEOUT
@@ -67,7 +67,7 @@ def test_a_transcript_is_read_as_what_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", ["pi_sess1", "pi_sess2"])
 def test_the_session_can_be_gone_on_with(name: str) -> None:
     """It is told in the first line, and stays the same when it is gone on with."""
-    assert read(Pi(), name).session == Session("engine-stage-1")
+    assert read(Pi(), name).session == AgentSession("engine-stage-1")
 
 
 def test_a_missing_key_is_said_in_one_sentence() -> None:
@@ -244,7 +244,7 @@ def test_a_model_is_named_with_its_provider(
 
 def test_a_request_in_full() -> None:
     """Effort and session have their arguments, and the user's come last."""
-    asked = request(reasoning_effort="high", session=Session("s1"), provider="x", access=Access.READ_ONLY)
+    asked = request(reasoning_effort="high", session=AgentSession("s1"), provider="x", access=Access.READ_ONLY)
     arguments = Pi().invocation(asked, ("--verbose",)).arguments
     assert arguments[6:] == ("--provider", "x", "--thinking", "high", "--session-id", "s1", "--verbose")
     assert {argument for argument in arguments if argument.startswith("--")} <= {*Pi.flags, "--verbose"}

@@ -7,17 +7,24 @@ from typing import Any
 
 import pytest
 
-from pipeline.backends.agents.script import load_script
-from pipeline.backends.agents.scripted import ScriptedBackend
-from pipeline.engine.agent import AgentError, AgentEvent, AgentStatus, ErrorKind, Limits, Request, Result
+from pipeline.backends.agents.scripted import ScriptedBackend, load_script
 from pipeline.engine.outcome import Usage
+from pipeline.engine.ports import (
+    AgentError,
+    AgentEvent,
+    AgentRequest,
+    AgentResult,
+    AgentStatus,
+    ErrorKind,
+    RequestLimits,
+)
 from pipeline.errors import AwfError
 
 
-def ask(script: object, tmp_path: Path, **options: Any) -> Result:
+def ask(script: object, tmp_path: Path, **options: Any) -> AgentResult:
     """What a script answers to a request."""
     defaults = {"stage": "build", "visit": 1, "attempt": 1, "review": False, "prompt": ""}
-    request = Request(**{**defaults, "cwd": tmp_path, "artifacts": tmp_path, **options})
+    request = AgentRequest(**{**defaults, "cwd": tmp_path, "artifacts": tmp_path, **options})
     return asyncio.run(ScriptedBackend(load_script(json.dumps(script))).run(request, lambda _: None))
 
 
@@ -34,13 +41,13 @@ def test_one_text_is_for_every_visit(tmp_path: Path) -> None:
 
 def test_a_stage_with_no_entry_completes(tmp_path: Path) -> None:
     """It says so, and a review passes."""
-    assert ask({}, tmp_path) == Result(AgentStatus.OK, "Completed: build")
+    assert ask({}, tmp_path) == AgentResult(AgentStatus.OK, "Completed: build")
     assert ask({}, tmp_path, review=True).text == "Completed: build\n[STATUS: success]"
 
 
 def test_an_empty_answer_is_an_answer(tmp_path: Path) -> None:
     """An agent that says nothing can be played."""
-    assert ask({"build": ""}, tmp_path) == Result(AgentStatus.OK, "")
+    assert ask({"build": ""}, tmp_path) == AgentResult(AgentStatus.OK, "")
 
 
 def test_an_object_is_an_outcome(tmp_path: Path) -> None:
@@ -67,7 +74,7 @@ def test_a_delay_comes_before_the_reply(tmp_path: Path) -> None:
     async def cancel() -> None:
         backend = ScriptedBackend({"build": {"delay": "1h", "reply": "never"}})
         started = asyncio.Event()
-        request = Request("build", 1, 1, False, "", tmp_path, tmp_path)
+        request = AgentRequest("build", 1, 1, False, "", tmp_path, tmp_path)
         task = asyncio.create_task(backend.run(request, lambda _: started.set()))
         await started.wait()
         task.cancel()
@@ -78,18 +85,19 @@ def test_a_delay_comes_before_the_reply(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "status"), [(Limits(timeout=0.01), AgentStatus.TIMEOUT), (Limits(idle=0.01), AgentStatus.IDLE)]
+    ("limits", "status"),
+    [(RequestLimits(timeout=0.01), AgentStatus.TIMEOUT), (RequestLimits(idle=0.01), AgentStatus.IDLE)],
 )
-def test_a_delay_can_be_too_long(tmp_path: Path, limits: Limits, status: AgentStatus) -> None:
+def test_a_delay_can_be_too_long(tmp_path: Path, limits: RequestLimits, status: AgentStatus) -> None:
     """The limits of a stage hold for a scripted agent as for any other."""
-    assert ask({"build": {"delay": "1h", "reply": "never"}}, tmp_path, limits=limits) == Result(status)
+    assert ask({"build": {"delay": "1h", "reply": "never"}}, tmp_path, limits=limits) == AgentResult(status)
 
 
 @pytest.mark.parametrize("kind", ErrorKind)
 def test_a_refusal_can_be_played(tmp_path: Path, kind: ErrorKind) -> None:
     """An error fails as an agent would that was refused."""
     result = ask({"build": {"error": kind, "message": "no"}}, tmp_path)
-    assert result == Result(AgentStatus.ERROR, error=AgentError(kind, "no"))
+    assert result == AgentResult(AgentStatus.ERROR, error=AgentError(kind, "no"))
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
@@ -137,7 +145,7 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 def test_what_happens_is_told(tmp_path: Path) -> None:
     """A listener hears of the start and of the text."""
     events: list[AgentEvent] = []
-    request = Request("build", 1, 1, False, "", tmp_path, tmp_path)
+    request = AgentRequest("build", 1, 1, False, "", tmp_path, tmp_path)
     asyncio.run(ScriptedBackend({"build": "hello"}).run(request, events.append))
     assert events == [AgentEvent("started"), AgentEvent("text", "hello")]
 

@@ -11,9 +11,16 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pipeline.backends.agents.program import Agent, ProgramBackend
-from pipeline.engine.agent import AgentEvent, Request, Result
-from pipeline.engine.process import Command, Ending, Finished, OnLine
+from pipeline.backends.agents.base import AgentProgram, ProgramBackend
+from pipeline.engine.ports import (
+    AgentEvent,
+    AgentRequest,
+    AgentResult,
+    ExitReason,
+    OnLine,
+    ProcessCommand,
+    ProcessResult,
+)
 
 DIRECTORY = Path(__file__).parents[3] / "transcripts"
 NOWHERE = Path("/nowhere")
@@ -58,23 +65,23 @@ def any_message(keys: tuple[str, ...], words: tuple[str, ...]) -> st.SearchStrat
     return st.builds(dict.__or__, st.dictionaries(st.sampled_from(keys), values, max_size=5), types)
 
 
-def request(**fields: Any) -> Request:
+def request(**fields: Any) -> AgentRequest:
     """A request in which only what matters is given."""
     defaults = {"stage": "build", "visit": 1, "attempt": 1, "review": False, "prompt": "Do it.\n"}
-    return Request(**{**defaults, "cwd": NOWHERE, "artifacts": NOWHERE, **fields})
+    return AgentRequest(**{**defaults, "cwd": NOWHERE, "artifacts": NOWHERE, **fields})
 
 
-def read(agent: Agent, name: str | Transcript, **request_fields: Any) -> Result:
+def read(agent: AgentProgram, name: str | Transcript, **request_fields: Any) -> AgentResult:
     """What comes of a request when the program prints a transcript."""
     return _run(agent, name, request_fields)[0]
 
 
-def heard(agent: Agent, name: str | Transcript, **request_fields: Any) -> list[AgentEvent]:
+def heard(agent: AgentProgram, name: str | Transcript, **request_fields: Any) -> list[AgentEvent]:
     """What is told while the program prints a transcript, but for the event that says that it started."""
     return _run(agent, name, request_fields)[1][1:]
 
 
-def _run(agent: Agent, name: str | Transcript, fields: dict[str, Any]) -> tuple[Result, list[AgentEvent]]:
+def _run(agent: AgentProgram, name: str | Transcript, fields: dict[str, Any]) -> tuple[AgentResult, list[AgentEvent]]:
     events: list[AgentEvent] = []
     replay = Replay(transcript(name) if isinstance(name, str) else name)
     result = asyncio.run(ProgramBackend(agent, replay).run(request(**fields), events.append))
@@ -87,7 +94,7 @@ class Replay:
 
     transcript: Transcript
 
-    async def run(self, command: Command, on_line: OnLine | None = None) -> Finished:
+    async def run(self, command: ProcessCommand, on_line: OnLine | None = None) -> ProcessResult:
         """Print it all at once."""
         if on_line is not None:
             for line in self.transcript.stdout.encode().split(b"\n"):
@@ -95,15 +102,15 @@ class Replay:
         return _finished(self.transcript, command)
 
 
-def _finished(ran: Transcript, command: Command) -> Finished:
-    ending, message = Ending.EXITED, ""
+def _finished(ran: Transcript, command: ProcessCommand) -> ProcessResult:
+    ending, message = ExitReason.EXITED, ""
     if ran.timed_out:
-        ending = Ending.TIMEOUT
+        ending = ExitReason.TIMEOUT
     elif ran.rc < 0:
-        ending, message = Ending.SIGNAL, f"signal {-ran.rc}"
-    return Finished(
+        ending, message = ExitReason.SIGNAL, f"signal {-ran.rc}"
+    return ProcessResult(
         ending=ending,
-        exit_code=ran.rc if ending is Ending.EXITED else None,
+        exit_code=ran.rc if ending is ExitReason.EXITED else None,
         duration=1.0,
         stdout=command.artifacts / "stdout.log",
         stderr=command.artifacts / "stderr.log",

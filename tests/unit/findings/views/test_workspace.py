@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from tests.unit.findings.strategies import ledgers
 
+from pipeline import files
 from pipeline.errors import AwfError
 from pipeline.findings.codecs.lens import Edits
 from pipeline.findings.events import Edited, Raised, Turned
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, State
-from pipeline.findings.views import atomic
 from pipeline.findings.views.binding import Trust
 from pipeline.findings.views.stamps import Stamps
 from pipeline.findings.views.workspace import SUGGESTION, Workspace, render
@@ -303,13 +303,13 @@ def test_many_records_that_nobody_touched_are_not_read_again(root: Path, monkeyp
     store, found = root / ".awf", [a_finding(number) for number in range(100)]
     store.mkdir()
     Workspace(root, Stamps(store, root)).write_findings(found, at=AT)
-    read = atomic.read
+    read = files.read_file
 
-    def watched(path: Path, most: int = atomic.LARGEST) -> bytes | None:
+    def watched(path: Path, most: int = files.LARGEST) -> bytes | None:
         assert not path.name.startswith("fnd_")
         return read(path, most)
 
-    monkeypatch.setattr(atomic, "read", watched)
+    monkeypatch.setattr(files, "read_file", watched)
     again = Workspace(root, Stamps(store, root))
     assert again.read_edits(ledger_of(*found), at=AT) == Edits()
 

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.walk.made import AT, finding
 
-from pipeline.engine.bookkeeping import Line, stage_operations
 from pipeline.engine.context import EMPTY, Context, Delete, Set
 from pipeline.engine.context import Key as ContextKey
-from pipeline.engine.fold import begin
-from pipeline.engine.handler import Job, Waiting
-from pipeline.engine.outcome import Outcome, Source, Status
+from pipeline.engine.outcome import LedgerLine, Outcome, Status, StatusSource, stage_operations
+from pipeline.engine.ports import Job, Waiting
 from pipeline.engine.records import RunCreated
+from pipeline.engine.state import begin
 from pipeline.errors import AwfError
 from pipeline.findings.book import Book
 from pipeline.findings.clerk import Clerk
@@ -31,9 +30,9 @@ from pipeline.findings.walk.sinks import Failed
 from pipeline.findings.walk.stage import TriageHandler
 from pipeline.findings.walk.written import of_visit
 from pipeline.journal.memory import MemoryJournal
-from pipeline.language.model import LlmStage, TriageStage, Way
+from pipeline.language.model import LlmStage, TriageStage, TriageTarget
 
-STAGE = TriageStage(id="sort", apply=Way(to="fix"), done=Way(to="end"))
+STAGE = TriageStage(id="sort", apply=TriageTarget(to="fix"), done=TriageTarget(to="end"))
 FIX, REV = LlmStage(id="fix", prompt="x"), LlmStage(id="rev", prompt="x", auto_status=True)
 SOURCE = 'workflow "W" {\nversion 2\nstart "a"\nstage "a" kind="llm" prompt="x"\nstage "end" kind="exit"\n}\n'
 ONE, TWO, THREE = finding(1), finding(2), finding(3, fix=None)
@@ -47,7 +46,7 @@ class Somebody:
     told: list[str] = field(default_factory=list)
     asked: list[Question] = field(default_factory=list)
     left: int = 0
-    source: Source = Source.HUMAN
+    source: StatusSource = StatusSource.HUMAN
 
     async def choose(self, question: Question) -> Key | None:
         self.asked.append(question)
@@ -93,7 +92,7 @@ class Stage:
         context = EMPTY.apply(stage_operations(STAGE, outcome))
         added = self.clerk.after_stage(STAGE, visit, outcome, context, self.state, 0.0)
         numbers = {one.id: one.number for one in self.clerk.ledger()}
-        events = [decode(one.text) for one in added if isinstance(one, Line)]
+        events = [decode(one.text) for one in added if isinstance(one, LedgerLine)]
         made = [one for one in events if isinstance(one, Decided)]
         return {numbers[one.id]: (one.decision.action, one.decision.by) for one in made}
 
@@ -103,7 +102,7 @@ def test_each_question_goes_to_the_first_who_has_an_answer(tmp_path: Path) -> No
     person = Somebody([Key.SKIP, Key.SKIP])
     stage = Stage(tmp_path, ONE, TWO, THREE, person=person)
     outcome = stage.done(answers={"sort": ["apply"]})
-    assert (outcome.status, outcome.source, outcome.preferred_label) == (Status.SUCCESS, Source.HUMAN, "apply")
+    assert (outcome.status, outcome.source, outcome.preferred_label) == (Status.SUCCESS, StatusSource.HUMAN, "apply")
     assert outcome.updates == {ContextKey.CHOSEN: [ONE.id]}
     assert [one.stem.split(".")[0] for one in person.asked] == [
         "Finding 2 of 3 — P1 path traversal in loadUserFromCache",
@@ -139,7 +138,7 @@ def test_a_word_in_advance_accepts_what_is_recommended(tmp_path: Path, findings:
     stage = Stage(tmp_path, *findings)
     outcome = stage.done(auto_approve=True)
     expected = {ONE.id: ("apply", "orchestrator"), THREE.id: ("defer", "orchestrator")}
-    assert outcome.source is Source.OVERRIDE
+    assert outcome.source is StatusSource.OVERRIDE
     assert [*stage.recorded(outcome).values()] == [expected[one.id] for one in findings]
     assert outcome.preferred_label == ("apply" if ONE in findings else "done")
 
@@ -155,7 +154,7 @@ def test_answers_in_a_file_need_no_word_on_the_tracker(tmp_path: Path) -> None:
 def test_nothing_to_decide_asks_nobody(tmp_path: Path) -> None:
     """002-66: the report has one line, and the run goes on."""
     outcome = Stage(tmp_path).done()
-    assert (outcome.source, outcome.preferred_label, outcome.updates) == (Source.DEFAULT, "done", {})
+    assert (outcome.source, outcome.preferred_label, outcome.updates) == (StatusSource.DEFAULT, "done", {})
     assert outcome.response == "Nothing was reviewed.\n\nVerdict: Not ready."
 
 

@@ -1,1 +1,0 @@
-"""A workflow as a picture: text, Mermaid, Graphviz or SVG."""

@@ -1,0 +1,90 @@
+"""What a killed `awf` left running is found by its label, and nothing else is."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pipeline.backends import process_tree
+
+from .conftest import PATH, Bench, alive, eventually, labelled
+
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from pipeline.backends.process import LocalProcesses
+from pipeline.engine.ports import ProcessCommand
+
+label, cwd, artifacts, path, script = sys.argv[1:]
+command = ProcessCommand(("/bin/sh", "-c", script), Path(cwd), {"PATH": path}, Path(artifacts))
+asyncio.run(LocalProcesses(label).run(command, lambda line: print(line.decode(), flush=True)))
+"""
+SCRIPT = """
+setsid /bin/sh -c 'trap "" TERM; echo $$ > pid.new; mv pid.new pid; exec sleep 1000' &
+until [ -s pid ]; do sleep 0.01; done
+echo ready
+wait
+"""
+
+
+@contextmanager
+def sleeper(marker: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with a marker that nobody has asked to end."""
+    with subprocess.Popen(["sleep", "1000"], env={"PATH": PATH, process_tree.MARKER: marker}) as process:
+        try:
+            eventually(lambda: process_tree.read_marker(process.pid) == marker)
+            yield process
+        finally:
+            process.kill()
+
+
+def test_what_a_killed_parent_left_is_found(bench: Bench) -> None:
+    """After SIGKILL of the program that started it, a tree is still killed by its label."""
+    argv = [sys.executable, "-c", PARENT, bench.label, str(bench.cwd), str(bench.artifacts), PATH, SCRIPT]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout
+        assert parent.stdout.readline() == b"ready\n"
+        parent.kill()
+    assert alive(bench.pid())
+    assert process_tree.kill_by_label(bench.label) >= 2
+    assert not alive(bench.pid())
+    assert not labelled(bench.label)
+    assert process_tree.kill_by_label(bench.label) == 0
+
+
+def test_other_labels_are_left_alone(bench: Bench) -> None:
+    """A label is not a prefix: neither a longer one nor one with a part more is meant by it."""
+    with sleeper(f"{bench.label}x:1") as longer, sleeper(f"{bench.label}:part:1") as deeper:
+        assert process_tree.kill_by_label(bench.label) == 0
+        assert longer.poll() is None
+        assert deeper.poll() is None
+
+
+def test_the_caller_is_never_killed(bench: Bench) -> None:
+    """A process that carries the label itself may clean up after it."""
+    code = "import sys; from pipeline.backends import process_tree; print(process_tree.kill_by_label(sys.argv[1]))"
+    env = {**os.environ, process_tree.MARKER: f"{bench.label}:1"}
+    with sleeper(f"{bench.label}:2"):
+        done = subprocess.run([sys.executable, "-c", code, bench.label], env=env, stdout=subprocess.PIPE, check=True)
+    assert done.stdout == b"1\n"
+
+
+def test_a_process_that_is_gone_has_no_marker(bench: Bench) -> None:
+    """Looking at what ended meanwhile is not an error."""
+    with sleeper(f"{bench.label}:1") as process:
+        process.kill()
+        process.wait()
+        assert process_tree.read_marker(process.pid) is None
+
+
+def test_a_name_cannot_mislead(bench: Bench) -> None:
+    """A program whose name holds blanks and brackets is read like any other."""
+    program = bench.cwd / "a) Z 1 (b"
+    program.write_bytes(b"#!/bin/sh\necho ready\nread line\n")
+    program.chmod(0o755)
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        seen = next(each for each in process_tree.list_processes() if each.pid == process.pid)
+        assert (seen.parent, seen.alive) == (os.getpid(), True)

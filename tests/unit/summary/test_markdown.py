@@ -1,0 +1,97 @@
+"""Quoting hostile text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.summary import markdown as fence
+
+MARKS = st.text("`~x\n ", max_size=60)
+ANY = st.one_of(MARKS, st.text(st.characters(codec=None), max_size=60))
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("a\r\nb\rc", "a\nb\nc"),
+        ("\x1b[1;31mred\x1b[0m \x9b3mtoo", "red too"),
+        ("\x1b]8;;http://x\x07link\x1b]8;;\x1b\\", "link"),
+        ("a\u2028b\x85c", "a\nb\nc"),
+        ("a\x00\x08\x7f\u202eb\u2066\u200b\U000e0041", "ab"),
+        ("a\tb\ud800", "a\tb\ufffd"),
+        ("\n\n  a\n\n", "  a"),
+        (" \n\t", ""),
+        ("é — 日本 👩‍💻", "é — 日本 👩‍💻"),
+    ],
+)
+def test_control_characters_are_removed(text: str, cleaned: str) -> None:
+    """Lines and tabs stay; what commands a terminal or cannot be seen goes."""
+    assert fence.clean(text) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a\n# b", "a # b"),
+        ("# a", "\\# a"),
+        ("```\na", "''' a"),
+        ("`a`", "\\`a`"),
+        ("---", "\\---"),
+        ("- - -", "\\- - -"),
+        ("> a", "\\> a"),
+        ("-5", "-5"),
+        ("\x00 # a", "\\# a"),
+        ("abcdefghijklmnop", "abcdefghi…"),
+    ],
+)
+def test_a_line_begins_nothing(text: str, line: str) -> None:
+    """A field of one line is one line, and its beginning has no meaning."""
+    assert fence.flat(text, 10) == line
+
+
+@given(ANY)
+def test_a_fence_is_longer_than_any_run_in_it(text: str) -> None:
+    """So nothing in it can end it."""
+    first, *inner, last = fence.quote(fence.clean(text)).split("\n")
+    assert first == last
+    assert set(first) == {"`"}
+    assert not any(mark * len(first) in line for line in inner for mark in "`~")
+
+
+@given(ANY, st.integers(-5, 80))
+def test_a_piece_fits_with_its_fence(text: str, room: int) -> None:
+    """The beginning or end of a text is as long as its fence allows."""
+    for piece in (fence.beginning(text, room), fence.ending(text, room)):
+        assert not piece or len(fence.quote(piece)) <= room
+    if room > 8:
+        assert bool(fence.beginning(text, room)) == bool(fence.ending(text, room)) == bool(text)
+
+
+@given(ANY)
+def test_cleaning_settles(text: str) -> None:
+    """A clean text is clean, no longer than before, and can be written to a file."""
+    cleaned = fence.clean(text)
+    assert fence.clean(cleaned) == cleaned
+    assert len(cleaned) <= len(text)
+    cleaned.encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "closed"),
+    [
+        ("a", "a"),
+        ("```\na", "```\na\n```"),
+        ("~~~~\n~~~\n```", "~~~~\n~~~\n```\n~~~~"),
+        ("```py\na\n````", "```py\na\n````"),
+        ("``` `a`\nb", "``` `a`\nb"),
+    ],
+)
+def test_an_open_fence_is_closed(text: str, closed: str) -> None:
+    """A text with a structure of its own cannot swallow what follows it."""
+    assert fence.closed(text) == closed
+
+
+def test_what_is_no_json_is_named() -> None:
+    """A value that cannot be written is no reason to stop."""
+    assert fence.as_text({"b": 1, "a": "é"}) == '{"a": "é", "b": 1}'
+    assert fence.as_text({1, 2}) == "(a set that cannot be shown)"
