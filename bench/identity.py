@@ -24,7 +24,7 @@ from pathlib import Path
 from pipeline.findings.identity.cascade import match
 from pipeline.findings.identity.history import GitHistory
 from pipeline.findings.identity.linemap import LineMap, parse
-from pipeline.findings.identity.texts import Page, fingerprints
+from pipeline.findings.identity.texts import SourceFile, fingerprints
 from pipeline.findings.model import Category, Confidence, Evidence, Finding, FindingId, Location, PassId, Severity
 from pipeline.findings.signature import signature, verdict_id
 
@@ -189,7 +189,7 @@ class Report:
     category: Category
     title: str
 
-    def finding(self, id: str, page: Page) -> Finding:
+    def finding(self, id: str, page: SourceFile) -> Finding:
         """The finding of a pass, with its fingerprints. It quotes nothing: only the line leads to the code."""
         evidence = (Evidence(path=self.path, start=self.line),)
         draft = Finding(
@@ -215,8 +215,8 @@ class Case:
     known: Sequence[Report]
     drafts: Sequence[Report]
     truth: Mapping[int, int]  # draft to known
-    before: Mapping[str, Page]
-    after: Mapping[str, Page]
+    before: Mapping[str, SourceFile]
+    after: Mapping[str, SourceFile]
     lines: LineMap
 
 
@@ -250,14 +250,14 @@ def case_of(repository: Repository, old: int, new: int, rng: random.Random) -> C
     return Case(known, drafts, truth, before, after, lines) if truth else None
 
 
-def pages(root: Path, commit: str, paths: Sequence[str]) -> dict[str, Page]:
+def pages(root: Path, commit: str, paths: Sequence[str]) -> dict[str, SourceFile]:
     """Files of a commit."""
     history = GitHistory(root, os.environ)
     found = {path: history.lines(path, commit) for path in paths}
-    return {path: Page.of(lines) for path, lines in found.items() if lines}
+    return {path: SourceFile.of(lines) for path, lines in found.items() if lines}
 
 
-def around(path: str, page: Page, lines: LineMap) -> Iterator[tuple[str, int]]:
+def around(path: str, page: SourceFile, lines: LineMap) -> Iterator[tuple[str, int]]:
     """The lines with any text in and at most five away from what changed."""
     for hunk in lines.files[path].hunks:
         for line in range(max(1, hunk.start - 5), min(len(page.lines), hunk.start + hunk.size + 5) + 1):
@@ -265,7 +265,7 @@ def around(path: str, page: Page, lines: LineMap) -> Iterator[tuple[str, int]]:
                 yield path, line
 
 
-def said(path: str, line: int, page: Page, rng: random.Random) -> Report:
+def said(path: str, line: int, page: SourceFile, rng: random.Random) -> Report:
     """Any problem on a line."""
     return Report(path, line, rng.choice(CATEGORIES), title(rng.sample(WORDS, SAID), page.lines[line - 1], rng))
 
@@ -276,7 +276,7 @@ def title(words: Sequence[str], text: str, rng: random.Random) -> str:
     return " ".join((*words, *(names[:1] if rng.random() < NAMED else ())))
 
 
-def again(report: Report, path: str, line: int, page: Page, rng: random.Random) -> Report:
+def again(report: Report, path: str, line: int, page: SourceFile, rng: random.Random) -> Report:
     """The same problem later, told with about half of its words."""
     words = [word if rng.random() < KEPT else rng.choice(WORDS) for word in report.title.split()[:SAID]]
     return Report(path, line, report.category, title(words, page.lines[line - 1], rng))
@@ -287,7 +287,7 @@ def sloppy(case: Case, rng: random.Random) -> Case:
     return replace(case, drafts=[blurred(draft, case.after[draft.path], rng) for draft in case.drafts])
 
 
-def blurred(report: Report, page: Page, rng: random.Random) -> Report:
+def blurred(report: Report, page: SourceFile, rng: random.Random) -> Report:
     """A report that may be a line or two off, or of another kind."""
     off = rng.choice((-2, -1, 1, 2)) if rng.random() < OFF else 0
     kind = (
@@ -298,7 +298,7 @@ def blurred(report: Report, page: Page, rng: random.Random) -> Report:
     return replace(report, line=min(max(1, report.line + off), len(page.lines)), category=kind)
 
 
-def decoys(drafts: Sequence[Report], after: Mapping[str, Page], rng: random.Random) -> Iterator[Report]:
+def decoys(drafts: Sequence[Report], after: Mapping[str, SourceFile], rng: random.Random) -> Iterator[Report]:
     """Other problems: some lines away, on an equal line elsewhere, anywhere, and now and then on the same line."""
     for draft in rng.sample(drafts, len(drafts) // 2):
         page = after[draft.path]
@@ -318,10 +318,12 @@ def decoys(drafts: Sequence[Report], after: Mapping[str, Page], rng: random.Rand
 Pairs = dict[int, int]
 
 
-def by_key(key: Callable[[Report, Mapping[str, Page]], Hashable], *, counted: bool = False) -> Callable[[Case], Pairs]:
+def by_key(
+    key: Callable[[Report, Mapping[str, SourceFile]], Hashable], *, counted: bool = False
+) -> Callable[[Case], Pairs]:
     """An identity that is equality of keys; `counted` tells equal ones apart by their order in the file."""
 
-    def keys(reports: Sequence[Report], files: Mapping[str, Page]) -> dict[Hashable, int]:
+    def keys(reports: Sequence[Report], files: Mapping[str, SourceFile]) -> dict[Hashable, int]:
         found, seen = dict[Hashable, int](), defaultdict[Hashable, int](int)
         for index in sorted(range(len(reports)), key=lambda at: (reports[at].path, reports[at].line)):
             one = key(reports[index], files)
@@ -336,19 +338,19 @@ def by_key(key: Callable[[Report, Mapping[str, Page]], Hashable], *, counted: bo
     return pairs
 
 
-def position(report: Report, _files: Mapping[str, Page]) -> Hashable:
+def position(report: Report, _files: Mapping[str, SourceFile]) -> Hashable:
     """The id of a verdict file."""
     return verdict_id(report.category, report.path, str(report.line))
 
 
-def hundred(report: Report, files: Mapping[str, Page]) -> Hashable:
+def hundred(report: Report, files: Mapping[str, SourceFile]) -> Hashable:
     """A hash of the hundred characters from the line on, and which such place of the file it is."""
     lines = files[report.path].lines
     text = "".join("".join(lines[report.line - 1 : report.line + 30]).split())[:100]
     return report.category, report.path, sha256(text.encode()).hexdigest()
 
 
-def text_of(report: Report, files: Mapping[str, Page]) -> Hashable:
+def text_of(report: Report, files: Mapping[str, SourceFile]) -> Hashable:
     """The line's text."""
     return report.category, report.path, files[report.path].lines[report.line - 1]
 

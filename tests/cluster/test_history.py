@@ -4,7 +4,7 @@ import os
 
 from tests.cluster.lab import Lab
 
-from pipeline.cluster.orders import Standing, Terms
+from pipeline.cluster.orders import RunPosition, Terms
 from pipeline.cluster.server import workflow_id
 from pipeline.cluster.workflow import RunWorkflow
 from pipeline.engine.state import RunStatus
@@ -27,10 +27,10 @@ transition from="fix" to="review"
 SCRIPT = {"review": ["Bad.\n[STATUS: fail]\n[FAILURE_REASON: no]"]}
 
 
-async def standing(lab: Lab) -> Standing:
+async def standing(lab: Lab) -> RunPosition:
     """What the run says of itself."""
     handle = lab.client.get_workflow_handle_for(RunWorkflow.run, workflow_id(lab.id("r")))
-    said: Standing = await handle.query(RunWorkflow.standing)
+    said: RunPosition = await handle.query(RunWorkflow.standing)
     return said
 
 

@@ -17,7 +17,7 @@ from tests.integration.conftest import Awf
 from tests.integration.forking import ForkServer
 from tests.integration.test_structured import LOOP, Project, found, item
 
-from pipeline.findings.model import State
+from pipeline.findings.model import FindingState
 
 BREAKING = found(item(severity="P0", x_system_breaking=True))
 LATEST = ".code-review/review-latest.json"
@@ -197,7 +197,7 @@ def test_a_hostile_agent_gets_no_finding_out_of_the_way(awf: Awf, tmp_path: Path
     done = awf("run", "w.awf.kdl", "--backend", "command", "--run-id", "r", cwd=project.folder, **secret)
     assert "Traceback" not in done.stderr
     finding = project.only()
-    assert (finding.state, finding.gate.value, str(finding.severity)) == (State.OPEN, "must", "critical")
+    assert (finding.state, finding.gate.value, str(finding.severity)) == (FindingState.OPEN, "must", "critical")
     after = {path.name: path.read_bytes() for path in (project.folder / ".wystack/findings").glob("fnd_*.json")}
     assert after == before, "byte for byte"
     assert {change.by for change in finding.history if change.note.startswith("put back")} == {
@@ -246,7 +246,7 @@ def test_views_of_a_run_in_a_worktree_are_in_the_main_checkout(awf: Awf, tmp_pat
     done = project.awf("run", "w.awf.kdl", *given)
     ended = json.loads(done.stdout.splitlines()[-1])
     assert (ended["status"], ended["path"][-1]) == ("success", "end"), done.stdout
-    assert [finding.state for finding in project.ledger()] == [State.OPEN, State.OPEN]
+    assert [finding.state for finding in project.ledger()] == [FindingState.OPEN, FindingState.OPEN]
     assert len(list((project.folder / ".wystack/findings").glob("fnd_*.json"))) == 2
     assert project.context("review.notes") is None
     assert (project.folder / "app.py").read_text().endswith("x\n")

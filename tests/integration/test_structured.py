@@ -14,7 +14,7 @@ from tests.integration.conftest import Awf
 
 from pipeline.findings.book import Book
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, State
+from pipeline.findings.model import Finding, FindingState
 from pipeline.journal.sqlite import SqliteJournal
 
 CODE = (
@@ -238,7 +238,7 @@ def test_a_dismissed_finding_does_not_fail_the_review_again(project: Project) ->
     body = LOOP.replace('stage "fix" kind="llm" prompt="Fix it"', edit("open", "wont_fix", "by design"))
     ended = project.run(body, {"rev": found(item(severity="P2"))})
     assert (ended["status"], ended["path"]) == ("success", ["rev", "gate", "fix", "rev", "gate", "end"])
-    assert project.only().state is State.WONT_FIX
+    assert project.only().state is FindingState.WONT_FIX
     assert str(list(project.ledger().passes.values())[-1].entries[0].disposition) == "suppressed"
     assert project.verdict_file()["findings"] == []
 
@@ -381,7 +381,7 @@ def test_what_a_person_edits_while_a_run_is_paused_is_taken_in(project: Project)
     path.write_text(path.read_text().replace('"status": "open"', '"status": "fixed"'))
     ended = project.resume()
     assert ended["complaints"] == []
-    assert ("file", State.FIX_CLAIMED) in [(change.by, change.state) for change in project.only().history]
+    assert ("file", FindingState.FIX_CLAIMED) in [(change.by, change.state) for change in project.only().history]
 
 
 def test_answers_of_a_fixer_are_claims_and_a_reviews_verify(project: Project) -> None:
@@ -389,11 +389,11 @@ def test_answers_of_a_fixer_are_claims_and_a_reviews_verify(project: Project) ->
     clean = found() + "\n\n[FINDING 1: fixed, the block is closed]\n"
     project.run(LOOP, {"rev": [found(item()), clean], "fix": "Done.\n[FINDING 1: fixed]\n[FINDING 99: fixed]"})
     finding = project.only()
-    assert finding.state is State.VERIFIED_FIXED
+    assert finding.state is FindingState.VERIFIED_FIXED
     assert [(change.what, change.state, change.by) for change in finding.history if change.state] == [
-        ("raised", State.OPEN, ""),
-        ("state", State.FIX_CLAIMED, "finish-task"),
-        ("state", State.VERIFIED_FIXED, "revalidate"),
+        ("raised", FindingState.OPEN, ""),
+        ("state", FindingState.FIX_CLAIMED, "finish-task"),
+        ("state", FindingState.VERIFIED_FIXED, "revalidate"),
     ]
     assert [(attempt.by, attempt.outcome) for attempt in finding.attempts] == [("fix", "claimed")]
 
@@ -424,7 +424,7 @@ def test_a_claim_alone_does_not_make_the_verdict_better(project: Project) -> Non
     """C-06: the file takes a claim at its word; the verdict of conditions does not until somebody has looked."""
     body = LOOP.replace('transition from="fix" to="rev"', 'transition from="fix" to="end"')
     project.run(body, {"rev": found(item()), "fix": "[FINDING 1: fixed]"})
-    assert project.only().state is State.FIX_CLAIMED
+    assert project.only().state is FindingState.FIX_CLAIMED
     assert project.context("review.verdict") == "WARN"
     assert (project.verdict_file()["verdict"], project.verdict_file()["findings"][0]["status"]) == ("PASS", "fixed")
 
@@ -434,7 +434,7 @@ def test_a_claim_that_the_next_review_refutes_is_reopened_and_counted(project: P
     project.run(LOOP, {"rev": [found(item()), found(item()), found()], "fix": ["[FINDING 1: fixed]", "no word"]})
     finding = project.only()
     assert [attempt.outcome for attempt in finding.attempts] == ["claimed", "not_fixed"]
-    assert State.REOPENED in [change.state for change in finding.history]
+    assert FindingState.REOPENED in [change.state for change in finding.history]
     prompt = project.awf("prompt", "r", "fix", "--visit", "2").stdout
     assert "#1 (must, high, reopened, tried 2 times)" in prompt
     assert "tried: not_fixed" in prompt
@@ -453,7 +453,7 @@ def test_a_status_that_an_agent_changes_in_the_verdict_file_is_an_event(project:
     ended = project.run(body.replace('from="fix" to="rev"', 'from="fix" to="end"'), {"rev": found(item())})
     assert ended["complaints"] == []
     finding = project.only()
-    assert finding.state is State.FIX_CLAIMED
+    assert finding.state is FindingState.FIX_CLAIMED
     assert finding.history[-1].note == "verdict file: open→fixed"
     assert [one["status"] for one in project.verdict_file()["findings"]] == ["fixed"]
 
@@ -462,7 +462,7 @@ def test_an_edit_that_is_no_legal_move_is_refused_told_and_restored(project: Pro
     """001-10: a team's agent may not verify; the file says afterwards what it said before."""
     body = LOOP.replace('stage "fix" kind="llm" prompt="Fix it"', edit("open", "verified"))
     ended = project.run(body.replace('from="fix" to="rev"', 'from="fix" to="end"'), {"rev": found(item())})
-    assert project.only().state is State.OPEN
+    assert project.only().state is FindingState.OPEN
     assert [one["status"] for one in project.verdict_file()["findings"]] == ["open"]
     assert ended["complaints"] == []
     (note,) = project.context("review.notes")

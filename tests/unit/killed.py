@@ -15,7 +15,7 @@ from pipeline.findings.codecs import verdict
 from pipeline.findings.model import Finding
 from pipeline.findings.verdicts import verdicts
 from pipeline.findings.views.verdict_file import ABORT, VerdictFile
-from pipeline.findings.views.workspace import Workspace
+from pipeline.findings.views.workspace import RecordDirectory
 
 AT = "2026-06-01T00:00:00Z"
 CALLS = ("open", "fsync", "link", "mkdir", "replace", "rename", "unlink", "close", "sync")
@@ -76,11 +76,11 @@ def workspace(root: Path) -> int:
     while True:
         place = root / str(deaths)
         (place / ".wystack").mkdir(parents=True)
-        records = Workspace(place)
+        records = RecordDirectory(place)
         records.write_findings([a_finding(number) for number in range(4)], at=AT)
         passed = {"id": "REV-2-abc", "finding_ids": []}
 
-        def write(records: Workspace = records, passed: dict[str, Any] = passed) -> None:
+        def write(records: RecordDirectory = records, passed: dict[str, Any] = passed) -> None:
             records.write_findings(
                 [a_finding(number, title="new", history=[{"at": AT, "what": "edited"}]) for number in range(6)], at=AT
             )

@@ -35,9 +35,11 @@ from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import redactor_of
 
 if TYPE_CHECKING:
-    from pipeline.cluster.remote import Remote
+    from pipeline.cluster.remote import ClusterConnection
 
-Begin = Callable[["Remote"], Coroutine[Any, Any, tuple[str, int]]]  # the run, and the record it is followed from
+Begin = Callable[
+    ["ClusterConnection"], Coroutine[Any, Any, tuple[str, int]]
+]  # the run, and the record it is followed from
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class WatchOptions:
 def start_on_cluster(where: StoreLocation, record: RunCreated, remote_name: str, how: WatchOptions) -> int:
     """Start a run on a cluster and watch it until it stops."""
 
-    async def begun_by(remote: "Remote") -> tuple[str, int]:
+    async def begun_by(remote: "ClusterConnection") -> tuple[str, int]:
         begun = with_head(record, os.environ)
         if remote_name:
             begun = await _with_remote(begun, remote_name)
@@ -79,7 +81,7 @@ async def _with_remote(record: RunCreated, name: str) -> RunCreated:
 def resume_on_cluster(where: StoreLocation, run_id: str, resume: ResumeRequest, how: WatchOptions) -> int:
     """Have a cluster take a run up again, and watch it until it stops."""
 
-    async def begun_by(remote: "Remote") -> tuple[str, int]:
+    async def begun_by(remote: "ClusterConnection") -> tuple[str, int]:
         journal = remote.cluster.journal
         last = journal.last(run_id).seq
         await remote.cluster.resume(run_id, _resumption(load_state(journal, run_id), resume))
@@ -132,8 +134,10 @@ def _left(where: StoreLocation, run_id: str, *, as_json: bool) -> int:
     return ExitCode.SUCCESS
 
 
-def _followed(remote: "Remote", run_id: str, after: int, listeners: tuple[Listener, ...], *, stay: bool) -> RunResult:
-    from pipeline.cluster.following import Following  # noqa: PLC0415 - an extra
+def _followed(
+    remote: "ClusterConnection", run_id: str, after: int, listeners: tuple[Listener, ...], *, stay: bool
+) -> RunResult:
+    from pipeline.cluster.following import RunFollower  # noqa: PLC0415 - an extra
 
     plugins = PluginManager(time.time, listeners, redactor_of(os.environ))
-    return remote.call(Following(remote.cluster, run_id, plugins).until_it_stops(after, stay=stay))
+    return remote.call(RunFollower(remote.cluster, run_id, plugins).until_it_stops(after, stay=stay))

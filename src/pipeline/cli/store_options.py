@@ -20,7 +20,7 @@ from pipeline.cli.terminal import sanitize
 from pipeline.errors import AwfError
 
 if TYPE_CHECKING:
-    from pipeline.cluster.remote import Remote
+    from pipeline.cluster.remote import ClusterConnection
     from pipeline.cluster.window import Window
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -71,7 +71,7 @@ class StoreLocation:
             yield found
 
     @contextmanager
-    def remote(self) -> "Iterator[Remote]":
+    def remote(self) -> "Iterator[ClusterConnection]":
         """The cluster."""
         with _extra():
             from pipeline.cluster.orders import QUEUE  # noqa: PLC0415 - an extra, and few commands need it

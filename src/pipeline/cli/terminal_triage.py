@@ -10,7 +10,7 @@ from pipeline.engine.outcome import StatusSource
 if TYPE_CHECKING:
     from pipeline.cli.findings.screen import Screen
     from pipeline.findings.walk.effects import Question
-    from pipeline.findings.walk.menu import Key
+    from pipeline.findings.walk.menu import OptionKey
 
 
 class TerminalTriage:
@@ -23,7 +23,7 @@ class TerminalTriage:
         self._after = after
         self._screen: Screen | None = None
 
-    async def choose(self, question: "Question") -> "Key | None":
+    async def choose(self, question: "Question") -> "OptionKey | None":
         """Ask until the answer is one of the options; None at the end of the input."""
         screen = self._begun()
         screen.ask(question)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.findings.standing import Standing, standing_of
+from pipeline.app.findings.standing import VerdictSummary, standing_of
 from pipeline.cli.findings.asked import here, look_at, of_no_use, repo_option, run_option, unused_in
 from pipeline.cli.options import as_json_option
 from pipeline.cli.output import print_json
@@ -45,7 +45,7 @@ def command(fail_on: str, where: StoreLocation, run: str, repo: Path | None, *, 
     return ExitCode.RUN_FAILED if standing.failing(Verdict(fail_on.upper())) else ExitCode.SUCCESS
 
 
-def _print(standing: Standing) -> None:
+def _print(standing: VerdictSummary) -> None:
     style = Style.of(sys.stdout)
     paint = style.error if standing.failing() else style.warning if standing.failing(Verdict.WARN) else style.good
     click.echo(paint(sanitize(standing.told())))

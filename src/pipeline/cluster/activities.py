@@ -14,10 +14,10 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from pipeline.app.artifacts import STREAMS
-from pipeline.cluster.desk import Desk, Run
-from pipeline.cluster.journal import Page
+from pipeline.cluster.desk import WorkerRun, WorkerRuns
+from pipeline.cluster.journal import JournalObject
 from pipeline.cluster.lean import Snapshot, compressed, lean
-from pipeline.cluster.orders import Attempt, Done, Failed, Numbered, Opened, Order
+from pipeline.cluster.orders import ActivityErrorType, AttemptRequest, Numbered, Opened, StepRequest, StepResult
 from pipeline.cluster.pen import Pen, Replaced
 from pipeline.cluster.resuming import resumption
 from pipeline.engine.driver import StageExecutor
@@ -51,7 +51,7 @@ C = TypeVar("C", Visit, Ask, FanOut, Pause)
 class Activities:
     """What one worker can be asked for. `queue` is its own."""
 
-    def __init__(self, desk: Desk, queue: str, tails: "Tails") -> None:
+    def __init__(self, desk: WorkerRuns, queue: str, tails: "Tails") -> None:
         self._desk = desk
         self._queue = queue
         self._tails = tails
@@ -62,7 +62,7 @@ class Activities:
         return [self.open, self.visit, self.branch, *steps]
 
     @activity.defn
-    async def open(self, order: Order) -> Opened:
+    async def open(self, order: StepRequest) -> Opened:
         """Where a run stands; one that has begun before is taken up again."""
         run = self._desk.run(order.run_id)
         if (order.resume or run.seq > 1) and run.state.status is not RunStatus.SUCCESS:
@@ -70,7 +70,7 @@ class Activities:
         return Opened(snapshot=_snapshot(run), seq=run.seq)
 
     @activity.defn
-    async def visit(self, order: Order) -> Done:
+    async def visit(self, order: StepRequest) -> StepResult:
         """Try the stage at the cursor once."""
         run, known = self._ready(order)
         if known:
@@ -85,7 +85,7 @@ class Activities:
         return self._done(run, pen.written)
 
     @activity.defn
-    async def branch(self, order: Order) -> Done:
+    async def branch(self, order: StepRequest) -> StepResult:
         """Try one branch of the parallel stage at the cursor once."""
         wanted = _attempt(order)
         run, known = self._ready(order)
@@ -98,7 +98,7 @@ class Activities:
                 await self._branch(run, steps, Visit(wanted.stage, wanted.visit, wanted.attempt))
         return self._done(run, pen.written)
 
-    async def _branch(self, run: Run, steps: StageExecutor, visit: Visit) -> None:
+    async def _branch(self, run: WorkerRun, steps: StageExecutor, visit: Visit) -> None:
         command = _expected(decide(run.state), FanOut)
         outcome = await steps.attempt(visit)
         if not isinstance(outcome, Outcome):
@@ -109,7 +109,7 @@ class Activities:
             await steps.conclude_branch(command, visit, outcome)
 
     @activity.defn
-    async def join(self, order: Order) -> Done:
+    async def join(self, order: StepRequest) -> StepResult:
         """Conclude the parallel stage at the cursor."""
 
         async def act(steps: StageExecutor) -> None:
@@ -121,7 +121,7 @@ class Activities:
         return await self._near(order, act)
 
     @activity.defn
-    async def ask(self, order: Order) -> Done:
+    async def ask(self, order: StepRequest) -> StepResult:
         """Ask whoever has left an answer, and otherwise note that the run waits."""
 
         async def act(steps: StageExecutor) -> None:
@@ -129,7 +129,7 @@ class Activities:
 
         return await self._near(order, act)
 
-    async def _near(self, order: Order, act: Callable[[StageExecutor], Awaitable[None]]) -> Done:
+    async def _near(self, order: StepRequest, act: Callable[[StageExecutor], Awaitable[None]]) -> StepResult:
         """Do something with the run's files at hand."""
         run, known = self._ready(order)
         pen = self._pen(order)
@@ -139,7 +139,7 @@ class Activities:
         return self._done(run, [*known, *pen.written])
 
     @activity.defn
-    async def pause(self, order: Order) -> Done:
+    async def pause(self, order: StepRequest) -> StepResult:
         """Record that the run pauses, or that it fails where nobody is to be waited for."""
         run, known = self._ready(order)
         pen = self._pen(order)
@@ -149,7 +149,7 @@ class Activities:
         return self._done(run, [*known, *pen.written])
 
     @activity.defn
-    async def cancel(self, order: Order) -> Done:
+    async def cancel(self, order: StepRequest) -> StepResult:
         """Note that the run is cancelled."""
         run, known = self._ready(order)
         pen, state = self._pen(order, after=run.seq), run.state
@@ -159,7 +159,7 @@ class Activities:
         return self._done(run, [*known, *pen.written])
 
     @activity.defn
-    async def take_up(self, order: Order) -> Done:
+    async def take_up(self, order: StepRequest) -> StepResult:
         """Find what is left of attempts whose worker went away; those that are not on record are torn."""
         run, known = self._ready(order)
         unseen = [page for page in known if page.seq not in order.seen]
@@ -171,7 +171,7 @@ class Activities:
         return self._done(run, [*unseen, *pen.written])
 
     @activity.defn
-    async def resume(self, order: Order) -> Done:
+    async def resume(self, order: StepRequest) -> StepResult:
         """Take a run up again that was stopped, in the way that somebody asked for."""
         run, known = self._ready(order)
         before = run.text
@@ -179,20 +179,20 @@ class Activities:
         done = self._done(run, written)
         return done if run.text == before else done.model_copy(update={"snapshot": _snapshot(run)})
 
-    def _ready(self, order: Order) -> tuple[Run, list[Page]]:
+    def _ready(self, order: StepRequest) -> tuple[WorkerRun, list[JournalObject]]:
         """The run as it stands, and the records that whoever ordered this has not seen."""
         try:
             run = self._desk.run(order.run_id)
             ahead = run.seq > order.after
             known = list(self._desk.journal.pages(order.run_id, order.after)) if ahead else []
         except JournalError as error:
-            raise ApplicationError(_told(error), type=Failed.NOT_BEGUN) from error
+            raise ApplicationError(_told(error), type=ActivityErrorType.NOT_BEGUN) from error
         return run, [page for page in known if page.record is not None]
 
-    def _pen(self, order: Order, branch: Attempt | None = None, after: int = -1) -> Pen:
+    def _pen(self, order: StepRequest, branch: AttemptRequest | None = None, after: int = -1) -> Pen:
         return self._desk.pen(order.run_id, order.after if after < 0 else after, branch)
 
-    def _resumed(self, run: Run, key: str) -> list[Page]:
+    def _resumed(self, run: WorkerRun, key: str) -> list[JournalObject]:
         """Record that the run goes on, and how, where somebody has said so."""
         run_id, now = run.state.run_id, time.time()
         wanted = resumption(self._desk.store, key) if key else [RunResumed(at=now)]
@@ -203,7 +203,7 @@ class Activities:
         return pen.written
 
     @asynccontextmanager
-    async def _working(self, run: Run, order: Order, pen: Pen) -> AsyncIterator[StageExecutor | None]:
+    async def _working(self, run: WorkerRun, order: StepRequest, pen: Pen) -> AsyncIterator[StageExecutor | None]:
         """Give signs of life while a stage runs. A worker that lacks what the run needs pauses it."""
         beating = asyncio.create_task(self._beat(_attempt(order), order.run_id))
         showing = asyncio.create_task(self._show(_attempt(order), order.run_id))
@@ -215,11 +215,13 @@ class Activities:
             self._forget(run)
             details = activity.cancellation_details()
             if details and details.worker_shutdown and not details.cancel_requested:
-                raise ApplicationError("its worker leaves", type=Failed.HANDED_BACK, non_retryable=True) from None
+                raise ApplicationError(
+                    "its worker leaves", type=ActivityErrorType.HANDED_BACK, non_retryable=True
+                ) from None
             raise
         except AwfError as error:
             self._forget(run)
-            kind = Failed.REPLACED if isinstance(error, Replaced) else type(error).__name__
+            kind = ActivityErrorType.REPLACED if isinstance(error, Replaced) else type(error).__name__
             raise ApplicationError(_told(error), type=kind, non_retryable=True) from error
         finally:
             run.active -= 1
@@ -227,21 +229,21 @@ class Activities:
             showing.cancel()
             self._tails.forget(order.run_id, _attempt(order).stage)
 
-    def _forget(self, run: Run) -> None:
+    def _forget(self, run: WorkerRun) -> None:
         """What is known here of a run is in doubt, unless others are at it here."""
         if run.active <= 1:
             self._desk.forget(run.state.run_id)
 
-    async def _prepared(self, run: Run, order: Order, pen: Pen) -> StageExecutor | None:
+    async def _prepared(self, run: WorkerRun, order: StepRequest, pen: Pen) -> StageExecutor | None:
         """The steps of a run with its files at hand; None when it had to be paused for the lack of something."""
         try:
             await self._desk.stand(run)
             return self._desk.steps(run, pen)
         except JournalError as error:
-            raise ApplicationError(_told(error), type=Failed.NOT_BEGUN) from error
+            raise ApplicationError(_told(error), type=ActivityErrorType.NOT_BEGUN) from error
         except AwfError as error:
             if isinstance(error, WorkspaceError) and activity.info().attempt <= order.tries:
-                raise ApplicationError(_told(error), type=Failed.NOT_BEGUN) from error
+                raise ApplicationError(_told(error), type=ActivityErrorType.NOT_BEGUN) from error
             reason = f"the worker {self._queue} cannot run it: {_told(error)}"
             stage = run.state.cursor.stage
             pen.append(
@@ -249,20 +251,20 @@ class Activities:
             )
             return None
 
-    async def _wait_for_the_store(self, run: Run) -> None:
+    async def _wait_for_the_store(self, run: WorkerRun) -> None:
         """Wait for a store that is away before the end of a stage is written: its work may have taken hours."""
         pause = _BEAT
         while not await asyncio.to_thread(self._desk.journal.is_there, run.state.run_id):
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _beat(self, attempt: Attempt, run_id: str) -> None:
+    async def _beat(self, attempt: AttemptRequest, run_id: str) -> None:
         """Signs of life, with the last that the stage printed."""
         while True:
             await asyncio.sleep(_BEAT)  # that a stage began is a sign too
             activity.heartbeat({**attempt.model_dump(), "tail": self._tails.of(run_id, attempt.stage)})
 
-    async def _show(self, attempt: Attempt, run_id: str) -> None:
+    async def _show(self, attempt: AttemptRequest, run_id: str) -> None:
         """Send what the stage prints while it runs, for those who follow it; at its end all of it is sent."""
         folder = attempt_directory(Path(), run_id, attempt.stage, attempt.visit, attempt.attempt)
         sent = {str(folder / f"{name}.log"): 0 for name in STREAMS}
@@ -272,12 +274,12 @@ class Activities:
                 with suppress(JournalError, OSError):  # tried again; whoever cannot send is told so at the stage's end
                     sent[name] = await asyncio.to_thread(self._desk.send_part, name, before)
 
-    def _done(self, run: Run, pages: Sequence[Page]) -> Done:
+    def _done(self, run: WorkerRun, pages: Sequence[JournalObject]) -> StepResult:
         run_id = run.state.run_id
         if self._desk.run(run_id).state.status.final:
             self._desk.forget(run_id)
         records = [Numbered(seq=page.seq, record=lean(page.record)) for page in pages if page.record is not None]
-        return Done(records=tuple(records), queue=self._queue)
+        return StepResult(records=tuple(records), queue=self._queue)
 
 
 class Tails:
@@ -300,7 +302,7 @@ class Tails:
         self._last.pop((run_id, stage), None)
 
 
-def _attempt(order: Order) -> Attempt:
+def _attempt(order: StepRequest) -> AttemptRequest:
     if order.attempt is None:
         raise ApplicationError("the order names no attempt", non_retryable=True)
     return order.attempt
@@ -314,12 +316,12 @@ def _expected(command: Command, kind: type[C]) -> C:
     return command
 
 
-def _snapshot(run: Run) -> Snapshot:
+def _snapshot(run: WorkerRun) -> Snapshot:
     file, source = run.text
     return Snapshot.of(run.state, file, compressed(source))
 
 
-def _is_about(record: AnyRecord, wanted: Attempt) -> bool:
+def _is_about(record: AnyRecord, wanted: AttemptRequest) -> bool:
     """Whether a record tells how an attempt at a branch ended."""
     match record:
         case BranchCompleted():
@@ -330,7 +332,7 @@ def _is_about(record: AnyRecord, wanted: Attempt) -> bool:
             return False
 
 
-def _torn(state: State, lost: Attempt) -> bool:
+def _torn(state: State, lost: AttemptRequest) -> bool:
     """Whether an attempt whose worker went away has left no record of its end."""
     if state.status is not RunStatus.RUNNING or state.progress.attempt(lost.stage) != lost.attempt:
         return False
@@ -341,7 +343,7 @@ def _torn(state: State, lost: Attempt) -> bool:
     return lost.stage in branches - state.progress.branches.keys() and state.visits.get(lost.stage, 0) + 1 == lost.visit
 
 
-def _too_many(state: State, order: Order) -> RunPaused | None:
+def _too_many(state: State, order: StepRequest) -> RunPaused | None:
     """A stage that takes its worker with it again and again is not given to the next one."""
     for lost in order.lost:
         count = state.progress.torn.get(lost.stage, 0)

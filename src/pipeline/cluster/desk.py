@@ -9,9 +9,9 @@ from pipeline.app.wiring import Runtime, build_services
 from pipeline.backends.worktree import GitWorktrees
 from pipeline.cluster.artefacts import Artefacts
 from pipeline.cluster.files import fetch, send, send_part
-from pipeline.cluster.journal import Page, SharedJournal
+from pipeline.cluster.journal import JournalObject, SharedJournal
 from pipeline.cluster.letters import SharedLetters
-from pipeline.cluster.orders import Attempt
+from pipeline.cluster.orders import AttemptRequest
 from pipeline.cluster.pen import Pen
 from pipeline.cluster.travel import MERGED, Travelling, remote_of
 from pipeline.engine.driver import Services, StageExecutor
@@ -26,7 +26,7 @@ _REMEMBERED = 200  # runs
 
 
 @dataclass
-class Run:
+class WorkerRun:
     """A run as this worker knows it."""
 
     state: State
@@ -39,16 +39,16 @@ class Run:
     concluding: asyncio.Lock = field(default_factory=asyncio.Lock)  # branches commit one after the other
 
 
-class Desk:
+class WorkerRuns:
     """What a worker knows of runs, and what it needs for their stages."""
 
     def __init__(self, store: Artefacts, around: Runtime, hear: Listener) -> None:
         self.store = store
         self.journal = SharedJournal(store)
         self._around = replace(around, letters=SharedLetters(store), listeners=(*around.listeners, hear))
-        self._runs: OrderedDict[str, Run] = OrderedDict()
+        self._runs: OrderedDict[str, WorkerRun] = OrderedDict()
 
-    def run(self, run_id: str) -> Run:
+    def run(self, run_id: str) -> WorkerRun:
         """A run as it stands now."""
         run = self._runs.get(run_id) or self._begun(run_id)
         self._runs[run_id] = run
@@ -61,11 +61,11 @@ class Desk:
         """Let go of a run: it is over, or in doubt."""
         self._runs.pop(run_id, None)
 
-    def pen(self, run_id: str, after: int, branch: Attempt | None = None) -> Pen:
+    def pen(self, run_id: str, after: int, branch: AttemptRequest | None = None) -> Pen:
         """What writes the next records of a run, each after the files that it names."""
         return Pen(self.store, run_id, after, branch, partial(send, self.store, self._around.store))
 
-    async def stand(self, run: Run) -> None:
+    async def stand(self, run: WorkerRun) -> None:
         """Have the files of a run here as its records say, unless they were left so."""
         async with run.standing:
             if run.stands == _commit(run.state) or (run.stands and run.active > 1):  # others are at work there
@@ -90,7 +90,7 @@ class Desk:
             worktrees = GitWorktrees(place.parent, dict(self._around.environ))
             await worktrees.restore(workspace, f"{state.run_id}/{state.cursor.stage}-{state.cursor.visit}")
 
-    def steps(self, run: Run, pen: Pen) -> StageExecutor:
+    def steps(self, run: WorkerRun, pen: Pen) -> StageExecutor:
         """The steps of a run from where it stands, written with a pen."""
         state, travelling = self.placed(run), self._travelling(run.state)
         if run.made is None:
@@ -100,7 +100,7 @@ class Desk:
                 run.made.plugins.on_resume(state)  # here, at least
         return StageExecutor(state, replace(run.made, journal=pen))
 
-    def placed(self, run: Run) -> State:
+    def placed(self, run: WorkerRun) -> State:
         """The state of a run with its directories as they are here."""
         travelling = self._travelling(run.state)
         return travelling.placed(run.state) if travelling else run.state
@@ -113,7 +113,7 @@ class Desk:
         """Send what a file here has beyond so many bytes; the bytes that are sent then."""
         return send_part(self.store, self._around.store, name, sent)
 
-    def left(self, run: Run) -> None:
+    def left(self, run: WorkerRun) -> None:
         """A stage is over and on record: the files of the run are as it says."""
         run.stands = _commit(run.state)
 
@@ -121,13 +121,13 @@ class Desk:
         remote = remote_of(state)
         return Travelling(state.run_id, remote, self._around.store, self._around.environ) if remote else None
 
-    def _begun(self, run_id: str) -> Run:
+    def _begun(self, run_id: str) -> WorkerRun:
         while len(self._runs) >= _REMEMBERED:
             self._runs.popitem(last=False)
         first = next(self.journal.pages(run_id), None)
         if first is None or not isinstance(first.record, RunCreated):
             raise UnknownRun(f"there is no run {run_id} in {self.store.name}")
-        return Run(begin(first.record), (first.record.file, first.record.source))
+        return WorkerRun(begin(first.record), (first.record.file, first.record.source))
 
 
 def _commit(state: State) -> tuple[str, str]:
@@ -135,7 +135,7 @@ def _commit(state: State) -> tuple[str, str]:
     return (workspace.commit if workspace else ""), str(state.context.get(MERGED) or "")
 
 
-def _take(run: Run, page: Page) -> None:
+def _take(run: WorkerRun, page: JournalObject) -> None:
     record, run.seq = page.record, page.seq
     if record is None:
         return

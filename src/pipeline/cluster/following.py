@@ -9,7 +9,7 @@ from temporalio.client import WorkflowHandle
 from temporalio.service import RPCError
 
 from pipeline.app.runs import RunResult, emit_end, result_of
-from pipeline.cluster.journal import Page
+from pipeline.cluster.journal import JournalObject
 from pipeline.cluster.orders import Ended
 from pipeline.cluster.runs import Cluster
 from pipeline.cluster.server import workflow_id
@@ -35,7 +35,7 @@ _TAILS_EVERY = 4  # looks, until the server is asked what stages print
 
 
 @dataclass
-class Following:
+class RunFollower:
     """One run, and who is told of it."""
 
     cluster: Cluster
@@ -69,7 +69,7 @@ class Following:
         assert self._state is not None  # noqa: S101 - a run that is followed has been created
         return self._state
 
-    def _take(self, page: Page, *, silent: bool) -> None:
+    def _take(self, page: JournalObject, *, silent: bool) -> None:
         self.seq = page.seq
         if isinstance(page.record, RunCreated):
             self._state = begin(page.record)
@@ -128,7 +128,7 @@ def _waits(state: State) -> bool:
 _Told = tuple[EventKind, str, int, dict[str, Any]]
 
 
-def _events(page: Page, before: State, after: State) -> Iterator[_Told]:
+def _events(page: JournalObject, before: State, after: State) -> Iterator[_Told]:
     """What a record is told as."""
     match record := page.record:
         case AttemptFailed():

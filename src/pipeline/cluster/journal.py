@@ -22,7 +22,7 @@ _BATCH = 100  # objects asked for at once
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class JournalObject:
     """One object of a run: a record, or lines for the ledger, or both."""
 
     seq: int
@@ -79,7 +79,7 @@ class SharedJournal:
                 return JournalEntry(seq, page.record)
         raise damaged_record(f"run {run_id}", 1, "it is missing")
 
-    def pages(self, run_id: str, after: int = 0) -> Iterator[Page]:
+    def pages(self, run_id: str, after: int = 0) -> Iterator[JournalObject]:
         """The objects of a run from the one after `after`: the next ones one by one, many in batches."""
         while (page := self._at(run_id, after + 1)) is not None:
             yield page
@@ -130,11 +130,11 @@ class SharedJournal:
             seq += 1
         return seq
 
-    def _at(self, run_id: str, seq: int) -> Page | None:
+    def _at(self, run_id: str, seq: int) -> JournalObject | None:
         body = self._store.find(_key(run_id, seq))
         return None if body is None else _page(body, run_id, seq)
 
-    def _batches(self, run_id: str, after: int) -> Iterator[Page]:
+    def _batches(self, run_id: str, after: int) -> Iterator[JournalObject]:
         numbers = [seq for seq in self._numbers(run_id) if seq > after]
         for start in range(0, len(numbers), _BATCH):
             batch = numbers[start : start + _BATCH]
@@ -169,7 +169,7 @@ def _written(record: bytes, attached: str, lines: Sequence[str]) -> bytes:
     return json.dumps(head, separators=(",", ":")).encode() + b"\n" + record
 
 
-def _page(body: bytes, run_id: str, seq: int) -> Page:
+def _page(body: bytes, run_id: str, seq: int) -> JournalObject:
     head, _, record = body.partition(b"\n")
     try:
         said = json.loads(head)
@@ -179,4 +179,4 @@ def _page(body: bytes, run_id: str, seq: int) -> Page:
     except (ValueError, LookupError, TypeError, *ATTACHMENT_ERRORS) as error:
         raise damaged_record(f"run {run_id}", seq, "its first line cannot be read") from error
     kept = None if record == b"null" else decode(record, run_id, seq)
-    return Page(seq, kept, tuple(said.get("lines", ())), attached)
+    return JournalObject(seq, kept, tuple(said.get("lines", ())), attached)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pipeline.app.overview import status_after
 from pipeline.cluster.artefacts import Artefacts, StoreAway
-from pipeline.cluster.journal import INDEX, Page, SharedJournal, entered
+from pipeline.cluster.journal import INDEX, JournalObject, SharedJournal, entered
 from pipeline.cluster.mirror_journal import LedgerOfRun, MirroredJournal
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
@@ -45,7 +45,7 @@ class News:
     """What a run has that its copy has not."""
 
     run_id: str
-    pages: tuple[Page, ...]
+    pages: tuple[JournalObject, ...]
     trouble: str = ""
 
     @property
@@ -142,7 +142,7 @@ class Mirror:
         return [*moving, *islice(unknown, _FIRST)]
 
     def _read(self, run_id: str) -> News:
-        pages: list[Page] = []
+        pages: list[JournalObject] = []
         try:
             for page in islice(self._journal.pages(run_id, self._runs[run_id].read), _PAGES):
                 pages.append(page)  # noqa: PERF402 - those before a damaged one are kept

@@ -10,13 +10,13 @@ QUEUE = "awf"  # where a worker listens when nobody says otherwise
 WORKFLOW = "awf"
 
 
-class Value(BaseModel):
+class ClusterMessage(BaseModel):
     """Something that does not change."""
 
     model_config = ConfigDict(frozen=True)
 
 
-class Terms(Value):
+class Terms(ClusterMessage):
     """How long things may take, in seconds."""
 
     heartbeat: float = 60.0  # without a sign of life from a worker, until its stage is given to another
@@ -26,14 +26,14 @@ class Terms(Value):
     longest_history: int = 4000  # events, until it begins anew
 
 
-class Place(Value):
+class HumanVisit(ClusterMessage):
     """A visit of a human stage."""
 
     stage: str
     visit: int
 
 
-class Beginning(Value):
+class Beginning(ClusterMessage):
     """What a run's workflow begins with: at first its name, later what the one before it knew."""
 
     run_id: str
@@ -42,11 +42,11 @@ class Beginning(Value):
     snapshot: Snapshot | None = None
     seq: int = 0
     home: str = ""
-    answered: tuple[Place, ...] = ()
+    answered: tuple[HumanVisit, ...] = ()
     asked_for: tuple[str, ...] = ()  # the keys of resumptions that nobody has carried out
 
 
-class Attempt(Value):
+class AttemptRequest(ClusterMessage):
     """One try at a stage."""
 
     stage: str
@@ -54,28 +54,28 @@ class Attempt(Value):
     attempt: int
 
 
-class Order(Value):
+class StepRequest(ClusterMessage):
     """Something to be done for a run, all of whose records up to `after` are known to who orders it."""
 
     run_id: str
     after: int
-    attempt: Attempt | None = None  # to be made
+    attempt: AttemptRequest | None = None  # to be made
     began: float = 0.0  # when a parallel stage did
-    lost: tuple[Attempt, ...] = ()  # those whose worker went away
+    lost: tuple[AttemptRequest, ...] = ()  # those whose worker went away
     seen: tuple[int, ...] = ()  # records later than `after` that are known too
     reason: str = ""
     resume: str = ""
     tries: int = 0  # that may still be made, when something that may come back is missing
 
 
-class Numbered(Value):
+class Numbered(ClusterMessage):
     """A record without its texts, and its number."""
 
     seq: int
     record: AnyRecord
 
 
-class Done(Value):
+class StepResult(ClusterMessage):
     """What an order came to: the records that were written, and the queue of the worker who wrote them."""
 
     records: tuple[Numbered, ...]
@@ -83,21 +83,21 @@ class Done(Value):
     snapshot: Snapshot | None = None  # where the run stands, when its workflow has changed
 
 
-class Opened(Value):
+class Opened(ClusterMessage):
     """Where a run stands when its workflow begins."""
 
     snapshot: Snapshot
     seq: int
 
 
-class Ended(Value):
+class Ended(ClusterMessage):
     """How a run ended."""
 
     status: RunStatus
     reason: str
 
 
-class Standing(Value):
+class RunPosition(ClusterMessage):
     """Where a run stands, for whoever asks."""
 
     status: RunStatus
@@ -109,7 +109,7 @@ class Standing(Value):
     events: int = Field(description="of the history so far")
 
 
-class Failed:
+class ActivityErrorType:
     """What an activity fails with, by the name that goes through Temporal."""
 
     NOT_BEGUN = "NotBegun"  # nothing was run: the same order may be given again

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from pipeline.cluster.artefacts import Artefacts
-from pipeline.cluster.journal import Page, SharedJournal
-from pipeline.cluster.orders import Attempt
+from pipeline.cluster.journal import JournalObject, SharedJournal
+from pipeline.cluster.orders import AttemptRequest
 from pipeline.engine.records import AnyRecord, AttemptFailed, BranchCompleted, StageErrored, VisitStarted
 from pipeline.errors import AwfError
 
@@ -24,21 +24,21 @@ class Pen(SharedJournal):
         store: Artefacts,
         run_id: str,
         after: int,
-        branch: Attempt | None = None,
+        branch: AttemptRequest | None = None,
         first: Callable[[AnyRecord], None] = lambda _: None,  # what has to be done before a record is written
     ) -> None:
         super().__init__(store, run_id)
         self._first = first
         self._next = after + 1
         self._branch = branch
-        self.written: list[Page] = []
+        self.written: list[JournalObject] = []
 
     def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
         self._first(record)
         while not self.write(run_id, self._next, record, attached, lines):
             self._pass_over(run_id, self._next)
             self._next += 1
-        self.written.append(Page(self._next, record))
+        self.written.append(JournalObject(self._next, record))
         self._next += 1
         return self._next - 1
 
@@ -48,7 +48,7 @@ class Pen(SharedJournal):
             raise Replaced(f"record {seq} of run {run_id} was written by somebody else: {page.record.kind}")
 
 
-def _is_beside(record: AnyRecord, mine: Attempt) -> bool:
+def _is_beside(record: AnyRecord, mine: AttemptRequest) -> bool:
     """Whether a record may come before that of an attempt at a branch."""
     match record:
         case BranchCompleted():

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Remote:
+class ClusterConnection:
     """A cluster, and the loop in which it is spoken to."""
 
     cluster: Cluster
@@ -51,10 +51,10 @@ class Remote:
 
 
 @contextmanager
-def remote(on: str, artefacts: str, environ: Mapping[str, str], queue: str = QUEUE) -> Iterator[Remote]:
+def remote(on: str, artefacts: str, environ: Mapping[str, str], queue: str = QUEUE) -> Iterator[ClusterConnection]:
     """The cluster at an address, with its store."""
     store = open_artefacts(artefacts)
     address = Address.read(on)
     with asyncio.Runner() as runner:
         client = runner.run(connected(address, environ))
-        yield Remote(Cluster(client, store, queue), runner)
+        yield ClusterConnection(Cluster(client, store, queue), runner)

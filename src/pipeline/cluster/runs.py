@@ -22,7 +22,7 @@ from pipeline.app.store import RunFinished, WorkerInfo
 from pipeline.cluster.artefacts import Artefacts
 from pipeline.cluster.journal import SharedJournal
 from pipeline.cluster.letters import SharedLetters
-from pipeline.cluster.orders import QUEUE, WORKFLOW, Beginning, Ended, Place, Terms
+from pipeline.cluster.orders import QUEUE, WORKFLOW, Beginning, Ended, HumanVisit, Terms
 from pipeline.cluster.resuming import leave
 from pipeline.cluster.server import Unreachable, run_of, workflow_id
 from pipeline.cluster.workflow import RunWorkflow
@@ -67,7 +67,7 @@ class Cluster:
     async def wake(self, run_id: str, stage: str, visit: int) -> None:
         """Tell a run that an answer is there. One that has no workflow any more is taken up again."""
         try:
-            await self._handle(run_id).execute_update(RunWorkflow.answer, Place(stage=stage, visit=visit))
+            await self._handle(run_id).execute_update(RunWorkflow.answer, HumanVisit(stage=stage, visit=visit))
         except WorkflowUpdateFailedError:
             return  # it has gone on, by itself or by another answer
         except RPCError as error:

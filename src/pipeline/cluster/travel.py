@@ -18,7 +18,7 @@ from pipeline.engine.state import MergeResult, State, Workspace, WorkspaceError
 MERGED = "workspace.merged"  # the context's word for the commit that a run's branch came to in the checkout
 
 
-class Remote(BaseModel):
+class GitRemote(BaseModel):
     """Where a run's commits are shared, as it is recorded when the run begins."""
 
     model_config = ConfigDict(frozen=True)
@@ -28,10 +28,10 @@ class Remote(BaseModel):
     prefix: str = ""  # the directory within the repository in which the run was started
 
 
-def remote_of(state: State) -> Remote | None:
+def remote_of(state: State) -> GitRemote | None:
     """The remote of a run; None where its files are in a directory that every worker has."""
     said = state.options.get("remote")
-    return Remote.model_validate(said) if said else None
+    return GitRemote.model_validate(said) if said else None
 
 
 def _start(run_id: str) -> str:
@@ -42,7 +42,7 @@ def _ref(run_id: str, commit: str) -> str:
     return f"refs/awf/runs/{run_id}/{commit}"
 
 
-async def send_start(directory: Path, environ: Mapping[str, str], named: str, run_id: str) -> Remote:
+async def send_start(directory: Path, environ: Mapping[str, str], named: str, run_id: str) -> GitRemote:
     """Push what is checked out in a directory, for a run to begin with; `named` is a remote of it, or a URL."""
     git = git_in(directory, environ)
     url = (await git.ask("remote", "get-url", "--", named)).out.strip() or named
@@ -51,7 +51,7 @@ async def send_start(directory: Path, environ: Mapping[str, str], named: str, ru
         raise WorkspaceError(f"no branch is checked out in {directory}", help="check one out: git switch BRANCH")
     prefix = await git.run("rev-parse", "--show-prefix")
     await _push(git, url, f"HEAD:{_start(run_id)}")
-    return Remote(url=url, branch=branch, prefix=prefix)
+    return GitRemote(url=url, branch=branch, prefix=prefix)
 
 
 async def _push(git: Git, url: str, *what: str) -> None:
@@ -65,7 +65,7 @@ class Travelling:
     """The worktrees of one run on one worker, whose commits go to the remote as they are made."""
 
     run_id: str
-    remote: Remote
+    remote: GitRemote
     store: Path
     environ: Mapping[str, str]
 

@@ -18,7 +18,7 @@ from pipeline.app.wiring import Runtime, store_label
 from pipeline.backends.process_tree import kill_by_store
 from pipeline.cluster.activities import Activities, Tails
 from pipeline.cluster.artefacts import Artefacts
-from pipeline.cluster.desk import Desk
+from pipeline.cluster.desk import WorkerRuns
 from pipeline.cluster.orders import QUEUE
 from pipeline.cluster.workflow import RunWorkflow
 from pipeline.errors import AwfError
@@ -46,7 +46,7 @@ async def work(client: Client, artefacts: Artefacts, around: Runtime, duties: Du
     with _alone(around.store):
         kill_by_store(store_label(around.store))  # what a worker that was killed left running
         queue, tails = own_queue(around.store), Tails()
-        doing = Activities(Desk(artefacts, around, tails.hear), queue, tails)
+        doing = Activities(WorkerRuns(artefacts, around, tails.hear), queue, tails)
         general = _worker(client, duties.queue, doing, duties, workflows=True)
         own = _worker(client, queue, doing, duties, workflows=False)
         async with general, own:

@@ -16,15 +16,15 @@ from temporalio.exceptions import TimeoutError as TimedOut
 from pipeline.cluster.lean import Snapshot, taken
 from pipeline.cluster.orders import (
     WORKFLOW,
-    Attempt,
+    ActivityErrorType,
+    AttemptRequest,
     Beginning,
-    Done,
     Ended,
-    Failed,
+    HumanVisit,
     Opened,
-    Order,
-    Place,
-    Standing,
+    RunPosition,
+    StepRequest,
+    StepResult,
 )
 from pipeline.engine.context import Key
 from pipeline.engine.machine import Ask, Fail, FanOut, Pause, Stop, Visit, decide
@@ -61,7 +61,7 @@ class RunWorkflow:
     async def run(self, beginning: Beginning) -> Ended:
         """Do what the machine says until the run is over."""
         if self._state is None:
-            order = Order(run_id=self._run_id, after=0, resume=beginning.resume)
+            order = StepRequest(run_id=self._run_id, after=0, resume=beginning.resume)
             opened = await self._short_step("open", order, Opened)
             self._seq = opened.seq
             self._take_up(opened.snapshot)
@@ -77,12 +77,12 @@ class RunWorkflow:
         return ended
 
     @workflow.update
-    def answer(self, place: Place) -> None:
+    def answer(self, place: HumanVisit) -> None:
         """Somebody has left an answer in the letter-box."""
         self._answered.append(place)
 
     @answer.validator
-    def _answerable(self, place: Place) -> None:
+    def _answerable(self, place: HumanVisit) -> None:
         if self._state is None or place != self._place():
             raise ApplicationError(f'the run does not stand at "{place.stage}" #{place.visit}')
 
@@ -98,11 +98,11 @@ class RunWorkflow:
             raise ApplicationError("the run is being run")
 
     @workflow.query
-    def standing(self) -> Standing:
+    def standing(self) -> RunPosition:
         """Where the run stands."""
         state, events = self._known, workflow.info().get_current_history_length()
         place = {"stage": state.cursor.stage, "visit": state.cursor.visit}
-        return Standing(
+        return RunPosition(
             status=state.status, reason=state.reason, **place, seq=self._seq, home=self._home, events=events
         )
 
@@ -119,15 +119,15 @@ class RunWorkflow:
             case Ask():
                 await self._near_step("ask", self._order())
             case Pause() | Fail():
-                self._apply(await self._short_step("pause", self._order(), Done))
+                self._apply(await self._short_step("pause", self._order(), StepResult))
         return None
 
     async def _visit(self, command: Visit) -> None:
         if command.not_before is not None:
             await asyncio.sleep(max(0.0, command.not_before - workflow.time()))
-        attempt = Attempt(stage=command.stage, visit=command.visit, attempt=command.attempt)
+        attempt = AttemptRequest(stage=command.stage, visit=command.visit, attempt=command.attempt)
         done = await self._tried("visit", self._order().model_copy(update={"attempt": attempt}))
-        if isinstance(done, Done):
+        if isinstance(done, StepResult):
             self._apply(done)
             self._home = done.queue
         elif done:
@@ -139,7 +139,7 @@ class RunWorkflow:
         When a worker goes away with one, the others end first: at any time one worker has the run's files.
         """
         began, order = workflow.time(), self._order()
-        lost: list[Attempt] = []
+        lost: list[AttemptRequest] = []
         reasons: list[str] = []
         seen: list[int] = []
         places = asyncio.Semaphore(command.parallel.max_parallel or len(command.parallel.branches))
@@ -153,10 +153,10 @@ class RunWorkflow:
         async def branch(visit: Visit) -> Visit | None:
             if visit.not_before is not None:
                 await asyncio.sleep(max(0.0, visit.not_before - workflow.time()))
-            attempt = Attempt(stage=visit.stage, visit=visit.visit, attempt=visit.attempt)
+            attempt = AttemptRequest(stage=visit.stage, visit=visit.visit, attempt=visit.attempt)
             asked = order.model_copy(update={"attempt": attempt})
             done = await self._tried("branch", asked)
-            if isinstance(done, Done):
+            if isinstance(done, StepResult):
                 fresh = [one for one in done.records if one.seq not in seen]
                 seen.extend(one.seq for one in fresh)
                 self._state = taken(self._known, [one.record for one in fresh])
@@ -171,7 +171,7 @@ class RunWorkflow:
             self._seq = max([self._seq, *seen])
         if lost:
             more = {"lost": tuple(lost), "seen": tuple(seen), "reason": reasons[0]}
-            self._apply(await self._short_step("take_up", order.model_copy(update=more), Done))
+            self._apply(await self._short_step("take_up", order.model_copy(update=more), StepResult))
         rest = decide(self._known)
         if isinstance(rest, FanOut) and not rest.branches:
             joined = self._order().model_copy(update={"began": began})
@@ -181,15 +181,15 @@ class RunWorkflow:
         """The queue of the worker that has the run's worktree; none for a run without one."""
         return self._home if self._known.context.get(Key.WORKSPACE_PATH) else ""
 
-    async def _tried(self, name: str, order: Order) -> Done | str:
+    async def _tried(self, name: str, order: StepRequest) -> StepResult | str:
         """What a worker made of an order: records, or why it was lost; nothing when nobody began with it."""
         patience, home = 1.0, self._preferred()
         while True:
             try:
-                done: Done = await workflow.execute_activity(
+                done: StepResult = await workflow.execute_activity(
                     name,
                     order,
-                    result_type=Done,
+                    result_type=StepResult,
                     task_queue=home or None,
                     schedule_to_start_timeout=timedelta(seconds=self._terms.sticky) if home else None,
                     start_to_close_timeout=_LONGEST_STAGE,
@@ -210,9 +210,9 @@ class RunWorkflow:
             patience = min(2 * patience, _MOST_PATIENCE)
             order = order.model_copy(update={"tries": max(order.tries - 1, 0)})
 
-    async def _lost(self, attempts: list[Attempt], why: str) -> None:
+    async def _lost(self, attempts: list[AttemptRequest], why: str) -> None:
         order = self._order().model_copy(update={"lost": tuple(attempts), "reason": why})
-        self._apply(await self._short_step("take_up", order, Done))
+        self._apply(await self._short_step("take_up", order, StepResult))
 
     async def _woken(self) -> None:
         """Wait for an answer, a resume, the reset of a quota, or the end of the time there was for an answer."""
@@ -224,7 +224,7 @@ class RunWorkflow:
         self._answered = [place for place in self._answered if place != answer]
         key = self._asked_for.pop(0) if self._asked_for else ""
         order = self._order().model_copy(update={"resume": key})
-        self._apply(await self._short_step("resume", order, Done))
+        self._apply(await self._short_step("resume", order, StepResult))
 
     def _patience(self) -> float | None:
         """Seconds until a quota resets, or until nobody has answered in time; None when there is no such time."""
@@ -241,7 +241,7 @@ class RunWorkflow:
     async def _cancelled(self) -> None:
         reason = workflow.cancellation_reason() or ""
         order = self._order().model_copy(update={"reason": reason})
-        self._apply(await self._short_step("cancel", order, Done))
+        self._apply(await self._short_step("cancel", order, StepResult))
 
     def _stop_if_cancelled(self) -> None:
         if workflow.cancellation_reason() is not None:  # a stage that was done all the same has swallowed it
@@ -264,18 +264,18 @@ class RunWorkflow:
             )
         )
 
-    async def _near_step(self, name: str, order: Order) -> None:
+    async def _near_step(self, name: str, order: StepRequest) -> None:
         """Have something done by the worker that has the run's files, or else by any."""
         try:
-            done = await self._short_step(name, order, Done, self._preferred())
+            done = await self._short_step(name, order, StepResult, self._preferred())
         except ActivityError as error:
             if not _never_taken(error):
                 raise
             self._home = ""
-            done = await self._short_step(name, order, Done)
+            done = await self._short_step(name, order, StepResult)
         self._apply(done)
 
-    async def _short_step(self, name: str, order: Order, result: type[T], home: str = "") -> T:
+    async def _short_step(self, name: str, order: StepRequest, result: type[T], home: str = "") -> T:
         """Have something done that runs no stage, and that may be done twice: its records are written once."""
         done: T = await workflow.execute_activity(
             name,
@@ -289,10 +289,10 @@ class RunWorkflow:
         )
         return done
 
-    def _order(self) -> Order:
-        return Order(run_id=self._run_id, after=self._seq, tries=self._terms.tries)
+    def _order(self) -> StepRequest:
+        return StepRequest(run_id=self._run_id, after=self._seq, tries=self._terms.tries)
 
-    def _apply(self, done: Done) -> None:
+    def _apply(self, done: StepResult) -> None:
         """Take in what was recorded."""
         if done.snapshot is not None:
             self._take_up(done.snapshot)
@@ -310,12 +310,12 @@ class RunWorkflow:
             raise ApplicationError("the run is not open yet")
         return self._state
 
-    def _place(self) -> Place:
+    def _place(self) -> HumanVisit:
         cursor = self._known.cursor
-        return Place(stage=cursor.stage, visit=cursor.visit)
+        return HumanVisit(stage=cursor.stage, visit=cursor.visit)
 
 
-def _next_try(done: Done, attempt: Attempt) -> Visit | None:
+def _next_try(done: StepResult, attempt: AttemptRequest) -> Visit | None:
     """The try that follows one that failed."""
     last = done.records[-1].record if done.records else None
     if isinstance(last, AttemptFailed) and last.attempt == attempt.attempt:
@@ -330,7 +330,7 @@ def _never_taken(error: ActivityError) -> bool:
 
 
 def _not_begun(error: ActivityError) -> bool:
-    return isinstance(error.cause, ApplicationError) and error.cause.type == Failed.NOT_BEGUN
+    return isinstance(error.cause, ApplicationError) and error.cause.type == ActivityErrorType.NOT_BEGUN
 
 
 def _words(error: ActivityError) -> str:

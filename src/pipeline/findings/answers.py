@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pipeline.findings.events import AnyEvent, Tried, Turned
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Actor, Attempt, Finding, State
+from pipeline.findings.model import Actor, Finding, FindingState, FixAttempt
 from pipeline.handlers.markers import lines_outside_fences
 
 _ANSWER = re.compile(
@@ -67,13 +67,13 @@ def claims(answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: s
     for answer, finding in _asked(answers, ledger):
         outcome = {"fixed": "claimed"}.get(answer.word, answer.word)
         yield Tried(
-            at=at, id=finding.id, attempt=Attempt(run=run, round=round, by=by, what=answer.why, outcome=outcome)
+            at=at, id=finding.id, attempt=FixAttempt(run=run, round=round, by=by, what=answer.why, outcome=outcome)
         )
-        if answer.word == "fixed" and finding.state is not State.FIX_CLAIMED:
-            yield Turned(at=at, id=finding.id, state=State.FIX_CLAIMED, by=Actor.FINISH_TASK, note=answer.why)
-        elif answer.word == "wrong" and finding.state is not State.UNCERTAIN:
+        if answer.word == "fixed" and finding.state is not FindingState.FIX_CLAIMED:
+            yield Turned(at=at, id=finding.id, state=FindingState.FIX_CLAIMED, by=Actor.FINISH_TASK, note=answer.why)
+        elif answer.word == "wrong" and finding.state is not FindingState.UNCERTAIN:
             note = f"{by} says that it is wrong: {answer.why}" if answer.why else f"{by} says that it is wrong"
-            yield Turned(at=at, id=finding.id, state=State.UNCERTAIN, by=Actor.FINISH_TASK, note=note)
+            yield Turned(at=at, id=finding.id, state=FindingState.UNCERTAIN, by=Actor.FINISH_TASK, note=note)
 
 
 def uncontradicted(answers: list[Answer], ledger: Ledger, reported: Collection[str]) -> list[Answer]:
@@ -94,12 +94,12 @@ def verified(answers: list[Answer], ledger: Ledger, *, run: str, round: int, by:
         if held and (tool := finding.still_reported_by):
             said = f"says that it is fixed, and {tool} still reports it"
             yield Tried(
-                at=at, id=finding.id, attempt=Attempt(run=run, round=round, by=by, what=said, outcome="claimed")
+                at=at, id=finding.id, attempt=FixAttempt(run=run, round=round, by=by, what=said, outcome="claimed")
             )
             continue
-        state = State.VERIFIED_FIXED if held else State.REOPENED
+        state = FindingState.VERIFIED_FIXED if held else FindingState.REOPENED
         note = f"{by} looked again: {answer.why or answer.word.replace('_', ' ')}"
         yield Turned(at=at, id=finding.id, state=state, by=Actor.REVALIDATE, note=note)
         if not held:
-            ruled = Attempt(run=run, round=round, by=by, what=answer.why, outcome="not_fixed")
+            ruled = FixAttempt(run=run, round=round, by=by, what=answer.why, outcome="not_fixed")
             yield Tried(at=at, id=finding.id, attempt=ruled)

@@ -10,11 +10,11 @@ from pipeline.findings.model import (
     Category,
     Confidence,
     Evidence,
+    FindingState,
     Lens,
     Location,
     Owner,
     Severity,
-    State,
 )
 
 
@@ -61,7 +61,7 @@ class Claim:
     action: str = ""
     stage: str = ""
     tool_ids: Mapping[str, str] = field(default_factory=dict)  # a tool's own fingerprints and ids, by name
-    state: State | None = None  # that its source gives it, when it comes from a store
+    state: FindingState | None = None  # that its source gives it, when it comes from a store
     suppressed: str | None = None  # the reason, when its source says that it is not to be shown
     unreadable: str = ""  # why the item cannot be read as a finding; its raw text is the impact then
     ext: Mapping[str, Any] = field(default_factory=dict)  # unknown keys, to be handed back

@@ -9,25 +9,25 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from pipeline.findings.model import (
-    Attempt,
     Decision,
     Finding,
     FindingId,
+    FindingState,
+    FixAttempt,
     Link,
     Observed,
-    State,
     Strength,
     Suppression,
     Vote,
 )
 from pipeline.findings.passes import Pass
-from pipeline.findings.value import Value
+from pipeline.findings.value import FindingValue
 
 _EVENT = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Assessed(Value):
+class Assessed(FindingValue):
     """A pass is done. It comes before the events of its findings."""
 
     at: str
@@ -36,7 +36,7 @@ class Assessed(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Raised(Value):
+class Raised(FindingValue):
     """A finding that nobody knew."""
 
     at: str
@@ -45,7 +45,7 @@ class Raised(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Seen(Value):
+class Seen(FindingValue):
     """A known finding was reported again. `changes` holds only the fields that are told differently."""
 
     at: str
@@ -60,7 +60,7 @@ class Seen(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Missed(Value):
+class Missed(FindingValue):
     """A known finding's place was looked at, and nobody reported it."""
 
     at: str
@@ -70,13 +70,13 @@ class Missed(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Turned(Value):
+class Turned(FindingValue):
     """A finding's state is another."""
 
     at: str
     kind: Literal["turned"] = "turned"
     id: FindingId
-    state: State
+    state: FindingState
     by: str
     note: str = ""
     pass_id: str = ""
@@ -84,17 +84,17 @@ class Turned(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Tried(Value):
+class Tried(FindingValue):
     """Somebody tried to fix it."""
 
     at: str
     kind: Literal["tried"] = "tried"
     id: FindingId
-    attempt: Attempt
+    attempt: FixAttempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Decided(Value):
+class Decided(FindingValue):
     """Somebody decided what to do about it."""
 
     at: str
@@ -104,7 +104,7 @@ class Decided(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Linked(Value):
+class Linked(FindingValue):
     """It has to do with another finding."""
 
     at: str
@@ -114,7 +114,7 @@ class Linked(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Unlinked(Value):
+class Unlinked(FindingValue):
     """It has not: a link is taken back, as when two findings were merged and should not have been."""
 
     at: str
@@ -124,7 +124,7 @@ class Unlinked(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Edited(Value):
+class Edited(FindingValue):
     """A person or an agent changed what it says. Such a field is not overwritten by a later pass."""
 
     at: str

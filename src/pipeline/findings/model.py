@@ -9,7 +9,7 @@ from typing import Any, NewType
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.findings.value import CLOSED, Value
+from pipeline.findings.value import CLOSED, FindingValue
 
 FindingId = NewType("FindingId", str)
 PassId = NewType("PassId", str)
@@ -52,7 +52,7 @@ class Category(StrEnum):
     REQUIREMENT = "requirement"
 
 
-class State(StrEnum):
+class FindingState(StrEnum):
     """What became of a finding. A claim that it is fixed is not yet a fix."""
 
     OPEN = "open"
@@ -79,9 +79,9 @@ class State(StrEnum):
         return self in _DISMISSED
 
 
-_ACTIVE = (State.OPEN, State.REOPENED, State.UNCERTAIN)
-_OUTSTANDING = (*_ACTIVE, State.FIX_CLAIMED)
-_DISMISSED = (State.FALSE_POSITIVE, State.WONT_FIX)
+_ACTIVE = (FindingState.OPEN, FindingState.REOPENED, FindingState.UNCERTAIN)
+_OUTSTANDING = (*_ACTIVE, FindingState.FIX_CLAIMED)
+_DISMISSED = (FindingState.FALSE_POSITIVE, FindingState.WONT_FIX)
 
 
 class Observed(StrEnum):
@@ -147,7 +147,7 @@ class Actor(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Confidence(Value):
+class Confidence(FindingValue):
     """How well the evidence supports the claim, from 0 to 100, and as its source said it."""
 
     value: int = Field(ge=0, le=100)
@@ -156,7 +156,7 @@ class Confidence(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Location(Value):
+class Location(FindingValue):
     """Where a defect is. Lines count from 1; `end` is inclusive."""
 
     path: str
@@ -182,7 +182,7 @@ class Location(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Evidence(Value):
+class Evidence(FindingValue):
     """What supports a claim: lines of a file, or a text that names none."""
 
     path: str = ""
@@ -194,7 +194,7 @@ class Evidence(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Vote(Value):
+class Vote(FindingValue):
     """What one reviewer said of a finding. Votes are kept apart: together they would say what nobody said."""
 
     reviewer: str
@@ -212,7 +212,7 @@ class Vote(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Attempt(Value):
+class FixAttempt(FindingValue):
     """A try to fix a finding."""
 
     run: str = ""
@@ -223,7 +223,7 @@ class Attempt(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Decision(Value):
+class Decision(FindingValue):
     """What somebody decided to do about a finding. To defer or skip leaves it open."""
 
     at: str
@@ -234,7 +234,7 @@ class Decision(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Suppression(Value):
+class Suppression(FindingValue):
     """Why a finding is not shown, and for how long. It holds for the text that was dismissed, not for another."""
 
     kind: str = "external"  # or inSource
@@ -245,7 +245,7 @@ class Suppression(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Link(Value):
+class Link(FindingValue):
     """How a finding stands to another."""
 
     kind: str  # duplicate_of, caused_by, split_from, related, may_be
@@ -254,19 +254,19 @@ class Link(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Change(Value):
+class Change(FindingValue):
     """One line of a finding's history."""
 
     at: str
     what: str  # raised, seen, absent, state, attempt, decision, edited, merged, split, linked
-    state: State | None = None  # what it became, where that changed
+    state: FindingState | None = None  # what it became, where that changed
     by: str = ""
     note: str = ""
     pass_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class GateDecision(Value):
+class GateDecision(FindingValue):
     """Whether a finding gates, and who said so."""
 
     value: Gate = Gate.SUGGEST
@@ -275,7 +275,7 @@ class GateDecision(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Finding(Value):
+class Finding(FindingValue):
     """One defect with its identity, its provenance and its history."""
 
     id: FindingId
@@ -307,7 +307,7 @@ class Finding(Value):
     scope: str = ""
     task: str = ""
     agreement: int = 1  # independent reviewers that said so
-    state: State = State.OPEN
+    state: FindingState = FindingState.OPEN
     observed: Observed = Observed.NEW
     strength: Strength | None = None  # of its last match
     late: bool = False  # on lines that an earlier pass had covered unchanged
@@ -315,7 +315,7 @@ class Finding(Value):
     absent_passes: int = 0  # in a row
     created_at: str
     updated_at: str
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[FixAttempt, ...] = ()
     decisions: tuple[Decision, ...] = ()
     suppression: Suppression | None = None
     links: tuple[Link, ...] = ()

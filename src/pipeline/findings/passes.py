@@ -8,7 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.findings.claims import Returned
 from pipeline.findings.model import PassId
-from pipeline.findings.value import CLOSED, Value
+from pipeline.findings.value import CLOSED, FindingValue
 
 
 class Disposition(StrEnum):
@@ -23,7 +23,7 @@ class Disposition(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Entry(Value):
+class Entry(FindingValue):
     """The fate of one raw item."""
 
     input_id: str
@@ -34,7 +34,7 @@ class Entry(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Coverage(Value):
+class Coverage(FindingValue):
     """Who answered, and what they could not say."""
 
     reviewers: dict[str, Returned] = Field(default_factory=dict)
@@ -57,7 +57,7 @@ class Coverage(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Pattern(Value):
+class Pattern(FindingValue):
     """Something done well that is worth spreading. It is never a finding."""
 
     id: str
@@ -68,7 +68,7 @@ class Pattern(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class ReviewerVerdict(Value):
+class ReviewerVerdict(FindingValue):
     """What a reviewer says of the whole."""
 
     reviewer: str
@@ -77,7 +77,7 @@ class ReviewerVerdict(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Pass(Value):
+class Pass(FindingValue):
     """One assessment pass. It is written once and never changed."""
 
     id: PassId

@@ -15,7 +15,7 @@ from pipeline.findings.events import AnyEvent, Tried
 from pipeline.findings.identity.ground import Ground
 from pipeline.findings.identity.texts import gone, standing
 from pipeline.findings.ledger import merged_into
-from pipeline.findings.model import Actor, Attempt, Category, Finding, Gate, Severity, State
+from pipeline.findings.model import Actor, Category, Finding, FindingState, FixAttempt, Gate, Severity
 
 _TEST = re.compile(r"\b(?:[Tt]est_?\w*|\w+_?[Tt]ests?)\b")
 _PLAIN = frozenset({"test", "tests", "testing", "tested", "tester", "unittest", "pytest", "latest", "contest"})
@@ -86,11 +86,11 @@ class Ruling:
     mechanical: Mechanical
     reason: str
     judged: Judgement | None = None
-    after: State | None = None  # None: nothing is recorded
+    after: FindingState | None = None  # None: nothing is recorded
     trouble: bool = False  # a reviewer was asked and did not answer
 
 
-class Words(Protocol):
+class TestNameSearch(Protocol):
     """Where the names of tests are looked for."""
 
     def has(self, word: str) -> bool | None:
@@ -111,7 +111,7 @@ def refusal(finding: Finding) -> str:
     return ""
 
 
-def mechanical(finding: Finding, ground: Ground, words: Words, ran: Ran | None = None) -> Mechanical:
+def mechanical(finding: Finding, ground: Ground, words: TestNameSearch, ran: Ran | None = None) -> Mechanical:
     """What code can see of a finding now."""
     path = ground.path_now(finding)
     page = ground.page(path) if path else None
@@ -135,7 +135,7 @@ def suggested_tests(suggested: Sequence[str]) -> list[str]:
 
 def refuted(finding: Finding, seen: Mechanical) -> bool:
     """Whether code alone shows that a claimed fix is none: what had to change did not."""
-    claimed = finding.state is State.FIX_CLAIMED
+    claimed = finding.state is FindingState.FIX_CLAIMED
     return claimed and seen.condition is Condition.UNCHANGED and finding.category not in _ELSEWHERE
 
 
@@ -143,7 +143,7 @@ def worth_asking(finding: Finding, seen: Mechanical, *, named: bool) -> bool:
     """Whether a reviewer is asked: of what is claimed or changed, and of whatever somebody named."""
     if refuted(finding, seen):
         return False
-    return named or finding.state is State.FIX_CLAIMED or seen.condition is not Condition.UNCHANGED
+    return named or finding.state is FindingState.FIX_CLAIMED or seen.condition is not Condition.UNCHANGED
 
 
 def question(finding: Finding, seen: Mechanical) -> str:
@@ -171,7 +171,7 @@ def question(finding: Finding, seen: Mechanical) -> str:
 def ruling(finding: Finding, seen: Mechanical, said: Said | None) -> Ruling:
     """What a finding becomes."""
     if refuted(finding, seen):
-        return Ruling(finding, seen, f"the fix is refuted: {seen.told}", after=State.REOPENED)
+        return Ruling(finding, seen, f"the fix is refuted: {seen.told}", after=FindingState.REOPENED)
     if said is None:
         return Ruling(finding, seen, f"{seen.told}; no reviewer was asked, so nothing is verified")
     if said.trouble:
@@ -186,9 +186,9 @@ def events(ruled: Ruling, at: str) -> Iterator[AnyEvent]:
     if ruled.after is None:
         return
     yield turned(finding, ruled.after, at=at, by=Actor.REVALIDATE, note=ruled.reason)
-    if finding.state is State.FIX_CLAIMED and ruled.after is State.REOPENED:
-        last = finding.attempts[-1] if finding.attempts else Attempt()
-        tried = Attempt(run=last.run, round=last.round, by=last.by, what=ruled.reason, outcome="not_fixed")
+    if finding.state is FindingState.FIX_CLAIMED and ruled.after is FindingState.REOPENED:
+        last = finding.attempts[-1] if finding.attempts else FixAttempt()
+        tried = FixAttempt(run=last.run, round=last.round, by=last.by, what=ruled.reason, outcome="not_fixed")
         yield Tried(at=at, id=finding.id, attempt=tried)
 
 
@@ -212,20 +212,20 @@ def _judged(finding: Finding, seen: Mechanical, said: Said) -> tuple[Judgement, 
             return Judgement.OPEN, f"{why}; {seen.told}"
 
 
-def _after(state: State, judged: Judgement) -> State:
+def _after(state: FindingState, judged: Judgement) -> FindingState:
     match judged:
         case Judgement.FIXED:
-            return State.VERIFIED_FIXED
+            return FindingState.VERIFIED_FIXED
         case Judgement.FALSE_POSITIVE:
-            return State.FALSE_POSITIVE
+            return FindingState.FALSE_POSITIVE
         case Judgement.UNCERTAIN:
-            return State.UNCERTAIN
+            return FindingState.UNCERTAIN
         case Judgement.OPEN:
-            return State.OPEN if state in (State.OPEN, State.UNCERTAIN) else State.REOPENED
+            return FindingState.OPEN if state in (FindingState.OPEN, FindingState.UNCERTAIN) else FindingState.REOPENED
 
 
 def _urgency(finding: Finding) -> tuple[bool, bool, int, int]:
-    claimed, must = finding.state is State.FIX_CLAIMED, finding.gate.value is Gate.MUST
+    claimed, must = finding.state is FindingState.FIX_CLAIMED, finding.gate.value is Gate.MUST
     return not claimed, not must, finding.severity.rank, finding.number
 
 

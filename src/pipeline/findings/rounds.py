@@ -9,7 +9,7 @@ from pipeline.findings.identity.anchors import words
 from pipeline.findings.identity.ground import Covered
 from pipeline.findings.identity.merging import CAUSED
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Change, Finding, State, Strength, Vote
+from pipeline.findings.model import Change, Finding, FindingState, Strength, Vote
 from pipeline.findings.passes import Pass
 
 ENOUGH = 2  # times that a finding was said to be fixed and was not; rounds in a row in which fixes made findings
@@ -92,7 +92,7 @@ def _would_be_told(finding: Finding, covered: Iterable[Covered]) -> bool:
 
 
 def _came_back(changes: Iterable[Change]) -> bool:
-    return any(change.state is State.REOPENED and change.note.startswith("regression") for change in changes)
+    return any(change.state is FindingState.REOPENED and change.note.startswith("regression") for change in changes)
 
 
 def stalled(ledger: Ledger, run: str) -> str:
@@ -133,8 +133,8 @@ def _refuted(finding: Finding, began: str) -> int:
     for change in finding.history:
         if change.at < began or change.state is None:
             continue
-        times += said and change.state is State.REOPENED
-        said = change.state is State.FIX_CLAIMED and (said or not change.pass_id)
+        times += said and change.state is FindingState.REOPENED
+        said = change.state is FindingState.FIX_CLAIMED and (said or not change.pass_id)
     return times
 
 

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pipeline.findings.model import AutofixClass, Category, Confidence, Owner, Severity, State
+from pipeline.findings.model import AutofixClass, Category, Confidence, FindingState, Owner, Severity
 
 P_LEVEL: Mapping[Severity, str] = MappingProxyType(
     {
@@ -54,26 +54,26 @@ RDJSON_SEVERITY: Mapping[Severity, str] = MappingProxyType(
         Severity.INFO: "INFO",
     }
 )
-VERDICT_STATUS: Mapping[State, str] = MappingProxyType(
+VERDICT_STATUS: Mapping[FindingState, str] = MappingProxyType(
     {
-        State.OPEN: "open",
-        State.REOPENED: "reopened",
-        State.FIX_CLAIMED: "fixed",
-        State.VERIFIED_FIXED: "verified",
-        State.FALSE_POSITIVE: "wont_fix",
-        State.WONT_FIX: "wont_fix",
-        State.UNCERTAIN: "open",
+        FindingState.OPEN: "open",
+        FindingState.REOPENED: "reopened",
+        FindingState.FIX_CLAIMED: "fixed",
+        FindingState.VERIFIED_FIXED: "verified",
+        FindingState.FALSE_POSITIVE: "wont_fix",
+        FindingState.WONT_FIX: "wont_fix",
+        FindingState.UNCERTAIN: "open",
     }
 )
-RECORD_STATUS: Mapping[State, str] = MappingProxyType(
+RECORD_STATUS: Mapping[FindingState, str] = MappingProxyType(
     {
-        State.OPEN: "open",
-        State.REOPENED: "open",
-        State.FIX_CLAIMED: "uncertain",
-        State.VERIFIED_FIXED: "fixed",
-        State.FALSE_POSITIVE: "false-positive",
-        State.WONT_FIX: "wont-fix",
-        State.UNCERTAIN: "uncertain",
+        FindingState.OPEN: "open",
+        FindingState.REOPENED: "open",
+        FindingState.FIX_CLAIMED: "uncertain",
+        FindingState.VERIFIED_FIXED: "fixed",
+        FindingState.FALSE_POSITIVE: "false-positive",
+        FindingState.WONT_FIX: "wont-fix",
+        FindingState.UNCERTAIN: "uncertain",
     }
 )
 ANCHORS = (0, 25, 50, 75, 100)

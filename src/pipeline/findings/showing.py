@@ -23,8 +23,8 @@ from pipeline.findings.views.home import home_of
 from pipeline.findings.views.ignoring import ignore
 from pipeline.findings.views.stamps import Stamps
 from pipeline.findings.views.verdict_file import VerdictFile
-from pipeline.findings.views.workspace import DIRECTORY, FILE, Workspace
-from pipeline.findings.views.written import Written
+from pipeline.findings.views.workspace import DIRECTORY, FILE, RecordDirectory
+from pipeline.findings.views.written import ViewsWritten
 
 
 def standing(ledger: Ledger, passed: Pass | None = None) -> Verdicts:
@@ -44,7 +44,7 @@ class Views:
         self.root = home_of(root)
         stamps = Stamps(store, self.root)
         self._environ = trust.environ
-        self._records = Workspace(self.root, stamps, trust)
+        self._records = RecordDirectory(self.root, stamps, trust)
         self._file = VerdictFile(self.root, stamps)
 
     @property
@@ -62,32 +62,32 @@ class Views:
         self._file.put_back()
         return self._records.write_findings(ledger.findings.values(), at=at).problems if self._records.loaded else ()
 
-    def show(self, ledger: Ledger, passed: Pass, at: str) -> Written:
+    def show(self, ledger: Ledger, passed: Pass, at: str) -> ViewsWritten:
         """Write the files of a pass. They can be written again at any time, and come out the same."""
         unignored = ignore(self.root, verdict_file.DIRECTORY, self._environ)
         done = [
-            Written(problems=(unignored,) if unignored else ()),
+            ViewsWritten(problems=(unignored,) if unignored else ()),
             self.record_pass(ledger, passed),
             self._verdict(ledger, passed, standing(ledger, passed), at),
             self._records.write_findings(ledger.findings.values(), at=at),
         ]
         problems = tuple(problem for written in done for problem in written.problems)
         suggestion = next((written.suggestion for written in done if written.suggestion), "")
-        return Written(problems=problems, suggestion=suggestion)
+        return ViewsWritten(problems=problems, suggestion=suggestion)
 
     def reshow(self, ledger: Ledger, at: str) -> tuple[str, ...]:
         """Write the files again after findings changed between passes; what was odd about that."""
         records = self._records.write_findings(ledger.findings.values(), at=at).problems if self._records.loaded else ()
         return records + self._latest(ledger, at)
 
-    def record_pass(self, ledger: Ledger, passed: Pass) -> Written:
+    def record_pass(self, ledger: Ledger, passed: Pass) -> ViewsWritten:
         """Write the record of a pass, unless it is there: what became of its findings since does not change it."""
         if _is_recorded(self.root / DIRECTORY / "reviews" / f"{passed.id}.json", passed):
-            return Written()
+            return ViewsWritten()
         record = pass_record(passed, _of(passed, ledger), standing(ledger, passed).shipping)
         return self._records.write_pass(record)
 
-    def _verdict(self, ledger: Ledger, passed: Pass, said: Verdicts, at: str) -> Written:
+    def _verdict(self, ledger: Ledger, passed: Pass, said: Verdicts, at: str) -> ViewsWritten:
         latest = self._file.sound() if passed.mode == "verify" else None
         before = latest if isinstance(latest, dict) else None
         document = verdict.get(

@@ -15,13 +15,13 @@ from pipeline.findings.identity.history import GitHistory, line_maps
 from pipeline.findings.identity.linemap import LineMap
 from pipeline.findings.identity.texts import fingerprinted
 from pipeline.findings.identity.upshot import Upshot, upshot
-from pipeline.findings.intake.assess import Assessment, assess
+from pipeline.findings.intake.assess import IntakeAssessment, assess
 from pipeline.findings.intake.files import RepositoryFiles
 from pipeline.findings.intake.group import Pair
 from pipeline.findings.intake.judging import Judge
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, FindingId, Link, PassId, State
+from pipeline.findings.model import Finding, FindingId, FindingState, Link, PassId
 from pipeline.findings.passes import Coverage, Disposition, Entry, Pass
 
 RELATED = "related"
@@ -72,7 +72,7 @@ def take(returns: Iterable[Return], ledger: Ledger, about: About, policy: Policy
 
 def assessed(
     returns: Iterable[Return], ledger: Ledger, about: About, policy: Policy, judge: Judge | None = None
-) -> Assessment:
+) -> IntakeAssessment:
     """What was returned, checked and merged."""
     return assess(
         tuple(returns),
@@ -84,7 +84,7 @@ def assessed(
     )
 
 
-def recognise(assessment: Assessment, ledger: Ledger, about: About) -> Taken:
+def recognise(assessment: IntakeAssessment, ledger: Ledger, about: About) -> Taken:
     """What was assessed, put beside what is known."""
     history = GitHistory(about.root, about.environment)
     shown, entries, related = len(assessment.drafts), assessment.entries, assessment.related
@@ -179,7 +179,7 @@ def _fixes(ledger: Ledger, maps: Mapping[str, LineMap]) -> Iterator[Fix]:
     """What was written around findings that are said to be fixed, as far as git can tell."""
     for finding in ledger:
         lines, place = maps.get(finding.pass_id), finding.place
-        if finding.state is not State.FIX_CLAIMED or lines is None or place is None or place.start is None:
+        if finding.state is not FindingState.FIX_CLAIMED or lines is None or place is None or place.start is None:
             continue
         path, near = lines.path(place.path), lines.line(place.path, place.start) or place.start
         written = ((at, line) for at, line in lines.written() if at == path and abs(line - near) <= _NEAR)

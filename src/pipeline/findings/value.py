@@ -14,7 +14,7 @@ from pydantic import ConfigDict, TypeAdapter
 CLOSED = ConfigDict(extra="forbid")
 
 
-class Value:
+class FindingValue:
     """A dataclass of pydantic's with these methods of its models."""
 
     __slots__ = ()
@@ -56,18 +56,18 @@ class Value:
         return made
 
 
-_ADAPTERS: dict[type[Value], TypeAdapter[Any]] = {}
-_KINDS: dict[type[Value], dict[str, TypeAdapter[Any]]] = {}
-_OPEN: dict[type[Value], tuple[Callable[..., Any], Callable[[Any], tuple[Any, ...]]]] = {}
+_ADAPTERS: dict[type[FindingValue], TypeAdapter[Any]] = {}
+_KINDS: dict[type[FindingValue], dict[str, TypeAdapter[Any]]] = {}
+_OPEN: dict[type[FindingValue], tuple[Callable[..., Any], Callable[[Any], tuple[Any, ...]]]] = {}
 
 
-def _adapter(kind: type[Value]) -> TypeAdapter[Any]:
+def _adapter(kind: type[FindingValue]) -> TypeAdapter[Any]:
     if kind not in _ADAPTERS:
         _ADAPTERS[kind] = TypeAdapter(kind)
     return _ADAPTERS[kind]
 
 
-def _kinds(kind: type[Value]) -> dict[str, TypeAdapter[Any]]:
+def _kinds(kind: type[FindingValue]) -> dict[str, TypeAdapter[Any]]:
     """What each field may be."""
     if kind not in _KINDS:
         hints, names = get_type_hints(kind, include_extras=True), tuple[str, ...](kind.__slots__)
@@ -75,10 +75,10 @@ def _kinds(kind: type[Value]) -> dict[str, TypeAdapter[Any]]:
     return _KINDS[kind]
 
 
-def _open(kind: type[Value]) -> tuple[Callable[..., Any], Callable[[Any], tuple[Any, ...]]]:
+def _open(kind: type[FindingValue]) -> tuple[Callable[..., Any], Callable[[Any], tuple[Any, ...]]]:
     """The same kind, not frozen, and all fields of a value: a frozen one can be filled only slot by slot, slowly."""
     if kind not in _OPEN:
         names: tuple[str, ...] = kind.__slots__
-        opened = dataclasses.make_dataclass(kind.__name__, names, bases=(Value,), slots=True)
+        opened = dataclasses.make_dataclass(kind.__name__, names, bases=(FindingValue,), slots=True)
         _OPEN[kind] = opened, attrgetter(*names)
     return _OPEN[kind]

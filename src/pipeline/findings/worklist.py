@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from pipeline.findings.answers import HOW
-from pipeline.findings.model import Attempt, Finding, Gate
+from pipeline.findings.model import Finding, FixAttempt, Gate
 
 HEADING = "## Findings by file"
 _TITLES = (160, 120, 80, 60, 40)  # characters of a title, as there is room
@@ -86,7 +86,7 @@ def _attempts(finding: Finding) -> str:
     return "\n".join(f"    tried: {_attempt(one)}" for one in finding.attempts[-3:])
 
 
-def _attempt(attempt: Attempt) -> str:
+def _attempt(attempt: FixAttempt) -> str:
     return _flat(" ".join(part for part in (attempt.outcome, attempt.by, attempt.what) if part), _TRIED)
 
 

@@ -11,12 +11,12 @@ from starlette.requests import Request
 
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.redaction import PATTERNS_ONLY, Redactor, redactor_of
-from pipeline.web.following import Following
-from pipeline.web.listing import Listing
+from pipeline.web.following import FollowedRuns
+from pipeline.web.listing import RunListing
 from pipeline.web.live import Feed
 from pipeline.web.place import Here, Place
 from pipeline.web.rounds import RoundsSeen
-from pipeline.web.shelf import Shelf
+from pipeline.web.shelf import FindingsCache
 
 _SHELVES = 16  # runs whose findings are kept
 
@@ -27,11 +27,11 @@ class Store:
 
     name: str
     place: Place
-    listing: Listing
+    listing: RunListing
     feed: Feed
-    following: Following
+    following: FollowedRuns
     rounds: RoundsSeen
-    _shelves: dict[str, Shelf] = field(default_factory=dict)
+    _shelves: dict[str, FindingsCache] = field(default_factory=dict)
 
     @property
     def directory(self) -> Path:
@@ -44,19 +44,19 @@ class Store:
         with closing(SqliteJournal(self.directory)) as journal:
             yield journal
 
-    def shelf(self, run: str = "") -> Shelf:
+    def shelf(self, run: str = "") -> FindingsCache:
         """The findings of the store; where runs have ledgers of their own, those of a run."""
         name = run if self.place.apart else ""
         if name not in self._shelves:
             if len(self._shelves) >= _SHELVES:
                 self._shelves.clear()
             around = self.place.project if self.place.apart else self.directory.parent
-            self._shelves[name] = Shelf(self.directory, partial(self.place.ledger, name), around)
+            self._shelves[name] = FindingsCache(self.directory, partial(self.place.ledger, name), around)
         return self._shelves[name]
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ServedStores:
     """Everything that is served."""
 
     stores: dict[str, Store]
@@ -67,14 +67,14 @@ class Desk:
 
 def desk_of(
     places: Sequence[Path | Place], *, read_only: bool = False, user: str = "", environ: Mapping[str, str] | None = None
-) -> Desk:
+) -> ServedStores:
     """A desk with these stores."""
     found = {one.resolve() if isinstance(one, Path) else one: None for one in places}
     stores: dict[str, Store] = {}
     for place in (Here(one) if isinstance(one, Path) else one for one in found):
         name = _free(place.name, stores)
         stores[name] = _store(name, place)
-    return Desk(stores, read_only, user, redactor_of(environ or {}))
+    return ServedStores(stores, read_only, user, redactor_of(environ or {}))
 
 
 def _store(name: str, place: Place) -> Store:
@@ -82,9 +82,9 @@ def _store(name: str, place: Place) -> Store:
     return Store(
         name,
         place,
-        Listing(directory, driven),
+        RunListing(directory, driven),
         Feed(name, directory, driven, place.away),
-        Following(directory, driven),
+        FollowedRuns(directory, driven),
         RoundsSeen(directory, place.ledger),
     )
 
@@ -95,9 +95,9 @@ def _free(name: str, taken: dict[str, Store]) -> str:
     return name if name not in taken else next(one for one in numbered if one not in taken)
 
 
-def desk(request: Request) -> Desk:
+def desk(request: Request) -> ServedStores:
     """The desk of the site that a request came to."""
-    found: Desk = request.app.state.desk
+    found: ServedStores = request.app.state.desk
     return found
 
 

@@ -20,7 +20,7 @@ _CHANGED = "The quoted text is not on these lines now: the file was changed sinc
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ExcerptLine:
     """One line of a file."""
 
     number: int
@@ -36,7 +36,7 @@ class Excerpt:
     start: int | None
     end: int | None
     quote: str
-    lines: tuple[Line, ...] = ()
+    lines: tuple[ExcerptLine, ...] = ()
     note: str = ""
 
     @property
@@ -72,7 +72,7 @@ def _excerpt(item: Evidence, files: RepositoryFiles, redactor: Redactor) -> Exce
     return Excerpt(item.path, item.start, item.end, item.quote, lines, note)
 
 
-def _lines(item: Evidence, found: Sequence[str], redactor: Redactor) -> tuple[tuple[Line, ...], str]:
+def _lines(item: Evidence, found: Sequence[str], redactor: Redactor) -> tuple[tuple[ExcerptLine, ...], str]:
     if item.start is None:
         return (), ""
     if item.start > len(found):
@@ -82,7 +82,7 @@ def _lines(item: Evidence, found: Sequence[str], redactor: Redactor) -> tuple[tu
     clean = _clean(found, first - 1, until, redactor)
     if clean is None:
         return (), _SECRET
-    lines = tuple(Line(at, _inert(text), item.start <= at <= last) for at, text in enumerate(clean, first))
+    lines = tuple(ExcerptLine(at, _inert(text), item.start <= at <= last) for at, text in enumerate(clean, first))
     return lines, _changed(item.quote, found[item.start - 1 : last])
 
 

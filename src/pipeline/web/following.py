@@ -24,7 +24,7 @@ _KEPT = 24  # runs
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RunSnapshot:
     """A run as it stood after one of its records. What its stages answered is not in it: that may be much."""
 
     state: State
@@ -64,13 +64,13 @@ class _Followed:
         self._story.take(_light(entry.record))
         self._at, self.position = entry.record.at, entry.seq
 
-    def seen(self, head: int, *, driven: bool | None) -> Seen:
+    def seen(self, head: int, *, driven: bool | None) -> RunSnapshot:
         story = self._story
         told = tuple(story.told())
-        return Seen(story.state, told, self._began, self._at, self.position, head, self._commit, driven)
+        return RunSnapshot(story.state, told, self._began, self._at, self.position, head, self._commit, driven)
 
 
-class Following:
+class FollowedRuns:
     """The runs of one store that somebody looks at. Several threads may ask at once."""
 
     def __init__(self, store: Path, driven: IsDriven | None = None) -> None:
@@ -78,7 +78,7 @@ class Following:
         self._lock = Lock()
         self._kept: OrderedDict[str, _Followed] = OrderedDict()
 
-    def now(self, journal: Journal, run: str) -> Seen:
+    def now(self, journal: Journal, run: str) -> RunSnapshot:
         """A run as it stands."""
         with self._lock:
             known = self._kept.pop(run, None)
@@ -91,7 +91,7 @@ class Following:
             return followed.seen(followed.position, driven=self._driven(run))
 
 
-def then(journal: Journal, run: str, position: int) -> Seen:
+def then(journal: Journal, run: str, position: int) -> RunSnapshot:
     """A run as it stood after the record of a number; the first or the last, where there is none."""
     head = journal.last(run).seq
     wanted = min(max(position, 1), head)

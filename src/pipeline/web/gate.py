@@ -12,13 +12,13 @@ from pipeline.engine.ports import Journal
 from pipeline.language.model import TriageStage, waits_for_person
 from pipeline.redaction import Redactor
 from pipeline.web.desk import Store
-from pipeline.web.following import Seen
+from pipeline.web.following import RunSnapshot
 
 _SIGNS = {"+": "added", "-": "removed", "@": "place"}  # by how a line of a patch begins
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PatchLine:
     """A line of a patch."""
 
     kind: str
@@ -26,17 +26,17 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class GateView:
     """A stage at which a run waits for somebody."""
 
     asks: PendingQuestion | None  # None for a triage, which is a walk through findings
     stage: str
     visit: int
     changes: WorkspaceDiff
-    patch: tuple[Line, ...]
+    patch: tuple[PatchLine, ...]
 
 
-def gate_of(here: Store, seen: Seen, redactor: Redactor) -> Gate | None:
+def gate_of(here: Store, seen: RunSnapshot, redactor: Redactor) -> GateView | None:
     """What a run asks; None when it asks nothing."""
     state = seen.state
     if state.status.final or not waits_for_person(state.stage):
@@ -49,7 +49,7 @@ def gate_of(here: Store, seen: Seen, redactor: Redactor) -> Gate | None:
             return None
     changes = diff_run(state, seen.commit, os.environ, here.directory)
     patch = tuple(_lines(redactor.text(changes.patch)))
-    return Gate(asks, state.cursor.stage, state.cursor.visit, changes, patch)
+    return GateView(asks, state.cursor.stage, state.cursor.visit, changes, patch)
 
 
 def _desk(here: Store, journal: Journal, redactor: Redactor) -> answering.Desk:
@@ -59,14 +59,14 @@ def _desk(here: Store, journal: Journal, redactor: Redactor) -> answering.Desk:
     )
 
 
-def _lines(patch: str) -> Iterator[Line]:
+def _lines(patch: str) -> Iterator[PatchLine]:
     """The lines of a patch, each with what it is; those that only name the file again are left out."""
     header = False
     for text in patch.splitlines():
         header = text.startswith("diff ") or (header and not text.startswith("@@"))
         if text.startswith("diff "):
-            yield Line("file", text.rpartition(" b/")[2] or text)
+            yield PatchLine("file", text.rpartition(" b/")[2] or text)
         elif header:
-            yield from [Line("about", text)] if not text.startswith(("index ", "--- ", "+++ ")) else ()
+            yield from [PatchLine("about", text)] if not text.startswith(("index ", "--- ", "+++ ")) else ()
         else:
-            yield Line(_SIGNS.get(text[:1], "same"), text)
+            yield PatchLine(_SIGNS.get(text[:1], "same"), text)

@@ -22,7 +22,7 @@ _ASSESSED = '{"kind":"assessed"'
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RunLine:
     """A run in one line, with its rounds of reviews."""
 
     summary: RunSummary
@@ -35,7 +35,7 @@ class Line:
         return (not status or one.status == status) and all(word in text for word in words.casefold().split())
 
 
-class Listing:
+class RunListing:
     """The lines of one store. Several threads may ask at once."""
 
     def __init__(self, store: Path, driven: IsDriven | None = None) -> None:
@@ -47,7 +47,7 @@ class Listing:
         self._rounds: dict[str, set[int]] = {}
         self._assessed = 0  # lines of the ledger
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[RunLine]:
         """Every run, the newest first; a line is made when it is asked for."""
         with closing(StoreHeads(self._store)) as asked, closing(SqliteJournal(self._store)) as journal:
             heads = asked.read()
@@ -58,7 +58,7 @@ class Listing:
             for run, head in reversed(heads.items()):
                 with self._lock:
                     summary = self._summary(journal, run, head)
-                yield Line(as_driven(summary, self._driven), len(self._rounds.get(run, ())))
+                yield RunLine(as_driven(summary, self._driven), len(self._rounds.get(run, ())))
 
     def _summary(self, journal: Journal, run: str, head: int) -> RunSummary:
         at, known = self._known.get(run, (0, None))

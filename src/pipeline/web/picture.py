@@ -15,11 +15,11 @@ from pipeline.graph.svg import ArrowKey, PlacedChart, RunOverlay, StageMark, dra
 from pipeline.language.edges import EdgeRole
 from pipeline.language.model import Workflow
 from pipeline.text import plural
-from pipeline.web.following import Seen
+from pipeline.web.following import RunSnapshot
 from pipeline.web.rendering import GLYPHS, url
 
 
-def picture(seen: Seen, store: str) -> Markup:
+def picture(seen: RunSnapshot, store: str) -> Markup:
     """The picture, with links from its stages to their visits. Every text in it is escaped where it is drawn."""
     workflow = seen.state.workflow
     placed = _placed(_Drawn(workflow.model_dump_json(), workflow))
@@ -54,7 +54,7 @@ def _way(visit: VisitRecord, lines: Iterable[Arrow]) -> ArrowKey | None:
     return (visit.stage, chosen.target, EdgeRole(chosen.role) if chosen.role in roles else roles[0])
 
 
-def _marks(seen: Seen, store: str) -> Iterator[tuple[str, StageMark]]:
+def _marks(seen: RunSnapshot, store: str) -> Iterator[tuple[str, StageMark]]:
     state, current = seen.state, dict(_current(seen))
     branches = state.progress.branches  # of the parallel stage that runs: they count when it is done
     for stage in state.workflow.stages:
@@ -77,7 +77,7 @@ def _marks(seen: Seen, store: str) -> Iterator[tuple[str, StageMark]]:
         )
 
 
-def _current(seen: Seen) -> Iterator[tuple[str, str]]:
+def _current(seen: RunSnapshot) -> Iterator[tuple[str, str]]:
     """Where the run is, and how it stands there."""
     state = seen.state
     if state.status.final:

@@ -35,7 +35,7 @@ Refuse = Callable[[Request, int, str, str, str], Response]
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class AccessPolicy:
     """What a request has to show."""
 
     token: str
@@ -84,7 +84,7 @@ def _is_address(host: str) -> bool:
 class Security:
     """The middleware that asks for all of it, and adds the headers that keep a browser from doing more than we say."""
 
-    def __init__(self, app: ASGIApp, gate: Gate, refuse: Refuse) -> None:
+    def __init__(self, app: ASGIApp, gate: AccessPolicy, refuse: Refuse) -> None:
         self._app = app
         self._gate = gate
         self._refuse = refuse

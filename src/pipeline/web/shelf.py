@@ -15,7 +15,7 @@ from threading import Lock
 from pipeline.app.findings.books import Known, iso, with_edits
 from pipeline.app.findings.filters import EVERY, Filter, select
 from pipeline.app.findings.repository import repository
-from pipeline.app.findings.standing import Standing, standing_of
+from pipeline.app.findings.standing import VerdictSummary, standing_of
 from pipeline.findings.book import event_of
 from pipeline.findings.codecs.reading import uncollected
 from pipeline.findings.ledger import Ledger
@@ -32,13 +32,13 @@ class View:
 
     known: Known
     findings: tuple[Finding, ...]  # all that stand for themselves, what matters most first
-    standing: Standing
+    standing: VerdictSummary
     stages: tuple[str, ...]
     reviewers: tuple[str, ...]
     files: tuple[str, ...]
 
 
-class Shelf:
+class FindingsCache:
     """The findings of one store. Several threads may ask at once."""
 
     def __init__(

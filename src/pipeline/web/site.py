@@ -9,12 +9,12 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from pipeline.web.desk import Desk, desk_of
+from pipeline.web.desk import ServedStores, desk_of
 from pipeline.web.errors import HANDLERS, error_page
 from pipeline.web.pages import NAV, ROUTES
 from pipeline.web.place import Place
 from pipeline.web.rendering import HERE
-from pipeline.web.security import Gate, Security
+from pipeline.web.security import AccessPolicy, Security
 
 
 def create(
@@ -29,7 +29,7 @@ def create(
     environ: Mapping[str, str] | None = None,
 ) -> Starlette:
     """The site for these places; `app.state.desk` is what its pages work with."""
-    gate = Gate(token, host, port, read_only, tuple(name.lower() for name in names))
+    gate = AccessPolicy(token, host, port, read_only, tuple(name.lower() for name in names))
     app = Starlette(
         routes=[Mount("/static", StaticFiles(directory=HERE / "static"), name="static"), *ROUTES],
         middleware=[Middleware(Security, gate=gate, refuse=error_page)],
@@ -49,7 +49,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     await end_streams(app.state.desk)
 
 
-async def end_streams(desk: Desk) -> None:
+async def end_streams(desk: ServedStores) -> None:
     """End every open stream, so that the server need not wait for those who listen."""
     for one in desk.stores.values():
         await one.feed.end()

@@ -7,7 +7,7 @@ from pipeline.app.history import AttemptEnd, RunNote, VisitRecord
 from pipeline.app.overview import running
 from pipeline.engine.state import RunStatus, State
 from pipeline.language.model import waits_for_person
-from pipeline.web.following import Seen
+from pipeline.web.following import RunSnapshot
 
 SHOWN = 100
 WIDE = 1000  # units from the left to the right end of the bars
@@ -15,7 +15,7 @@ _LEAST = 6.0  # units of a bar that would be too short to see
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TimelineRow:
     """A visit with its bar, or a note."""
 
     at: float
@@ -30,7 +30,7 @@ class Row:
 class Timeline:
     """Some rows of a run, and which."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TimelineRow, ...]
     first: int  # where they begin in the whole, from 0
     end: int
     total: int
@@ -42,7 +42,7 @@ class Timeline:
         return self.end + SHOWN if self.end + SHOWN < self.total else 0
 
 
-def timeline(seen: Seen, now: float, stage: str = "", before: int = 0) -> Timeline:
+def timeline(seen: RunSnapshot, now: float, stage: str = "", before: int = 0) -> Timeline:
     """The newest rows, or those before a place."""
     parts = [part for part in _parts(seen) if not stage or (isinstance(part, VisitRecord) and part.stage == stage)]
     end = min(before, len(parts)) if before > 0 else len(parts)
@@ -53,7 +53,7 @@ def timeline(seen: Seen, now: float, stage: str = "", before: int = 0) -> Timeli
     return Timeline(rows, first, end, len(parts), stage)
 
 
-def _parts(seen: Seen) -> list[VisitRecord | RunNote]:
+def _parts(seen: RunSnapshot) -> list[VisitRecord | RunNote]:
     """All that happened, and the stage that waits for a person: its visit is recorded when it is answered."""
     state = seen.state
     waits = not state.status.final and waits_for_person(state.stage)
@@ -61,12 +61,12 @@ def _parts(seen: Seen) -> list[VisitRecord | RunNote]:
     return [*seen.story, *asked]
 
 
-def _row(part: VisitRecord | RunNote, axis: "_Axis", seen: Seen) -> Row:
+def _row(part: VisitRecord | RunNote, axis: "_Axis", seen: RunSnapshot) -> TimelineRow:
     if isinstance(part, RunNote):
-        return Row(part.at, note=part.text)
+        return TimelineRow(part.at, note=part.text)
     left = axis.place(part.began)
     width = max(axis.place(axis.end_of(part)) - left, _LEAST)
-    return Row(
+    return TimelineRow(
         part.began,
         seen=part,
         status=status_of(part, seen),
@@ -75,7 +75,7 @@ def _row(part: VisitRecord | RunNote, axis: "_Axis", seen: Seen) -> Row:
     )
 
 
-def status_of(visit: VisitRecord, seen: Seen) -> str:
+def status_of(visit: VisitRecord, seen: RunSnapshot) -> str:
     """How a visit ended, or how the run stands at it."""
     if visit.outcome:
         return str(visit.outcome.status)

@@ -14,7 +14,7 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal
 from pipeline.errors import AwfError
 from pipeline.redaction import Redactor
-from pipeline.web.following import Seen
+from pipeline.web.following import RunSnapshot
 from pipeline.web.place import Place
 
 TAIL = 64 * 1024  # bytes of a log that a page shows
@@ -27,7 +27,7 @@ class NoSuchText(AwfError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class VisitQuery:
     """Which visit somebody means; its last attempt when they do not say."""
 
     stage: str
@@ -56,12 +56,12 @@ class Left:
     logs: tuple[Tail, ...]
 
 
-def at_hand(place: Place, seen: Seen, wanted: Wanted) -> None:
+def at_hand(place: Place, seen: RunSnapshot, wanted: VisitQuery) -> None:
     """Have the files of an attempt where they are read."""
     place.bring(_found(place.directory, seen, wanted))
 
 
-def left(store: Path, journal: Journal, seen: Seen, wanted: Wanted, redactor: Redactor) -> Left:
+def left(store: Path, journal: Journal, seen: RunSnapshot, wanted: VisitQuery, redactor: Redactor) -> Left:
     """All that an attempt left, the logs by their ends."""
     found = _found(store, seen, wanted)
     outcome = _recorded(journal, found)
@@ -71,7 +71,7 @@ def left(store: Path, journal: Journal, seen: Seen, wanted: Wanted, redactor: Re
     return Left(found, redactor.text(prompt), redactor.text(response), tuple(logs))
 
 
-def text_of(store: Path, journal: Journal, seen: Seen, wanted: Wanted, name: str) -> str:
+def text_of(store: Path, journal: Journal, seen: RunSnapshot, wanted: VisitQuery, name: str) -> str:
     """The whole prompt or answer of an attempt."""
     found = _found(store, seen, wanted)
     outcome = _recorded(journal, found)
@@ -82,7 +82,9 @@ def text_of(store: Path, journal: Journal, seen: Seen, wanted: Wanted, name: str
     raise NoSuchText(f'visit {found.visit} of stage "{found.stage}" has no {name}')
 
 
-def tail(store: Path, seen: Seen, wanted: Wanted, name: str, redactor: Redactor, after: int | None = None) -> Tail:
+def tail(
+    store: Path, seen: RunSnapshot, wanted: VisitQuery, name: str, redactor: Redactor, after: int | None = None
+) -> Tail:
     """The end of a log, or what comes after so many bytes; at most `TAIL` bytes of it."""
     path = _log(store, seen, wanted, name)
     with path.open("rb") as file:
@@ -109,7 +111,7 @@ def whole(path: Path, redactor: Redactor) -> Iterator[bytes]:
     yield b"".join(ready)
 
 
-def log_path(store: Path, seen: Seen, wanted: Wanted, name: str) -> Path:
+def log_path(store: Path, seen: RunSnapshot, wanted: VisitQuery, name: str) -> Path:
     """Where a log of an attempt is."""
     return _log(store, seen, wanted, name)
 
@@ -127,7 +129,7 @@ def _is_ours(store: Path, path: Path) -> bool:
     return path.is_file() and path.resolve().is_relative_to(store.resolve())
 
 
-def _log(store: Path, seen: Seen, wanted: Wanted, name: str) -> Path:
+def _log(store: Path, seen: RunSnapshot, wanted: VisitQuery, name: str) -> Path:
     found = _found(store, seen, wanted)
     path = log_files(store, found).get(name)
     if path is None:
@@ -135,7 +137,7 @@ def _log(store: Path, seen: Seen, wanted: Wanted, name: str) -> Path:
     return path
 
 
-def _found(store: Path, seen: Seen, wanted: Wanted) -> AttemptArtifacts:
+def _found(store: Path, seen: RunSnapshot, wanted: VisitQuery) -> AttemptArtifacts:
     return artifacts_of(store, seen.state, seen.visits, wanted.stage, wanted.visit, wanted.attempt)
 
 

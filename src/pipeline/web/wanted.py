@@ -8,17 +8,17 @@ from typing import TypeVar
 from starlette.exceptions import HTTPException
 
 from pipeline.app.findings.filters import GROUPS, Filter, states_of
-from pipeline.findings.model import Finding, Gate, Severity, State
+from pipeline.findings.model import Finding, FindingState, Gate, Severity
 from pipeline.web.rendering import whole_number
 
 OUTSTANDING = "outstanding"  # what is meant where no state is named
-STATES = (*(name for name in GROUPS if name != "all"), *map(str, State), "all")
+STATES = (*(name for name in GROUPS if name != "all"), *map(str, FindingState), "all")
 
 E = TypeVar("E", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FindingsQuery:
     """The filters of the page of findings; empty ones ask for nothing."""
 
     state: str = OUTSTANDING
@@ -34,7 +34,7 @@ class Wanted:
     @property
     def plain(self) -> bool:
         """Whether nothing but what is outstanding was asked for."""
-        return replace(self, page=1, run="") == Wanted()
+        return replace(self, page=1, run="") == FindingsQuery()
 
     def query(self) -> dict[str, str]:
         """The filters as parts of an address, without the page."""
@@ -60,9 +60,9 @@ class Wanted:
         return list(filter(self.filter().takes, findings))
 
 
-def wanted_of(given: Mapping[str, str]) -> Wanted:
+def wanted_of(given: Mapping[str, str]) -> FindingsQuery:
     """The filters that an address names."""
-    return Wanted(
+    return FindingsQuery(
         state=given.get("state") or OUTSTANDING,
         severity=given.get("severity", ""),
         gate=given.get("gate", ""),
@@ -75,7 +75,7 @@ def wanted_of(given: Mapping[str, str]) -> Wanted:
     )
 
 
-def _states(name: str) -> frozenset[State]:
+def _states(name: str) -> frozenset[FindingState]:
     try:
         return states_of((name,))
     except ValueError:

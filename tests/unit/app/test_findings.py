@@ -32,12 +32,13 @@ from pipeline.findings.codecs import markdown
 from pipeline.findings.events import Assessed, Linked, Missed, Raised, Seen, Tried, Turned
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
-    Attempt,
     AutofixClass,
     Category,
     Confidence,
     Finding,
     FindingId,
+    FindingState,
+    FixAttempt,
     Gate,
     GateDecision,
     Lens,
@@ -47,7 +48,6 @@ from pipeline.findings.model import (
     Owner,
     PassId,
     Severity,
-    State,
     Strength,
     Vote,
 )
@@ -195,7 +195,7 @@ def test_the_order_of_a_list() -> None:
 
 def test_what_a_filter_takes() -> None:
     """Each condition narrows; several values of one widen."""
-    open_, held, staged = finding(1), finding(2, state=State.WONT_FIX), finding(3, votes=(vote(stage="review"),))
+    open_, held, staged = finding(1), finding(2, state=FindingState.WONT_FIX), finding(3, votes=(vote(stage="review"),))
     found = [open_, held, staged]
     assert select(found, Filter()) == [open_, staged]
     assert select(found, Filter(states=EVERY)) == found
@@ -211,9 +211,9 @@ def test_what_a_filter_takes() -> None:
 
 def test_states_by_name() -> None:
     """A state in either spelling, or a group."""
-    assert states_of(["wont-fix"]) == states_of(["wont_fix"]) == {State.WONT_FIX}
-    assert states_of(["dismissed", "open"]) == {State.WONT_FIX, State.FALSE_POSITIVE, State.OPEN}
-    assert State.FIX_CLAIMED in states_of(["outstanding"]) - states_of(["active"])
+    assert states_of(["wont-fix"]) == states_of(["wont_fix"]) == {FindingState.WONT_FIX}
+    assert states_of(["dismissed", "open"]) == {FindingState.WONT_FIX, FindingState.FALSE_POSITIVE, FindingState.OPEN}
+    assert FindingState.FIX_CLAIMED in states_of(["outstanding"]) - states_of(["active"])
 
 
 def test_since_a_date_a_time_or_a_pass() -> None:
@@ -245,7 +245,7 @@ def test_names_of_findings_and_passes() -> None:
         find_pass("REV", ledger)
 
 
-def turned(number: int, state: State, pass_id: str = "", at: str = AT) -> Turned:
+def turned(number: int, state: FindingState, pass_id: str = "", at: str = AT) -> Turned:
     return Turned(at=at, id=finding(number).id, state=state, by="user", pass_id=pass_id)
 
 
@@ -273,14 +273,20 @@ PASSED = assessed(SECOND, LATER)
         ([PASSED, seen(1)], {"carried": [ID]}),
         ([PASSED], {"carried": [ID]}),  # not looked at
         ([PASSED, Missed(at=LATER, id=ID, pass_id=SECOND)], {"carried": [ID]}),  # absence is no proof
-        ([turned(1, State.VERIFIED_FIXED), PASSED], {"resolved": [ID]}),
-        ([turned(1, State.WONT_FIX), PASSED, seen(1)], {"resolved": [ID]}),
-        ([PASSED, turned(1, State.FIX_CLAIMED, SECOND, LATER)], {"resolved": [ID], "claimed": [ID]}),
-        ([turned(1, State.VERIFIED_FIXED), PASSED, turned(1, State.REOPENED, SECOND, LATER)], {"regressed": [ID]}),
-        ([turned(1, State.FIX_CLAIMED), PASSED, turned(1, State.REOPENED, SECOND, LATER)], {"carried": [ID]}),
-        ([PASSED, seen(1), turned(1, State.VERIFIED_FIXED, at=LATER)], {"carried": [ID]}),  # decided after both
-        ([PASSED, turned(1, State.VERIFIED_FIXED, at="2026-03-03T10:00:00Z")], {"carried": [ID]}),
-        ([turned(1, State.VERIFIED_FIXED, FIRST), PASSED], {}),  # settled before either
+        ([turned(1, FindingState.VERIFIED_FIXED), PASSED], {"resolved": [ID]}),
+        ([turned(1, FindingState.WONT_FIX), PASSED, seen(1)], {"resolved": [ID]}),
+        ([PASSED, turned(1, FindingState.FIX_CLAIMED, SECOND, LATER)], {"resolved": [ID], "claimed": [ID]}),
+        (
+            [turned(1, FindingState.VERIFIED_FIXED), PASSED, turned(1, FindingState.REOPENED, SECOND, LATER)],
+            {"regressed": [ID]},
+        ),
+        (
+            [turned(1, FindingState.FIX_CLAIMED), PASSED, turned(1, FindingState.REOPENED, SECOND, LATER)],
+            {"carried": [ID]},
+        ),
+        ([PASSED, seen(1), turned(1, FindingState.VERIFIED_FIXED, at=LATER)], {"carried": [ID]}),  # decided after both
+        ([PASSED, turned(1, FindingState.VERIFIED_FIXED, at="2026-03-03T10:00:00Z")], {"carried": [ID]}),
+        ([turned(1, FindingState.VERIFIED_FIXED, FIRST), PASSED], {}),  # settled before either
     ],
 )
 def test_what_became_of_a_finding_between_passes(events: list[Any], expected: dict[str, Any]) -> None:
@@ -303,8 +309,8 @@ def test_what_a_pass_did() -> None:
             seen(2),
             seen(3, observed=Observed.MOVED),
             seen(4, observed=Observed.UPDATED),
-            turned(3, State.REOPENED, SECOND),
-            turned(4, State.FIX_CLAIMED, SECOND),
+            turned(3, FindingState.REOPENED, SECOND),
+            turned(4, FindingState.FIX_CLAIMED, SECOND),
             Missed(at=AT, id=finding(5).id, pass_id=SECOND),
         ]
     )
@@ -324,19 +330,19 @@ def test_what_a_pass_did() -> None:
         ([finding(severity=Severity.CRITICAL)], "FAIL (1 blocker)", True),
         (
             [
-                finding(1, severity=Severity.CRITICAL, state=State.FIX_CLAIMED),
+                finding(1, severity=Severity.CRITICAL, state=FindingState.FIX_CLAIMED),
                 finding(2),
-                finding(3, state=State.FIX_CLAIMED, pre_existing=True),
+                finding(3, state=FindingState.FIX_CLAIMED, pre_existing=True),
             ],
             "PASS as claimed (1 medium); FAIL until 1 claimed fix is verified",
             True,
         ),
         (
-            [finding(number, severity=Severity.HIGH, state=State.FIX_CLAIMED) for number in (1, 2)],
+            [finding(number, severity=Severity.HIGH, state=FindingState.FIX_CLAIMED) for number in (1, 2)],
             "PASS as claimed; WARN until 2 claimed fixes are verified",
             False,
         ),
-        ([finding(state=State.FIX_CLAIMED)], "PASS", False),
+        ([finding(state=FindingState.FIX_CLAIMED)], "PASS", False),
         ([finding(severity=Severity.CRITICAL, pre_existing=True)], "PASS", False),
     ],
 )
@@ -364,7 +370,7 @@ def test_the_story_of_a_finding() -> None:
     entries = (Entry(input_id="sec#1", disposition=Disposition.MERGED, reason="same line", into="lint#1"),)
     votes = (vote(input_id="lint#1", pass_id=FIRST, title="One"), vote(input_id="sec#1", pass_id=FIRST, title="Two"))
     ledger = ledger_of(finding(1, votes=votes, agreement=2), finding(2), entries=entries)
-    ledger.apply(Tried(at=AT, id=ID, attempt=Attempt(round=2, by="fix", what="a guard", outcome="not_fixed")))
+    ledger.apply(Tried(at=AT, id=ID, attempt=FixAttempt(round=2, by="fix", what="a guard", outcome="not_fixed")))
     ledger.apply(Linked(at=AT, id=finding(2).id, link=Link(kind="caused_by", to=ID)))
     ledger.apply(Linked(at=AT, id=ID, link=Link(kind="related", to=finding(2).id, note="close by")))
     ledger.apply(assessed(SECOND, LATER))
@@ -425,13 +431,13 @@ def test_a_pass_and_a_decision_without_a_command_line(tmp_path: Path) -> None:
     (id,) = done.changes.new
     wish = Wish("wont-fix", "user", note="so", expires="2026-04-01")
     held = decide(lambda _: Chosen((id,)), wish, tmp_path / ".awf", tmp_path, NOW)
-    assert held.told == [(id, State.OPEN, State.WONT_FIX)]
+    assert held.told == [(id, FindingState.OPEN, FindingState.WONT_FIX)]
     again = import_returns(returns, tmp_path / ".awf", here, NOW)
     assert again.passed.id == f"REV-{int(NOW.timestamp()) + 1}-0000000"  # 000-16
     assert again.dispositions["suppressed"] == 1
     (back,) = known(tmp_path / ".awf", tmp_path, AT).ledger
     assert back.suppression is not None
-    assert (back.suppression.expires, back.state) == ("2026-04-01", State.WONT_FIX)
+    assert (back.suppression.expires, back.state) == ("2026-04-01", FindingState.WONT_FIX)
 
 
 def test_a_verdict_file_that_cannot_be_read_is_reported_and_put_back(tmp_path: Path) -> None:
@@ -520,9 +526,9 @@ def test_the_report_in_markdown() -> None:
     coverage = Coverage(reviewers={"b": Returned.MALFORMED}, problems={"b": "cut off"})
     ledger = ledger_of(
         finding(1, gate=GateDecision(value=Gate.MUST), severity=Severity.CRITICAL, fix="Use *args"),
-        finding(2, state=State.WONT_FIX),
-        finding(3, state=State.FIX_CLAIMED),
-        finding(4, state=State.VERIFIED_FIXED),
+        finding(2, state=FindingState.WONT_FIX),
+        finding(3, state=FindingState.FIX_CLAIMED),
+        finding(4, state=FindingState.VERIFIED_FIXED),
         coverage=coverage,
     )
     standing = standing_of(ledger)

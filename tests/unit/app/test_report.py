@@ -27,15 +27,15 @@ from pipeline.engine.state import replay
 from pipeline.findings.events import Assessed, Raised, Seen, Tried, Turned
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
-    Attempt,
     FindingId,
+    FindingState,
+    FixAttempt,
     Gate,
     GateDecision,
     Location,
     Observed,
     PassId,
     Severity,
-    State,
     Strength,
 )
 from pipeline.findings.passes import Pass
@@ -112,7 +112,7 @@ def ledger(title: str = "The handle is never closed") -> Ledger:
     ):
         raised = plain(id=FindingId(f"fnd_{name}"), signature=f"sha256:{name}", pass_id=f"REV-1-{run}", **more)
         told.apply(Raised(at=AT, finding=raised))
-    tried = Attempt(run="r1", round=1, by="fix", what="closed it", outcome="not_fixed")
+    tried = FixAttempt(run="r1", round=1, by="fix", what="closed it", outcome="not_fixed")
     for event in (
         Tried(at=AT, id=FindingId("fnd_grave"), attempt=tried),
         Seen(
@@ -122,7 +122,7 @@ def ledger(title: str = "The handle is never closed") -> Ledger:
             observed=Observed.UNCHANGED,
             strength=Strength.EXACT,
         ),
-        Turned(at=AT, id=FindingId("fnd_small"), state=State.VERIFIED_FIXED, by="revalidate", note="gone"),
+        Turned(at=AT, id=FindingId("fnd_small"), state=FindingState.VERIFIED_FIXED, by="revalidate", note="gone"),
     ):
         told.apply(event)
     return told
@@ -239,7 +239,7 @@ def test_findings_of_the_run_only_and_those_that_count_first() -> None:
 def test_a_finding_that_the_run_only_tried_to_fix_is_told() -> None:
     """What another run found and this one worked on is part of what it did."""
     told = ledger()
-    told.apply(Tried(at=AT, id=FindingId("fnd_foreign"), attempt=Attempt(run="r1")))
+    told.apply(Tried(at=AT, id=FindingId("fnd_foreign"), attempt=FixAttempt(run="r1")))
     foreign = next(one for one in reviewed_in(told, "r1").findings if one.number == 3)
     assert foreign.attempts == ("an attempt",)
 

@@ -12,12 +12,12 @@ from pipeline.app.findings.filters import EVERY, Filter, narrowed, select
 from pipeline.app.findings.importing import import_returns
 from pipeline.app.findings.repository import repository
 from pipeline.app.findings.sources import Source, decoded
-from pipeline.app.findings.triaging import Chosen, Decided, Wish, decide, preview
+from pipeline.app.findings.triaging import Chosen, TriageResult, Wish, decide, preview
 from pipeline.errors import AwfError
 from pipeline.findings import book
 from pipeline.findings.events import AnyEvent, encode
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import FindingId, Severity, State
+from pipeline.findings.model import FindingId, FindingState, Severity
 
 AT = "2026-03-01T10:00:00Z"
 NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
@@ -56,11 +56,11 @@ def low(ledger: Ledger) -> Chosen:
     return Chosen(tuple(finding.id for finding in select(ledger, wanted)))
 
 
-def decided(root: Path, **more: Any) -> Decided:
+def decided(root: Path, **more: Any) -> TriageResult:
     return decide(low, LOW, root / ".awf", root, NOW, **more)
 
 
-def states(root: Path) -> list[State]:
+def states(root: Path) -> list[FindingState]:
     return [finding.state for finding in known(root / ".awf", root, AT).ledger]
 
 
@@ -70,9 +70,9 @@ def test_looking_at_a_decision_writes_nothing(root: Path) -> None:
     before = [file.read_bytes() for file in files]
     planned = preview(low, LOW, root / ".awf", root, NOW)
     assert [file.read_bytes() for file in files] == before
-    assert {told[1:] for told in planned.told} == {(State.OPEN, State.WONT_FIX)}
+    assert {told[1:] for told in planned.told} == {(FindingState.OPEN, FindingState.WONT_FIX)}
     assert decided(root, agreed=planned.seal).told == planned.told
-    assert sorted(states(root)) == [State.OPEN, State.OPEN, State.WONT_FIX, State.WONT_FIX]
+    assert sorted(states(root)) == [FindingState.OPEN, FindingState.OPEN, FindingState.WONT_FIX, FindingState.WONT_FIX]
 
 
 def test_the_same_for_a_program(root: Path) -> None:
@@ -90,7 +90,7 @@ def test_what_changed_since_it_was_shown_is_not_decided(root: Path) -> None:
     decide(lambda _: Chosen((first,)), Wish("fixed", "user"), root / ".awf", root, NOW)
     with pytest.raises(AwfError, match="changed since they were shown; nothing was decided"):
         decided(root, agreed=planned.seal)
-    assert State.WONT_FIX not in states(root)
+    assert FindingState.WONT_FIX not in states(root)
 
 
 def test_all_of_a_decision_is_one_entry(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_all_of_a_decision_is_one_entry(root: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(AwfError, match="halfway"):
             decided(root)
     assert len(written) == 1
-    assert set(states(root)) == {State.OPEN}
+    assert set(states(root)) == {FindingState.OPEN}
     assert len(decided(root).moves) == 2
 
 

@@ -6,7 +6,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 from pipeline.findings.model import (
-    Attempt,
     AutofixClass,
     Category,
     Change,
@@ -14,6 +13,8 @@ from pipeline.findings.model import (
     Decision,
     Evidence,
     Finding,
+    FindingState,
+    FixAttempt,
     Gate,
     GateDecision,
     Lens,
@@ -23,7 +24,6 @@ from pipeline.findings.model import (
     Owner,
     PassId,
     Severity,
-    State,
     Strength,
     Suppression,
     Vote,
@@ -142,7 +142,7 @@ def _said() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-_ATTEMPT = Attempt(run="r1", round=1, by="fix", what="a guard", outcome="claimed")
+_ATTEMPT = FixAttempt(run="r1", round=1, by="fix", what="a guard", outcome="claimed")
 _DECISION = Decision(at="2026-01-02T03:04:05Z", action="skip", by="user", reason="later, perhaps")
 _LINK = Link(kind="related", to="fnd_0badcafe")
 _CHANGE = Change(at="2026-01-02T03:04:05Z", what="raised", by="ruff")
@@ -183,7 +183,7 @@ def suppressions() -> st.SearchStrategy[Suppression]:
 
 
 @st.composite
-def _built(draw: st.DrawFn, states: st.SearchStrategy[State]) -> Finding:
+def _built(draw: st.DrawFn, states: st.SearchStrategy[FindingState]) -> Finding:
     said, state = draw(_said()), draw(states)
     signed = signature(said["category"], said["evidence"], said["title"])
     return Finding(
@@ -196,9 +196,9 @@ def _built(draw: st.DrawFn, states: st.SearchStrategy[State]) -> Finding:
     )
 
 
-def findings(states: st.SearchStrategy[State] | None = None) -> st.SearchStrategy[Finding]:
+def findings(states: st.SearchStrategy[FindingState] | None = None) -> st.SearchStrategy[Finding]:
     """One finding, in any state or in one of those given."""
-    return _built(st.sampled_from(State) if states is None else states)
+    return _built(st.sampled_from(FindingState) if states is None else states)
 
 
 def ledgers(most: int = 3) -> st.SearchStrategy[list[Finding]]:

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from pipeline.findings.answers import HOW, Answer, claims, read_answers, uncontradicted, verified
 from pipeline.findings.events import AnyEvent, Raised, Tried, Turned
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Category, Confidence, Finding, FindingId, PassId, Severity, State
+from pipeline.findings.model import Category, Confidence, Finding, FindingId, FindingState, PassId, Severity
 
 AT = "2026-01-02T03:04:05Z"
 
 
-def ledger(*states: State) -> Ledger:
+def ledger(*states: FindingState) -> Ledger:
     """A ledger with a finding in each of these states, numbered from 1."""
     return Ledger(
         Raised(
@@ -42,7 +42,7 @@ def decided(text: str, known: Ledger) -> list[AnyEvent]:
     return list(verified(read_answers(text), known, run="r", round=1, by="rev", at=AT))
 
 
-def states(events: list[AnyEvent]) -> list[State]:
+def states(events: list[AnyEvent]) -> list[FindingState]:
     return [event.state for event in events if isinstance(event, Turned)]
 
 
@@ -117,15 +117,15 @@ def test_any_text_can_be_read(text: str) -> None:
 @pytest.mark.parametrize(
     ("word", "before", "after", "outcome"),
     [
-        ("fixed", State.OPEN, [State.FIX_CLAIMED], "claimed"),
-        ("fixed", State.REOPENED, [State.FIX_CLAIMED], "claimed"),
-        ("fixed", State.FIX_CLAIMED, [], "claimed"),
-        ("not fixed", State.OPEN, [], "not_fixed"),
-        ("wrong", State.OPEN, [State.UNCERTAIN], "wrong"),
-        ("wrong", State.UNCERTAIN, [], "wrong"),
+        ("fixed", FindingState.OPEN, [FindingState.FIX_CLAIMED], "claimed"),
+        ("fixed", FindingState.REOPENED, [FindingState.FIX_CLAIMED], "claimed"),
+        ("fixed", FindingState.FIX_CLAIMED, [], "claimed"),
+        ("not fixed", FindingState.OPEN, [], "not_fixed"),
+        ("wrong", FindingState.OPEN, [FindingState.UNCERTAIN], "wrong"),
+        ("wrong", FindingState.UNCERTAIN, [], "wrong"),
     ],
 )
-def test_a_fixers_word_is_a_claim(word: str, before: State, after: list[State], outcome: str) -> None:
+def test_a_fixers_word_is_a_claim(word: str, before: FindingState, after: list[FindingState], outcome: str) -> None:
     """C-01, 000-43: a fixer never verifies or dismisses; every answer is a try on record."""
     events = claimed(f"[FINDING 1: {word}]", ledger(before))
     assert states(events) == after
@@ -136,25 +136,25 @@ def test_a_fixers_word_is_a_claim(word: str, before: State, after: list[State], 
 @pytest.mark.parametrize(
     ("word", "before", "after"),
     [
-        ("fixed", State.FIX_CLAIMED, [State.VERIFIED_FIXED]),
-        ("fixed", State.OPEN, [State.VERIFIED_FIXED]),
-        ("fixed", State.UNCERTAIN, [State.VERIFIED_FIXED]),
-        ("not fixed", State.FIX_CLAIMED, [State.REOPENED]),
-        ("not fixed", State.OPEN, []),
-        ("wrong", State.FIX_CLAIMED, []),
-        ("wrong", State.OPEN, []),
+        ("fixed", FindingState.FIX_CLAIMED, [FindingState.VERIFIED_FIXED]),
+        ("fixed", FindingState.OPEN, [FindingState.VERIFIED_FIXED]),
+        ("fixed", FindingState.UNCERTAIN, [FindingState.VERIFIED_FIXED]),
+        ("not fixed", FindingState.FIX_CLAIMED, [FindingState.REOPENED]),
+        ("not fixed", FindingState.OPEN, []),
+        ("wrong", FindingState.FIX_CLAIMED, []),
+        ("wrong", FindingState.OPEN, []),
     ],
 )
-def test_a_reviews_word_verifies(word: str, before: State, after: list[State]) -> None:
+def test_a_reviews_word_verifies(word: str, before: FindingState, after: list[FindingState]) -> None:
     """4.4: whoever looks afresh decides whether a fix holds, and is on record as such; it dismisses nothing."""
     events = decided(f"[FINDING 1: {word}]", ledger(before))
     assert states(events) == after
     assert {event.by for event in events if isinstance(event, Turned)} <= {"revalidate"}
 
 
-@pytest.mark.parametrize("state", [State.VERIFIED_FIXED, State.FALSE_POSITIVE, State.WONT_FIX])
+@pytest.mark.parametrize("state", [FindingState.VERIFIED_FIXED, FindingState.FALSE_POSITIVE, FindingState.WONT_FIX])
 @pytest.mark.parametrize("word", ["fixed", "not fixed", "wrong"])
-def test_an_answer_about_a_settled_finding_changes_nothing(state: State, word: str) -> None:
+def test_an_answer_about_a_settled_finding_changes_nothing(state: FindingState, word: str) -> None:
     """000-46: what was decided is not undone by a number."""
     text, known = f"[FINDING 1: {word}]", ledger(state)
     assert not claimed(text, known)
@@ -163,22 +163,24 @@ def test_an_answer_about_a_settled_finding_changes_nothing(state: State, word: s
 
 def test_an_unknown_number_is_ignored() -> None:
     """A number that nobody gave says nothing, and the others still count."""
-    events = claimed("[FINDING 7: fixed]\n[FINDING 2: fixed]\n[FINDING 0: fixed]", ledger(State.OPEN, State.OPEN))
+    events = claimed(
+        "[FINDING 7: fixed]\n[FINDING 2: fixed]\n[FINDING 0: fixed]", ledger(FindingState.OPEN, FindingState.OPEN)
+    )
     assert {event.id for event in events if isinstance(event, Turned)} == {"fnd_2"}
 
 
 def test_a_reviewers_reason_why_something_is_not_fixed_is_kept_as_a_try() -> None:
     """4.3: who fixes it next is told what was tried and why that did not do."""
-    turned, tried = decided("[FINDING 1: not fixed, because it still leaks]", ledger(State.FIX_CLAIMED))
+    turned, tried = decided("[FINDING 1: not fixed, because it still leaks]", ledger(FindingState.FIX_CLAIMED))
     assert isinstance(turned, Turned)
     assert isinstance(tried, Tried)
-    assert (turned.state, tried.attempt.outcome) == (State.REOPENED, "not_fixed")
+    assert (turned.state, tried.attempt.outcome) == (FindingState.REOPENED, "not_fixed")
     assert (tried.attempt.by, tried.attempt.what) == ("rev", "because it still leaks")
 
 
 def test_a_review_cannot_call_fixed_what_it_reports() -> None:
     """4.3: of such a finding nothing is said; any other answer stands."""
-    known = ledger(State.FIX_CLAIMED, State.FIX_CLAIMED)
+    known = ledger(FindingState.FIX_CLAIMED, FindingState.FIX_CLAIMED)
     first = next(iter(known)).id
     answers = read_answers("[FINDING 1: fixed]\n[FINDING 2: fixed]")
     assert uncontradicted(answers, known, {first}) == [Answer(2, "fixed")]

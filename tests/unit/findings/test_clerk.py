@@ -20,8 +20,7 @@ from pipeline.findings.claims import Returned
 from pipeline.findings.clerk import Clerk
 from pipeline.findings.events import Turned
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, Suppression
-from pipeline.findings.model import State as FindingState
+from pipeline.findings.model import Finding, FindingState, Suppression
 from pipeline.findings.plugin import ReviewFindings
 from pipeline.journal.memory import MemoryJournal
 from pipeline.language.model import FindingsFormat, LlmStage, ToolStage

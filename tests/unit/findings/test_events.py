@@ -24,7 +24,17 @@ from pipeline.findings.events import (
     decode,
     encode,
 )
-from pipeline.findings.model import Attempt, Decision, Finding, FindingId, Link, Observed, PassId, State, Strength
+from pipeline.findings.model import (
+    Decision,
+    Finding,
+    FindingId,
+    FindingState,
+    FixAttempt,
+    Link,
+    Observed,
+    PassId,
+    Strength,
+)
 from pipeline.findings.passes import Coverage, Disposition, Entry, Pass
 
 ID = FindingId("fnd_0badcafe")
@@ -73,7 +83,7 @@ EVENTS: dict[str, st.SearchStrategy[AnyEvent]] = {
         Turned,
         at=TIMES,
         id=IDS,
-        state=st.sampled_from(State),
+        state=st.sampled_from(FindingState),
         by=texts(),
         note=texts(),
         pass_id=texts(),
@@ -83,7 +93,7 @@ EVENTS: dict[str, st.SearchStrategy[AnyEvent]] = {
         Tried,
         at=TIMES,
         id=IDS,
-        attempt=st.builds(Attempt, run=texts(), round=st.integers(0, 9), by=texts(), what=texts(), outcome=texts()),
+        attempt=st.builds(FixAttempt, run=texts(), round=st.integers(0, 9), by=texts(), what=texts(), outcome=texts()),
     ),
     "decided": st.builds(
         Decided,
@@ -125,7 +135,7 @@ def test_what_is_at_its_default_is_left_out() -> None:
     assert encode(Missed(at="t", id=ID, pass_id=ID)) == (
         '{"kind":"missed","at":"t","id":"fnd_0badcafe","pass_id":"fnd_0badcafe"}'
     )
-    turned = Turned(at="t", id=ID, state=State.OPEN, by="user")
+    turned = Turned(at="t", id=ID, state=FindingState.OPEN, by="user")
     assert encode(turned) == '{"kind":"turned","at":"t","id":"fnd_0badcafe","state":"open","by":"user"}'
 
 

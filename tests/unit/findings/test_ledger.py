@@ -25,17 +25,17 @@ from pipeline.findings.events import (
 )
 from pipeline.findings.ledger import EDITED, MERGED, Ledger, merged_into
 from pipeline.findings.model import (
-    Attempt,
     Category,
     Confidence,
     Decision,
     Finding,
     FindingId,
+    FindingState,
+    FixAttempt,
     Link,
     Observed,
     PassId,
     Severity,
-    State,
     Strength,
     Suppression,
 )
@@ -54,7 +54,7 @@ def seen(finding: Finding, **more: Any) -> Seen:
     return Seen(at=AT, id=finding.id, **told)
 
 
-def turned(finding: Finding, state: State, **more: Any) -> Turned:
+def turned(finding: Finding, state: FindingState, **more: Any) -> Turned:
     return Turned(at=AT, id=finding.id, state=state, by="user", **more)
 
 
@@ -68,8 +68,8 @@ def later(draw: st.DrawFn, id: FindingId) -> AnyEvent:
         Seen(at=at, id=id, pass_id=SECOND, observed=Observed.MOVED, strength=Strength.FUZZY, votes=draw(any_vote)),
         Seen(at=at, id=id, pass_id=FIRST, observed=Observed.UPDATED, strength=Strength.EXACT, changes={"title": "new"}),
         Missed(at=at, id=id, pass_id=SECOND),
-        Turned(at=at, id=id, state=draw(st.sampled_from(State)), by="user"),
-        Tried(at=at, id=id, attempt=Attempt(by="fix", outcome="claimed")),
+        Turned(at=at, id=id, state=draw(st.sampled_from(FindingState)), by="user"),
+        Tried(at=at, id=id, attempt=FixAttempt(by="fix", outcome="claimed")),
         Decided(at=at, id=id, decision=Decision(at=at, action="defer")),
         Linked(at=at, id=id, link=link),
         Unlinked(at=at, id=id, link=link),
@@ -205,9 +205,9 @@ def test_a_dismissal_holds_its_reason_until_it_is_taken_back() -> None:
     finding = _plain()
     ledger = raised(finding)
     why = Suppression(reason="by design", by="user")
-    ledger.apply(turned(finding, State.WONT_FIX, suppression=why))
+    ledger.apply(turned(finding, FindingState.WONT_FIX, suppression=why))
     assert ledger.findings[finding.id].suppression == why
-    ledger.apply(turned(finding, State.REOPENED, suppression=why))
+    ledger.apply(turned(finding, FindingState.REOPENED, suppression=why))
     assert ledger.findings[finding.id].suppression is None
 
 
@@ -215,14 +215,14 @@ def test_what_was_settled_since_the_last_pass_is_known_until_the_next() -> None:
     """001-13: a fresh verdict file has what counts; what is said of it afterwards stays in it until the next pass."""
     finding = _plain()
     ledger = Ledger([Assessed(at=AT, assessment=Pass(id=FIRST, started_at=AT)), Raised(at=AT, finding=finding)])
-    ledger.apply(turned(finding, State.FIX_CLAIMED))
+    ledger.apply(turned(finding, FindingState.FIX_CLAIMED))
     assert list(ledger.settled) == [finding.id]
-    ledger.apply(turned(finding, State.REOPENED))
+    ledger.apply(turned(finding, FindingState.REOPENED))
     assert not ledger.settled
-    ledger.apply(turned(finding, State.WONT_FIX, pass_id=FIRST))
+    ledger.apply(turned(finding, FindingState.WONT_FIX, pass_id=FIRST))
     assert not ledger.settled, "what the pass itself says is no news after it"
-    ledger.apply(turned(finding, State.OPEN))
-    ledger.apply(turned(finding, State.WONT_FIX))
+    ledger.apply(turned(finding, FindingState.OPEN))
+    ledger.apply(turned(finding, FindingState.WONT_FIX))
     ledger.apply(Assessed(at=AT, assessment=Pass(id=SECOND, started_at=AT)))
     assert not ledger.settled
 
@@ -232,7 +232,7 @@ def test_an_event_about_a_finding_that_was_never_raised_is_told() -> None:
     with pytest.raises(AwfError, match="fnd_none, which was never raised"):
         Ledger([Missed(at=AT, id=FindingId("fnd_none"), pass_id=FIRST)])
     with pytest.raises(AwfError, match="fnd_none, which was never raised"):
-        Ledger([Turned(at=AT, id=FindingId("fnd_none"), state=State.OPEN, by="user")])
+        Ledger([Turned(at=AT, id=FindingId("fnd_none"), state=FindingState.OPEN, by="user")])
 
 
 def _plain() -> Finding:

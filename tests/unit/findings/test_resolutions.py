@@ -13,13 +13,13 @@ from pipeline.findings.model import (
     Category,
     Confidence,
     Finding,
+    FindingState,
     Gate,
     GateDecision,
     Lens,
     Location,
     Owner,
     Severity,
-    State,
 )
 from pipeline.findings.passes import ReviewerVerdict
 from pipeline.findings.scales import P_LEVEL, handling
@@ -101,10 +101,10 @@ def test_nothing_is_revalidated_by_itself() -> None:
     first = taken(returns_of([make_claim(confidence=100)]))
     ledger = Ledger(first.events)
     (finding,) = ledger
-    ledger.findings[finding.id] = finding.model_copy(update={"state": State.FIX_CLAIMED})
+    ledger.findings[finding.id] = finding.model_copy(update={"state": FindingState.FIX_CLAIMED})
     for event in taken(returns_of([]), ledger).events:
         ledger.apply(event)
-    assert ledger.findings[finding.id].state is State.FIX_CLAIMED
+    assert ledger.findings[finding.id].state is FindingState.FIX_CLAIMED
 
 
 def test_what_is_to_be_fixed_first_comes_first() -> None:

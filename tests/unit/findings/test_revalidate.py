@@ -17,7 +17,7 @@ from pipeline.findings.events import Linked, Raised, Tried, Turned
 from pipeline.findings.identity.ground import Ground
 from pipeline.findings.identity.linemap import parse
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Attempt, Category, Finding, Gate, GateDecision, Link, Severity, State
+from pipeline.findings.model import Category, Finding, FindingState, FixAttempt, Gate, GateDecision, Link, Severity
 from pipeline.findings.revalidate import (
     Condition,
     Judgement,
@@ -52,7 +52,7 @@ class Words:
         return self.there.get(word)
 
 
-def finding(state: State = State.FIX_CLAIMED, **more: Any) -> Finding:
+def finding(state: FindingState = FindingState.FIX_CLAIMED, **more: Any) -> Finding:
     """A finding about the third line of the code."""
     (one,) = known([draft(**more)], Files({PATH: CODE}), state=state, number=3)
     return one
@@ -134,12 +134,12 @@ def test_a_command_is_told_of() -> None:
 
 def test_a_claimed_fix_with_unchanged_lines_is_refuted() -> None:
     """4.4: unchanged condition text refutes a claimed fix: reopened, with an attempt that did not fix it."""
-    one = finding(attempts=(Attempt(run="r", round=2, by="fix", outcome="claimed"),))
+    one = finding(attempts=(FixAttempt(run="r", round=2, by="fix", outcome="claimed"),))
     ruled = ruling(one, looked(one, CODE), None)
-    assert (ruled.after, ruled.judged) == (State.REOPENED, None)
+    assert (ruled.after, ruled.judged) == (FindingState.REOPENED, None)
     turned, tried = events(ruled, SECOND)
     assert isinstance(turned, Turned)
-    assert (turned.by, turned.state) == ("revalidate", State.REOPENED)
+    assert (turned.by, turned.state) == ("revalidate", FindingState.REOPENED)
     assert turned.note == "the fix is refuted: its lines stand unchanged in src/session.py"
     assert isinstance(tried, Tried)
     assert (tried.attempt.outcome, tried.attempt.by, tried.attempt.round) == ("not_fixed", "fix", 2)
@@ -164,8 +164,8 @@ def test_a_fix_that_belongs_elsewhere_is_not_refuted_by_unchanged_lines(category
     assert ruling(one, UNCHANGED, None).after is None
 
 
-@pytest.mark.parametrize("state", [state for state in State if state is not State.FIX_CLAIMED])
-def test_only_a_claim_can_be_refuted(state: State) -> None:
+@pytest.mark.parametrize("state", [state for state in FindingState if state is not FindingState.FIX_CLAIMED])
+def test_only_a_claim_can_be_refuted(state: FindingState) -> None:
     """4.4: of what nobody claims to have fixed, unchanged lines change nothing."""
     one = finding(state)
     assert not refuted(one, UNCHANGED)
@@ -177,7 +177,7 @@ def test_only_a_claim_can_be_refuted(state: State) -> None:
 def test_code_alone_never_verifies(one: Finding, condition: Condition, ran: Ran | None) -> None:
     """4.4: mechanical alone never makes verified_fixed, whatever it sees."""
     ruled = ruling(one, Mechanical(condition, "seen", {"test_x": True}, ran), None)
-    assert ruled.after in (None, State.REOPENED)
+    assert ruled.after in (None, FindingState.REOPENED)
     assert ruled.judged is None
     assert ruled.after is not None or list(events(ruled, SECOND)) == []
 
@@ -185,17 +185,22 @@ def test_code_alone_never_verifies(one: Finding, condition: Condition, ran: Ran 
 @pytest.mark.parametrize(
     ("state", "answer", "judged", "after"),
     [
-        (State.FIX_CLAIMED, "fixed", Judgement.FIXED, State.VERIFIED_FIXED),
-        (State.FIX_CLAIMED, "not fixed, because it is there", Judgement.OPEN, State.REOPENED),
-        (State.FIX_CLAIMED, "wrong, because it never was", Judgement.FALSE_POSITIVE, State.FALSE_POSITIVE),
-        (State.OPEN, "fixed", Judgement.FIXED, State.VERIFIED_FIXED),
-        (State.OPEN, "not fixed", Judgement.OPEN, State.OPEN),
-        (State.REOPENED, "not fixed", Judgement.OPEN, State.REOPENED),
-        (State.UNCERTAIN, "not fixed", Judgement.OPEN, State.OPEN),
-        (State.VERIFIED_FIXED, "not fixed", Judgement.OPEN, State.REOPENED),
+        (FindingState.FIX_CLAIMED, "fixed", Judgement.FIXED, FindingState.VERIFIED_FIXED),
+        (FindingState.FIX_CLAIMED, "not fixed, because it is there", Judgement.OPEN, FindingState.REOPENED),
+        (
+            FindingState.FIX_CLAIMED,
+            "wrong, because it never was",
+            Judgement.FALSE_POSITIVE,
+            FindingState.FALSE_POSITIVE,
+        ),
+        (FindingState.OPEN, "fixed", Judgement.FIXED, FindingState.VERIFIED_FIXED),
+        (FindingState.OPEN, "not fixed", Judgement.OPEN, FindingState.OPEN),
+        (FindingState.REOPENED, "not fixed", Judgement.OPEN, FindingState.REOPENED),
+        (FindingState.UNCERTAIN, "not fixed", Judgement.OPEN, FindingState.OPEN),
+        (FindingState.VERIFIED_FIXED, "not fixed", Judgement.OPEN, FindingState.REOPENED),
     ],
 )
-def test_a_reviewer_decides(state: State, answer: str, judged: Judgement, after: State) -> None:
+def test_a_reviewer_decides(state: FindingState, answer: str, judged: Judgement, after: FindingState) -> None:
     """000-54: fixed, open, false-positive: recorded by `revalidate`, with history."""
     one = finding(state)
     ruled = ruling(one, CHANGED, said(f"I looked.\n[FINDING 3: {answer}]"))
@@ -207,7 +212,7 @@ def test_a_reviewer_decides(state: State, answer: str, judged: Judgement, after:
     last = next(change for change in reversed(told.history) if change.what == "state")
     assert (told.state, last.by, last.state) == (after, "revalidate", after)
     assert last.note.startswith("claude looked again: ")
-    assert (told.suppression is not None) is (after is State.FALSE_POSITIVE)
+    assert (told.suppression is not None) is (after is FindingState.FALSE_POSITIVE)
 
 
 def test_a_fix_that_is_verified_is_fixed_in_the_record() -> None:
@@ -225,23 +230,23 @@ def test_fixed_is_refused_while_the_command_fails() -> None:
     ruled = ruling(
         finding(), Mechanical(Condition.CHANGED, "changed", {}, FAILS), said("[FINDING 3: fixed, looks good]")
     )
-    assert (ruled.judged, ruled.after) == (Judgement.UNCERTAIN, State.UNCERTAIN)
+    assert (ruled.judged, ruled.after) == (Judgement.UNCERTAIN, FindingState.UNCERTAIN)
     assert "refused, for the command fails: FAILED test_rotate" in ruled.reason
 
 
 def test_fixed_is_not_refused_when_the_command_passes() -> None:
     """4.4: a command that passes is no obstacle, and a failing one does not keep a finding from being open."""
     passes = Mechanical(Condition.CHANGED, "changed", {}, Ran(passed=True))
-    assert ruling(finding(), passes, said("[FINDING 3: fixed]")).after is State.VERIFIED_FIXED
+    assert ruling(finding(), passes, said("[FINDING 3: fixed]")).after is FindingState.VERIFIED_FIXED
     fails = Mechanical(Condition.CHANGED, "changed", {}, FAILS)
-    assert ruling(finding(), fails, said("[FINDING 3: not fixed]")).after is State.REOPENED
+    assert ruling(finding(), fails, said("[FINDING 3: not fixed]")).after is FindingState.REOPENED
 
 
 @pytest.mark.parametrize("text", ["I cannot tell.", "[FINDING 4: fixed]", "finding 3 is fixed"])
 def test_an_answer_that_does_not_decide_is_uncertain(text: str) -> None:
     """000-54: silence is never a pass, nor is a word about another finding."""
     ruled = ruling(finding(), CHANGED, said(text))
-    assert (ruled.judged, ruled.after) == (Judgement.UNCERTAIN, State.UNCERTAIN)
+    assert (ruled.judged, ruled.after) == (Judgement.UNCERTAIN, FindingState.UNCERTAIN)
     assert "did not say what became of it" in ruled.reason
 
 
@@ -255,20 +260,20 @@ def test_a_reviewer_who_failed_decides_nothing() -> None:
 def test_what_endangers_the_whole_system_is_not_dismissed_by_a_reviewer() -> None:
     """001-12: a system-breaking blocker is for a person."""
     one = finding(severity=Severity.CRITICAL, system_breaking=True)
-    assert ruling(one, CHANGED, said("[FINDING 3: wrong]")).after is State.UNCERTAIN
+    assert ruling(one, CHANGED, said("[FINDING 3: wrong]")).after is FindingState.UNCERTAIN
     harmless = finding(severity=Severity.HIGH, system_breaking=True)
-    assert ruling(harmless, CHANGED, said("[FINDING 3: wrong]")).after is State.FALSE_POSITIVE
+    assert ruling(harmless, CHANGED, said("[FINDING 3: wrong]")).after is FindingState.FALSE_POSITIVE
 
 
 def test_claimed_fixes_are_looked_at_first() -> None:
     """4.4: the queue: what is claimed, then what must be fixed, then by severity and number."""
     must = GateDecision(value=Gate.MUST)
     made = [
-        finding(State.OPEN).model_copy(update={"number": 1}),
-        finding(State.OPEN, severity=Severity.LOW, gate=must).model_copy(update={"number": 2}),
-        finding(State.OPEN, severity=Severity.HIGH).model_copy(update={"number": 3}),
+        finding(FindingState.OPEN).model_copy(update={"number": 1}),
+        finding(FindingState.OPEN, severity=Severity.LOW, gate=must).model_copy(update={"number": 2}),
+        finding(FindingState.OPEN, severity=Severity.HIGH).model_copy(update={"number": 3}),
         finding(severity=Severity.LOW).model_copy(update={"number": 4}),
-        finding(State.OPEN, severity=Severity.HIGH).model_copy(update={"number": 5}),
+        finding(FindingState.OPEN, severity=Severity.HIGH).model_copy(update={"number": 5}),
     ]
     assert [one.number for one in queue(made)] == [4, 2, 3, 5, 1]
     assert queue(reversed(made)) == queue(made)
@@ -277,21 +282,26 @@ def test_claimed_fixes_are_looked_at_first() -> None:
 @pytest.mark.parametrize(
     ("state", "condition", "named", "asked"),
     [
-        (State.FIX_CLAIMED, Condition.CHANGED, False, True),
-        (State.FIX_CLAIMED, Condition.UNKNOWN, False, True),
-        (State.FIX_CLAIMED, Condition.UNCHANGED, True, False),
-        (State.OPEN, Condition.CHANGED, False, True),
-        (State.OPEN, Condition.UNCHANGED, False, False),
-        (State.OPEN, Condition.UNCHANGED, True, True),
+        (FindingState.FIX_CLAIMED, Condition.CHANGED, False, True),
+        (FindingState.FIX_CLAIMED, Condition.UNKNOWN, False, True),
+        (FindingState.FIX_CLAIMED, Condition.UNCHANGED, True, False),
+        (FindingState.OPEN, Condition.CHANGED, False, True),
+        (FindingState.OPEN, Condition.UNCHANGED, False, False),
+        (FindingState.OPEN, Condition.UNCHANGED, True, True),
     ],
 )
-def test_a_reviewer_is_asked_where_it_can_matter(state: State, condition: Condition, named: bool, asked: bool) -> None:  # noqa: FBT001 - a table
+def test_a_reviewer_is_asked_where_it_can_matter(
+    state: FindingState,
+    condition: Condition,
+    named: bool,  # noqa: FBT001 - a table
+    asked: bool,  # noqa: FBT001
+) -> None:
     """4.4: mechanical first; what it refutes is not asked, nor is what nobody touched or named."""
     assert worth_asking(finding(state), Mechanical(condition, ""), named=named) is asked
 
 
-@pytest.mark.parametrize("state", [State.FALSE_POSITIVE, State.WONT_FIX])
-def test_what_was_dismissed_is_not_looked_at(state: State) -> None:
+@pytest.mark.parametrize("state", [FindingState.FALSE_POSITIVE, FindingState.WONT_FIX])
+def test_what_was_dismissed_is_not_looked_at(state: FindingState) -> None:
     """000-46: a dismissal stays until somebody takes it back."""
     assert "it was dismissed" in refusal(finding(state))
     assert refusal(finding()) == ""
@@ -333,4 +343,4 @@ def test_nothing_in_a_question_is_an_answer(one: Finding) -> None:
     assert read_answers(text) == []
     assert not re.search(r"\[\s*finding\s+#?\d", text, re.IGNORECASE)
     assert "\n# Order" not in text
-    assert ruling(sly, CHANGED, said(text)).after is not State.VERIFIED_FIXED
+    assert ruling(sly, CHANGED, said(text)).after is not FindingState.VERIFIED_FIXED

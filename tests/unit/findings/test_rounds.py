@@ -11,15 +11,15 @@ from pipeline.findings.claims import Returned
 from pipeline.findings.events import Assessed, Linked, Missed, Raised, Seen, Tried, Turned
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
-    Attempt,
     AutofixClass,
     FindingId,
+    FindingState,
+    FixAttempt,
     Link,
     Observed,
     Owner,
     PassId,
     Severity,
-    State,
     Strength,
     Vote,
 )
@@ -67,20 +67,20 @@ class Story:
         strength = Strength.FUZZY if guessed else Strength.EXACT
         seen = Seen(at=AT, id=id, pass_id=self.now, observed=Observed.UNCHANGED, strength=strength, votes=votes)
         self.ledger.apply(seen)
-        if known.state is State.FIX_CLAIMED:
-            self.turn(id, State.REOPENED, "it was said to be fixed")
-            self.ledger.apply(Tried(at=AT, id=id, attempt=Attempt(run="r", outcome="not_fixed")))
-        elif known.state is State.VERIFIED_FIXED:
-            self.turn(id, State.REOPENED, "regression: it was fixed, and it is back")
+        if known.state is FindingState.FIX_CLAIMED:
+            self.turn(id, FindingState.REOPENED, "it was said to be fixed")
+            self.ledger.apply(Tried(at=AT, id=id, attempt=FixAttempt(run="r", outcome="not_fixed")))
+        elif known.state is FindingState.VERIFIED_FIXED:
+            self.turn(id, FindingState.REOPENED, "regression: it was fixed, and it is back")
 
     def miss(self, name: str) -> None:
         self.ledger.apply(Missed(at=AT, id=FindingId(f"fnd_{name}"), pass_id=self.now))
 
-    def fix(self, name: str, state: State = State.FIX_CLAIMED) -> None:
+    def fix(self, name: str, state: FindingState = FindingState.FIX_CLAIMED) -> None:
         """Somebody says what became of a defect, outside of any pass."""
         self.ledger.apply(Turned(at=AT, id=FindingId(f"fnd_{name}"), state=state, by="finish-task"))
 
-    def turn(self, id: FindingId, state: State, note: str) -> None:
+    def turn(self, id: FindingId, state: FindingState, note: str) -> None:
         """The review itself makes something of a defect."""
         self.ledger.apply(Turned(at=AT, id=id, state=state, by="orchestrator", note=note, pass_id=self.now))
 
@@ -99,7 +99,7 @@ def test_the_table_of_rounds() -> None:
     story.miss("a")
     story.find("b")
     story.find("c", cause="a")
-    story.fix("a", State.VERIFIED_FIXED)
+    story.fix("a", FindingState.VERIFIED_FIXED)
     story.round()
     story.find("a")
     story.miss("b")
@@ -130,7 +130,7 @@ def test_what_a_fixer_leaves_for_later_is_no_ruling() -> None:
         story.round()
         story.find("a")
         assert story.stalled() == ""
-        put_off = Attempt(run="r", by="fix", outcome="not_fixed", what="one comes after the other")
+        put_off = FixAttempt(run="r", by="fix", outcome="not_fixed", what="one comes after the other")
         story.ledger.apply(Tried(at=AT, id=FindingId("fnd_a"), attempt=put_off))
 
 
@@ -142,7 +142,7 @@ def test_a_fix_that_nobody_claimed_is_no_ruling() -> None:
         story.find("a")
         assert story.stalled() == ""
         story.round()
-        story.turn(FindingId("fnd_a"), State.FIX_CLAIMED, "its lines were changed, and nobody reported it again")
+        story.turn(FindingId("fnd_a"), FindingState.FIX_CLAIMED, "its lines were changed, and nobody reported it again")
 
 
 def test_a_reviewers_word_by_number_is_a_ruling() -> None:
@@ -151,7 +151,7 @@ def test_a_reviewers_word_by_number_is_a_ruling() -> None:
     for _ in range(3):
         story.round()
         if story.number > 1:
-            story.fix("a", State.REOPENED)
+            story.fix("a", FindingState.REOPENED)
         story.find("a")
         said = story.stalled()
         story.fix("a")
@@ -163,7 +163,7 @@ def test_what_was_said_before_the_run_is_not_counted() -> None:
     story = Story()
     story.round()
     story.find("a")
-    for state in (State.FIX_CLAIMED, State.REOPENED) * 2:
+    for state in (FindingState.FIX_CLAIMED, FindingState.REOPENED) * 2:
         early = Turned(at="2026-01-01T00:00:00Z", id=FindingId("fnd_a"), state=state, by="finish-task")
         story.ledger.apply(early)
     assert story.stalled() == ""
@@ -172,7 +172,7 @@ def test_what_was_said_before_the_run_is_not_counted() -> None:
 def test_a_guess_counts_only_in_the_same_words() -> None:
     """A fix that fails changes the line: what is told beside it in the same words is it, in other words perhaps not."""
     for title, expected in (("the handle leaks still", True), ("an alarm ends other work", False)):
-        for state in (State.FIX_CLAIMED, State.VERIFIED_FIXED):
+        for state in (FindingState.FIX_CLAIMED, FindingState.VERIFIED_FIXED):
             story = Story()
             for _ in range(3):
                 story.round()
@@ -203,7 +203,7 @@ def test_a_fix_that_came_back_stalls_the_loop() -> None:
     story = Story()
     story.round()
     story.find("a")
-    story.fix("a", State.VERIFIED_FIXED)
+    story.fix("a", FindingState.VERIFIED_FIXED)
     story.round()
     story.find("b")
     assert story.stalled() == ""

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.findings import scales
-from pipeline.findings.model import AutofixClass, Category, Confidence, Owner, Severity, State
+from pipeline.findings.model import AutofixClass, Category, Confidence, FindingState, Owner, Severity
 from pipeline.findings.scales import (
     anchor_of,
     category_of,
@@ -60,7 +60,7 @@ def test_severities_are_ranked_from_the_worst() -> None:
 @pytest.mark.parametrize("row", STATES, ids=lambda row: row[0])
 def test_a_state_has_its_word_in_the_record_and_in_the_verdict_file(row: tuple[str, str, str]) -> None:
     """C-01, C-02, C-03: the table of states; a claimed fix is `uncertain` in the one and `fixed` in the other."""
-    state = State(row[0])
+    state = FindingState(row[0])
     assert (scales.RECORD_STATUS[state], scales.VERDICT_STATUS[state]) == row[1:]
 
 
@@ -70,14 +70,18 @@ def test_every_table_has_every_value() -> None:
     assert all(
         set(table) == set(Severity) for table in (*by_severity, scales.SECURITY_SEVERITY, scales.RDJSON_SEVERITY)
     )
-    assert set(scales.VERDICT_STATUS) == set(scales.RECORD_STATUS) == set(State)
+    assert set(scales.VERDICT_STATUS) == set(scales.RECORD_STATUS) == set(FindingState)
     assert set(scales.CATEGORY_LABEL) == set(Category)
 
 
 def test_states_that_count_and_states_that_dismiss() -> None:
     """C-03: an uncertain finding counts, on the safe side; a claimed fix and a dismissed one do not."""
-    assert [state for state in State if state.active] == [State.OPEN, State.REOPENED, State.UNCERTAIN]
-    assert [state for state in State if state.dismissed] == [State.FALSE_POSITIVE, State.WONT_FIX]
+    assert [state for state in FindingState if state.active] == [
+        FindingState.OPEN,
+        FindingState.REOPENED,
+        FindingState.UNCERTAIN,
+    ]
+    assert [state for state in FindingState if state.dismissed] == [FindingState.FALSE_POSITIVE, FindingState.WONT_FIX]
 
 
 @pytest.mark.parametrize(("anchor", "word", "fraction"), [(100, "high", 1.0), (75, "high", 0.75), (50, "medium", 0.6)])

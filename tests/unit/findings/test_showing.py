@@ -16,12 +16,12 @@ from pipeline.findings.model import (
     Confidence,
     Finding,
     FindingId,
+    FindingState,
     Gate,
     GateDecision,
     Location,
     PassId,
     Severity,
-    State,
 )
 from pipeline.findings.passes import Coverage, Pass
 from pipeline.findings.showing import Views, standing
@@ -55,7 +55,7 @@ def ledger(*more: AnyEvent) -> Ledger:
     return Ledger([Assessed(at=AT, assessment=PASS), *events, *more])
 
 
-def turned(number: int, state: State, **more: Any) -> Turned:
+def turned(number: int, state: FindingState, **more: Any) -> Turned:
     return Turned(at=AT, id=FindingId(f"fnd_0000000{number}"), state=state, by="user", **more)
 
 
@@ -77,7 +77,7 @@ def statuses(root: Path) -> list[str]:
 
 def test_a_fresh_file_has_what_counts(root: Path) -> None:
     """001-13, C-04: every finding that counts is open; what is dismissed is not in it."""
-    known = ledger(turned(2, State.WONT_FIX, pass_id=PASS.id))
+    known = ledger(turned(2, FindingState.WONT_FIX, pass_id=PASS.id))
     assert Views(root).show(known, PASS, AT).problems == ()
     assert (statuses(root), latest(root)["mode"], latest(root)["verdict"]) == (["open"], "full", "WARN")
 
@@ -85,7 +85,7 @@ def test_a_fresh_file_has_what_counts(root: Path) -> None:
 def test_what_is_said_between_two_passes_stays_in_the_file_until_the_next(root: Path) -> None:
     """001-09: a claim is `fixed` and a dismissal `wont_fix` in the file; the next full review begins afresh."""
     Views(root).show(ledger(), PASS, AT)
-    known = ledger(turned(1, State.FIX_CLAIMED), turned(2, State.WONT_FIX))
+    known = ledger(turned(1, FindingState.FIX_CLAIMED), turned(2, FindingState.WONT_FIX))
     Views(root).show(known, PASS, AT)
     assert (statuses(root), latest(root)["verdict"], latest(root)["mode"]) == (["fixed", "wont_fix"], "PASS", "full")
     later = PASS.model_copy(update={"id": PassId("REV-1767322900-abc1234"), "finding_ids": ()})
@@ -97,7 +97,7 @@ def test_what_is_said_between_two_passes_stays_in_the_file_until_the_next(root: 
 
 def test_files_written_again_come_out_the_same(root: Path) -> None:
     """Showing is a function of the ledger: a crash between two writes costs nothing."""
-    known = ledger(turned(1, State.FIX_CLAIMED))
+    known = ledger(turned(1, FindingState.FIX_CLAIMED))
     Views(root).show(known, PASS, AT)
     before = {path: path.read_bytes() for path in root.rglob("*.json")}
     Views(root).show(known, PASS, AT)
@@ -110,7 +110,7 @@ def test_a_pass_is_recorded_once_whatever_becomes_of_its_findings(root: Path) ->
     Views(root).record_pass(ledger(), PASS)
     (path,) = (root / ".wystack/reviews").glob("*.json")
     before = path.read_bytes()
-    Views(root).record_pass(ledger(turned(1, State.VERIFIED_FIXED), turned(2, State.WONT_FIX)), PASS)
+    Views(root).record_pass(ledger(turned(1, FindingState.VERIFIED_FIXED), turned(2, FindingState.WONT_FIX)), PASS)
     assert list((root / ".wystack/reviews").glob("*.json")) == [path]
     assert path.read_bytes() == before
     assert json.loads(before)["verdict"] == "block-on-MUSTs"
@@ -161,7 +161,7 @@ def test_edits_in_either_place_are_taken_back(root: Path) -> None:
     file.write_text(file.read_text().replace('"status": "open"', '"status": "fixed"', 1))
     edits = Views(root).take_back(known, AT)
     assert [(event.id, event.state) for event in edits.events if isinstance(event, Turned)] == [
-        ("fnd_00000001", State.FIX_CLAIMED)
+        ("fnd_00000001", FindingState.FIX_CLAIMED)
     ]
     file.write_text(file.read_text().replace("Title 2", "Nothing"))
     assert "`title` is not for editing" in Views(root).take_back(known, AT).problems[0]

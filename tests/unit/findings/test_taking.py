@@ -13,7 +13,7 @@ from pipeline.findings.claims import Claim, Rejected, Return, Returned
 from pipeline.findings.events import Assessed, Linked, Raised, Seen, Turned
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import State, Suppression
+from pipeline.findings.model import FindingState, Suppression
 from pipeline.findings.passes import Disposition
 from pipeline.findings.taking import RELATED, About, Taken, review_id, take
 
@@ -115,7 +115,7 @@ def test_a_dismissed_finding_is_told_as_suppressed() -> None:
     ledger = Ledger(taken(returns_of([claim])).events)
     (finding,) = ledger
     why = Suppression(reason="by design", by="user")
-    ledger.apply(Turned(at="t", id=finding.id, state=State.WONT_FIX, by="user", suppression=why))
+    ledger.apply(Turned(at="t", id=finding.id, state=FindingState.WONT_FIX, by="user", suppression=why))
     again = taken(returns_of([claim]), ledger)
     (entry,) = again.passed.entries
     assert entry.disposition is Disposition.SUPPRESSED

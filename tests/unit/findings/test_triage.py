@@ -17,11 +17,11 @@ from pipeline.findings.model import (
     Evidence,
     Finding,
     FindingId,
+    FindingState,
     Link,
     Location,
     PassId,
     Severity,
-    State,
     Suppression,
 )
 from pipeline.findings.passes import Pass
@@ -57,7 +57,7 @@ def decided(known: Finding, status: str, **more: Any) -> Triaged:
     return triage(ledger_of(known), [known.id], status, **told)
 
 
-def state_of(done: Triaged) -> State:
+def state_of(done: Triaged) -> FindingState:
     (event,) = done.events
     assert isinstance(event, Turned)
     return event.state
@@ -66,25 +66,25 @@ def state_of(done: Triaged) -> State:
 @pytest.mark.parametrize(
     ("before", "status", "after"),
     [
-        (State.OPEN, "false-positive", State.FALSE_POSITIVE),
-        (State.OPEN, "wont-fix", State.WONT_FIX),
-        (State.OPEN, "fixed", State.VERIFIED_FIXED),
-        (State.FIX_CLAIMED, "fixed", State.VERIFIED_FIXED),
-        (State.FIX_CLAIMED, "open", State.REOPENED),
-        (State.VERIFIED_FIXED, "open", State.REOPENED),
-        (State.WONT_FIX, "open", State.OPEN),
-        (State.UNCERTAIN, "open", State.OPEN),
-        (State.FALSE_POSITIVE, "wont-fix", State.WONT_FIX),
+        (FindingState.OPEN, "false-positive", FindingState.FALSE_POSITIVE),
+        (FindingState.OPEN, "wont-fix", FindingState.WONT_FIX),
+        (FindingState.OPEN, "fixed", FindingState.VERIFIED_FIXED),
+        (FindingState.FIX_CLAIMED, "fixed", FindingState.VERIFIED_FIXED),
+        (FindingState.FIX_CLAIMED, "open", FindingState.REOPENED),
+        (FindingState.VERIFIED_FIXED, "open", FindingState.REOPENED),
+        (FindingState.WONT_FIX, "open", FindingState.OPEN),
+        (FindingState.UNCERTAIN, "open", FindingState.OPEN),
+        (FindingState.FALSE_POSITIVE, "wont-fix", FindingState.WONT_FIX),
     ],
 )
-def test_a_person_decides_everything(before: State, status: str, after: State) -> None:
+def test_a_person_decides_everything(before: FindingState, status: str, after: FindingState) -> None:
     """000-43: what a person says holds, a confirmed fix included; what was gone and is open again came back."""
     assert state_of(decided(finding(state=before), status)) is after
 
 
 @pytest.mark.parametrize("by", [Actor.FINISH_TASK, Actor.ORCHESTRATOR])
-@pytest.mark.parametrize("before", [State.OPEN, State.REOPENED, State.FIX_CLAIMED])
-def test_only_a_fresh_look_or_a_person_makes_it_fixed(by: Actor, before: State) -> None:
+@pytest.mark.parametrize("before", [FindingState.OPEN, FindingState.REOPENED, FindingState.FIX_CLAIMED])
+def test_only_a_fresh_look_or_a_person_makes_it_fixed(by: Actor, before: FindingState) -> None:
     """000-43: whoever made the fix cannot also confirm it."""
     done = decided(finding(state=before), "fixed", by=by)
     assert done.events == ()
@@ -93,7 +93,10 @@ def test_only_a_fresh_look_or_a_person_makes_it_fixed(by: Actor, before: State) 
 
 def test_a_fresh_look_confirms_a_fix_but_decides_nothing() -> None:
     """000-43: revalidation finds out what is; what is not to be fixed is for a person to say."""
-    assert state_of(decided(finding(state=State.FIX_CLAIMED), "fixed", by="revalidate")) is State.VERIFIED_FIXED
+    assert (
+        state_of(decided(finding(state=FindingState.FIX_CLAIMED), "fixed", by="revalidate"))
+        is FindingState.VERIFIED_FIXED
+    )
     assert "for a person to decide" in decided(finding(), "wont-fix", by="revalidate").refused["fnd_00000001"]
 
 
@@ -106,7 +109,7 @@ def test_a_dismissal_needs_a_reason(status: str, note: str) -> None:
 
 def test_other_decisions_need_none() -> None:
     """To open a finding again, or to confirm a fix, says enough."""
-    assert state_of(decided(finding(), "fixed", note="")) is State.VERIFIED_FIXED
+    assert state_of(decided(finding(), "fixed", note="")) is FindingState.VERIFIED_FIXED
 
 
 def test_a_dismissal_is_bound_to_the_code_it_was_made_for() -> None:
@@ -142,33 +145,33 @@ def test_an_expiry_that_makes_no_sense(status: str, expires: str, reason: str) -
 
 def test_a_dismissal_may_hold_until_today() -> None:
     """The day of the expiry is the last one."""
-    assert state_of(decided(finding(), "wont-fix", expires="2026-03-01")) is State.WONT_FIX
+    assert state_of(decided(finding(), "wont-fix", expires="2026-03-01")) is FindingState.WONT_FIX
 
 
-@pytest.mark.parametrize(("before", "status"), [(State.OPEN, "open"), (State.REOPENED, "open")])
-def test_what_is_open_is_not_opened(before: State, status: str) -> None:
+@pytest.mark.parametrize(("before", "status"), [(FindingState.OPEN, "open"), (FindingState.REOPENED, "open")])
+def test_what_is_open_is_not_opened(before: FindingState, status: str) -> None:
     """A decision that changes nothing says so."""
     assert decided(finding(state=before), status).refused == {"fnd_00000001": f"it is {before} already"}
 
 
 def test_what_is_fixed_is_not_fixed_again() -> None:
     """A decision that changes nothing says so."""
-    refused = decided(finding(state=State.VERIFIED_FIXED), "fixed").refused
+    refused = decided(finding(state=FindingState.VERIFIED_FIXED), "fixed").refused
     assert refused == {"fnd_00000001": "it is known to be fixed already"}
 
 
 @pytest.mark.parametrize("status", ["open", "wont-fix"])
 def test_no_machine_takes_back_what_a_person_decided(status: str) -> None:
     """000-46: a finding that a person dismissed stays so, whatever an agent says."""
-    held = finding(state=State.FALSE_POSITIVE, suppression=Suppression(by="user", reason="no"))
+    held = finding(state=FindingState.FALSE_POSITIVE, suppression=Suppression(by="user", reason="no"))
     assert "only a person may take that back" in decided(held, status, by="orchestrator").refused["fnd_00000001"]
-    agents = finding(state=State.WONT_FIX, suppression=Suppression(by="finish-task", reason="no"))
-    assert state_of(decided(agents, "open", by="orchestrator")) is State.OPEN
-    assert state_of(decided(agents, "false-positive", by="orchestrator")) is State.FALSE_POSITIVE
+    agents = finding(state=FindingState.WONT_FIX, suppression=Suppression(by="finish-task", reason="no"))
+    assert state_of(decided(agents, "open", by="orchestrator")) is FindingState.OPEN
+    assert state_of(decided(agents, "false-positive", by="orchestrator")) is FindingState.FALSE_POSITIVE
 
 
-@pytest.mark.parametrize("before", [State.FIX_CLAIMED, State.VERIFIED_FIXED])
-def test_an_agent_dismisses_only_what_is_open(before: State) -> None:
+@pytest.mark.parametrize("before", [FindingState.FIX_CLAIMED, FindingState.VERIFIED_FIXED])
+def test_an_agent_dismisses_only_what_is_open(before: FindingState) -> None:
     """A claimed fix is not swept under a dismissal."""
     refused = decided(finding(state=before), "wont-fix", by="finish-task").refused
     assert refused == {"fnd_00000001": f"it is {before}; finish-task may dismiss only what is open"}
@@ -178,7 +181,7 @@ def test_an_agent_does_not_dismiss_what_endangers_the_system() -> None:
     """001-12: such a finding is for a person."""
     grave = finding(severity=Severity.CRITICAL, system_breaking=True)
     assert "only a person may dismiss it" in decided(grave, "wont-fix", by="orchestrator").refused["fnd_00000001"]
-    assert state_of(decided(grave, "wont-fix")) is State.WONT_FIX
+    assert state_of(decided(grave, "wont-fix")) is FindingState.WONT_FIX
 
 
 def test_a_merged_finding_points_to_its_whole() -> None:
@@ -222,4 +225,4 @@ def test_history_only_grows(known: Finding, said: list[tuple[str, Actor]]) -> No
 def test_no_agent_ever_makes_a_finding_fixed(known: Finding, by: Actor, status: str) -> None:
     """000-43: from no state and by no word."""
     done = triage(ledger_of(known), [known.id], status, note="x", by=by, at=AT)
-    assert all(event.state is not State.VERIFIED_FIXED for event in done.events)
+    assert all(event.state is not FindingState.VERIFIED_FIXED for event in done.events)

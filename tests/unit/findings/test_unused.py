@@ -16,11 +16,11 @@ from pipeline.findings.model import (
     Evidence,
     Finding,
     FindingId,
+    FindingState,
     Location,
     Observed,
     PassId,
     Severity,
-    State,
     Strength,
     Suppression,
 )
@@ -62,7 +62,7 @@ def ledger_of(root: Path, head: str = "", expires: str = "", **more: Any) -> Led
         [
             Assessed(at=AT, assessment=Pass(id=FIRST, started_at=AT, head=head)),
             Raised(at=AT, finding=finding),
-            Turned(at=AT, id=ID, state=State.WONT_FIX, by="user", note="so", suppression=held),
+            Turned(at=AT, id=ID, state=FindingState.WONT_FIX, by="user", note="so", suppression=held),
         ]
     )
 
@@ -147,7 +147,7 @@ def test_what_is_dismissed_after_the_pass_was_not_missed_by_it(root: Path) -> No
     ledger = ledger_of(root)
     missed(ledger)
     held = ledger.findings[ID].suppression
-    ledger.apply(Turned(at=AT, id=ID, state=State.FALSE_POSITIVE, by="user", note="again", suppression=held))
+    ledger.apply(Turned(at=AT, id=ID, state=FindingState.FALSE_POSITIVE, by="user", note="again", suppression=held))
     assert of_no_use(ledger, root) == ()
 
 
@@ -163,6 +163,6 @@ def test_only_what_is_dismissed_is_told(root: Path) -> None:
     """An open finding has no dismissal to be of use or not."""
     ledger = ledger_of(root)
     missed(ledger)
-    ledger.apply(Turned(at=AT, id=ID, state=State.OPEN, by="user"))
+    ledger.apply(Turned(at=AT, id=ID, state=FindingState.OPEN, by="user"))
     (root / "session.py").unlink()
     assert unused(ledger, GitHistory(root, ENVIRONMENT), AT) == {}

@@ -16,20 +16,20 @@ from pipeline.findings.model import (
     Confidence,
     Finding,
     FindingId,
+    FindingState,
     Gate,
     GateDecision,
     PassId,
     Severity,
-    State,
 )
 from pipeline.findings.passes import Coverage, ReviewerVerdict
 from pipeline.findings.verdicts import Readiness, Shipping, Verdict, file_verdict, verdicts
 
-COUNTING = (State.OPEN, State.REOPENED, State.UNCERTAIN)
-SETTLED = (State.VERIFIED_FIXED, State.FALSE_POSITIVE, State.WONT_FIX)
+COUNTING = (FindingState.OPEN, FindingState.REOPENED, FindingState.UNCERTAIN)
+SETTLED = (FindingState.VERIFIED_FIXED, FindingState.FALSE_POSITIVE, FindingState.WONT_FIX)
 
 
-def one(severity: Severity = Severity.HIGH, state: State = State.OPEN, **more: Any) -> Finding:
+def one(severity: Severity = Severity.HIGH, state: FindingState = FindingState.OPEN, **more: Any) -> Finding:
     must = severity.rank <= Severity.HIGH.rank
     values: dict[str, Any] = {
         "id": FindingId("fnd_1"),
@@ -54,9 +54,9 @@ def expected(*, critical: bool, breaking: bool, high: bool) -> Verdict:
     return Verdict.WARN if high else Verdict.PASS
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", FindingState)
 @pytest.mark.parametrize(("critical", "breaking", "high"), list(product((True, False), repeat=3)))
-def test_the_table_of_verdicts(*, state: State, critical: bool, breaking: bool, high: bool) -> None:
+def test_the_table_of_verdicts(*, state: FindingState, critical: bool, breaking: bool, high: bool) -> None:
     """001-11, C-06: every combination in every state; fixed, verified and wont_fix never count in the file.
 
     Where the file counts a claimed fix as one, the verdict after verification does not.
@@ -71,7 +71,7 @@ def test_the_table_of_verdicts(*, state: State, critical: bool, breaking: bool, 
 
 
 @pytest.mark.parametrize("state", SETTLED)
-def test_settled_findings_come_to_nothing(state: State) -> None:
+def test_settled_findings_come_to_nothing(state: FindingState) -> None:
     """001-11, C-31: they neither count nor are counted."""
     said = verdicts([one(Severity.CRITICAL, state)])
     assert (said.shipping, said.readiness, said.status) == (Shipping.SHIP, Readiness.READY, Status.SUCCESS)
@@ -80,7 +80,7 @@ def test_settled_findings_come_to_nothing(state: State) -> None:
 
 def test_a_claimed_fix_passes_in_the_file_and_nowhere_else() -> None:
     """C-06: a claim alone ships nothing and is no success of a stage."""
-    said = verdicts([one(Severity.CRITICAL, State.FIX_CLAIMED)])
+    said = verdicts([one(Severity.CRITICAL, FindingState.FIX_CLAIMED)])
     assert (said.verdict, said.after_verification) == (Verdict.PASS, Verdict.FAIL)
     assert (said.stated, said.gating) == (Verdict.PASS, Verdict.FAIL)
     assert (said.shipping, said.status) == (Shipping.BLOCK_ON_MUSTS, Status.FAIL)
@@ -90,7 +90,11 @@ def test_a_claimed_fix_passes_in_the_file_and_nowhere_else() -> None:
 
 def test_the_summary_counts_what_is_active_by_severity() -> None:
     """C-31: open, reopened and uncertain, under the names of the file."""
-    found = [one(severity, state) for severity in Severity for state in (State.OPEN, State.REOPENED, State.WONT_FIX)]
+    found = [
+        one(severity, state)
+        for severity in Severity
+        for state in (FindingState.OPEN, FindingState.REOPENED, FindingState.WONT_FIX)
+    ]
     assert verdicts(found).summary == {"blocker": 2, "high": 2, "medium": 2, "low": 2, "info": 2}
 
 

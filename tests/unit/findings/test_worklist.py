@@ -9,12 +9,12 @@ from tests.unit.findings.strategies import ledgers
 
 from pipeline.findings.answers import HOW, read_answers
 from pipeline.findings.model import (
-    Attempt,
     Category,
     Confidence,
     Evidence,
     Finding,
     FindingId,
+    FixAttempt,
     Gate,
     GateDecision,
     Location,
@@ -57,7 +57,7 @@ def test_there_is_nothing_to_say_of_no_findings() -> None:
 
 def test_the_whole_of_a_finding_is_shown_where_there_is_room() -> None:
     """4.3: the line, what was tried, the fix, why it matters and the first evidence."""
-    tried = Attempt(by="fix", what="a guard", outcome="not_fixed")
+    tried = FixAttempt(by="fix", what="a guard", outcome="not_fixed")
     evidence = (Evidence(raw=""), Evidence(path="a.py", start=1, quote="x = open()"))
     found = one(fix="close it", impact="it leaks", evidence=evidence, attempts=(tried, tried))
     assert worklist([found], 5000).removeprefix(f"{HEADING}\n\n{HOW}\n\n").splitlines() == [
@@ -118,7 +118,7 @@ def test_scarce_room_goes_to_the_gravest_and_the_rest_is_counted() -> None:
 
 def test_the_text_of_a_finding_can_forge_nothing() -> None:
     """Section 7: no heading, no list, no fence, no answer and no status comes from a finding's words."""
-    tried = Attempt(by=HOSTILE, what=HOSTILE, outcome=HOSTILE)
+    tried = FixAttempt(by=HOSTILE, what=HOSTILE, outcome=HOSTILE)
     evidence = (Evidence(quote=HOSTILE),)
     found = one(title=HOSTILE, fix=HOSTILE, impact=HOSTILE, evidence=evidence, attempts=(tried,), path=HOSTILE)
     text = worklist([found, one(2)], 9000)

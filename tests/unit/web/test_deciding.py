@@ -9,7 +9,7 @@ from tests.unit.web.conftest import Browser
 from tests.unit.web.findings import item, project, review
 
 from pipeline.app.findings.books import known
-from pipeline.findings.model import Finding, State
+from pipeline.findings.model import Finding, FindingState
 from pipeline.web.forms import LARGEST
 
 FINDINGS = "/s/shop/findings"
@@ -29,7 +29,7 @@ def findings(root: Path) -> list[Finding]:
     return list(known(root / ".awf", root, "2026-03-01T10:00:00Z").ledger)
 
 
-def states(root: Path) -> list[State]:
+def states(root: Path) -> list[FindingState]:
     return [finding.state for finding in findings(root)]
 
 
@@ -50,7 +50,7 @@ def test_one_finding_is_decided_with_a_note(browser: Browser, root: Path) -> Non
     assert answer.status_code == 303
     assert answer.headers["location"] == f"{FINDINGS}/3"
     finding = next(one for one in findings(root) if one.number == 3)
-    assert finding.state is State.WONT_FIX
+    assert finding.state is FindingState.WONT_FIX
     assert finding.suppression
     assert (finding.suppression.by, finding.suppression.reason) == ("user", "not worth it")
     assert "Dismissed by user until 2099-01-01: not worth it" in browser().get(f"{FINDINGS}/3").text
@@ -73,7 +73,7 @@ def test_what_the_command_refuses_is_refused(browser: Browser, root: Path, form:
     assert status == 200
     assert "Nothing was decided" in text
     assert reason in text
-    assert states(root) == [State.OPEN] * 9
+    assert states(root) == [FindingState.OPEN] * 9
 
 
 def test_many_are_shown_first_and_then_decided(browser: Browser, root: Path) -> None:
@@ -85,12 +85,12 @@ def test_many_are_shown_first_and_then_decided(browser: Browser, root: Path) -> 
     assert "Decide about 1 finding?" in text
     assert "2 refused</strong>: it is open already" in text
     assert "1 refused</strong>: there is no such finding" in text
-    assert states(root).count(State.WONT_FIX) == 1
+    assert states(root).count(FindingState.WONT_FIX) == 1
     told = {"as": "open", "id": "1 2 3 nope", "agreed": agreed(text)}
     status, text = send(client, "triage", **told)
     assert status == 200
     assert "Decided about 1 finding" in text
-    assert states(root) == [State.OPEN] * 9
+    assert states(root) == [FindingState.OPEN] * 9
 
 
 def test_all_that_the_filters_take(browser: Browser, root: Path) -> None:
@@ -100,7 +100,7 @@ def test_all_that_the_filters_take(browser: Browser, root: Path) -> None:
     assert "Decide about 3 findings?" in text
     _, text = send(client, "triage", agreed=agreed(text), **form)
     assert "Decided about 3 findings" in text
-    assert {one.severity for one in findings(root) if one.state is State.WONT_FIX} == {"low"}
+    assert {one.severity for one in findings(root) if one.state is FindingState.WONT_FIX} == {"low"}
 
 
 def test_what_changed_since_it_was_shown_is_not_decided(browser: Browser, root: Path) -> None:
@@ -111,7 +111,7 @@ def test_what_changed_since_it_was_shown_is_not_decided(browser: Browser, root: 
     status, said = send(client, "triage", agreed=agreed(text), **form)
     assert status == 409
     assert "changed since they were shown; nothing was decided" in said
-    assert State.WONT_FIX not in states(root)
+    assert FindingState.WONT_FIX not in states(root)
 
 
 def test_several_are_never_decided_unseen(browser: Browser, root: Path) -> None:
@@ -119,7 +119,7 @@ def test_several_are_never_decided_unseen(browser: Browser, root: Path) -> None:
     client = browser()
     assert send(client, "triage", id=["1", "2"], **NO)[0] == 409
     assert send(client, "triage", scope="all", id="1", **NO)[0] == 409
-    assert states(root) == [State.OPEN] * 9
+    assert states(root) == [FindingState.OPEN] * 9
 
 
 def test_a_program_gets_the_plan_and_its_seal(browser: Browser, root: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_program_gets_the_plan_and_its_seal(browser: Browser, root: Path) -> N
     form["agreed"] = planned["seal"]
     done = client.post(f"{FINDINGS}/triage?format=json", data=form, headers=OURS).json()
     assert done["applied"] == planned["planned"]
-    assert states(root).count(State.WONT_FIX) == 2
+    assert states(root).count(FindingState.WONT_FIX) == 2
 
 
 def test_read_only_offers_and_allows_no_decision(browser: Browser, root: Path) -> None:
@@ -142,7 +142,7 @@ def test_read_only_offers_and_allows_no_decision(browser: Browser, root: Path) -
         assert 'type="checkbox"' not in text
     for deed in ("preview", "triage"):
         assert send(client, deed, id="1", **NO)[0] == 403
-    assert states(root) == [State.OPEN] * 9
+    assert states(root) == [FindingState.OPEN] * 9
 
 
 @pytest.mark.parametrize("deed", ["preview", "triage"])
@@ -157,4 +157,4 @@ def test_forms_have_an_end(browser: Browser, root: Path) -> None:
     answer = client.post(f"{FINDINGS}/triage", content=b"id=" + b"x" * LARGEST, headers=OURS)
     assert answer.status_code == 413
     assert client.post(f"{FINDINGS}/triage", content=b"id=\xff", headers=OURS).status_code == 400
-    assert states(root) == [State.OPEN] * 9
+    assert states(root) == [FindingState.OPEN] * 9

@@ -14,11 +14,11 @@ from pipeline.app.findings.books import Known, with_edits
 from pipeline.findings.book import Book, event_of
 from pipeline.findings.events import Turned
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import State
+from pipeline.findings.model import FindingState
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web import shelf as kept
 from pipeline.web.pages import findings as page
-from pipeline.web.shelf import Shelf
+from pipeline.web.shelf import FindingsCache
 
 FINDINGS = "/s/shop/findings"
 
@@ -118,7 +118,7 @@ def test_empty_pages_say_what_to_do(browser: Browser, store: Path) -> None:
 
 def test_only_new_lines_are_read(store: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From one look to the next nothing is folded again, and the view is that of a fresh look."""
-    shelf, numbers = Shelf(store), list[int]()
+    shelf, numbers = FindingsCache(store), list[int]()
 
     def counted(number: int, line: str) -> object:
         numbers.append(number)
@@ -133,14 +133,14 @@ def test_only_new_lines_are_read(store: Path, root: Path, monkeypatch: pytest.Mo
     again = shelf.look()
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) > before
-    assert again.findings == Shelf(store).look().findings
+    assert again.findings == FindingsCache(store).look().findings
     assert len(first.findings) == 6
     assert len(again.findings) == 7
 
 
 def test_files_that_nobody_changed_are_not_read_again(store: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new line of the ledger alone makes no file to be looked at again; a file that was written does."""
-    shelf, looks = Shelf(store), list[Path]()
+    shelf, looks = FindingsCache(store), list[Path]()
 
     def counted(ledger: Ledger, root: Path, at: str) -> Known:
         looks.append(root)
@@ -149,9 +149,9 @@ def test_files_that_nobody_changed_are_not_read_again(store: Path, root: Path, m
     monkeypatch.setattr(kept, "with_edits", counted)
     first = shelf.look().findings[0]
     with closing(SqliteJournal(store)) as journal:
-        turned = Turned(at="2026-03-02T10:00:00Z", id=first.id, state=State.FIX_CLAIMED, by="user")
+        turned = Turned(at="2026-03-02T10:00:00Z", id=first.id, state=FindingState.FIX_CLAIMED, by="user")
         Book(journal).enter([turned])
-    assert shelf.look().findings[0].state is State.FIX_CLAIMED
+    assert shelf.look().findings[0].state is FindingState.FIX_CLAIMED
     assert len(looks) == 1
     (root / ".code-review/review-latest.json").touch()
     shelf.look()
@@ -160,7 +160,7 @@ def test_files_that_nobody_changed_are_not_read_again(store: Path, root: Path, m
 
 def test_another_ledger_in_its_place_is_read_anew(store: Path, root: Path) -> None:
     """When the store was made anew, what the old one held is gone."""
-    shelf = Shelf(store)
+    shelf = FindingsCache(store)
     assert len(shelf.look().findings) == 6
     for file in store.iterdir():
         shutil.rmtree(file) if file.is_dir() else file.unlink()

@@ -15,7 +15,7 @@ from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import BranchCompleted, RunCreated, RunResumed, VisitCompleted
 from pipeline.engine.routing import Selection
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.web.following import Following, then
+from pipeline.web.following import FollowedRuns, then
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 
@@ -110,7 +110,7 @@ def test_every_step_can_be_replayed(browser: Browser, store: Path) -> None:
 
 def test_a_followed_run_is_the_same_as_one_that_is_read_anew(store: Path, book: Book, journal: SqliteJournal) -> None:
     """Reading only what is new gives what reading everything gives, whenever somebody looks."""
-    following = Following(store)
+    following = FollowedRuns(store)
     book.begin("r1")
     for number in range(1, 6):
         book.visit("r1", number)
@@ -124,7 +124,7 @@ def test_a_followed_run_is_the_same_as_one_that_is_read_anew(store: Path, book: 
 
 def test_a_replaced_store_is_read_anew(store: Path, book: Book) -> None:
     """What was kept of a run of the same name in another database is not mixed with the new one."""
-    following = Following(store)
+    following = FollowedRuns(store)
     book.begin("r1")
     book.visit("r1")
     with closing(SqliteJournal(store)) as journal:
@@ -151,7 +151,7 @@ def test_answers_are_not_kept_in_memory(store: Path, book: Book, journal: Sqlite
         chosen=Selection(target="build", reason=""),
     )
     book.journal.append("r1", record)
-    seen = Following(store).now(journal, "r1")
+    seen = FollowedRuns(store).now(journal, "r1")
     assert seen.visits[0].outcome
     assert seen.visits[0].outcome.response == ""
 

@@ -8,7 +8,7 @@ from tests.unit.web.conftest import Book, Browser
 from pipeline.engine.outcome import Status
 from pipeline.engine.records import RunPaused, RunResumed
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.web.listing import Listing
+from pipeline.web.listing import RunListing
 from pipeline.web.pages import runs as page
 
 RUNS = "/s/shop/runs"
@@ -98,7 +98,7 @@ def test_a_run_that_went_on_is_not_read_again(book: Book, store: Path, monkeypat
     """From one look to the next only new records are read, and the line is that of a fresh look."""
     book.begin("r1")
     book.visit("r1", 1)
-    listing, read = Listing(store), list[tuple[str, int]]()
+    listing, read = RunListing(store), list[tuple[str, int]]()
     entries = SqliteJournal.entries
 
     def counted(journal: SqliteJournal, run: str, after: int = 0) -> object:
@@ -113,7 +113,7 @@ def test_a_run_that_went_on_is_not_read_again(book: Book, store: Path, monkeypat
     book.journal.append("r1", RunResumed(at=9))
     again = list(listing.lines())
     assert read == [("r1", 0), ("r1", 2)]
-    assert again == list(Listing(store).lines())
+    assert again == list(RunListing(store).lines())
     assert again[0].summary.visits == 2
 
 
@@ -122,11 +122,11 @@ def test_gathered_runs_stay_few(book: Book, store: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("pipeline.web.listing._GATHERED", 1)
     for run in ("r1", "r2", "r3"):
         book.begin(run)
-    listing = Listing(store)
+    listing = RunListing(store)
     assert len(list(listing.lines())) == 3
     for run in ("r1", "r2", "r3"):
         book.visit(run)
-    assert list(listing.lines()) == list(Listing(store).lines())
+    assert list(listing.lines()) == list(RunListing(store).lines())
     assert len(listing._open) == 1
 
 
@@ -134,7 +134,7 @@ def test_rounds_are_those_of_the_ledger(book: Book, store: Path) -> None:
     """Each round of a run counts once, however many passes it had, and new ones are added to those known."""
     book.begin("r1")
     book.journal.enter(['{"kind":"assessed","assessment":{"run":"r1"}}', '{"kind":"raised","of":"assessed"}'])
-    listing = Listing(store)
+    listing = RunListing(store)
     assert [line.rounds for line in listing.lines()] == [1]
     more = '{"kind":"assessed","assessment":{"run":"r1","round":%d}}'
     book.journal.enter([more % 2, more % 2])

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from tests.unit.web.conftest import BASE, TOKEN, Book, Browser
 from tests.unit.web.findings import item, project, review
 
-from pipeline.web.security import Gate
+from pipeline.web.security import AccessPolicy
 
 RUNS = "/s/shop/runs"
 FINDINGS = "/s/shop/findings"
@@ -93,7 +93,7 @@ def test_a_host_of_somebody_else_is_refused(browser: Browser, host: str) -> None
 )
 def test_which_names_are_ours(bound: str, host: str, ours: bool) -> None:  # noqa: FBT001 - a column of the table
     """What a server answers to follows from what it is bound to; an address cannot be pointed elsewhere, a name can."""
-    assert Gate("t", bound, 80, names=("here",)).is_ours(host) is ours
+    assert AccessPolicy("t", bound, 80, names=("here",)).is_ours(host) is ours
 
 
 @pytest.mark.parametrize(

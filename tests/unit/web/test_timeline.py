@@ -8,7 +8,7 @@ from tests.unit.web.running import GATE
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import RunCreated, RunWaiting, VisitCompleted
 from pipeline.engine.routing import Selection
-from pipeline.web.following import Following, Seen
+from pipeline.web.following import FollowedRuns, RunSnapshot
 from pipeline.web.timeline import WIDE, timeline
 
 HOUR = 3600.0
@@ -28,12 +28,12 @@ def done(stage: str, at: float, took: float, to: str, visit: int = 1, option: st
     )
 
 
-def seen_after(book: Book, store: Path, *records: VisitCompleted | RunWaiting) -> Seen:
+def seen_after(book: Book, store: Path, *records: VisitCompleted | RunWaiting) -> RunSnapshot:
     """The run after these records."""
     book.journal.create("r1", RunCreated(at=0, run_id="r1", file="x", source=GATE, cwd="/", version="1"))
     for record in records:
         book.journal.append("r1", record)
-    return Following(store).now(book.journal, "r1")
+    return FollowedRuns(store).now(book.journal, "r1")
 
 
 def test_waiting_leaves_no_gap(book: Book, store: Path) -> None:

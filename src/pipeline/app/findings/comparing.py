@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, State
+from pipeline.findings.model import Finding, FindingState
 from pipeline.findings.passes import Pass
 
 
@@ -44,7 +44,7 @@ def compare(ledger: Ledger, before: Pass, after: Pass) -> Difference:
         was, now = _cut(finding, before, order), _cut(finding, after, order)
         if name := _became(finding, was, now):
             lists[name].append(finding)
-            if name == "resolved" and _state(finding, now) is State.FIX_CLAIMED:
+            if name == "resolved" and _state(finding, now) is FindingState.FIX_CLAIMED:
                 claimed.add(finding.id)
     found = {name: tuple(findings) for name, findings in lists.items()}
     return Difference(before, after, **found, claimed=frozenset(claimed))
@@ -57,7 +57,7 @@ def _became(finding: Finding, was: int, now: int) -> str:
         return ""
     if first is None:
         return "new" if last.outstanding else ""
-    if not last.outstanding or (last is State.FIX_CLAIMED and first.active):
+    if not last.outstanding or (last is FindingState.FIX_CLAIMED and first.active):
         return "resolved" if first.outstanding else ""
     settled = any(change.state and not change.state.outstanding for change in finding.history[was:now])
     return "regressed" if settled or not first.outstanding else "carried"
@@ -76,6 +76,6 @@ def _cut(finding: Finding, passed: Pass, order: Mapping[str, int]) -> int:
     return next(later, len(finding.history))
 
 
-def _state(finding: Finding, cut: int) -> State | None:
+def _state(finding: Finding, cut: int) -> FindingState | None:
     """What a finding was after so much of its history; None before it was raised."""
     return next((change.state for change in reversed(finding.history[:cut]) if change.state), None)

@@ -9,7 +9,7 @@ from pipeline.app.findings.filters import EVERY, OUTSTANDING
 from pipeline.app.findings.records import whole
 from pipeline.findings.codecs import OUTPUTS, markdown, review
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, State
+from pipeline.findings.model import Finding, FindingState
 from pipeline.findings.passes import Coverage
 from pipeline.findings.showing import standing
 
@@ -48,6 +48,6 @@ EXPORTS: Mapping[str, Render] = MappingProxyType(
 """How to write findings in each format."""
 
 
-def usual_states(format: str) -> frozenset[State]:
+def usual_states(format: str) -> frozenset[FindingState]:
     """The states that a format can tell apart; where it cannot, what is settled would come back as open."""
     return EVERY if format in ("sarif", "markdown", "json") else OUTSTANDING

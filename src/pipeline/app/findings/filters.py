@@ -9,15 +9,15 @@ from fnmatch import fnmatchcase
 from pipeline.app.findings.lookup import find_pass
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Category, Finding, FindingId, Gate, Severity, State
+from pipeline.findings.model import Category, Finding, FindingId, FindingState, Gate, Severity
 
-EVERY = frozenset(State)
-OUTSTANDING = frozenset(state for state in State if state.outstanding)
-DISMISSED = frozenset(state for state in State if state.dismissed)
+EVERY = frozenset(FindingState)
+OUTSTANDING = frozenset(state for state in FindingState if state.outstanding)
+DISMISSED = frozenset(state for state in FindingState if state.dismissed)
 GROUPS = {
     "all": EVERY,
     "outstanding": OUTSTANDING,
-    "active": frozenset(state for state in State if state.active),
+    "active": frozenset(state for state in FindingState if state.active),
     "dismissed": DISMISSED,
 }
 """Names for several states at once."""
@@ -27,7 +27,7 @@ GROUPS = {
 class Filter:
     """What a finding must be to be taken; what is empty asks for nothing."""
 
-    states: frozenset[State] = OUTSTANDING
+    states: frozenset[FindingState] = OUTSTANDING
     severities: frozenset[Severity] = frozenset()
     gates: frozenset[Gate] = frozenset()
     categories: frozenset[Category] = frozenset()
@@ -66,9 +66,9 @@ def narrowed(names: Iterable[str], ledger: Ledger, wanted: Filter) -> tuple[list
     return [name for name in known if name not in left], list(left)
 
 
-def states_of(names: Iterable[str]) -> frozenset[State]:
+def states_of(names: Iterable[str]) -> frozenset[FindingState]:
     """The states of some names, each that of a state or of a group."""
-    return frozenset(state for name in names for state in GROUPS.get(name) or (State(name.replace("-", "_")),))
+    return frozenset(state for name in names for state in GROUPS.get(name) or (FindingState(name.replace("-", "_")),))
 
 
 def since_of(text: str, ledger: Ledger) -> datetime:

@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from pipeline.app.findings.books import iso, writing
 from pipeline.app.findings.repository import Repository
-from pipeline.app.findings.standing import Standing, standing_of
+from pipeline.app.findings.standing import VerdictSummary, standing_of
 from pipeline.findings.claims import Return
 from pipeline.findings.events import AnyEvent, Missed, Raised, Seen, Turned
 from pipeline.findings.identity.history import GitHistory
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, State
+from pipeline.findings.model import Finding, FindingState
 from pipeline.findings.passes import Disposition, Entry, Pass
 from pipeline.findings.taking import About, assessed, recognise
 from pipeline.findings.unused import unused
@@ -41,7 +41,7 @@ class Imported:
 
     passed: Pass
     changes: Changes
-    standing: Standing
+    standing: VerdictSummary
     findings: dict[str, Finding]  # those that the pass changed
     problems: tuple[str, ...] = ()
     suggestion: str = ""
@@ -134,7 +134,7 @@ def _told(events: Iterable[AnyEvent]) -> Iterator[tuple[str, str]]:
                 yield "new", event.finding.id
             case Seen():
                 yield str(event.observed), event.id
-            case Turned(state=State.REOPENED):
+            case Turned(state=FindingState.REOPENED):
                 yield "reopened", event.id
             case Missed():
                 yield "absent", event.id

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, Gate, Severity, State
+from pipeline.findings.model import Finding, FindingState, Gate, Severity
 from pipeline.findings.passes import Coverage
 from pipeline.findings.showing import standing
 from pipeline.findings.verdicts import Readiness, Shipping, Verdict, Verdicts, never_clean
@@ -33,7 +33,7 @@ class Dismissed:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class VerdictSummary:
     """The verdicts on all findings, and whether the last pass can be relied on."""
 
     verdicts: Verdicts
@@ -87,11 +87,11 @@ class Standing:
         return verdict if self.complete else never_clean(verdict)
 
 
-def standing_of(ledger: Ledger) -> Standing:
+def standing_of(ledger: Ledger) -> VerdictSummary:
     """How the findings of a ledger stand after its last pass."""
-    claimed = sum(finding.state is State.FIX_CLAIMED and not finding.pre_existing for finding in ledger)
+    claimed = sum(finding.state is FindingState.FIX_CLAIMED and not finding.pre_existing for finding in ledger)
     dismissed = (finding for finding in ledger if finding.state.dismissed and _would_block(finding))
-    return Standing(standing(ledger), claimed, ledger.coverage(), tuple(map(Dismissed.of, dismissed)))
+    return VerdictSummary(standing(ledger), claimed, ledger.coverage(), tuple(map(Dismissed.of, dismissed)))
 
 
 def _would_block(finding: Finding) -> bool:

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Attempt, Change, Finding, Observed, Vote
+from pipeline.findings.model import Change, Finding, FixAttempt, Observed, Vote
 from pipeline.findings.passes import Disposition, Entry, Pass
 
 _SHOWN = 12  # lines of one part; the record has all of them
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StoryPart:
     """One part of a story."""
 
     title: str
@@ -39,7 +39,7 @@ def may_be(finding: Finding, ledger: Ledger) -> str:
     return f"may be the same as {', '.join(others)}" if others else ""
 
 
-def story(finding: Finding, ledger: Ledger) -> list[Part]:
+def story(finding: Finding, ledger: Ledger) -> list[StoryPart]:
     """The story of a finding in one screen; parts with nothing to tell are left out."""
     parts = (
         ("Now", [*_now(finding), *filter(None, [may_be(finding, ledger)])]),
@@ -50,7 +50,7 @@ def story(finding: Finding, ledger: Ledger) -> list[Part]:
         ("Attempts", [_attempt(attempt) for attempt in finding.attempts]),
         ("Links", list(_links(finding, ledger))),
     )
-    return [Part(title, tuple(_short(lines))) for title, lines in parts if lines]
+    return [StoryPart(title, tuple(_short(lines))) for title, lines in parts if lines]
 
 
 def fates(input_id: str, ledger: Ledger) -> list[tuple[Pass, Entry]]:
@@ -120,7 +120,7 @@ def _change(change: Change) -> str:
     return f"{change.at}  {change.what}{into}{by}{where}" + (f": {change.note}" if change.note else "")
 
 
-def _attempt(attempt: Attempt) -> str:
+def _attempt(attempt: FixAttempt) -> str:
     who = attempt.by or "somebody"
     return f"round {attempt.round}, {who}: {attempt.outcome or 'unknown'}" + (
         f", {attempt.what}" if attempt.what else ""

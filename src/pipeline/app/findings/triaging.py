@@ -14,7 +14,7 @@ from typing import Any
 from pipeline.app.findings.books import Known, iso, known, writing
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, State
+from pipeline.findings.model import Finding, FindingState
 from pipeline.findings.triage import Triaged, triage
 from pipeline.findings.views.binding import NO_TRUST, Trust
 
@@ -45,11 +45,11 @@ class Move:
     """What a finding was, and the state it gets."""
 
     finding: Finding  # as it was
-    state: State
+    state: FindingState
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class TriageResult:
     """What is decided, or would be, and what is refused."""
 
     moves: tuple[Move, ...]
@@ -62,14 +62,14 @@ class Decided:
         return {word: told, "refused": self.refused, "problems": list(self.problems)}
 
     @property
-    def told(self) -> list[tuple[str, State, State]]:
+    def told(self) -> list[tuple[str, FindingState, FindingState]]:
         """Which findings it is about, and each from where to where."""
         return [(move.finding.id, move.finding.state, move.state) for move in self.moves]
 
     @property
-    def by_state(self) -> dict[State, list[Finding]]:
+    def by_state(self) -> dict[FindingState, list[Finding]]:
         """The findings that get each state, as they were."""
-        states = defaultdict[State, list[Finding]](list)
+        states = defaultdict[FindingState, list[Finding]](list)
         for move in self.moves:
             states[move.state].append(move.finding)
         return states
@@ -88,20 +88,20 @@ class Decided:
         return sha256(repr(self.told).encode()).hexdigest()
 
 
-def preview(choice: Choice, wish: Wish, store: Path, root: Path, now: datetime) -> Decided:
+def preview(choice: Choice, wish: Wish, store: Path, root: Path, now: datetime) -> TriageResult:
     """What a decision would come to. Nothing is written."""
     at = iso(now)
     return plan(choice, wish, known(store, root, at), at)
 
 
-def plan(choice: Choice, wish: Wish, found: Known, at: str) -> Decided:
+def plan(choice: Choice, wish: Wish, found: Known, at: str) -> TriageResult:
     """What a decision about findings that are at hand would come to."""
     return _weighed(found.ledger, choice(found.ledger), wish, at, found.problems)[1]
 
 
 def decide(
     choice: Choice, wish: Wish, store: Path, root: Path, now: datetime, *, agreed: str = "", trust: Trust = NO_TRUST
-) -> Decided:
+) -> TriageResult:
     """Apply what may be applied, and rewrite the files. What was agreed to, by its seal, must still come of it."""
     at = iso(now)
     with writing(store, root, at, trust) as open_book:
@@ -111,10 +111,12 @@ def decide(
             raise AwfError("findings changed since they were shown; nothing was decided", help="look at them again")
         open_book.book.enter(triaged.events)
         shown = open_book.views.reshow(open_book.book.ledger(), at)
-    return Decided(done.moves, done.refused, done.problems + shown)
+    return TriageResult(done.moves, done.refused, done.problems + shown)
 
 
-def _weighed(ledger: Ledger, chosen: Chosen, wish: Wish, at: str, problems: tuple[str, ...]) -> tuple[Triaged, Decided]:
+def _weighed(
+    ledger: Ledger, chosen: Chosen, wish: Wish, at: str, problems: tuple[str, ...]
+) -> tuple[Triaged, TriageResult]:
     triaged = triage(ledger, chosen.names, wish.status, note=wish.note, by=wish.by, at=at, expires=wish.expires)
     moves = tuple(Move(ledger.findings[event.id], event.state) for event in triaged.events)
-    return triaged, Decided(moves, triaged.refused, problems + chosen.notes)
+    return triaged, TriageResult(moves, triaged.refused, problems + chosen.notes)

@@ -9,7 +9,7 @@ from pipeline.engine.ports import Journal
 
 if TYPE_CHECKING:
     from pipeline.findings.ledger import Ledger
-    from pipeline.findings.model import Attempt, Change, Finding
+    from pipeline.findings.model import Change, Finding, FixAttempt
     from pipeline.findings.rounds import Round
 
 
@@ -77,7 +77,7 @@ def _words(change: "Change") -> Iterator[str]:
         yield f"({change.note})"
 
 
-def _attempt(attempt: "Attempt") -> str:
+def _attempt(attempt: "FixAttempt") -> str:
     round_ = f"round {attempt.round}" if attempt.round else ""
     words = [round_, attempt.by, attempt.outcome.replace("_", " "), attempt.what]
     return ", ".join(word for word in words if word) or "an attempt"

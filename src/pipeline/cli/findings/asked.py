@@ -18,7 +18,7 @@ from pipeline.cli.store_options import StoreLocation
 from pipeline.cli.terminal import sanitize
 from pipeline.findings.identity.history import GitHistory
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Category, FindingId, Gate, Severity, State
+from pipeline.findings.model import Category, FindingId, FindingState, Gate, Severity
 from pipeline.findings.unused import Unused, unused
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,8 +33,8 @@ repo_option = click.option(
 )
 _STATES = (
     *GROUPS,
-    *(str(state).replace("_", "-") for state in State),
-    *(str(state) for state in State if "_" in state),
+    *(str(state).replace("_", "-") for state in FindingState),
+    *(str(state) for state in FindingState if "_" in state),
 )
 
 
@@ -66,7 +66,7 @@ def filter_options(function: F) -> F:
 
 
 def filter_of(
-    ledger: Ledger, usual: frozenset[State], given: dict[str, Any], among: Iterable[FindingId] | None = None
+    ledger: Ledger, usual: frozenset[FindingState], given: dict[str, Any], among: Iterable[FindingId] | None = None
 ) -> Filter:
     """The filter that options ask for."""
     return Filter(

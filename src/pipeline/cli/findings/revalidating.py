@@ -20,7 +20,7 @@ from pipeline.cli.options import (
 from pipeline.cli.output import print_json
 from pipeline.cli.terminal import sanitize
 from pipeline.errors import AwfError, ExitCode
-from pipeline.findings.model import State
+from pipeline.findings.model import FindingState
 from pipeline.findings.revalidate import Ruling
 
 HINT = (
@@ -74,7 +74,7 @@ def _print(done: Revalidated, *, asked: bool) -> None:
         click.echo("No findings to look at.", err=True)
     for ruled in done.rulings:
         click.echo(_line(ruled))
-    if done.rulings and not asked and any(ruled.finding.state is State.FIX_CLAIMED for ruled in done.rulings):
+    if done.rulings and not asked and any(ruled.finding.state is FindingState.FIX_CLAIMED for ruled in done.rulings):
         click.echo(HINT, err=True)
 
 

@@ -10,7 +10,7 @@ import click
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.findings.walk.block import Block
 from pipeline.findings.walk.effects import Question
-from pipeline.findings.walk.menu import Key, chosen
+from pipeline.findings.walk.menu import OptionKey, chosen
 from pipeline.findings.walk.plain import plain, wrapped
 
 _WIDEST = 100  # columns in which text is easily read
@@ -41,7 +41,7 @@ class Screen:
         """Ask for one of the options."""
         self.say(f"Your choice ({'/'.join(option.key[0] for option in question.options)}): ", nl=False)
 
-    def understood(self, question: Question, typed: str) -> Key | None:
+    def understood(self, question: Question, typed: str) -> OptionKey | None:
         """The option that was typed: a key, its first letter or its number. What is none is told."""
         key = chosen(question.options, typed)
         if key is None and typed.strip():

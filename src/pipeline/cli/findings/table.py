@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pipeline.app.findings.story import place_of
 from pipeline.cli.output import align_columns, terminal_width
 from pipeline.cli.terminal import UNLIMITED, Style
-from pipeline.findings.model import Finding, Gate, Severity, State
+from pipeline.findings.model import Finding, FindingState, Gate, Severity
 from pipeline.text import ELLIPSIS, display_width, sanitize_line, truncate
 
 COLUMNS = 80  # where no terminal says how many there are
@@ -18,7 +18,7 @@ _TITLE_LENGTH = 1000  # characters of a title that are looked at
 def table(findings: Sequence[Finding], *, states: bool = False) -> Iterator[str]:
     """A line for each finding, below a line of headings. The state is told where asked, or any is not simply open."""
     style = Style.of(sys.stdout)
-    told = states or any(finding.state is not State.OPEN for finding in findings)
+    told = states or any(finding.state is not FindingState.OPEN for finding in findings)
     head = ("#", "ID", "GATE", "SEVERITY", *(("STATE",) if told else ()))
     rows = align_columns([head, *(_row(finding, told=told) for finding in findings)], frozenset({0}))
     left = _room() - sum(display_width(cell) + 2 for cell in rows[0])

@@ -13,7 +13,7 @@ import click
 
 from pipeline.app.findings.filters import DISMISSED, EVERY, OUTSTANDING, narrowed, select
 from pipeline.app.findings.repository import Repository
-from pipeline.app.findings.triaging import Choice, Chosen, Decided, Wish, decide, preview
+from pipeline.app.findings.triaging import Choice, Chosen, TriageResult, Wish, decide, preview
 from pipeline.cli.findings.asked import (
     filter_of,
     filter_options,
@@ -93,7 +93,7 @@ def command(
     return _code(done)
 
 
-def _shown(planned: Decided, *, dry_run: bool, as_json: bool) -> ExitCode | None:
+def _shown(planned: TriageResult, *, dry_run: bool, as_json: bool) -> ExitCode | None:
     """Show what would be decided; the exit code where it ends with that."""
     _say(planned, "planned", filtered=True, as_json=as_json)
     if dry_run:
@@ -103,7 +103,7 @@ def _shown(planned: Decided, *, dry_run: bool, as_json: bool) -> ExitCode | None
     return None if _agreed(len(planned.moves), as_json=as_json) else ExitCode.CANCELLED
 
 
-def _code(done: Decided) -> ExitCode:
+def _code(done: TriageResult) -> ExitCode:
     return ExitCode.RUN_FAILED if done.refused else ExitCode.SUCCESS
 
 
@@ -134,7 +134,7 @@ def _agreed(count: int, *, as_json: bool) -> bool:
     return False
 
 
-def _say(done: Decided, word: str, *, filtered: bool, as_json: bool) -> None:
+def _say(done: TriageResult, word: str, *, filtered: bool, as_json: bool) -> None:
     if as_json:
         print_json(done.as_json(word))
         return
@@ -151,7 +151,7 @@ def _say(done: Decided, word: str, *, filtered: bool, as_json: bool) -> None:
     warn(done.problems)
 
 
-def _print_plan(done: Decided) -> None:
+def _print_plan(done: TriageResult) -> None:
     for state, findings in done.by_state.items():
         click.echo(f"{plural(len(findings), 'finding')} would become {state}:")
         click.echo("\n".join(table(findings[:_SHOWN], states=True)))
@@ -159,12 +159,12 @@ def _print_plan(done: Decided) -> None:
             click.echo(f"and {len(findings) - _SHOWN} more; --dry-run --json has all of them")
 
 
-def _print_counts(done: Decided) -> None:
+def _print_counts(done: TriageResult) -> None:
     for state, findings in done.by_state.items():
         click.echo(f"{len(findings)} {'finding is' if len(findings) == 1 else 'findings are'} {state} now.")
 
 
-def _print_refused(done: Decided) -> None:
+def _print_refused(done: TriageResult) -> None:
     """Each reason once, with the findings that it is about."""
     style = Style.of(sys.stderr)
     for reason, refused in done.reasons.items():

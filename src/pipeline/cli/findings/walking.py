@@ -25,17 +25,17 @@ from pipeline.errors import AwfError
 from pipeline.findings.answers import Answer, claims
 from pipeline.findings.model import Actor
 from pipeline.findings.trackers.chain import Chain
-from pipeline.findings.trackers.registry import Open, Place, with_brought
+from pipeline.findings.trackers.registry import Open, TrackerContext, with_brought
 from pipeline.findings.walk.detail import read_artifacts
 from pipeline.findings.walk.effects import Question
 from pipeline.findings.walk.fixer import Program
 from pipeline.findings.walk.machine import decisions
-from pipeline.findings.walk.menu import Key
-from pipeline.findings.walk.report import Report
+from pipeline.findings.walk.menu import OptionKey
+from pipeline.findings.walk.report import WalkReport
 from pipeline.findings.walk.session import Choose, Session, opened
 from pipeline.findings.walk.state import Route, Step, Walk
 from pipeline.findings.walk.telling import document, markdown
-from pipeline.findings.walk.written import Written
+from pipeline.findings.walk.written import RecordedAnswers
 from pipeline.plugins.manager import PluginManager
 
 _ASK = "ask"
@@ -48,7 +48,7 @@ class Keyboard:
 
     screen: Screen
 
-    def choose(self, question: Question) -> Key:
+    def choose(self, question: Question) -> OptionKey:
         """Ask until the answer is one of the options."""
         self.screen.ask(question)
         while True:
@@ -68,10 +68,10 @@ class Keyboard:
 class Answers:
     """A person who wrote down all answers beforehand."""
 
-    written: Written
+    written: RecordedAnswers
     screen: Screen | None  # where what is asked and answered can be followed
 
-    def choose(self, question: Question) -> Key:
+    def choose(self, question: Question) -> OptionKey:
         """The next answer; there must be one."""
         if self.screen:
             self.screen.ask(question)
@@ -126,9 +126,9 @@ def command(
     """
     given = _read(answers) if answers else None
     screen = Screen(sys.stderr if as_json else sys.stdout)
-    person = Keyboard(screen) if given is None else Answers(Written(given), None if as_json else screen)
+    person = Keyboard(screen) if given is None else Answers(RecordedAnswers(given), None if as_json else screen)
     repository, ledger = here(repo), look(store, repo).ledger
-    chain = Chain(Place(repository.root, store, os.environ), tracker or "", with_brought(_brought()))
+    chain = Chain(TrackerContext(repository.root, store, os.environ), tracker or "", with_brought(_brought()))
     known = read_artifacts(artifacts, ledger) if artifacts else {}
     way = None if route == _ASK else Route(route)
     walk = opened(ledger, chain, known, route=way, advisory=advisory, confirms=given is None)
@@ -151,7 +151,7 @@ def _brought() -> dict[str, Open]:
     return plugins.trackers()
 
 
-def _decided(session: Session, choose: Choose) -> Report:
+def _decided(session: Session, choose: Choose) -> WalkReport:
     """Let a person decide; when they stop before the end, say what that means."""
     try:
         return session.run(choose)

@@ -11,8 +11,8 @@ from pipeline.findings.codecs import strict, tools
 from pipeline.findings.codecs.paths import relative
 from pipeline.findings.codecs.reading import (
     TOOL,
-    Part,
-    Refused,
+    ItemRefused,
+    ReportPart,
     Unreadable,
     beyond,
     gather,
@@ -31,16 +31,16 @@ _SEVERITY = {2: Severity.HIGH, 1: Severity.MEDIUM}
 _READ = frozenset(("message", "line", "endLine", "severity", "suppressions"))
 
 
-class _Fix(Part):
+class _Fix(ReportPart):
     text: str = ""
 
 
-class _Suppression(Part):
+class _Suppression(ReportPart):
     kind: str = ""
     justification: str = ""
 
 
-class _Message(Part):
+class _Message(ReportPart):
     message: str = Field(min_length=1)
     severity: int
     ruleId: str | None = None  # noqa: N815 - the format's own name
@@ -111,10 +111,10 @@ def _miscounts(path: str, file: Mapping[str, Any]) -> Iterator[_Miscount]:
 
 def _claim(path: str, item: Any, input_id: str, reviewer: str) -> Claim:
     if isinstance(item, _Miscount):
-        raise Refused("the report contradicts itself: messages of this file may be missing")
+        raise ItemRefused("the report contradicts itself: messages of this file may be missing")
     told = _Message.model_validate(item)
     if told.severity not in _SEVERITY:
-        raise Refused(f"its severity is {told.severity}, and 1 or 2 was expected")
+        raise ItemRefused(f"its severity is {told.severity}, and 1 or 2 was expected")
     severity, fix = _SEVERITY[told.severity], replacement(told.fix.text) if told.fix else None
     autofix_class, owner = handling(fix, severity)
     return Claim(
@@ -138,7 +138,7 @@ def _location(path: str, told: _Message) -> Location:
     if not told.line:
         return Location(path=path)
     if told.endLine and told.endLine < told.line:
-        raise Refused(f"it ends on line {told.endLine}, before it begins on line {told.line}")
+        raise ItemRefused(f"it ends on line {told.endLine}, before it begins on line {told.line}")
     return Location(path=path, start=told.line, end=told.endLine or None)
 
 

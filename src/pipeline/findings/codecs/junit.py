@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from pipeline.findings.claims import Claim, Return
 from pipeline.findings.codecs import tools
-from pipeline.findings.codecs.junit_xml import Problem, Report, read
+from pipeline.findings.codecs.junit_xml import JUnitProblem, JUnitReport, read
 from pipeline.findings.codecs.paths import absolute, relative
-from pipeline.findings.codecs.reading import TOOL, Refused, Unreadable, excerpt, gather, headline, malformed
+from pipeline.findings.codecs.reading import TOOL, ItemRefused, Unreadable, excerpt, gather, headline, malformed
 from pipeline.findings.model import AutofixClass, Evidence, Location, Owner, Severity
 
 FORMAT = "junit"
@@ -35,35 +35,35 @@ def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
         _check(report)
     except Unreadable as error:
         return malformed(name, FORMAT, f"it cannot be read as JUnit XML: {error}")
-    items: list[Problem | str] = [*report.problems, *report.contradictions]
+    items: list[JUnitProblem | str] = [*report.problems, *report.contradictions]
     return gather(
         name, FORMAT, items, _claims(name, root, report), lambda item: "" if isinstance(item, str) else item.name
     )
 
 
-def _check(report: Report) -> None:
+def _check(report: JUnitReport) -> None:
     if not report.cases and not report.problems:
         raise Unreadable("it has no test case: no test was run")
     if report.cases == report.skipped and not report.problems:
         raise Unreadable(f"all of its tests ({report.skipped}) were skipped: no test was run")
 
 
-def _claims(reviewer: str, root: str, report: Report) -> Callable[[Problem | str, str], Claim]:
+def _claims(reviewer: str, root: str, report: JUnitReport) -> Callable[[JUnitProblem | str, str], Claim]:
     times = Counter(problem.test for problem in report.problems)
 
-    def claim(problem: Problem | str, input_id: str) -> Claim:
+    def claim(problem: JUnitProblem | str, input_id: str) -> Claim:
         if isinstance(problem, str):
-            raise Refused("the report contradicts itself: failures may be missing")
+            raise ItemRefused("the report contradicts itself: failures may be missing")
         made = _claim(problem, input_id, reviewer, root)
         return replace(made, tool_ids={FORMAT: problem.test}) if times[problem.test] == 1 else made
 
     return claim
 
 
-def _claim(problem: Problem, input_id: str, reviewer: str, root: str) -> Claim:
+def _claim(problem: JUnitProblem, input_id: str, reviewer: str, root: str) -> Claim:
     message = problem.message.strip() or headline(problem.text)
     if not problem.name and not message:
-        raise Refused("it names no test and says nothing")
+        raise ItemRefused("it names no test and says nothing")
     places = tuple(_places(problem, root))
     told = excerpt("\n".join(problem.text.strip().splitlines()[:_LINES]))
     return Claim(
@@ -81,13 +81,13 @@ def _claim(problem: Problem, input_id: str, reviewer: str, root: str) -> Claim:
     )
 
 
-def _rule(problem: Problem) -> tuple[str, str]:
+def _rule(problem: JUnitProblem) -> tuple[str, str]:
     """The linter and its rule, where a linter writes its findings as tests: `org.ruff.F401`."""
     parts = problem.name.split(".")
     return (parts[1], parts[-1]) if len(parts) == 3 and parts[0] == "org" else (FORMAT, "")
 
 
-def _places(problem: Problem, root: str) -> Iterator[Location]:
+def _places(problem: JUnitProblem, root: str) -> Iterator[Location]:
     """Where it failed, innermost first, then the test itself; only what lies in the repository."""
     frames = [(path, line) for path, line in _frames(problem.text, root) if not absolute(path)]
     file = problem.file or (problem.suite if _FILE.fullmatch(problem.suite) else "")

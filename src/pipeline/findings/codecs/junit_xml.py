@@ -17,7 +17,7 @@ _FAILED = re.compile(r"fail|err|broke|crash|abort|time.?out", re.IGNORECASE)  # 
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class JUnitProblem:
     """One failure or error, and the test it belongs to."""
 
     name: str
@@ -35,12 +35,12 @@ class Problem:
 
 
 @dataclass(slots=True)
-class Report:
+class JUnitReport:
     """What a report says, as far as it has been read."""
 
     cases: int = 0
     skipped: int = 0
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[JUnitProblem] = field(default_factory=list)
     contradictions: list[str] = field(default_factory=list)  # what it states and does not show
 
 
@@ -55,7 +55,7 @@ class _Element:
     skipped: bool = False
 
 
-def read(data: bytes) -> Report:
+def read(data: bytes) -> JUnitReport:
     """The report; raises Unreadable when it is not XML, was cut off, or declares what no report needs."""
     if len(data) > LARGEST:
         raise Unreadable(f"it has {len(data):,} bytes, and at most {LARGEST:,} are read; split it")
@@ -71,7 +71,7 @@ def read(data: bytes) -> Report:
 
 class _Reader:
     def __init__(self) -> None:
-        self.report = Report()
+        self.report = JUnitReport()
         self.path: list[_Element] = []
         self.text: list[str] = []
         self.parser = expat.ParserCreate()
@@ -120,7 +120,7 @@ class _Reader:
         parent = self.path[-1]
         owner, attributes = parent.attributes, element.attributes
         suite = next((one.attributes for one in reversed(self.path) if one.name == "testsuite"), {})
-        problem = Problem(
+        problem = JUnitProblem(
             name=owner.get("name", ""),
             classname=owner.get("classname", ""),
             suite=suite.get("name", ""),

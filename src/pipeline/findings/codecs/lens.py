@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.findings.events import AnyEvent, Edited, Turned
 from pipeline.findings.identity.texts import evidence_digest
-from pipeline.findings.model import Finding, State, Suppression
+from pipeline.findings.model import Finding, FindingState, Suppression
 
 SEAL = "x_written"
 _LONGEST = 500  # characters of such a line
@@ -90,7 +90,7 @@ def digest(value: Any) -> str:
     return sha256(_text(value).encode()).hexdigest()[:_DIGITS]
 
 
-def turned(finding: Finding, state: State, *, at: str, by: str, note: str, expires: str = "") -> Turned:
+def turned(finding: Finding, state: FindingState, *, at: str, by: str, note: str, expires: str = "") -> Turned:
     """A finding's new state; a dismissal holds for the text that it was made for."""
     suppression = None
     if state.dismissed:

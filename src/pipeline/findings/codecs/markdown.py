@@ -6,7 +6,7 @@ What a finding says is text: it can begin no heading, no link and no markup of i
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from pipeline.findings.model import Finding, Gate, State
+from pipeline.findings.model import Finding, FindingState, Gate
 from pipeline.findings.passes import Pass
 from pipeline.findings.scales import CATEGORY_LABEL
 from pipeline.findings.verdicts import Verdicts
@@ -77,9 +77,9 @@ def _sections(findings: Sequence[Finding]) -> Iterator[tuple[str, list[Finding]]
 def _heading(finding: Finding) -> str:
     if finding.state.dismissed:
         return "Suppressed, not gating"
-    if finding.state is State.FIX_CLAIMED:
+    if finding.state is FindingState.FIX_CLAIMED:
         return "Claimed to be fixed"
-    if finding.state is State.VERIFIED_FIXED:
+    if finding.state is FindingState.VERIFIED_FIXED:
         return "Fixed"
     return "Must fix" if finding.gate.value is Gate.MUST else "Suggested"
 

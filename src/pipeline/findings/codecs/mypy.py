@@ -15,8 +15,8 @@ from pipeline.findings.codecs import tools
 from pipeline.findings.codecs.paths import relative
 from pipeline.findings.codecs.reading import (
     TOOL,
-    Part,
-    Refused,
+    ItemRefused,
+    ReportPart,
     Unreadable,
     excerpt,
     gather,
@@ -59,7 +59,7 @@ class _Told:
     notes: tuple[str, ...] = ()
 
 
-class _Line(Part):
+class _Line(ReportPart):
     file: str
     line: int = Field(ge=-1)
     end_line: int | None = None
@@ -165,7 +165,7 @@ def _check(text: str, found: list[_Told | str], counts: list[str], *, clean: boo
 def _claims(reviewer: str, root: str) -> Callable[[_Told | str, str], Claim]:
     def claim(told: _Told | str, input_id: str) -> Claim:
         if isinstance(told, str):
-            raise Refused(f"it is no line of mypy's: {told[:200]}")
+            raise ItemRefused(f"it is no line of mypy's: {told[:200]}")
         return _claim(told, input_id, reviewer, root)
 
     return claim

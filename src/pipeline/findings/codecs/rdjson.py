@@ -14,8 +14,8 @@ from pipeline.findings.codecs import tools
 from pipeline.findings.codecs.paths import relative
 from pipeline.findings.codecs.reading import (
     TOOL,
-    Part,
-    Refused,
+    ItemRefused,
+    ReportPart,
     Unreadable,
     beyond,
     gather,
@@ -42,41 +42,41 @@ _SEVERITY: Mapping[str | int, Severity] = {
 }
 
 
-class _Position(Part):
+class _Position(ReportPart):
     line: int = Field(default=0, ge=0)
     column: int = 0
 
 
-class _Range(Part):
+class _Range(ReportPart):
     start: _Position = _Position()
     end: _Position | None = None
 
 
-class _Place(Part):
+class _Place(ReportPart):
     path: str
     range: _Range = _Range()
 
 
-class _Related(Part):
+class _Related(ReportPart):
     message: str = ""
     location: _Place
 
 
-class _Suggestion(Part):
+class _Suggestion(ReportPart):
     range: _Range = _Range()
     text: str = ""
 
 
-class _Code(Part):
+class _Code(ReportPart):
     value: str = ""
     url: str = ""
 
 
-class _Source(Part):
+class _Source(ReportPart):
     name: str = ""
 
 
-class _Diagnostic(Part):
+class _Diagnostic(ReportPart):
     message: str = Field(min_length=1)
     location: _Place | None = None
     severity: str | int | None = None
@@ -119,7 +119,7 @@ def _whole(data: bytes) -> dict[str, Any]:
 
 def _claim(item: Any, usual: Mapping[str, Any], input_id: str, reviewer: str, root: str) -> Claim:
     if not isinstance(item, dict):
-        raise Refused(f"it is {type(item).__name__}, and a diagnostic is an object")
+        raise ItemRefused(f"it is {type(item).__name__}, and a diagnostic is an object")
     told = _Diagnostic.model_validate({**usual, **{key: value for key, value in item.items() if value is not None}})
     severity = _severity(told.severity)
     fix = replacement(told.suggestions[0].text) if told.suggestions else None
@@ -145,7 +145,7 @@ def _severity(value: str | int | None) -> Severity:
     if value in (None, "UNKNOWN_SEVERITY", 0):
         return Severity.MEDIUM
     if value not in _SEVERITY:
-        raise Refused(f"its severity is {value!r}, and ERROR, WARNING or INFO was expected")
+        raise ItemRefused(f"its severity is {value!r}, and ERROR, WARNING or INFO was expected")
     return _SEVERITY[value]
 
 
@@ -154,7 +154,7 @@ def _lines(place: _Place) -> tuple[int | None, int | None]:
     start, last = place.range.start.line, place.range.end
     end = last.line - (last.column == 1 and last.line > start) if last else 0
     if start and 0 < end < start:
-        raise Refused(f"its range ends on line {end}, before it begins on line {start}")
+        raise ItemRefused(f"its range ends on line {end}, before it begins on line {start}")
     return start or None, (end or None) if start else None
 
 

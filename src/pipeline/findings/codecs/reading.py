@@ -21,7 +21,7 @@ TOOL = Confidence(value=100, scale="tool")  # a tool states what it computed
 Item = TypeVar("Item")
 
 
-class Part(BaseModel):
+class ReportPart(BaseModel):
     """A part of what a tool writes, with the names that it has there; what is not read of it is passed over."""
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -31,11 +31,11 @@ class Unreadable(Exception):
     """Why an answer cannot be read as a whole."""
 
 
-class Refused(ValueError):
+class ItemRefused(ValueError):
     """Why one item cannot be a claim."""
 
 
-class NothingWrong(Refused):
+class NothingWrong(ItemRefused):
     """An item that says that nothing is wrong."""
 
 
@@ -90,7 +90,7 @@ def shallow(value: Any, what: str) -> Any:
         level = [inner for item in level for inner in _inside(item) if isinstance(inner, dict | list)]
         if not level:
             return value
-    raise Refused(f"{what} is nested more than {DEEPEST} levels deep")
+    raise ItemRefused(f"{what} is nested more than {DEEPEST} levels deep")
 
 
 def _inside(value: dict[str, Any] | list[Any]) -> Iterable[Any]:

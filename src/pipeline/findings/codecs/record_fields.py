@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeline.findings.codecs import strict
-from pipeline.findings.codecs.reading import Refused
+from pipeline.findings.codecs.reading import ItemRefused
 from pipeline.findings.codecs.record_view import reason_absent, refs
 from pipeline.findings.model import Category, Evidence, Finding, Gate, GateDecision, Severity
 from pipeline.findings.scales import RECORD_SEVERITY, of_word
@@ -27,14 +27,14 @@ def read_fields(
     for key in keys:
         try:
             changes |= FIELDS[key](edited, finding, by)
-        except Refused as refused:
+        except ItemRefused as refused:
             problems.append(f"`{key}` {refused}")
     return changes, problems
 
 
 def _sound(value: Any, rule: strict.Rule) -> Any:
     if fault := rule(value):
-        raise Refused(fault)
+        raise ItemRefused(fault)
     return value
 
 
@@ -65,7 +65,7 @@ def _confidence(edited: Mapping[str, Any], _finding: Finding, _by: str) -> dict[
 def _reasoning(edited: Mapping[str, Any], _finding: Finding, _by: str) -> dict[str, Any]:
     reason, title = _sound(edited["reasoning"], strict.text), edited.get("title")
     if reason_absent(reason, title if isinstance(title, str) else ""):
-        raise Refused("says no more than the title")
+        raise ItemRefused("says no more than the title")
     return {"impact": reason}
 
 
@@ -75,7 +75,7 @@ def _scope_of_fix(edited: Mapping[str, Any], _finding: Finding, _by: str) -> dic
 
 def _finer_severity(edited: Mapping[str, Any], _finding: Finding, _by: str) -> dict[str, Any]:
     if edited.get("severity") != RECORD_SEVERITY[Severity.INFO] or edited["x_severity"] not in ("low", "info"):
-        raise Refused('is neither "low" nor "info" beside the severity "low"')
+        raise ItemRefused('is neither "low" nor "info" beside the severity "low"')
     return {"severity": edited["x_severity"]}
 
 
@@ -83,12 +83,12 @@ def _evidence(edited: Mapping[str, Any], finding: Finding, _by: str) -> dict[str
     """Evidence that was left alone stays as it was, with what a record does not show of it."""
     given = edited["evidence"]
     if not isinstance(given, list) or not given:
-        raise Refused("needs at least one reference")
+        raise ItemRefused("needs at least one reference")
     known = list(zip(refs(finding), finding.evidence, strict=False))
     items: list[Evidence] = []
     for number, ref in enumerate(given, 1):
         if fault := _ref_fault(ref):
-            raise Refused(f"{number} {fault}")
+            raise ItemRefused(f"{number} {fault}")
         items.append(next((item for shown, item in known if shown == ref), _ref(ref)))
     return {"evidence": [item.model_dump(mode="json", exclude_defaults=True) for item in items]}
 

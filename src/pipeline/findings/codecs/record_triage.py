@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.findings.codecs.lens import Edits, appended, turned
 from pipeline.findings.codecs.record_view import STATE_OF, state_after
 from pipeline.findings.events import Turned
-from pipeline.findings.model import Actor, Finding, State
+from pipeline.findings.model import Actor, Finding, FindingState
 from pipeline.findings.scales import RECORD_STATUS
 from pipeline.findings.triage import agent_refusal
 
@@ -58,7 +58,7 @@ def _decided(
 
 
 def _kept(
-    finding: Finding, state: State, last: Mapping[str, Any], diverged: Sequence[Mapping[str, Any]], at: str
+    finding: Finding, state: FindingState, last: Mapping[str, Any], diverged: Sequence[Mapping[str, Any]], at: str
 ) -> Iterable[Turned]:
     """What was decided here later than what somebody decided elsewhere stands."""
     decided_at = min(_time(last["at"]), _time(at))
@@ -91,10 +91,10 @@ def _restated(finding: Finding, edited: Mapping[str, Any], touched: Sequence[str
 
 def _finer(finding: Finding, edited: Mapping[str, Any], at: str, by: str) -> Edits:
     state = edited["x_state"]
-    known = isinstance(state, str) and state in set(State)
-    if not known or not State(state).outstanding or RECORD_STATUS[State(state)] != edited.get("status"):
+    known = isinstance(state, str) and state in set(FindingState)
+    if not known or not FindingState(state).outstanding or RECORD_STATUS[FindingState(state)] != edited.get("status"):
         return Edits(problems=(f"`x_state` is not a state of the status {edited.get('status')}",))
-    return Edits((turned(finding, State(state), at=at, by=by, note="record edited"),))
+    return Edits((turned(finding, FindingState(state), at=at, by=by, note="record edited"),))
 
 
 def _refused(finding: Finding, status: str, note: str, by: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from pipeline.findings.model import Actor, Change, Evidence, Finding, Severity, State
+from pipeline.findings.model import Actor, Change, Evidence, Finding, FindingState, Severity
 from pipeline.findings.scales import RECORD_SEVERITY, RECORD_STATUS, word_of
 from pipeline.findings.signature import QUOTE, norm_title
 
@@ -28,25 +28,25 @@ REQUIRED = (
     *("recommendation", "status", "triage_history", "signature", "sources", "lens"),
 )
 _TOLD = frozenset({"state", "seen", "decision"})  # the lines of a history that are triage
-STATE_OF: Mapping[str, State] = MappingProxyType(
+STATE_OF: Mapping[str, FindingState] = MappingProxyType(
     {
-        "open": State.OPEN,
-        "false-positive": State.FALSE_POSITIVE,
-        "fixed": State.VERIFIED_FIXED,
-        "wont-fix": State.WONT_FIX,
-        "uncertain": State.UNCERTAIN,
+        "open": FindingState.OPEN,
+        "false-positive": FindingState.FALSE_POSITIVE,
+        "fixed": FindingState.VERIFIED_FIXED,
+        "wont-fix": FindingState.WONT_FIX,
+        "uncertain": FindingState.UNCERTAIN,
     }
 )  # what a status says by itself
 
 
-_GONE = (State.VERIFIED_FIXED, State.FIX_CLAIMED)
+_GONE = (FindingState.VERIFIED_FIXED, FindingState.FIX_CLAIMED)
 
 
-def state_after(state: State, status: str) -> State:
+def state_after(state: FindingState, status: str) -> FindingState:
     """What a status makes of a state; one that says the same of it leaves it alone."""
     if RECORD_STATUS[state] == status:
         return state
-    return State.REOPENED if status == "open" and state in _GONE else STATE_OF[status]
+    return FindingState.REOPENED if status == "open" and state in _GONE else STATE_OF[status]
 
 
 def get(finding: Finding) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _beside(finding: Finding) -> dict[str, Any]:
 
 def _triage(finding: Finding) -> Iterator[dict[str, Any]]:
     """The lines of a history that are triage, with the status that each left the finding in."""
-    status = RECORD_STATUS[State.OPEN]
+    status = RECORD_STATUS[FindingState.OPEN]
     for change in finding.history:
         status = RECORD_STATUS[change.state] if change.state else status
         if change.what in _TOLD:

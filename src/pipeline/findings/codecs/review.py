@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pipeline.findings.claims import Claim, Return
 from pipeline.findings.codecs import strict
-from pipeline.findings.codecs.reading import Refused, gather, malformed, own_title, shallow
+from pipeline.findings.codecs.reading import ItemRefused, gather, malformed, own_title, shallow
 from pipeline.findings.codecs.review_items import DETAIL, KEYS, TITLE, faults
 from pipeline.findings.codecs.review_text import find_returns
 from pipeline.findings.model import AutofixClass, Evidence, Finding, Location, Owner, Severity
@@ -162,7 +162,7 @@ def _note(claim: Claim) -> str:
 
 def _claim(item: Any, input_id: str, reviewer: str, root: str) -> Claim:
     if found := faults(item, compact=True):
-        raise Refused("; ".join(found))
+        raise ItemRefused("; ".join(found))
     line = None if item.get("x_line_absent") is True else item["line"]
     texts = [] if item.get("x_evidence_absent") is True else item.get("evidence", [])
     unknown = {key: value for key, value in item.items() if key not in KEYS}

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.findings.claims import Claim
 from pipeline.findings.codecs.sarif_places import mapping
-from pipeline.findings.model import Finding, Severity, State
+from pipeline.findings.model import Finding, FindingState, Severity
 from pipeline.findings.scales import SARIF_LEVEL
 
 KEY = "x_finding"
@@ -42,7 +42,7 @@ def properties_of(finding: Finding) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class SarifWords:
     """What SARIF itself says of how bad a result is and what became of it."""
 
     level: str
@@ -51,19 +51,19 @@ class Words:
     absent: bool = False
 
     @classmethod
-    def of(cls, severity: Severity, state: State) -> "Words":
+    def of(cls, severity: Severity, state: FindingState) -> "SarifWords":
         """The words for a severity and a state. A result that is not a failure has no level."""
-        kind = {State.FIX_CLAIMED: "review", State.UNCERTAIN: "open"}.get(state, "fail")
+        kind = {FindingState.FIX_CLAIMED: "review", FindingState.UNCERTAIN: "open"}.get(state, "fail")
         level = SARIF_LEVEL[severity] if kind == "fail" else "none"
-        return cls(level, kind, state.dismissed, state is State.VERIFIED_FIXED)
+        return cls(level, kind, state.dismissed, state is FindingState.VERIFIED_FIXED)
 
 
-def restored(claim: Claim, bag: Mapping[str, Any], said: Words) -> Claim:
+def restored(claim: Claim, bag: Mapping[str, Any], said: SarifWords) -> Claim:
     """A claim with what was carried; severity and state only where SARIF still says what was written."""
     written = mapping(bag.get(KEY))
     carried = Finding.model_validate(_BLANK | {name: written[name] for name in _CARRIED if name in written})
     told = {name: getattr(carried, name) for name in _CARRIED if name in Claim.__dataclass_fields__}
-    wrote = Words.of(carried.severity, carried.state)
+    wrote = SarifWords.of(carried.severity, carried.state)
     if said.level != wrote.level:
         told["severity"] = claim.severity
     if replace(said, level=wrote.level) != wrote:

@@ -9,8 +9,8 @@ from pipeline.findings.claims import Claim, Return, Returned
 from pipeline.findings.codecs import tools
 from pipeline.findings.codecs.reading import (
     TOOL,
+    ItemRefused,
     NothingWrong,
-    Refused,
     Unreadable,
     beyond,
     excerpt,
@@ -22,11 +22,11 @@ from pipeline.findings.codecs.reading import (
     title_of,
     uncollected,
 )
-from pipeline.findings.codecs.sarif_carried import DRIVER, KEY, Words, restored
+from pipeline.findings.codecs.sarif_carried import DRIVER, KEY, SarifWords, restored
 from pipeline.findings.codecs.sarif_fixes import fix_text, portable
-from pipeline.findings.codecs.sarif_places import Place, mapping, places_of, sequence, text
-from pipeline.findings.codecs.sarif_run import Run, rule_id
-from pipeline.findings.model import Category, Confidence, Evidence, Severity, State
+from pipeline.findings.codecs.sarif_places import SarifLocation, mapping, places_of, sequence, text
+from pipeline.findings.codecs.sarif_run import SarifRun, rule_id
+from pipeline.findings.model import Category, Confidence, Evidence, FindingState, Severity
 from pipeline.findings.scales import handling
 
 FORMAT = "sarif"
@@ -54,7 +54,7 @@ _READ = frozenset(  # what a claim has a place for
 )
 _IDS = frozenset({"partialFingerprints", "fingerprints", "guid", "correlationGuid"})
 FALSE_POSITIVE, WONT_FIX = "false positive", "won't fix"
-_DISMISSALS = {FALSE_POSITIVE: State.FALSE_POSITIVE, WONT_FIX: State.WONT_FIX}
+_DISMISSALS = {FALSE_POSITIVE: FindingState.FALSE_POSITIVE, WONT_FIX: FindingState.WONT_FIX}
 
 
 def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
@@ -67,7 +67,7 @@ def decode(data: bytes, *, reviewer: str = "", root: str = "") -> Return:
         return _return(runs, reviewer)
 
 
-def _return(runs: list[Run], reviewer: str) -> Return:
+def _return(runs: list[SarifRun], reviewer: str) -> Return:
     names = dict.fromkeys(run.reviewer for run in runs)
     found = gather(
         reviewer or "+".join(names),
@@ -80,7 +80,7 @@ def _return(runs: list[Run], reviewer: str) -> Return:
     return replace(found, status=Returned.MALFORMED, problem=problems) if problems else found
 
 
-def _results(runs: list[Run]) -> Iterator[tuple[Run, Any]]:
+def _results(runs: list[SarifRun]) -> Iterator[tuple[SarifRun, Any]]:
     """Each result once. What has been read is let go: the file and its claims need not be in memory at once."""
     for run in runs:
         for index, result in enumerate(run.results):
@@ -88,22 +88,22 @@ def _results(runs: list[Run]) -> Iterator[tuple[Run, Any]]:
             yield run, result
 
 
-def _runs(value: Any, root: str) -> list[Run]:
+def _runs(value: Any, root: str) -> list[SarifRun]:
     log = mapping(value)
     version, runs = log.get("version"), log.get("runs")
     if version != VERSION:
         raise Unreadable(f"its version is {version!r}, and {VERSION} was expected")
     if not isinstance(runs, list) or not runs:
         raise Unreadable("it has no runs: no tool looked at anything")
-    return [Run.of(run, root) for run in runs]
+    return [SarifRun.of(run, root) for run in runs]
 
 
-def _claim(run: Run, value: Any, input_id: str, reviewer: str) -> Claim:
+def _claim(run: SarifRun, value: Any, input_id: str, reviewer: str) -> Claim:
     result = _result(value)
     rule = run.rule(result)
     message = run.message(result.get("message"), rule)
     if not message:
-        raise Refused("it has no message, neither a text nor an id that its run defines")
+        raise ItemRefused("it has no message, neither a text nor an id that its run defines")
     severity, fix = _severity(result, rule), fix_text(result.get("fixes"))
     autofix_class, owner = handling(fix, severity)
     suppressed, state = _fate(result)
@@ -132,22 +132,24 @@ def _claim(run: Run, value: Any, input_id: str, reviewer: str) -> Claim:
 
 def _result(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise Refused(f"it is {type(value).__name__}, and a result is an object")
+        raise ItemRefused(f"it is {type(value).__name__}, and a result is an object")
     if value.get("kind") in _SILENT:
         raise NothingWrong(f"its kind is {value['kind']!r}: it reports that nothing is wrong")
     return value
 
 
-def _words(result: Mapping[str, Any], rule: Mapping[str, Any]) -> Words:
+def _words(result: Mapping[str, Any], rule: Mapping[str, Any]) -> SarifWords:
     absent = result.get("baselineState") == "absent"
-    return Words(_level(result, rule), text(result.get("kind")) or "fail", _suppression(result) is not None, absent)
+    return SarifWords(
+        _level(result, rule), text(result.get("kind")) or "fail", _suppression(result) is not None, absent
+    )
 
 
 def _level(result: Mapping[str, Any], rule: Mapping[str, Any]) -> str:
     usual = text(mapping(rule.get("defaultConfiguration")).get("level")) or "warning"
     level = result.get("level", usual if result.get("kind", "fail") == "fail" else "none")
     if not isinstance(level, str) or level not in _LEVELS:
-        raise Refused(f"its level is {level!r}, and error, warning, note or none was expected")
+        raise ItemRefused(f"its level is {level!r}, and error, warning, note or none was expected")
     return level
 
 
@@ -159,7 +161,7 @@ def _severity(result: Mapping[str, Any], rule: Mapping[str, Any]) -> Severity:
     if number is None:
         return level
     if not _NUMBER.fullmatch(str(number)):
-        raise Refused(f"its security-severity is {number!r}, and a number from 0 to 10 was expected")
+        raise ItemRefused(f"its security-severity is {number!r}, and a number from 0 to 10 was expected")
     return next((severity for least, severity in _BANDS if float(number) >= least), Severity.INFO)
 
 
@@ -173,7 +175,7 @@ def _confidence(result: Mapping[str, Any], rule: Mapping[str, Any]) -> Confidenc
     return TOOL
 
 
-def _category(run: Run, result: Mapping[str, Any], rule: Mapping[str, Any]) -> Category:
+def _category(run: SarifRun, result: Mapping[str, Any], rule: Mapping[str, Any]) -> Category:
     bags = mapping(rule.get("properties")), mapping(result.get("properties"))
     tags = [tag for bag in bags for tag in sequence(bag.get("tags")) if isinstance(tag, str)]
     if any("security-severity" in bag for bag in bags):
@@ -190,11 +192,11 @@ def _impact(message: str, rule: Mapping[str, Any]) -> str:
     return "\n\n".join(part for part in (beyond(message), excerpt(reason, 600)) if part)
 
 
-def _quoted(places: list[Place]) -> list[Evidence]:
+def _quoted(places: list[SarifLocation]) -> list[Evidence]:
     return [place.evidence() for place in places if place.quote or (place.symbol and not place.path)]
 
 
-def _related(result: Mapping[str, Any], run: Run) -> list[Evidence]:
+def _related(result: Mapping[str, Any], run: SarifRun) -> list[Evidence]:
     places = places_of(result.get("relatedLocations"), run.bases)
     return [place.evidence() for place in places if place.path or place.raw]
 
@@ -219,18 +221,18 @@ def _suppression(result: Mapping[str, Any]) -> str | None:
     return reason or ("suppressed in the source" if items[0].get("kind") == "inSource" else "suppressed by the tool")
 
 
-def _fate(result: Mapping[str, Any]) -> tuple[str | None, State | None]:
+def _fate(result: Mapping[str, Any]) -> tuple[str | None, FindingState | None]:
     """Whether it is suppressed and why, and its state. That a tool misses it, or asks for a look, proves nothing."""
     reason = _suppression(result)
     for word, state in _DISMISSALS.items():
         if reason is not None and reason.casefold().startswith(word):
             return reason[len(word) :].removeprefix(": ") or word, state
     if result.get("baselineState") == "absent":
-        return reason, State.FIX_CLAIMED
-    return reason, State.UNCERTAIN if result.get("kind") in ("open", "review") else None
+        return reason, FindingState.FIX_CLAIMED
+    return reason, FindingState.UNCERTAIN if result.get("kind") in ("open", "review") else None
 
 
-def _ext(run: Run, result: Mapping[str, Any], rule: Mapping[str, Any]) -> dict[str, Any]:
+def _ext(run: SarifRun, result: Mapping[str, Any], rule: Mapping[str, Any]) -> dict[str, Any]:
     """What a claim has no place for, to be written again: the rule's words, and all that is unknown here."""
     kept = {name: value for name, value in result.items() if name not in _READ}
     if "fixes" in kept:

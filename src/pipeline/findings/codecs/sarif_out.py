@@ -9,11 +9,11 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid5
 
-from pipeline.findings.codecs.sarif_carried import DRIVER, Words, properties_of
+from pipeline.findings.codecs.sarif_carried import DRIVER, SarifWords, properties_of
 from pipeline.findings.codecs.sarif_fixes import concrete
 from pipeline.findings.codecs.sarif_in import FALSE_POSITIVE, VERSION, WONT_FIX
 from pipeline.findings.codecs.sarif_places import mapping, text
-from pipeline.findings.model import Category, Evidence, Finding, Location, Observed, State
+from pipeline.findings.model import Category, Evidence, Finding, FindingState, Location, Observed
 from pipeline.findings.scales import CATEGORY_LABEL, SECURITY_SEVERITY
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -43,7 +43,7 @@ def encode(findings: Iterable[Finding], *, version: str = "") -> str:
 
 
 def _result(finding: Finding) -> dict[str, Any]:
-    words = Words.of(finding.severity, finding.state)
+    words = SarifWords.of(finding.severity, finding.state)
     result = {
         "ruleId": rule_of(finding),
         "kind": words.kind,
@@ -116,16 +116,16 @@ def _related(number: int, evidence: Evidence) -> dict[str, Any]:
 
 
 def _baseline(finding: Finding) -> str:
-    if finding.state is State.VERIFIED_FIXED:
+    if finding.state is FindingState.VERIFIED_FIXED:
         return "absent"
-    return "updated" if finding.state is State.REOPENED else _BASELINE[finding.observed]
+    return "updated" if finding.state is FindingState.REOPENED else _BASELINE[finding.observed]
 
 
 def _suppressions(finding: Finding) -> list[dict[str, Any]]:
     """Empty for a finding that is to be shown: by SARIF's rules its state is then known, and not left open."""
     if not finding.state.dismissed:
         return []
-    word = FALSE_POSITIVE if finding.state is State.FALSE_POSITIVE else WONT_FIX
+    word = FALSE_POSITIVE if finding.state is FindingState.FALSE_POSITIVE else WONT_FIX
     kind = finding.suppression.kind if finding.suppression else "external"
     reason = finding.suppression.reason if finding.suppression else ""
     return [{"kind": kind, "status": "accepted", "justification": f"{word}: {reason}" if reason else word}]

@@ -9,7 +9,7 @@ from posixpath import join
 from typing import Any
 
 from pipeline.findings.codecs.paths import absolute, of_uri, relative
-from pipeline.findings.codecs.reading import Refused
+from pipeline.findings.codecs.reading import ItemRefused
 from pipeline.findings.codecs.strict import is_int
 from pipeline.findings.model import Evidence, Location
 from pipeline.findings.signature import QUOTE
@@ -40,7 +40,7 @@ class Bases:
         told = self._indexed(artifact)
         uri, base = told.get("uri", ""), told.get("uriBaseId", "")
         if not isinstance(uri, str) or not isinstance(base, str):
-            raise Refused("the uri of its location is not a text")
+            raise ItemRefused("the uri of its location is not a text")
         if (uri, base) not in self.known:
             self.known[uri, base] = self._resolved(uri, base)
         return self.known[uri, base]
@@ -61,7 +61,7 @@ class Bases:
         met: set[str] = set()
         while base and not absolute(path):
             if base in met:
-                raise Refused(f"the base {base!r} of its location is defined by itself")
+                raise ItemRefused(f"the base {base!r} of its location is defined by itself")
             met.add(base)
             told = mapping(self.bases.get(base))
             path, base = join(of_uri(text(told.get("uri"))), path), text(told.get("uriBaseId"))
@@ -69,7 +69,7 @@ class Bases:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SarifLocation:
     """One location of a result, with all that it says."""
 
     path: str
@@ -92,18 +92,18 @@ class Place:
         return {name: value for name in names if (value := getattr(self, name))}
 
 
-def places_of(items: Any, bases: Bases) -> list[Place]:
+def places_of(items: Any, bases: Bases) -> list[SarifLocation]:
     """Each location in a list of them."""
     if not isinstance(items, list | None):
-        raise Refused("its locations are not a list")
+        raise ItemRefused("its locations are not a list")
     return [_place(mapping(item), bases) for item in items or ()]
 
 
-def _place(told: Mapping[str, Any], bases: Bases) -> Place:
+def _place(told: Mapping[str, Any], bases: Bases) -> SarifLocation:
     physical = mapping(told.get("physicalLocation"))
     region = mapping(physical.get("region"))
     start, end = lines_of(region)
-    return Place(
+    return SarifLocation(
         path=bases.path(mapping(physical.get("artifactLocation"))),
         start=start,
         end=end,
@@ -119,7 +119,7 @@ def lines_of(region: Mapping[str, Any]) -> tuple[int | None, int | None]:
     if start and end and end > start and region.get("endColumn") == 1:
         end -= 1
     if start and end and end < start:
-        raise Refused(f"its region ends on line {end}, before it begins on line {start}")
+        raise ItemRefused(f"its region ends on line {end}, before it begins on line {start}")
     return start, end if start else None
 
 
@@ -127,7 +127,7 @@ def line_of(region: Mapping[str, Any], name: str) -> int | None:
     """A line number; none for 0, which tools write for a whole file."""
     line = region.get(name)
     if line is not None and (not is_int(line) or line < 0):
-        raise Refused(f"its {name} is {line!r}, and a line is a number from 1")
+        raise ItemRefused(f"its {name} is {line!r}, and a line is a number from 1")
     return line or None
 
 

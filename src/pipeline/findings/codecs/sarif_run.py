@@ -19,7 +19,7 @@ _SHOWN = 100  # characters of an exit code
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SarifRun:
     """What the results of a run have in common."""
 
     tool: str  # as it calls itself
@@ -34,7 +34,7 @@ class Run:
     shared: dict[str, dict[str, Any]] = field(default_factory=dict)  # what several claims keep beside
 
     @classmethod
-    def of(cls, value: Any, root: str) -> "Run":
+    def of(cls, value: Any, root: str) -> "SarifRun":
         """A run as it stands in the file."""
         run = mapping(value)
         tool = mapping(run.get("tool"))

@@ -20,7 +20,7 @@ from pipeline.findings.codecs.verdict_view import (
     shadowed,
 )
 from pipeline.findings.events import AnyEvent, Edited
-from pipeline.findings.model import Finding, State
+from pipeline.findings.model import Finding, FindingState
 from pipeline.findings.scales import VERDICT_STATUS
 from pipeline.findings.signature import verdict_id
 from pipeline.findings.triage import agent_refusal
@@ -28,7 +28,7 @@ from pipeline.findings.triage import agent_refusal
 __all__ = ["FORMAT", "decode", "document_fault", "get", "item", "put"]
 
 _STATUSES = frozenset(VERDICT_STATUS.values())
-_TEAM = {"fixed": State.FIX_CLAIMED, "wont_fix": State.WONT_FIX}  # what a team's agent may say
+_TEAM = {"fixed": FindingState.FIX_CLAIMED, "wont_fix": FindingState.WONT_FIX}  # what a team's agent may say
 NOTE = "note"  # where an agent says why it will not be fixed
 
 

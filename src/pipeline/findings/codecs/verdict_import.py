@@ -7,10 +7,10 @@ from typing import Any
 
 from pipeline.findings.claims import Claim, Return
 from pipeline.findings.codecs import strict
-from pipeline.findings.codecs.reading import Refused, gather, malformed, own_title, shallow
+from pipeline.findings.codecs.reading import ItemRefused, gather, malformed, own_title, shallow
 from pipeline.findings.codecs.review import relative
 from pipeline.findings.codecs.verdict_view import FORMAT, OURS, OURS_TOP, TITLE, TOP, shadowed
-from pipeline.findings.model import Location, State
+from pipeline.findings.model import FindingState, Location
 from pipeline.findings.scales import VERDICT_SEVERITY, category_of, handling, of_fraction
 from pipeline.findings.verdicts import Verdict
 
@@ -18,13 +18,13 @@ _NAME = "verdict"
 _ID = re.compile(r"[0-9a-f]{8}")
 _LINES = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _SEVERITY_OF = MappingProxyType({word: severity for severity, word in VERDICT_SEVERITY.items()})
-_STATE_OF: Mapping[str, State] = MappingProxyType(
+_STATE_OF: Mapping[str, FindingState] = MappingProxyType(
     {
-        "open": State.OPEN,
-        "fixed": State.FIX_CLAIMED,
-        "verified": State.VERIFIED_FIXED,
-        "reopened": State.REOPENED,
-        "wont_fix": State.WONT_FIX,
+        "open": FindingState.OPEN,
+        "fixed": FindingState.FIX_CLAIMED,
+        "verified": FindingState.VERIFIED_FIXED,
+        "reopened": FindingState.REOPENED,
+        "wont_fix": FindingState.WONT_FIX,
     }
 )
 _ONE_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -96,9 +96,9 @@ def document_fault(document: Any) -> str:
 
 def _claim(one: Mapping[str, Any] | str, input_id: str, root: str) -> Claim:
     if isinstance(one, str):
-        raise Refused("the file contradicts itself: findings may be missing")
+        raise ItemRefused("the file contradicts itself: findings may be missing")
     if faults := strict.faults(one, _RULES, ("lineRange",)):
-        raise Refused("; ".join(faults))
+        raise ItemRefused("; ".join(faults))
     severity = _SEVERITY_OF[one["severity"]]
     fix = None if one.get("x_fix_absent") is True else one["recommendation"] or None
     autofix_class, owner = handling(fix, severity)

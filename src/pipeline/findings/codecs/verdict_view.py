@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.findings.codecs.lens import SEAL, sealed
 from pipeline.findings.codecs.record_view import NO_FIX, reason_absent
-from pipeline.findings.model import Finding, Severity, State
+from pipeline.findings.model import Finding, FindingState, Severity
 from pipeline.findings.scales import VERDICT_SEVERITY, VERDICT_STATUS, fraction_of
 from pipeline.findings.signature import line_range, verdict_id
 from pipeline.findings.verdicts import Verdict, Verdicts
@@ -122,7 +122,7 @@ def _status(finding: Finding, before: Mapping[str, str], *, fresh: bool) -> str:
 
 def _precedence(finding: Finding) -> tuple[bool, int, float, str]:
     """Which of those that share an id is shown: one that is not settled, the gravest, the surest."""
-    settled = finding.state is State.VERIFIED_FIXED or finding.state.dismissed
+    settled = finding.state is FindingState.VERIFIED_FIXED or finding.state.dismissed
     return settled, finding.severity.rank, -fraction_of(finding.confidence), finding.id
 
 

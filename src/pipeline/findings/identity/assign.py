@@ -26,7 +26,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class DraftGroup:
     """Drafts that share a key, from the top of the file to its end."""
 
     lines: tuple[int, ...]
@@ -44,7 +44,7 @@ class Shelf:
         return self.drafts[first : min(last, first + NEAREST)]
 
 
-def shelves(keyed: Iterable[tuple[Hashable, Anchor]]) -> Mapping[Hashable, Shelf]:
+def shelves(keyed: Iterable[tuple[Hashable, Anchor]]) -> Mapping[Hashable, DraftGroup]:
     """Drafts by their keys."""
     found = defaultdict[Hashable, list[Anchor]](list)
     for key, draft in keyed:
@@ -71,9 +71,9 @@ def _clear(pairs: list[Pair]) -> list[Pair]:
     return [pair for pair in pairs if known[pair.known] == drafts[pair.draft] == 1]
 
 
-def _shelf(drafts: list[Anchor]) -> Shelf:
+def _shelf(drafts: list[Anchor]) -> DraftGroup:
     ordered = sorted(drafts, key=lambda draft: (draft.line, draft.at))
-    return Shelf(tuple(draft.line for draft in ordered), tuple(ordered))
+    return DraftGroup(tuple(draft.line for draft in ordered), tuple(ordered))
 
 
 class _Taken:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from pipeline.findings.identity.history import Sources
+from pipeline.findings.identity.history import FindingSources
 from pipeline.findings.identity.linemap import LineMap
-from pipeline.findings.identity.texts import Page, page_of
+from pipeline.findings.identity.texts import SourceFile, page_of
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, Location
 from pipeline.findings.passes import Coverage, Pass
@@ -61,14 +61,14 @@ class Fix:
 class Ground:
     """The repository at the end of a pass. Files are read when they are asked about, each once."""
 
-    sources: Sources
+    sources: FindingSources
     maps: Mapping[str, LineMap] = field(default_factory=dict)  # from the commit of each pass to now
     fixes: tuple[Fix, ...] = ()  # oldest first
-    _pages: dict[str, Page | None] = field(default_factory=dict)
+    _pages: dict[str, SourceFile | None] = field(default_factory=dict)
     _places: dict[str, Covered] = field(default_factory=dict)
     _written: dict[tuple[str, int], FindingId] | None = None
 
-    def page(self, path: str) -> Page | None:
+    def page(self, path: str) -> SourceFile | None:
         """A file as it is now."""
         if path not in self._pages:
             self._pages[path] = page_of(self.sources, path)

@@ -30,7 +30,7 @@ _DIFF = (
 )
 
 
-class Sources(Protocol):
+class FindingSources(Protocol):
     """The files that findings are about."""
 
     def lines(self, path: str) -> Sequence[str] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pipeline.findings.identity.anchors import is_loose
-from pipeline.findings.identity.texts import AROUND, TEXT, VERDICT, Page, fingerprints, size_of
+from pipeline.findings.identity.texts import AROUND, TEXT, VERDICT, SourceFile, fingerprints, size_of
 from pipeline.findings.model import UNREADABLE, AutofixClass, Evidence, Finding, Gate, Location, Observed, Strength
 from pipeline.findings.signature import norm_quote
 
@@ -19,7 +19,7 @@ _RAISED = ("requires_verification", "system_breaking")  # one report that says s
 _WHERE = frozenset({"fingerprints", "aliases", "sources", "locations"})
 
 
-def placed(known: Finding, draft: Finding, page: Page | None) -> Finding:
+def placed(known: Finding, draft: Finding, page: SourceFile | None) -> Finding:
     """A draft moved to the known finding's own line where that is near: a vague report must not make it drift."""
     text, place = known.fingerprints.get(TEXT, ""), draft.place
     if page is None or place is None or place.start is None or text in ("", draft.fingerprints.get(TEXT)):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 
-from pipeline.findings.identity.history import Sources
+from pipeline.findings.identity.history import FindingSources
 from pipeline.findings.model import Evidence, Finding, Location
 from pipeline.findings.signature import QUOTE, line_range, norm_quote, norm_title, verdict_id
 
@@ -34,14 +34,14 @@ _BY_LINE, _BY_QUOTE = "line/v1:", "quote/v1:"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SourceFile:
     """The text of one file without its spacing, with an index of where each line stands."""
 
     lines: tuple[str, ...]
     places: Mapping[str, Sequence[int]]  # lines counted from 1
 
     @classmethod
-    def of(cls, lines: Iterable[str]) -> "Page":
+    def of(cls, lines: Iterable[str]) -> "SourceFile":
         """A page of the lines of a file."""
         plain = tuple(norm_line(line) for line in lines)
         places = defaultdict[str, list[int]](list)
@@ -71,7 +71,7 @@ def line_hash(text: str) -> str:
     return sha256(text.encode(errors="replace")).hexdigest()[:_HASH]
 
 
-def fingerprints(finding: Finding, page: Page | None) -> dict[str, str]:
+def fingerprints(finding: Finding, page: SourceFile | None) -> dict[str, str]:
     """All that a finding can be recognised by, from the file as it is now; None when there is no file."""
     place = finding.place
     return {
@@ -82,7 +82,7 @@ def fingerprints(finding: Finding, page: Page | None) -> dict[str, str]:
     }
 
 
-def fingerprinted(findings: Sequence[Finding], sources: Sources) -> tuple[Finding, ...]:
+def fingerprinted(findings: Sequence[Finding], sources: FindingSources) -> tuple[Finding, ...]:
     """Findings with their fingerprints. Each file is read once, and one file is held at a time."""
     by_path = defaultdict[str, list[int]](list)
     for index, finding in enumerate(findings):
@@ -95,13 +95,13 @@ def fingerprinted(findings: Sequence[Finding], sources: Sources) -> tuple[Findin
     return tuple(done)
 
 
-def page_of(sources: Sources, path: str) -> Page | None:
+def page_of(sources: FindingSources, path: str) -> SourceFile | None:
     """A file of the repository as it is now; None when it is no file of it."""
     lines = sources.lines(path) if path else None
-    return None if lines is None else Page.of(lines)
+    return None if lines is None else SourceFile.of(lines)
 
 
-def standing(finding: Finding, page: Page | None) -> bool | None:
+def standing(finding: Finding, page: SourceFile | None) -> bool | None:
     """Whether the lines a finding is about are still in a file; None when it never had any."""
     kept = finding.fingerprints
     text = kept.get(TEXT)
@@ -114,7 +114,7 @@ def standing(finding: Finding, page: Page | None) -> bool | None:
     return size == 1 or SPAN not in kept or any(page.span(at, at + size - 1) == kept[SPAN] for at in places[:_TRIES])
 
 
-def gone(finding: Finding, page: Page | None) -> bool:
+def gone(finding: Finding, page: SourceFile | None) -> bool:
     """Whether the text a finding is about is nowhere in its file."""
     text = finding.fingerprints.get(TEXT)
     return bool(text) and (page is None or text not in page.places)
@@ -136,7 +136,7 @@ def same_evidence(digest: str, finding: Finding) -> bool:
     return digest == now or digest.removeprefix(_BY_LINE) in finding.fingerprints.get(WINDOW, "").split()
 
 
-def _of_code(finding: Finding, page: Page | None) -> dict[str, str]:
+def _of_code(finding: Finding, page: SourceFile | None) -> dict[str, str]:
     place = finding.place
     if page is None or place is None or place.start is None or not 0 < place.start <= len(page.lines):
         quoted = next((text for item in finding.evidence if (text := _first_line(item))), "")

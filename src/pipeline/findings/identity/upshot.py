@@ -16,13 +16,13 @@ from pipeline.findings.ledger import Ledger, merged_into
 from pipeline.findings.model import (
     MAY_BE,
     Actor,
-    Attempt,
     Finding,
     FindingId,
+    FindingState,
+    FixAttempt,
     Link,
     Observed,
     Severity,
-    State,
     Strength,
 )
 from pipeline.findings.passes import Pass
@@ -124,7 +124,7 @@ class _Work:
     def miss(self, known: Finding) -> None:
         """A known finding that nobody reported, where somebody would have."""
         path = self.ground.path_now(known)
-        if known.state is State.VERIFIED_FIXED or merged_into(known):
+        if known.state is FindingState.VERIFIED_FIXED or merged_into(known):
             return
         if not self.covered.would_tell(known, path):
             return
@@ -140,15 +140,15 @@ class _Work:
         if known.unreadable and known.state.active:
             tool = any(vote.tool for vote in known.votes)
             note = f"{', '.join(known.sources)} gave a whole answer, and it is not in it"
-            self._turned(known, State.VERIFIED_FIXED if tool else State.FIX_CLAIMED, note)
+            self._turned(known, FindingState.VERIFIED_FIXED if tool else FindingState.FIX_CLAIMED, note)
             return
         page = self.ground.page(path)
         proposed = gone(known, page) and known.absent_passes + 1 >= ABSENT
         if known.state.active and standing(known, page) is False:
             note = "its lines were changed, and nobody reported it again"
-            self._turned(known, State.FIX_CLAIMED, f"{note}{'; propose verify' if proposed else ''}")
-        elif known.state is State.FIX_CLAIMED and proposed and known.absent_passes + 1 == ABSENT:
-            self._turned(known, State.FIX_CLAIMED, "absent twice and its text is gone; propose verify")
+            self._turned(known, FindingState.FIX_CLAIMED, f"{note}{'; propose verify' if proposed else ''}")
+        elif known.state is FindingState.FIX_CLAIMED and proposed and known.absent_passes + 1 == ABSENT:
+            self._turned(known, FindingState.FIX_CLAIMED, "absent twice and its text is gone; propose verify")
 
     def _see(self, known: Finding, draft: Finding, one: Match) -> None:
         if one.strength is Strength.FUZZY and draft.place:
@@ -189,15 +189,15 @@ class _Work:
         if known.unreadable and known.state.active and not draft.unreadable:
             self._turned(known, draft.state, "it was reported again, and can be read now")
         match known.state:
-            case State.FIX_CLAIMED:
-                self._turned(known, State.REOPENED, "it was said to be fixed, and it was reported again")
-                tried = Attempt(run=self.passed.run, round=self.passed.round, outcome="not_fixed")
+            case FindingState.FIX_CLAIMED:
+                self._turned(known, FindingState.REOPENED, "it was said to be fixed, and it was reported again")
+                tried = FixAttempt(run=self.passed.run, round=self.passed.round, outcome="not_fixed")
                 who = known.attempts[-1].by if known.attempts else ""
                 self.events.append(Tried(at=self.at, id=known.id, attempt=tried.model_copy(update={"by": who})))
-            case State.VERIFIED_FIXED:
-                self._turned(known, State.REOPENED, "regression: it was fixed, and it is back")
+            case FindingState.VERIFIED_FIXED:
+                self._turned(known, FindingState.REOPENED, "regression: it was fixed, and it is back")
                 self._blame(known.id, draft, "this fix wrote its lines")
-            case State.FALSE_POSITIVE | State.WONT_FIX:
+            case FindingState.FALSE_POSITIVE | FindingState.WONT_FIX:
                 self._reconsider(known, draft, one)
 
     def _reconsider(self, known: Finding, draft: Finding, one: Match) -> None:
@@ -207,7 +207,7 @@ class _Work:
         else:
             self._turned(known, *reopening)
 
-    def _turned(self, known: Finding, state: State, note: str) -> None:
+    def _turned(self, known: Finding, state: FindingState, note: str) -> None:
         turned = Turned(at=self.at, id=known.id, state=state, by=Actor.ORCHESTRATOR, note=note, pass_id=self.passed.id)
         self.events.append(turned)
 
@@ -219,23 +219,26 @@ class _Work:
             self.events.append(Linked(at=self.at, id=id, link=Link(kind=CAUSED, to=cause, note=note)))
 
 
-def _reopening(known: Finding, draft: Finding, strength: Strength, at: str) -> tuple[State, str] | None:
+def _reopening(known: Finding, draft: Finding, strength: Strength, at: str) -> tuple[FindingState, str] | None:
     """Why a dismissal does not cover a new report, and what the finding becomes; None when it does."""
     return next(_reasons(known, draft, strength, at), None)
 
 
-def _reasons(known: Finding, draft: Finding, strength: Strength, at: str) -> Iterator[tuple[State, str]]:
+def _reasons(known: Finding, draft: Finding, strength: Strength, at: str) -> Iterator[tuple[FindingState, str]]:
     held = known.suppression
     if held and held.expires and at[: len(held.expires)] > held.expires:
-        yield State.REOPENED, f"its dismissal held until {held.expires}"
+        yield FindingState.REOPENED, f"its dismissal held until {held.expires}"
     if draft.system_breaking and not known.system_breaking:
-        yield State.REOPENED, "it was dismissed, and now endangers the whole system"
+        yield FindingState.REOPENED, "it was dismissed, and now endangers the whole system"
     if draft.severity.rank < known.severity.rank:
-        yield State.REOPENED, f"it was dismissed as {known.severity} and is now rated {draft.severity}"
+        yield FindingState.REOPENED, f"it was dismissed as {known.severity} and is now rated {draft.severity}"
     if not same_evidence((held and held.digest) or evidence_digest(known), draft):
-        yield State.REOPENED, "the code that was dismissed has changed"
+        yield FindingState.REOPENED, "the code that was dismissed has changed"
     if strength is Strength.FUZZY and draft.severity.rank <= Severity.HIGH.rank:
-        yield State.UNCERTAIN, f"ask again: it is probably the one that was dismissed as {known.state}, but not surely"
+        yield (
+            FindingState.UNCERTAIN,
+            f"ask again: it is probably the one that was dismissed as {known.state}, but not surely",
+        )
 
 
 def _reason(known: Finding) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pipeline.findings.claims import Claim
-from pipeline.findings.intake.files import Sources
+from pipeline.findings.intake.files import CurrentSources
 from pipeline.findings.intake.places import ELSEWHERE, Lines, named, read_lines
 from pipeline.findings.intake.quotes import Span, Text, needle_of
 from pipeline.findings.intake.wording import Worded, title_key
@@ -57,7 +57,7 @@ class Placed:
 class Texts:
     """The files that claims speak of, each made searchable once while claims about it come one after another."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: CurrentSources) -> None:
         self._sources = sources
         self._held: OrderedDict[str, Text | None] = OrderedDict()
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pipeline.findings.claims import Claim, Return
 from pipeline.findings.intake.anchor import Placed, Texts, place
 from pipeline.findings.intake.coverage import coverage
-from pipeline.findings.intake.files import Sources
+from pipeline.findings.intake.files import CurrentSources
 from pipeline.findings.intake.group import Pair, candidates, exact, identical, near
 from pipeline.findings.intake.judging import Judge, Judged, judge_pairs
-from pipeline.findings.intake.paths import Refused
+from pipeline.findings.intake.paths import PathRefused
 from pipeline.findings.intake.places import named, with_paths
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.intake.sift import Sifted, capped, kept, sift, told_apart
@@ -25,7 +25,7 @@ from pipeline.findings.signature import signature
 
 
 @dataclass(frozen=True, slots=True)
-class Assessment:
+class IntakeAssessment:
     """What a pass came to, before it is known which findings are new."""
 
     drafts: tuple[Finding, ...]  # the worst first; the first vote of each is of the item that survives
@@ -38,13 +38,13 @@ class Assessment:
 
 def assess(
     returns: Sequence[Return],
-    sources: Sources,
+    sources: CurrentSources,
     policy: Policy,
     passed: Pass,
     *,
     judge: Judge | None = None,
     changed_paths: Collection[str] | None = None,
-) -> Assessment:
+) -> IntakeAssessment:
     """Check, group, merge and sift what a pass returned. With `changed_paths` a finding elsewhere never gates."""
     changed = None if changed_paths is None else frozenset(changed_paths)
     placed, unread = _placed(returns, sources, policy)
@@ -53,7 +53,7 @@ def assess(
     every = (*judged.groups, *identical(unread))
     sifted = capped([sift(group, policy, passed, changed) for group in every], policy.cap)
     order = kept(sifted)
-    return Assessment(
+    return IntakeAssessment(
         drafts=_signed([sifted[index].finding for index in order]),
         entries=tuple(sorted([*_harmless(returns), *_entries(sifted, judged)], key=_by_input)),
         coverage=coverage(returns, {one.claim.input_id for one in unread}, [one.fate for one in sifted], changed),
@@ -63,13 +63,13 @@ def assess(
     )
 
 
-def _placed(returns: Iterable[Return], sources: Sources, policy: Policy) -> tuple[list[Placed], list[Placed]]:
+def _placed(returns: Iterable[Return], sources: CurrentSources, policy: Policy) -> tuple[list[Placed], list[Placed]]:
     """Every claim held against its file, and those that cannot be read as one. Claims of one file come together."""
     unread = [of_rejected(item, answer) for answer in returns for item in answer.rejected if not item.harmless]
     worded: list[Worded] = []
     for claim in (claim for answer in returns for claim in answer.claims):
         read = _read(claim, sources)
-        if isinstance(read, Refused):
+        if isinstance(read, PathRefused):
             unread.append(of_refused(claim, read.reason))
         else:
             worded.append(read)
@@ -81,9 +81,9 @@ def _placed(returns: Iterable[Return], sources: Sources, policy: Policy) -> tupl
     )
 
 
-def _read(claim: Claim, sources: Sources) -> Worded | Refused:
+def _read(claim: Claim, sources: CurrentSources) -> Worded | PathRefused:
     worded = word(claim)
-    return worded if isinstance(worded, Refused) else with_paths(worded, sources)
+    return worded if isinstance(worded, PathRefused) else with_paths(worded, sources)
 
 
 def _file(worded: Worded) -> str:
@@ -96,12 +96,12 @@ def _entries(sifted: Sequence[Sifted], judged: Judged) -> Iterator[Entry]:
         yield from one.entries(apart.get(index, ()))
 
 
-def _legible(claim: Claim, sources: Sources) -> Worded:
+def _legible(claim: Claim, sources: CurrentSources) -> Worded:
     """An unreadable claim in words that a file can hold; without its place where that is outside the repository."""
     read = _read(claim, sources)
-    if isinstance(read, Refused):
+    if isinstance(read, PathRefused):
         read = _read(replace(claim, locations=(), evidence=()), sources)
-    assert not isinstance(read, Refused)  # noqa: S101 - it has a title, and no place
+    assert not isinstance(read, PathRefused)  # noqa: S101 - it has a title, and no place
     return read
 
 

@@ -7,14 +7,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from pipeline.findings.intake.paths import Refused, normalise
+from pipeline.findings.intake.paths import PathRefused, normalise
 
 LARGEST = 4 * 1024 * 1024  # bytes of a file that is looked at
 _HELD = 32  # files in memory; claims are looked at file by file
 _KNOWN = 65_536  # paths whose place is remembered
 
 
-class Sources(Protocol):
+class CurrentSources(Protocol):
     """The files of the repository as they are now."""
 
     def lines(self, path: str) -> Sequence[str] | None:
@@ -39,7 +39,7 @@ class MemoryFiles:
 
     def outside(self, path: str) -> bool:
         """Whether the path itself leads out: there are no links here."""
-        return isinstance(normalise(path), Refused)
+        return isinstance(normalise(path), PathRefused)
 
 
 class RepositoryFiles:
@@ -60,7 +60,7 @@ class RepositoryFiles:
 
     def _place(self, path: str) -> str | None:
         normal = normalise(path)
-        if isinstance(normal, Refused):
+        if isinstance(normal, PathRefused):
             return None
         place = os.path.realpath(os.path.join(self._root, normal))  # noqa: PTH118 - `Path.resolve` raises for a loop
         inside = place == self._root or place.startswith(self._root.rstrip("/") + "/")

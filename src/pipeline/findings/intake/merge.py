@@ -14,12 +14,12 @@ from pipeline.findings.intake.gate import passes, promoted
 from pipeline.findings.intake.group import Group
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.intake.wording import MOST
-from pipeline.findings.model import UNREADABLE, AutofixClass, Finding, FindingId, Owner, State, Suppression, Vote
+from pipeline.findings.model import UNREADABLE, AutofixClass, Finding, FindingId, FindingState, Owner, Suppression, Vote
 from pipeline.findings.passes import Pass
 from pipeline.findings.signature import raw_signature, signature
-from pipeline.findings.value import Value
+from pipeline.findings.value import FindingValue
 
-_Part = TypeVar("_Part", bound=Value)
+_Part = TypeVar("_Part", bound=FindingValue)
 _CLASSES = (AutofixClass.SAFE_AUTO, AutofixClass.GATED_AUTO, AutofixClass.MANUAL)
 _OWNERS = tuple(Owner)  # the most careful last
 _WORDS = ("impact", "fix", "plain_title", "reproduction", "min_fix_scope")
@@ -97,14 +97,14 @@ def _state(members: Sequence[Placed]) -> dict[str, Any]:
     """Open, unless its source knows better, suppresses it, or nothing in the code could be held against it."""
     claims = [member.claim for member in members]
     if claims[0].unreadable:
-        return {"state": State.UNCERTAIN}
+        return {"state": FindingState.UNCERTAIN}
     given = next((claim.state for claim in claims if claim.state), None)
     if all(claim.suppressed is not None for claim in claims):
-        state = given if given and given.dismissed else State.WONT_FIX
+        state = given if given and given.dismissed else FindingState.WONT_FIX
         return {"state": state, "suppression": Suppression(reason=claims[0].suppressed or "", by=claims[0].reviewer)}
     if given:
         return {"state": given}
-    return {"state": State.OPEN if any(member.sure for member in members) else State.UNCERTAIN}
+    return {"state": FindingState.OPEN if any(member.sure for member in members) else FindingState.UNCERTAIN}
 
 
 def _vote(member: Placed, passed: Pass) -> Vote:

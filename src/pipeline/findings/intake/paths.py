@@ -14,24 +14,24 @@ _ADDRESS = re.compile(r"https?://")
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class PathRefused:
     """Why something is not taken in."""
 
     reason: str
 
 
-def normalise(path: str, *, work_item: bool = False) -> str | Refused:
+def normalise(path: str, *, work_item: bool = False) -> str | PathRefused:
     """A path with single forward slashes, from the root of the repository. A work item may be an address too."""
     if reason := _fault(path):
-        return Refused(f"the path {shown(path)} {reason}")
+        return PathRefused(f"the path {shown(path)} {reason}")
     if work_item and _ADDRESS.match(path):
         return path
     posix = path.replace("\\", "/")
     if _ABSOLUTE.match(posix):
-        return Refused(f"the path {shown(path)} is absolute: give it from the root of the repository")
+        return PathRefused(f"the path {shown(path)} is absolute: give it from the root of the repository")
     parts = _walked(posix)
     if parts is None:
-        return Refused(f"the path {shown(path)} leads out of the repository")
+        return PathRefused(f"the path {shown(path)} leads out of the repository")
     return "/".join(parts) or "."
 
 

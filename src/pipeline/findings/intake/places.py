@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pipeline.findings.claims import Claim
-from pipeline.findings.intake.files import Sources
-from pipeline.findings.intake.paths import Refused, normalise, shown
+from pipeline.findings.intake.files import CurrentSources
+from pipeline.findings.intake.paths import PathRefused, normalise, shown
 from pipeline.findings.intake.quotes import Span
 from pipeline.findings.intake.wording import Worded, legible
 from pipeline.findings.model import Category, Evidence, Location
@@ -32,14 +32,14 @@ def named(claim: Claim) -> Iterator[Location | Evidence]:
     yield from (item for item in claim.evidence if item.path)
 
 
-def with_paths(worded: Worded, sources: Sources) -> Worded | Refused:
+def with_paths(worded: Worded, sources: CurrentSources) -> Worded | PathRefused:
     """A claim whose paths are all of the repository."""
     claim = worded.claim
     paths = {path: _path(path, claim, sources) for path in dict.fromkeys(item.path for item in named(claim))}
     first = next(iter(paths.values()), "")
-    if isinstance(first, Refused):
+    if isinstance(first, PathRefused):
         return first
-    notes = (*worded.notes, *(path.reason for path in paths.values() if isinstance(path, Refused)))
+    notes = (*worded.notes, *(path.reason for path in paths.values() if isinstance(path, PathRefused)))
     locations = tuple(_location(item, paths) for item in claim.locations if isinstance(paths.get(item.path), str))
     evidence = tuple(_evidence(item, paths) for item in claim.evidence)
     if locations == claim.locations and evidence == claim.evidence:
@@ -63,30 +63,30 @@ def read_lines(start: int | None, end: int | None, length: int | None = None) ->
     return Lines((start, last), note)
 
 
-def _path(path: str, claim: Claim, sources: Sources) -> str | Refused:
+def _path(path: str, claim: Claim, sources: CurrentSources) -> str | PathRefused:
     work_item = claim.category in ELSEWHERE
     normal = normalise(path, work_item=work_item)
-    if isinstance(normal, Refused) or (work_item and "://" in normal):
+    if isinstance(normal, PathRefused) or (work_item and "://" in normal):
         return normal
     if sources.outside(normal):
-        return Refused(f"the path {shown(path)} leads out of the repository by a link")
+        return PathRefused(f"the path {shown(path)} leads out of the repository by a link")
     return normal
 
 
-def _location(item: Location, paths: Mapping[str, str | Refused]) -> Location:
+def _location(item: Location, paths: Mapping[str, str | PathRefused]) -> Location:
     path, symbol = paths[item.path], legible(item.symbol)
-    if isinstance(path, Refused) or (path, symbol) == (item.path, item.symbol):
+    if isinstance(path, PathRefused) or (path, symbol) == (item.path, item.symbol):
         return item
     return Location(path=path, start=item.start, end=item.end, symbol=symbol)
 
 
-def _evidence(item: Evidence, paths: Mapping[str, str | Refused]) -> Evidence:
+def _evidence(item: Evidence, paths: Mapping[str, str | PathRefused]) -> Evidence:
     """Evidence under its path, with a quotation of the right length; what is cut off stays in `raw`.
 
     Of evidence from outside the repository only the words are kept.
     """
     path, quote, raw = paths.get(item.path, ""), legible(item.quote), legible(item.raw)
-    if isinstance(path, Refused):
+    if isinstance(path, PathRefused):
         return Evidence(raw=raw or quote)
     if len(quote) > QUOTE:
         quote, raw = quote[:QUOTE], raw or quote

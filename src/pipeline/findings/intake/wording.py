@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.findings.claims import Claim
-from pipeline.findings.intake.paths import Refused
+from pipeline.findings.intake.paths import PathRefused
 from pipeline.findings.signature import norm_title
 
 MOST = 1000  # pieces of evidence, and places, of one finding
@@ -22,10 +22,10 @@ class Worded:
     notes: tuple[str, ...] = ()
 
 
-def word(claim: Claim) -> Worded | Refused:
+def word(claim: Claim) -> Worded | PathRefused:
     """A claim fit to be kept, or why there is none."""
     if not claim.title.strip():
-        return Refused("it has no title: say in a few words what is wrong")
+        return PathRefused("it has no title: say in a few words what is wrong")
     changes, notes = _legible_texts(claim), []
     if claim.impact and not claim.unreadable and norm_title(claim.impact) == norm_title(claim.title):
         changes["impact"] = ""

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 
 from pipeline.errors import AwfError
 from pipeline.findings.model import Finding
-from pipeline.findings.trackers.registry import TRACKERS, Open, Place
+from pipeline.findings.trackers.registry import TRACKERS, Open, TrackerContext
 from pipeline.findings.trackers.ticket import unfit
-from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed, Sinks, Tracker
+from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed, Tracker
 from pipeline.language.names import did_you_mean
 
 
 class Chain:
     """The trackers of one session. It is a tracker itself: the one that is in use."""
 
-    def __init__(self, place: Place, named: str = "", trackers: Mapping[str, Open] = TRACKERS) -> None:
+    def __init__(self, place: TrackerContext, named: str = "", trackers: Mapping[str, Open] = TRACKERS) -> None:
         if named and named not in trackers:
             help = did_you_mean(named, trackers) or f"the trackers are {', '.join(trackers)}"
             raise AwfError(f'there is no tracker "{named}"', help=help)
@@ -46,15 +46,15 @@ class Chain:
             any_sink_available=True,
         )
 
-    def file(self, finding: Finding) -> Filed | Failed:
+    def file(self, finding: Finding) -> Filed | TicketFailed:
         """Make a ticket with the tracker in use. What to do after a failure is for the caller to say."""
         if reason := unfit(finding):
-            return Failed(reason)
+            return TicketFailed(reason)
         current = self._tracker()
         if current is None:
-            return Failed("there is no tracker that can be used")
+            return TicketFailed("there is no tracker that can be used")
         done = current.file(finding)
-        if isinstance(done, Failed):
+        if isinstance(done, TicketFailed):
             self._named_works = False
         return done
 
@@ -69,7 +69,7 @@ class Chain:
         while self._current is None and self._untried:
             name, open_tracker = self._untried.pop(0)
             opened = open_tracker(self._place)
-            if isinstance(opened, Failed):
+            if isinstance(opened, TicketFailed):
                 self.failures[name] = opened.reason
                 self._named_works = False  # the one that was named is the first
             else:

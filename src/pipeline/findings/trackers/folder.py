@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pipeline import files
 from pipeline.errors import AwfError
-from pipeline.findings.model import Finding, State
+from pipeline.findings.model import Finding, FindingState
 from pipeline.findings.trackers.ticket import Redact, comment, comment_mark, marked, ticket, unfit
-from pipeline.findings.walk.sinks import Failed, Filed
+from pipeline.findings.walk.sinks import Filed, TicketFailed
 
 NAME = "local folder"
 _HEAD = 64 * 1024  # bytes of a file in which the comment is looked for
@@ -29,34 +29,34 @@ class TicketFolder:
         self._redact = redact
         self._paths: dict[str, Path] | None = None  # by finding, as they were when first looked
 
-    def file(self, finding: Finding) -> Filed | Failed:
+    def file(self, finding: Finding) -> Filed | TicketFailed:
         """The finding's ticket: written, or found and added to when the finding came back."""
         if reason := unfit(finding):
-            return Failed(reason)
+            return TicketFailed(reason)
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             with files.lock_directory(self._directory):
                 return self._filed(finding)
         except AwfError as error:
-            return Failed(error.message)
+            return TicketFailed(error.message)
         except OSError as error:
-            return Failed(f"{error.filename or self._directory} cannot be written: {error.strerror}")
+            return TicketFailed(f"{error.filename or self._directory} cannot be written: {error.strerror}")
 
-    def _filed(self, finding: Finding) -> Filed | Failed:
+    def _filed(self, finding: Finding) -> Filed | TicketFailed:
         path = self._path(finding)
         if path is None:
             path = self._directory / f"{finding.id}.md"
             if not files.create_file(path, _text(finding, self._redact)):
-                return Failed(f"{path} is there and is not the ticket of {finding.id}; move it away")
-        elif finding.state is State.REOPENED and (failed := self._add(path, finding)):
+                return TicketFailed(f"{path} is there and is not the ticket of {finding.id}; move it away")
+        elif finding.state is FindingState.REOPENED and (failed := self._add(path, finding)):
             return failed
         self._known[finding.id] = path
         return Filed(str(path))
 
-    def _add(self, path: Path, finding: Finding) -> Failed | None:
+    def _add(self, path: Path, finding: Finding) -> TicketFailed | None:
         """Say once that the finding is back."""
         if path.stat().st_size > _LARGEST:
-            return Failed(f"{path} is too large to be added to")
+            return TicketFailed(f"{path} is too large to be added to")
         said = path.read_bytes()
         if comment_mark(finding).encode() not in said:
             files.write_file(path, said.rstrip() + f"\n\n---\n\n{comment(finding, self._redact)}".encode())

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.findings.model import Finding, Severity, State
+from pipeline.findings.model import Finding, FindingState, Severity
 from pipeline.findings.trackers.gh import Gh
 from pipeline.findings.trackers.ticket import Redact, comment, comment_mark, label, marked, ticket, unfit
-from pipeline.findings.walk.sinks import Failed, Filed
+from pipeline.findings.walk.sinks import Filed, TicketFailed
 
 NAME = "GitHub Issues"
 _FOUND = 50  # issues that a search may give: it finds words, not marks
@@ -44,12 +44,12 @@ class GitHubIssues:
         self._numbers: dict[str, int] = {}  # of this session: what was made just now is not yet found by a search
         self._labels: dict[str, bool] = {}  # whether each can be used
 
-    def file(self, finding: Finding) -> Filed | Failed:
+    def file(self, finding: Finding) -> Filed | TicketFailed:
         """The finding's issue: made, or found and brought back to mind."""
         if reason := unfit(finding):
-            return Failed(reason)
+            return TicketFailed(reason)
         known = self._known(finding)
-        if isinstance(known, Failed):
+        if isinstance(known, TicketFailed):
             return known
         done = self._create(finding) if known is None else self._remind(known, finding)
         if isinstance(done, Issue):
@@ -57,7 +57,7 @@ class GitHubIssues:
             return Filed(done.url)
         return done
 
-    def _known(self, finding: Finding) -> Issue | Failed | None:
+    def _known(self, finding: Finding) -> Issue | TicketFailed | None:
         """By its number where that is on record: a search knows nothing of the last minutes."""
         for number in self._recorded(finding):
             read = self._json("issue", "view", "--json=number,url,state,body,comments", last=str(number))
@@ -73,10 +73,10 @@ class GitHubIssues:
             if found := ours.fullmatch(decision.ref):
                 yield int(found[1])
 
-    def _searched(self, finding: Finding) -> Issue | Failed | None:
+    def _searched(self, finding: Finding) -> Issue | TicketFailed | None:
         asked = (f"--search={finding.id} in:body", "--state=all", f"--limit={_FOUND}")
         read = self._json("issue", "list", *asked, "--json=number,url,state,body")
-        if isinstance(read, Failed):
+        if isinstance(read, TicketFailed):
             return read
         issues = [issue for one in _listed(read) if (issue := _issue(one, finding))]
         if not issues:
@@ -84,26 +84,26 @@ class GitHubIssues:
         first = min(issues, key=lambda issue: issue.number)
         return self._with_comments(first) if _is_back(first, finding) else first
 
-    def _with_comments(self, issue: Issue) -> Issue | Failed:
+    def _with_comments(self, issue: Issue) -> Issue | TicketFailed:
         read = self._json("issue", "view", "--json=comments", last=str(issue.number))
-        if isinstance(read, Failed):
+        if isinstance(read, TicketFailed):
             return read
         return Issue(issue.number, issue.url, issue.closed, _comments(read))
 
-    def _create(self, finding: Finding) -> Issue | Failed:
+    def _create(self, finding: Finding) -> Issue | TicketFailed:
         made = ticket(finding, self._redact)
         labels = [f"--label={label(finding)}"] if self._has_label(finding) else []
         reply = self._gh.run(
             "issue", "create", self._repo, f"--title={made.title}", *labels, "--body-file=-", stdin=made.body
         )
         if reply.failure:
-            return Failed(reply.failure)
+            return TicketFailed(reply.failure)
         found = re.search(r"https?://\S+/issues/(\d{1,9})\s*$", reply.out)
         if found is None:
-            return Failed("gh did not say where the issue is; look for it before it is filed again")
+            return TicketFailed("gh did not say where the issue is; look for it before it is filed again")
         return Issue(int(found[1]), found[0].strip(), closed=False)
 
-    def _remind(self, issue: Issue, finding: Finding) -> Issue | Failed:
+    def _remind(self, issue: Issue, finding: Finding) -> Issue | TicketFailed:
         """Say once that the finding is back, and open its issue again."""
         if not _is_back(issue, finding):
             return issue
@@ -111,9 +111,9 @@ class GitHubIssues:
             text = comment(finding, self._redact)
             reply = self._gh.run("issue", "comment", self._repo, "--body-file=-", "--", str(issue.number), stdin=text)
             if reply.failure:
-                return Failed(reply.failure)
+                return TicketFailed(reply.failure)
         if issue.closed and (failure := self._gh.run("issue", "reopen", self._repo, "--", str(issue.number)).failure):
-            return Failed(failure)
+            return TicketFailed(failure)
         return issue
 
     def _has_label(self, finding: Finding) -> bool:
@@ -133,15 +133,15 @@ class GitHubIssues:
         """What gh answers to a question, or a Failed."""
         reply = self._gh.run(*arguments, self._repo, *(("--", last) if last else ()))
         if reply.failure:
-            return Failed(reply.failure)
+            return TicketFailed(reply.failure)
         try:
             return json.loads(reply.out)
         except (ValueError, RecursionError) as error:
-            return Failed(f"gh answered what is no JSON: {error}")
+            return TicketFailed(f"gh answered what is no JSON: {error}")
 
 
 def _is_back(issue: Issue, finding: Finding) -> bool:
-    return finding.state is State.REOPENED or (issue.closed and finding.state.active)
+    return finding.state is FindingState.REOPENED or (issue.closed and finding.state.active)
 
 
 def _issue(read: Any, finding: Finding) -> Issue | None:

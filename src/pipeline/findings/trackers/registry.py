@@ -9,12 +9,12 @@ from pipeline.findings.trackers.folder import TicketFolder
 from pipeline.findings.trackers.gh import Gh
 from pipeline.findings.trackers.github import GitHubIssues
 from pipeline.findings.trackers.remote import repository_of
-from pipeline.findings.walk.sinks import Failed, Tracker
+from pipeline.findings.walk.sinks import TicketFailed, Tracker
 from pipeline.redaction import redactor_of
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TrackerContext:
     """Where tickets are made from."""
 
     root: Path  # of the repository
@@ -23,23 +23,23 @@ class Place:
     folder: Path | None = None  # of tickets that are files; in the store by default
 
 
-Open = Callable[[Place], Tracker | Failed]
+Open = Callable[[TrackerContext], Tracker | TicketFailed]
 """Gives a tracker that can be used here, or says why it cannot."""
 
 
-def github(place: Place) -> Tracker | Failed:
+def github(place: TrackerContext) -> Tracker | TicketFailed:
     """Issues of the repository that a remote names, where gh is logged in to its host."""
     repository = repository_of(place.root, place.environ)
     if not repository:
-        return Failed("no remote of this repository is on GitHub")
+        return TicketFailed("no remote of this repository is on GitHub")
     gh = Gh(place.root, place.environ)
     reply = gh.run("auth", "status", f"--hostname={repository.partition('/')[0]}")
     if reply.failure:
-        return Failed(f"gh cannot be used: {reply.failure}")
+        return TicketFailed(f"gh cannot be used: {reply.failure}")
     return GitHubIssues(gh, repository, redactor_of(place.environ).text)
 
 
-def folder(place: Place) -> Tracker | Failed:
+def folder(place: TrackerContext) -> Tracker | TicketFailed:
     """Files in a directory; that it cannot be written is told when it is."""
     return TicketFolder(place.folder or place.store / "tickets", redactor_of(place.environ).text)
 

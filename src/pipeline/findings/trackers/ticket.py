@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pipeline.findings.model import Evidence, Finding, State
+from pipeline.findings.model import Evidence, Finding, FindingState
 from pipeline.findings.scales import word_of
 
 TITLE = 200  # characters
@@ -73,14 +73,14 @@ def marked(text: str) -> str:
 
 def comment(finding: Finding, redact: Redact = _as_it_is) -> str:
     """What is said on a ticket whose finding is there again."""
-    last = next((change for change in reversed(finding.history) if change.state is State.REOPENED), None)
+    last = next((change for change in reversed(finding.history) if change.state is FindingState.REOPENED), None)
     why = fenced(redact(last.note if last else "") or f"It is {finding.state}.")
     return f"{comment_mark(finding)}\n\nThis finding is open again.\n\n{why}\n\nFinding ID: {finding.id}\n"
 
 
 def comment_mark(finding: Finding) -> str:
     """The hidden line that says which return of a finding a comment is about, so that it is told once."""
-    times = sum(change.state is State.REOPENED for change in finding.history)
+    times = sum(change.state is FindingState.REOPENED for change in finding.history)
     return f"<!-- awf:{finding.id} open again {times} -->"
 
 

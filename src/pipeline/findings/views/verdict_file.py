@@ -19,7 +19,7 @@ from pipeline.findings.model import Finding
 from pipeline.findings.verdicts import Verdict
 from pipeline.findings.views.stamps import Stamps
 from pipeline.findings.views.workspace import FILE
-from pipeline.findings.views.written import Written
+from pipeline.findings.views.written import ViewsWritten
 
 DIRECTORY = ".code-review"
 LATEST = "review-latest.json"
@@ -39,7 +39,7 @@ class VerdictFile:
         self._stamps = stamps or Stamps(None, root)
         self.path = self._folder / LATEST
 
-    def write(self, document: Mapping[str, Any]) -> Written:
+    def write(self, document: Mapping[str, Any]) -> ViewsWritten:
         """Write a verdict by the rules of its mode. A verification goes on from a sound latest file, or is refused."""
         if fault := verdict.document_fault(document):
             raise AwfError(f"this verdict cannot be written: {fault}")
@@ -49,12 +49,12 @@ class VerdictFile:
             raise AwfError(f"{DIRECTORY} cannot be used: {error.strerror}", help=_WRITABLE) from error
         with files.lock_directory(self._folder):
             if document["mode"] == "verify" and (refusal := self._refusal(document)):
-                return Written(problems=(refusal,))
+                return ViewsWritten(problems=(refusal,))
             problems = [moved] if moved else []
             problems += self._set_aside(document)
             self._put(document)
         self._stamps.save()
-        return Written((self.path,), tuple(problems))
+        return ViewsWritten((self.path,), tuple(problems))
 
     @property
     def there(self) -> bool:

@@ -21,7 +21,7 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId
 from pipeline.findings.views.binding import NO_TRUST, SECONDS, Binding, Trust, bound
 from pipeline.findings.views.stamps import Stamp, Stamps, stamp_of
-from pipeline.findings.views.written import Written
+from pipeline.findings.views.written import ViewsWritten
 
 DIRECTORY = ".wystack"
 FILE = "file"  # who edited a file outside of any stage
@@ -35,7 +35,7 @@ _PASS = re.compile(r"REV-(\d{1,15})-([0-9A-Za-z]{1,64})")
 _RECORD = re.compile(r"(fnd_[0-9A-Za-z_-]{1,64})\.json")
 
 
-class Workspace:
+class RecordDirectory:
     """The records of one repository. Without the directory nothing is written, and that is said once."""
 
     def __init__(
@@ -64,31 +64,31 @@ class Workspace:
         self._suggested = True
         return SUGGESTION
 
-    def write_pass(self, passed: Mapping[str, Any]) -> Written:
+    def write_pass(self, passed: Mapping[str, Any]) -> ViewsWritten:
         """Write the record of a pass, once. Where its id is another's, the next second is taken."""
         if not self.loaded:
-            return Written(suggestion=self.suggestion())
+            return ViewsWritten(suggestion=self.suggestion())
         problems = self._settle("reviews")
         with files.lock_directory(self._folder):
             path, data = self._free(passed)
             if os.path.lexists(path):
-                return Written((path,), tuple(problems))
+                return ViewsWritten((path,), tuple(problems))
             problems += self._hand_over({path: data})
             if not files.create_file(path, data):
                 raise AwfError(f"{path} was written by another process, which did not wait for its turn")
-            return Written((path,), tuple(problems))
+            return ViewsWritten((path,), tuple(problems))
 
-    def write_findings(self, findings: Iterable[Finding], *, at: str, by: str = FILE) -> Written:
+    def write_findings(self, findings: Iterable[Finding], *, at: str, by: str = FILE) -> ViewsWritten:
         """Write the files of findings that are not as they should be, but for those with edits to be applied first."""
         if not self.loaded:
-            return Written(suggestion=self.suggestion())
+            return ViewsWritten(suggestion=self.suggestion())
         problems = self._settle("findings")
         with files.lock_directory(self._folder):
             there = self._there()
             rest = iter(findings)
             parts = [self._write(part, there, at, by) for part in iter(lambda: list(islice(rest, _PART)), [])]
         self._stamps.save()
-        return Written(
+        return ViewsWritten(
             tuple(path for part in parts for path in part.paths),
             (*problems, *(problem for part in parts for problem in part.problems)),
             tuple(event for part in parts for event in part.events),
@@ -111,7 +111,9 @@ class Workspace:
         self._taken[name] = stamp_of(about)
         return self._look(self._findings / name, finding, at, by)
 
-    def _write(self, findings: Iterable[Finding], there: Mapping[str, os.stat_result], at: str, by: str) -> Written:
+    def _write(
+        self, findings: Iterable[Finding], there: Mapping[str, os.stat_result], at: str, by: str
+    ) -> ViewsWritten:
         pages: dict[Path, bytes] = {}
         events, problems, versions = list[AnyEvent](), list[str](), dict[Path, str]()
         for finding in findings:
@@ -131,7 +133,7 @@ class Workspace:
         files.write_files(changed)
         for path in changed:
             self._stamps.wrote(path, path.name, versions[path])
-        return Written(tuple(changed), tuple(problems), tuple(events))
+        return ViewsWritten(tuple(changed), tuple(problems), tuple(events))
 
     def _is_read(self, name: str, about: os.stat_result | None) -> bool:
         """Whether nothing in a file is news: it is not there, awf wrote it, or it was read since somebody else did."""

@@ -7,7 +7,7 @@ from pipeline.findings.events import AnyEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ViewsWritten:
     """The files that were written, what could not be, and what somebody had changed in those that were not."""
 
     paths: tuple[Path, ...] = ()

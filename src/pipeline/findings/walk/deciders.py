@@ -6,10 +6,14 @@ from typing import Protocol
 
 from pipeline.engine.outcome import StatusSource
 from pipeline.findings.walk.effects import Question
-from pipeline.findings.walk.menu import Key
-from pipeline.findings.walk.written import Written
+from pipeline.findings.walk.menu import OptionKey
+from pipeline.findings.walk.written import RecordedAnswers
 
-_ONWARD = (Key.REST, Key.PROCEED, Key.FALLBACK)  # what accepts all that is recommended, wherever it is offered
+_ONWARD = (
+    OptionKey.REST,
+    OptionKey.PROCEED,
+    OptionKey.FALLBACK,
+)  # what accepts all that is recommended, wherever it is offered
 
 
 class Decider(Protocol):
@@ -19,7 +23,7 @@ class Decider(Protocol):
     def source(self) -> StatusSource:
         """Where their decisions come from."""
 
-    async def choose(self, question: Question) -> Key | None:
+    async def choose(self, question: Question) -> OptionKey | None:
         """The option they choose; None when they have no answer."""
 
     def tell(self, line: str) -> None:
@@ -43,10 +47,10 @@ class _Absent:
 class ByFile(_Absent):
     """Whoever wrote down answers."""
 
-    written: Written
+    written: RecordedAnswers
     source: StatusSource = StatusSource.HUMAN
 
-    async def choose(self, question: Question) -> Key | None:
+    async def choose(self, question: Question) -> OptionKey | None:
         """The next answer."""
         return self.written.choose(question)
 
@@ -57,7 +61,7 @@ class AsRecommended(_Absent):
 
     source: StatusSource = StatusSource.OVERRIDE
 
-    async def choose(self, question: Question) -> Key | None:
+    async def choose(self, question: Question) -> OptionKey | None:
         """All of the rest where that is offered, else what is recommended."""
         keys = [option.key for option in question.options]
         marked = next((option.key for option in question.options if option.marked), keys[0])
@@ -71,7 +75,7 @@ class Panel:
     deciders: Sequence[Decider]
     heard: set[StatusSource] = field(default_factory=set)  # where decisions came from so far
 
-    async def choose(self, question: Question) -> Key | None:
+    async def choose(self, question: Question) -> OptionKey | None:
         """The answer of the first who has one; None when nobody has."""
         for decider in self.deciders:
             if (key := await decider.choose(question)) is not None:

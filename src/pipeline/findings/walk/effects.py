@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pipeline.findings.model import Finding, FindingId
 from pipeline.findings.walk.block import Block
 from pipeline.findings.walk.menu import Option
-from pipeline.findings.walk.report import Report
+from pipeline.findings.walk.report import WalkReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class WalkDone:
     """Nothing is left to ask or do."""
 
-    report: Report
+    report: WalkReport
 
 
-Next = Question | File | FallBack | Validate | Dispatch | Done
+Next = Question | File | FallBack | Validate | Dispatch | WalkDone

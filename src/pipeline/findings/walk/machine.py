@@ -12,13 +12,13 @@ from pipeline.findings.model import Decision, FindingId
 from pipeline.findings.walk import planning
 from pipeline.findings.walk.advice import Action
 from pipeline.findings.walk.block import block, stem
-from pipeline.findings.walk.effects import Dispatch, Done, FallBack, File, Next, Question, Validate
+from pipeline.findings.walk.effects import Dispatch, FallBack, File, Next, Question, Validate, WalkDone
 from pipeline.findings.walk.entry import Item
-from pipeline.findings.walk.menu import GO_OR_NOT, Key, failed_menu, menu, routing
+from pipeline.findings.walk.menu import GO_OR_NOT, OptionKey, failed_menu, menu, routing
 from pipeline.findings.walk.preview import preview
 from pipeline.findings.walk.preview import stem as preview_stem
 from pipeline.findings.walk.report import report, skipped_because
-from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed, Sinks
+from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed
 from pipeline.findings.walk.state import Around, Fixes, Made, Route, Step, Trouble, Validation, Walk
 from pipeline.findings.walk.wording import flat
 
@@ -58,7 +58,7 @@ def ask(walk: Walk) -> Next:
         case Step.FIXING:
             return Dispatch(walk.accepted)
         case Step.OVER:
-            return Done(report(walk))
+            return WalkDone(report(walk))
         case _:
             return _question(walk)
 
@@ -74,16 +74,16 @@ def answer(walk: Walk, key: str) -> Walk:
         case Step.ROUTING:
             return _taken(walk, Route(key))
         case Step.ASKING:
-            return _answered(walk, Key(key))
+            return _answered(walk, OptionKey(key))
         case Step.CONFIRMING:
-            return replace(walk, step=Step.FILING, confirms=False) if key == Key.PROCEED else _back(walk)
+            return replace(walk, step=Step.FILING, confirms=False) if key == OptionKey.PROCEED else _back(walk)
         case Step.PREVIEWING:
-            return _carried_out(_agreed(walk)) if key == Key.PROCEED else _back(walk)
+            return _carried_out(_agreed(walk)) if key == OptionKey.PROCEED else _back(walk)
         case _:
-            return _recovered(walk, Key(key))
+            return _recovered(walk, OptionKey(key))
 
 
-def filed(walk: Walk, result: Filed | Failed) -> Walk:
+def filed(walk: Walk, result: Filed | TicketFailed) -> Walk:
     """The walk after a ticket was made, or not: then it stays where it is, and trusts its trackers less."""
     if isinstance(result, Filed):
         return _decided(walk, Made(Action.DEFER, reference=flat(result.url, _REASON), tracker=walk.tracker))
@@ -159,24 +159,24 @@ def _taken(walk: Walk, route: Route) -> Walk:
             return _all_at_once(chosen)
 
 
-def _answered(walk: Walk, key: Key) -> Walk:
+def _answered(walk: Walk, key: OptionKey) -> Walk:
     match key:
-        case Key.REST:
+        case OptionKey.REST:
             return _all_at_once(walk)
-        case Key.DEFER:
+        case OptionKey.DEFER:
             asks = walk.confirms and not walk.sinks.named
             return replace(walk, step=Step.CONFIRMING if asks else Step.FILING)
-        case Key.SKIP:
+        case OptionKey.SKIP:
             return _decided(walk, Made(Action.SKIP, skipped_because(walk.item)))
         case _:
             return _decided(walk, Made(Action(key)))
 
 
-def _recovered(walk: Walk, key: Key) -> Walk:
+def _recovered(walk: Walk, key: OptionKey) -> Walk:
     """The walk after a person said what to do instead of a ticket that could not be made."""
-    if key is Key.RETRY:
+    if key is OptionKey.RETRY:
         return replace(_then(walk, "retried"), step=Step.FILING)
-    if key is Key.FALLBACK:
+    if key is OptionKey.FALLBACK:
         return replace(walk, step=Step.FALLING_BACK)
     failure = walk.troubles[-1].reason
     return _decided(_then(walk, "converted to Skip"), Made(Action.SKIP, f"no ticket could be made: {failure}"))

@@ -12,7 +12,7 @@ NO_SINK = "Defer unavailable on this platform — no durable tracker sink detect
 _NO_SINK_AT_ALL = "Defer unavailable — no durable tracker sink detected on this platform."
 
 
-class Key(StrEnum):
+class OptionKey(StrEnum):
     """What an option is known by."""
 
     APPLY = "apply"
@@ -35,7 +35,7 @@ class Key(StrEnum):
 class Option:
     """One thing to choose."""
 
-    key: Key
+    key: OptionKey
     label: str
     marked: bool = False
 
@@ -44,14 +44,14 @@ class Option:
         return f"{self.label}{RECOMMENDED}" if self.marked else self.label
 
 
-GO_OR_NOT = (Option(Key.PROCEED, "Proceed"), Option(Key.CANCEL, "Cancel"))
+GO_OR_NOT = (Option(OptionKey.PROCEED, "Proceed"), Option(OptionKey.CANCEL, "Cancel"))
 _LABELS = {
-    Key.APPLY: "Apply the proposed fix",
-    Key.ACKNOWLEDGE: "Acknowledge — mark as reviewed",
-    Key.SKIP: "Skip — don't apply, don't track",
-    Key.REST: "LFG the rest — apply the agent's best judgment to this and remaining findings",
+    OptionKey.APPLY: "Apply the proposed fix",
+    OptionKey.ACKNOWLEDGE: "Acknowledge — mark as reviewed",
+    OptionKey.SKIP: "Skip — don't apply, don't track",
+    OptionKey.REST: "LFG the rest — apply the agent's best judgment to this and remaining findings",
 }
-_ALSO = {Key.REST: ("lfg", "lfg the rest")}  # shorter names that are understood
+_ALSO = {OptionKey.REST: ("lfg", "lfg the rest")}  # shorter names that are understood
 
 
 def ticket(sinks: Sinks) -> str:
@@ -67,24 +67,24 @@ def legal(action: Action, sinks: Sinks, *, advisory: bool) -> Action:
     return Action.SKIP if missing or (action is Action.ACKNOWLEDGE and not advisory) else action
 
 
-def menu(total: int, sinks: Sinks, marked: Action | Key, *, advisory: bool) -> tuple[Option, ...]:
+def menu(total: int, sinks: Sinks, marked: Action | OptionKey, *, advisory: bool) -> tuple[Option, ...]:
     """The options for one of so many findings; exactly one is marked."""
-    keys = [Key.ACKNOWLEDGE if advisory else Key.APPLY]
-    keys += [Key.DEFER] if sinks.any_sink_available else []
-    keys += [Key.SKIP]
-    keys += [Key.REST] if total > 1 else []
-    wanted = Key(legal(marked, sinks, advisory=advisory) if isinstance(marked, Action) else marked)
-    chosen = wanted if wanted in keys else Key.SKIP
-    labels = {**_LABELS, Key.DEFER: f"Defer — file a {ticket(sinks)}"}
+    keys = [OptionKey.ACKNOWLEDGE if advisory else OptionKey.APPLY]
+    keys += [OptionKey.DEFER] if sinks.any_sink_available else []
+    keys += [OptionKey.SKIP]
+    keys += [OptionKey.REST] if total > 1 else []
+    wanted = OptionKey(legal(marked, sinks, advisory=advisory) if isinstance(marked, Action) else marked)
+    chosen = wanted if wanted in keys else OptionKey.SKIP
+    labels = {**_LABELS, OptionKey.DEFER: f"Defer — file a {ticket(sinks)}"}
     return tuple(Option(key, labels[key], marked=key is chosen) for key in keys)
 
 
 def failed_menu(tracker: str) -> tuple[Option, ...]:
     """The options after a ticket could not be made."""
     return (
-        Option(Key.RETRY, f"Retry on {tracker}"),
-        Option(Key.FALLBACK, "Fall back to next sink"),
-        Option(Key.CONVERT, "Convert to Skip — record the failure"),
+        Option(OptionKey.RETRY, f"Retry on {tracker}"),
+        Option(OptionKey.FALLBACK, "Fall back to next sink"),
+        Option(OptionKey.CONVERT, "Convert to Skip — record the failure"),
     )
 
 
@@ -93,17 +93,17 @@ def routing(total: int, sinks: Sinks) -> tuple[str, tuple[Option, ...]]:
     stem = f"What should the agent do with the remaining {total} findings?"
     file = f"File a {sinks.named} ticket per finding" if sinks.named else "File an issue per finding"
     options = (
-        Option(Key.EACH, "Review each finding one by one — accept the recommendation or choose another action"),
-        Option(Key.ALL, "LFG. Apply the agent's best-judgment action per finding"),
-        Option(Key.FILE, f"{file} without applying fixes"),
-        Option(Key.REPORT, "Report only — take no further action"),
+        Option(OptionKey.EACH, "Review each finding one by one — accept the recommendation or choose another action"),
+        Option(OptionKey.ALL, "LFG. Apply the agent's best-judgment action per finding"),
+        Option(OptionKey.FILE, f"{file} without applying fixes"),
+        Option(OptionKey.REPORT, "Report only — take no further action"),
     )
     if sinks.any_sink_available:
         return stem, options
-    return f"{stem}\n{_NO_SINK_AT_ALL}", tuple(option for option in options if option.key is not Key.FILE)
+    return f"{stem}\n{_NO_SINK_AT_ALL}", tuple(option for option in options if option.key is not OptionKey.FILE)
 
 
-def chosen(options: Iterable[Option], typed: str) -> Key | None:
+def chosen(options: Iterable[Option], typed: str) -> OptionKey | None:
     """The option that is meant by a key, its first letter, its number or its label; None when none is."""
     word = " ".join(typed.casefold().split()).removesuffix(RECOMMENDED)
     for number, option in enumerate(options, 1):

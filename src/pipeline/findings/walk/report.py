@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pipeline.findings.model import AutofixClass, Finding, State
+from pipeline.findings.model import AutofixClass, Finding, FindingState
 from pipeline.findings.scales import anchor_of
 from pipeline.findings.verdicts import Readiness, verdicts
 from pipeline.findings.walk.advice import Action
@@ -17,7 +17,7 @@ _SNIPPET = 100  # characters of a reason
 _NOTE = 300
 
 
-class Bucket(StrEnum):
+class WalkBucket(StrEnum):
     """What became of a finding, in the order of the report."""
 
     APPLIED = "applied"
@@ -29,19 +29,19 @@ class Bucket(StrEnum):
 
 
 _BUCKETS = {
-    Action.APPLY: Bucket.APPLIED,
-    Action.DEFER: Bucket.DEFERRED,
-    Action.SKIP: Bucket.SKIPPED,
-    Action.ACKNOWLEDGE: Bucket.ACKNOWLEDGED,
+    Action.APPLY: WalkBucket.APPLIED,
+    Action.DEFER: WalkBucket.DEFERRED,
+    Action.SKIP: WalkBucket.SKIPPED,
+    Action.ACKNOWLEDGE: WalkBucket.ACKNOWLEDGED,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class WalkLine:
     """What the report says of one finding."""
 
     item: Item
-    bucket: Bucket
+    bucket: WalkBucket
     note: str = ""  # the ticket, the reason, or how the fix went
     made: Made | None = None
 
@@ -59,7 +59,7 @@ class Gaps:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class WalkFailure:
     """Something that was to be done and was not."""
 
     item: Item
@@ -70,12 +70,12 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class WalkReport:
     """The end of a walk."""
 
     route: str
-    failures: tuple[Failure, ...]
-    lines: tuple[Line, ...]  # by bucket, and in the order of the walk
+    failures: tuple[WalkFailure, ...]
+    lines: tuple[WalkLine, ...]  # by bucket, and in the order of the walk
     gaps: Gaps
     verdict: Readiness
     nothing: str = ""  # what is said instead when there was nothing to decide
@@ -83,14 +83,14 @@ class Report:
     @property
     def counts(self) -> dict[str, int]:
         """How many findings are in each bucket."""
-        return {str(bucket): sum(line.bucket is bucket for line in self.lines) for bucket in Bucket}
+        return {str(bucket): sum(line.bucket is bucket for line in self.lines) for bucket in WalkBucket}
 
 
-def report(walk: Walk) -> Report:
+def report(walk: Walk) -> WalkReport:
     """The report on a walk that is over."""
-    order = list(Bucket)
+    order = list(WalkBucket)
     lines = sorted((_line(item, walk) for item in walk.items), key=lambda line: order.index(line.bucket))
-    return Report(
+    return WalkReport(
         route=str(walk.route),
         failures=tuple(_failures(walk)),
         lines=tuple(lines),
@@ -106,15 +106,15 @@ def skipped_because(item: Item) -> str:
     return flat(sentences(impact)[0], _SNIPPET) if impact else f"confidence {anchor_of(item.finding.confidence)}"
 
 
-def _line(item: Item, walk: Walk) -> Line:
+def _line(item: Item, walk: Walk) -> WalkLine:
     id = item.finding.id
     if id in walk.dropped:
-        return Line(item, Bucket.DROPPED, flat(walk.dropped[id], _NOTE))
+        return WalkLine(item, WalkBucket.DROPPED, flat(walk.dropped[id], _NOTE))
     made = walk.decided.get(id)
     if made is None:
-        return Line(item, Bucket.LEFT)
+        return WalkLine(item, WalkBucket.LEFT)
     note = _fixed(item, walk) if made.action is Action.APPLY else made.reference or made.reason
-    return Line(item, _BUCKETS[made.action], flat(note, _NOTE), made)
+    return WalkLine(item, _BUCKETS[made.action], flat(note, _NOTE), made)
 
 
 def _fixed(item: Item, walk: Walk) -> str:
@@ -126,13 +126,13 @@ def _fixed(item: Item, walk: Walk) -> str:
     return f"{where}, staged and not made yet" if where else "staged and not made yet"
 
 
-def _failures(walk: Walk) -> Iterator[Failure]:
+def _failures(walk: Walk) -> Iterator[WalkFailure]:
     items = {item.finding.id: item for item in walk.items}
     for id in walk.accepted:
         if id in walk.fixes.failed:
-            yield Failure(items[id], "fix", flat(walk.fixes.failed[id], _NOTE) or "no reason given")
+            yield WalkFailure(items[id], "fix", flat(walk.fixes.failed[id], _NOTE) or "no reason given")
     for trouble in walk.troubles:
-        yield Failure(items[trouble.id], "ticket", trouble.reason, trouble.tracker, trouble.then)
+        yield WalkFailure(items[trouble.id], "ticket", trouble.reason, trouble.tracker, trouble.then)
 
 
 def _gaps(walk: Walk) -> Gaps:
@@ -158,7 +158,7 @@ def _verdict(walk: Walk) -> Readiness:
         return Readiness.NOT_READY
     made = walk.fixes.made
     left = [
-        finding.model_copy(update={"state": State.FIX_CLAIMED}) if finding.id in made else finding
+        finding.model_copy(update={"state": FindingState.FIX_CLAIMED}) if finding.id in made else finding
         for finding in walk.around.findings
     ]
     return verdicts(left, walk.around.coverage, fixes_applied=bool(made or _repaired(left))).readiness
@@ -166,7 +166,7 @@ def _verdict(walk: Walk) -> Readiness:
 
 def _repaired(findings: Sequence[Finding]) -> int:
     """How many findings were repaired without asking anybody."""
-    done = (State.FIX_CLAIMED, State.VERIFIED_FIXED)
+    done = (FindingState.FIX_CLAIMED, FindingState.VERIFIED_FIXED)
     return sum(finding.autofix_class is AutofixClass.SAFE_AUTO and finding.state in done for finding in findings)
 
 

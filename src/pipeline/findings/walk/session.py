@@ -8,11 +8,11 @@ from pipeline.findings.model import Finding, FindingId
 from pipeline.findings.walk.advice import Action
 from pipeline.findings.walk.block import confirmation
 from pipeline.findings.walk.detail import Artifact
-from pipeline.findings.walk.effects import Dispatch, Done, FallBack, File, Question, Validate
+from pipeline.findings.walk.effects import Dispatch, FallBack, File, Question, Validate, WalkDone
 from pipeline.findings.walk.entry import entry
 from pipeline.findings.walk.machine import answer, ask, begin, dispatched, fell_back, filed, validated
-from pipeline.findings.walk.menu import Key
-from pipeline.findings.walk.report import Report
+from pipeline.findings.walk.menu import OptionKey
+from pipeline.findings.walk.report import WalkReport
 from pipeline.findings.walk.sinks import NO_SINKS, Trackers
 from pipeline.findings.walk.state import Fixes, Route, Step, Validation, Walk, around
 
@@ -20,7 +20,7 @@ Fixer = Callable[[Sequence[Finding]], Fixes]
 """Makes fixes, all in one go."""
 Validator = Callable[[Sequence[Finding]], Mapping[FindingId, Validation]]
 """Says of findings, by their ids, whether they hold."""
-Choose = Callable[[Question], Key]
+Choose = Callable[[Question], OptionKey]
 """Gives the option that somebody chose."""
 
 
@@ -56,7 +56,7 @@ class Session:
     fixer: Fixer
     validator: Validator = lambda _findings: {}
 
-    def run(self, choose: Choose) -> Report:
+    def run(self, choose: Choose) -> WalkReport:
         """Go on until nothing is left to ask or do."""
         talk = self.talk()
         try:
@@ -64,12 +64,12 @@ class Session:
             while True:
                 question = talk.send(choose(question))
         except StopIteration as over:
-            report: Report = over.value
+            report: WalkReport = over.value
             return report
 
-    def talk(self) -> Generator[Question, Key, Report]:
+    def talk(self) -> Generator[Question, OptionKey, WalkReport]:
         """Every question in its turn, to be sent its answer; all else is done on the way. The report comes last."""
-        while not isinstance(coming := ask(self.walk), Done):
+        while not isinstance(coming := ask(self.walk), WalkDone):
             before = self.walk
             self.walk = answer(before, (yield coming)) if isinstance(coming, Question) else self._after(coming)
             for line in _confirmed(before, self.walk):

@@ -14,7 +14,7 @@ class Filed:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class TicketFailed:
     """No ticket was made, and why: in the tracker's words."""
 
     reason: str
@@ -27,7 +27,7 @@ class Tracker(Protocol):
     def name(self) -> str:
         """What people call it, such as `Linear` or `GitHub Issues`."""
 
-    def file(self, finding: Finding) -> Filed | Failed:
+    def file(self, finding: Finding) -> Filed | TicketFailed:
         """Make a ticket for a finding. It says what went wrong instead of raising it."""
 
 

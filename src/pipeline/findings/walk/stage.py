@@ -13,17 +13,17 @@ from pipeline.engine.ports import Job, Waiting
 from pipeline.errors import AwfError
 from pipeline.findings.model import Actor
 from pipeline.findings.trackers.chain import Chain
-from pipeline.findings.trackers.registry import Open, Place, with_brought
+from pipeline.findings.trackers.registry import Open, TrackerContext, with_brought
 from pipeline.findings.walk.deciders import AsRecommended, ByFile, Decider, Panel
 from pipeline.findings.walk.effects import Question
 from pipeline.findings.walk.machine import decisions
-from pipeline.findings.walk.menu import Key
-from pipeline.findings.walk.report import Report
+from pipeline.findings.walk.menu import OptionKey
+from pipeline.findings.walk.report import WalkReport
 from pipeline.findings.walk.session import Session, opened
 from pipeline.findings.walk.state import Fixes, Walk
 from pipeline.findings.walk.telling import counts, markdown
 from pipeline.findings.walk.wording import counted
-from pipeline.findings.walk.written import Written, of_visit
+from pipeline.findings.walk.written import RecordedAnswers, of_visit
 
 if TYPE_CHECKING:
     from pipeline.findings.clerk import Clerk
@@ -53,10 +53,10 @@ class TriageHandler:
             return Outcome(status=Status.ERROR, reason=f"{error.message}{help}")
 
     async def _decided(self, job: Job) -> Outcome | Waiting:
-        written = Written(of_visit(_answers(job), job.visit))
+        written = RecordedAnswers(of_visit(_answers(job), job.visit))
         advance = [AsRecommended()] if job.state.options.get("auto_approve") else []
         panel = Panel([ByFile(written), *advance, *self._present])
-        chain = Chain(Place(job.directory, job.store, self._environ), trackers=with_brought(self._trackers()))
+        chain = Chain(TrackerContext(job.directory, job.store, self._environ), trackers=with_brought(self._trackers()))
         confirms = not (written.words or advance)  # who answers beforehand cannot know what a tracker is called
         session = Session(opened(self._clerk.ledger(), chain, confirms=confirms), panel.tell, chain, _nothing_yet)
         report = await _through(session, panel)
@@ -69,7 +69,7 @@ class TriageHandler:
         return _outcome(walk, report, panel.source, written.left, in_words)
 
 
-async def _through(session: Session, panel: Panel) -> Report | None:
+async def _through(session: Session, panel: Panel) -> WalkReport | None:
     """Ask everything there is to ask; None when somebody is needed and nobody is there."""
     try:
         return await _asked(session.talk(), panel)
@@ -82,13 +82,13 @@ async def _through(session: Session, panel: Panel) -> Report | None:
         panel.leave()
 
 
-async def _asked(talk: Generator[Question, Key, Report], panel: Panel) -> Report | None:
+async def _asked(talk: Generator[Question, OptionKey, WalkReport], panel: Panel) -> WalkReport | None:
     try:
         question = next(talk)
         while (key := await panel.choose(question)) is not None:
             question = talk.send(key)
     except StopIteration as over:
-        report: Report = over.value
+        report: WalkReport = over.value
         return report
     return None
 
@@ -97,7 +97,7 @@ def _has_findings(report: object) -> bool:
     return isinstance(report, dict) and bool(report.get("findingIds"))
 
 
-def _outcome(walk: Walk, report: Report, source: StatusSource, left: int, in_words: int) -> Outcome:
+def _outcome(walk: Walk, report: WalkReport, source: StatusSource, left: int, in_words: int) -> Outcome:
     """The outcome of a walk. Reports `in_words` cannot be walked through: they go to the fix, never to the exit."""
     ids = [str(id) for id in walk.accepted]
     unasked = f"{counted(left, 'answer')} left over: so many questions were not asked"

@@ -5,13 +5,13 @@ from typing import Any
 
 from pipeline.findings.walk.advice import Action
 from pipeline.findings.walk.block import title
-from pipeline.findings.walk.report import Bucket, Failure, Gaps, Line, Report
+from pipeline.findings.walk.report import Gaps, WalkBucket, WalkFailure, WalkLine, WalkReport
 from pipeline.findings.walk.wording import flat
 
-_WORDS = {Bucket.DROPPED: "dropped by the validator", Bucket.LEFT: "left open"}
+_WORDS = {WalkBucket.DROPPED: "dropped by the validator", WalkBucket.LEFT: "left open"}
 
 
-def markdown(told: Report) -> str:
+def markdown(told: WalkReport) -> str:
     """The report for people."""
     verdict = f"Verdict: {told.verdict}."
     if told.nothing:
@@ -19,23 +19,25 @@ def markdown(told: Report) -> str:
     return "\n\n".join(["## Completion report", *_failures(told), *_buckets(told), counts(told), *_gaps(told), verdict])
 
 
-def counts(told: Report) -> str:
+def counts(told: WalkReport) -> str:
     """How many findings became what, such as `4 applied, 2 deferred`; what there is none of is left out."""
     failed = sum(failure.what == "fix" for failure in told.failures)
-    parts = {bucket: f"{count} {_WORDS.get(Bucket(bucket), bucket)}" for bucket, count in told.counts.items() if count}
+    parts = {
+        bucket: f"{count} {_WORDS.get(WalkBucket(bucket), bucket)}" for bucket, count in told.counts.items() if count
+    }
     if failed:
-        parts[Bucket.APPLIED] += f" ({failed} failed)"
+        parts[WalkBucket.APPLIED] += f" ({failed} failed)"
     return ", ".join(parts.values())
 
 
-def document(told: Report) -> dict[str, Any]:
+def document(told: WalkReport) -> dict[str, Any]:
     """The report for programs."""
     return {
         "route": told.route,
         "failures": [_failure(failure) for failure in told.failures],
         "findings": [_finding(line) for line in told.lines],
         "counts": told.counts,
-        "apply": [line.item.finding.id for line in told.lines if line.bucket is Bucket.APPLIED],
+        "apply": [line.item.finding.id for line in told.lines if line.bucket is WalkBucket.APPLIED],
         "tickets": _tickets(told),
         "coverage": _coverage(told.gaps),
         "summary": told.nothing or counts(told),
@@ -43,20 +45,20 @@ def document(told: Report) -> dict[str, Any]:
     }
 
 
-def _failures(told: Report) -> Iterator[str]:
+def _failures(told: WalkReport) -> Iterator[str]:
     if told.failures:
         yield "**Failures**"
         yield "\n".join(map(_failed, told.failures))
 
 
-def _failed(failure: Failure) -> str:
+def _failed(failure: WalkFailure) -> str:
     on = f" on {flat(failure.tracker, 60)}" if failure.tracker else ""
     then = f"; {failure.then}" if failure.then else ""
     return f"- {_named(failure)} — {failure.what}{on} failed: {failure.reason}{then}"
 
 
-def _buckets(told: Report) -> Iterator[str]:
-    for bucket in Bucket:
+def _buckets(told: WalkReport) -> Iterator[str]:
+    for bucket in WalkBucket:
         lines = [line for line in told.lines if line.bucket is bucket]
         if lines:
             word = _WORDS.get(bucket, bucket).capitalize()
@@ -64,11 +66,11 @@ def _buckets(told: Report) -> Iterator[str]:
             yield "\n".join(f"- {_named(line)} — {word}{f': {line.note}' if line.note else ''}" for line in lines)
 
 
-def _named(about: Line | Failure) -> str:
+def _named(about: WalkLine | WalkFailure) -> str:
     return f"{about.item.level} {title(about.item.finding)}"
 
 
-def _gaps(told: Report) -> Iterator[str]:
+def _gaps(told: WalkReport) -> Iterator[str]:
     gaps = told.gaps
     yield "**Coverage**"
     lists = {
@@ -82,7 +84,7 @@ def _gaps(told: Report) -> Iterator[str]:
     yield "\n".join(lines)
 
 
-def _failure(failure: Failure) -> dict[str, Any]:
+def _failure(failure: WalkFailure) -> dict[str, Any]:
     return {
         "finding_id": failure.item.finding.id,
         "what": failure.what,
@@ -92,7 +94,7 @@ def _failure(failure: Failure) -> dict[str, Any]:
     }
 
 
-def _finding(line: Line) -> dict[str, Any]:
+def _finding(line: WalkLine) -> dict[str, Any]:
     finding, made = line.item.finding, line.made
     return {
         "id": finding.id,
@@ -106,14 +108,14 @@ def _finding(line: Line) -> dict[str, Any]:
     }
 
 
-def _where(line: Line) -> dict[str, Any]:
+def _where(line: WalkLine) -> dict[str, Any]:
     place = line.item.finding.place
     return {"file": place.path if place else None, "line": place.start if place else None}
 
 
-def _tickets(told: Report) -> dict[str, list[dict[str, Any]]]:
+def _tickets(told: WalkReport) -> dict[str, list[dict[str, Any]]]:
     """What became of every ticket that was to be made."""
-    filed = [line for line in told.lines if line.bucket is Bucket.DEFERRED]
+    filed = [line for line in told.lines if line.bucket is WalkBucket.DEFERRED]
     failed = {failure.item.finding.id: failure for failure in told.failures if failure.what == "ticket"}
     for line in filed:
         failed.pop(line.item.finding.id, None)

@@ -6,14 +6,14 @@ from typing import Any
 
 from pipeline.errors import AwfError
 from pipeline.findings.walk.effects import Question
-from pipeline.findings.walk.menu import Key, chosen
+from pipeline.findings.walk.menu import OptionKey, chosen
 from pipeline.findings.walk.wording import flat
 
 _SHOWN = 60  # characters of an answer
 
 
 @dataclass(slots=True)
-class Written:
+class RecordedAnswers:
     """Answers, and how many of them were given."""
 
     words: Sequence[str]
@@ -24,7 +24,7 @@ class Written:
         """How many were not asked for."""
         return len(self.words) - self.given
 
-    def choose(self, question: Question) -> Key | None:
+    def choose(self, question: Question) -> OptionKey | None:
         """The next answer, which must be one of the options; None when there is no more."""
         if not self.left:
             return None

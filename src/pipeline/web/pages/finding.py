@@ -19,7 +19,7 @@ from pipeline.web.errors import error_page
 from pipeline.web.excerpts import Excerpt, excerpts
 from pipeline.web.pages.findings import asked, moment
 from pipeline.web.rendering import render, url, wants_json
-from pipeline.web.shelf import Shelf
+from pipeline.web.shelf import FindingsCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ async def finding(request: Request) -> Response:
     return render(request, "finding.html", {"store": here, "here": "findings", "position": position, **values})
 
 
-def _sheet(found: Finding, ledger: Ledger, shelf: Shelf, redactor: Redactor) -> Sheet:
+def _sheet(found: Finding, ledger: Ledger, shelf: FindingsCache, redactor: Redactor) -> Sheet:
     whole_of = merged_into(found)
     return Sheet(
         found,

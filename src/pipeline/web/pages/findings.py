@@ -17,8 +17,8 @@ from pipeline.findings.model import Finding, Gate, Severity
 from pipeline.findings.triage import STATUSES
 from pipeline.web.desk import Store, store
 from pipeline.web.rendering import render, url, wants_json
-from pipeline.web.shelf import Shelf, View
-from pipeline.web.wanted import STATES, Wanted, wanted_of
+from pipeline.web.shelf import FindingsCache, View
+from pipeline.web.wanted import STATES, FindingsQuery, wanted_of
 
 SHOWN = 100
 NAV = (("Findings", "findings"),)
@@ -34,7 +34,7 @@ _OFFERED = 500  # files that are suggested while somebody writes a path
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FindingListRow:
     """A finding in one line."""
 
     finding: Finding
@@ -43,10 +43,10 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FindingsPage:
     """One page of what is wanted."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[FindingListRow, ...]
     total: int  # on all pages
     pages: int
 
@@ -72,7 +72,7 @@ async def findings(request: Request) -> Response:
     return render(request, "findings.html", {**told, **values})
 
 
-def asked(request: Request, here: Store) -> Wanted:
+def asked(request: Request, here: Store) -> FindingsQuery:
     """The filters that an address names; where each run has findings of its own, the newest run with any is meant."""
     wanted = wanted_of(request.query_params)
     if wanted.run or not here.place.apart:
@@ -80,13 +80,13 @@ def asked(request: Request, here: Store) -> Wanted:
     return replace(wanted, run=next(iter(here.place.ledgers()), ""))
 
 
-def find(shelf: Shelf, wanted: Wanted) -> tuple[View, Found]:
+def find(shelf: FindingsCache, wanted: FindingsQuery) -> tuple[View, FindingsPage]:
     """All findings, and those of them that are wanted."""
     view = shelf.look()
     matching = wanted.among(view.findings)
     start = (wanted.page - 1) * SHOWN
-    rows = tuple(Row(one, place_of(one), moment(one.updated_at)) for one in matching[start : start + SHOWN])
-    return view, Found(rows, len(matching), max(1, -(-len(matching) // SHOWN)))
+    rows = tuple(FindingListRow(one, place_of(one), moment(one.updated_at)) for one in matching[start : start + SHOWN])
+    return view, FindingsPage(rows, len(matching), max(1, -(-len(matching) // SHOWN)))
 
 
 def moment(text: str) -> float:
@@ -108,7 +108,7 @@ def _choices(view: View) -> dict[str, Any]:
     }
 
 
-def _as_object(found: Found, wanted: Wanted) -> dict[str, object]:
+def _as_object(found: FindingsPage, wanted: FindingsQuery) -> dict[str, object]:
     rows = [row(one.finding) for one in found.rows]
     return {"findings": rows, "total": found.total, "page": wanted.page, "pages": found.pages}
 
@@ -125,7 +125,7 @@ async def export(request: Request) -> Response:
     return Response(text.encode(errors="replace"), headers=headers)
 
 
-def _exported(shelf: Shelf, wanted: Wanted, form: str) -> str:
+def _exported(shelf: FindingsCache, wanted: FindingsQuery, form: str) -> str:
     view = shelf.look()
     return EXPORTS[form](wanted.among(view.findings), view.known.ledger)
 

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from pipeline.app.history import stage_totals
 from pipeline.app.overview import resume_commands
 from pipeline.web.desk import Store, desk, store
-from pipeline.web.following import Seen, then
+from pipeline.web.following import RunSnapshot, then
 from pipeline.web.gate import gate_of
 from pipeline.web.picture import picture
 from pipeline.web.rendering import render, url, wants_json, whole_number
@@ -39,7 +39,7 @@ def _answer(request: Request, here: Store, position: str) -> Response:
     return render(request, "run.html", values)
 
 
-def look(here: Store, run_id: str, at: int | None = None) -> Seen:
+def look(here: Store, run_id: str, at: int | None = None) -> RunSnapshot:
     """A run as it stands, or as it stood."""
     with here.journal() as journal:
         if at is not None:
@@ -49,7 +49,7 @@ def look(here: Store, run_id: str, at: int | None = None) -> Seen:
         return here.following.now(journal, run_id)
 
 
-def _standing(request: Request, here: Store, seen: Seen) -> dict[str, Any]:
+def _standing(request: Request, here: Store, seen: RunSnapshot) -> dict[str, Any]:
     """How it stands now, and what it asks, wherever in its history the rest of the page is."""
     current = seen if seen.now else look(here, seen.state.run_id)
     at, standing = desk(request), current.standing()
@@ -66,7 +66,7 @@ def _standing(request: Request, here: Store, seen: Seen) -> dict[str, Any]:
     }
 
 
-def _view(request: Request, here: Store, seen: Seen) -> dict[str, Any]:
+def _view(request: Request, here: Store, seen: RunSnapshot) -> dict[str, Any]:
     asked = request.query_params
     stage, before = asked.get("stage", ""), whole_number(asked.get("before", "")) or 0
     at = "" if seen.now else seen.position
@@ -81,19 +81,19 @@ def _view(request: Request, here: Store, seen: Seen) -> dict[str, Any]:
     }
 
 
-def _rounds(_: Request, here: Store, seen: Seen) -> dict[str, Any]:
+def _rounds(_: Request, here: Store, seen: RunSnapshot) -> dict[str, Any]:
     live = url("s", here.name, "runs", seen.state.run_id, part=ROUNDS)
     return {"rounds": here.rounds.of(seen.state.run_id), "rounds_live": live}
 
 
-_PARTS: Mapping[str, Callable[[Request, Store, Seen], dict[str, Any]]] = {
+_PARTS: Mapping[str, Callable[[Request, Store, RunSnapshot], dict[str, Any]]] = {
     STANDING: _standing,
     VIEW: _view,
     ROUNDS: _rounds,
 }
 
 
-def _as_object(seen: Seen) -> dict[str, Any]:
+def _as_object(seen: RunSnapshot) -> dict[str, Any]:
     state = seen.state
     return {
         "run_id": state.run_id,

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from pipeline.app.overview import INTERRUPTED, UNKNOWN
 from pipeline.engine.state import RunStatus
 from pipeline.web.desk import Store, store
-from pipeline.web.listing import Line
+from pipeline.web.listing import RunLine
 from pipeline.web.rendering import render, url, wants_json, whole_number
 
 SHOWN = 100
@@ -29,10 +29,10 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunsPage:
     """One page of them."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[RunLine, ...]
     more: bool  # whether there is a page after it
 
 
@@ -54,15 +54,15 @@ def _asked(request: Request) -> Asked:
     return Asked(given.get("status", ""), given.get("q", "").strip(), number)
 
 
-def find(here: Store, asked: Asked) -> Found:
+def find(here: Store, asked: Asked) -> RunsPage:
     """The runs that are asked for; no more of them are read than it takes."""
     matching = (line for line in here.listing.lines() if line.matches(asked.status, asked.words))
     start = (asked.page - 1) * SHOWN
     taken = list(islice(matching, start, start + SHOWN + 1))
-    return Found(tuple(taken[:SHOWN]), len(taken) > SHOWN)
+    return RunsPage(tuple(taken[:SHOWN]), len(taken) > SHOWN)
 
 
-def _as_object(found: Found) -> dict[str, object]:
+def _as_object(found: RunsPage) -> dict[str, object]:
     return {"runs": [{**asdict(line.summary), "rounds": line.rounds} for line in found.lines], "more": found.more}
 
 

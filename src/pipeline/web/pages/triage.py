@@ -13,14 +13,14 @@ from starlette.routing import Route
 
 from pipeline.app.findings.books import iso
 from pipeline.app.findings.filters import select
-from pipeline.app.findings.triaging import Choice, Chosen, Decided, Wish, decide, plan
+from pipeline.app.findings.triaging import Choice, Chosen, TriageResult, Wish, decide, plan
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
 from pipeline.web.desk import Store, store
 from pipeline.web.forms import Form, form
 from pipeline.web.rendering import render, url, wants_json
-from pipeline.web.wanted import Wanted, wanted_of
+from pipeline.web.wanted import FindingsQuery, wanted_of
 
 LISTED = 50  # findings with one fate; the rest is counted
 ALL = "all"  # the scope of all that the filters of the page take
@@ -28,13 +28,13 @@ _UNSEEN = "Several findings are decided about only after they were shown. Nothin
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class TriageForm:
     """What somebody wants decided, and about which findings."""
 
     wish: Wish
     names: tuple[str, ...]
     everything: bool  # all that the filters take, whatever is named
-    wanted: Wanted  # the filters of the page it came from
+    wanted: FindingsQuery  # the filters of the page it came from
     agreed: str  # the seal of what was shown
 
     def choose(self, ledger: Ledger) -> Chosen:
@@ -86,14 +86,14 @@ def _deciding(request: Request) -> Store:
     return here
 
 
-def _order(given: Form) -> Order:
+def _order(given: Form) -> TriageForm:
     wish = Wish(given.get("as", ""), Actor.USER, given.get("note", "").strip(), given.get("expires", "").strip())
     wanted = wanted_of(dict(parse_qsl(given.get("from", ""))))
     names = tuple(name for given in given.getlist("id") for name in given.split())
-    return Order(wish, names, given.get("scope") == ALL, wanted, given.get("agreed", ""))
+    return TriageForm(wish, names, given.get("scope") == ALL, wanted, given.get("agreed", ""))
 
 
-def _told(request: Request, here: Store, order: Order, done: Decided, *, planned: bool) -> Response:
+def _told(request: Request, here: Store, order: TriageForm, done: TriageResult, *, planned: bool) -> Response:
     if wants_json(request):
         return JSONResponse({**done.as_json("planned" if planned else "applied"), "seal": done.seal})
     told = {"order": order, "done": done, "planned": planned, "listed": LISTED, "all": ALL}

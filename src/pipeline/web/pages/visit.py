@@ -15,7 +15,7 @@ from pipeline.web.desk import Store, desk, store
 from pipeline.web.pages.run import look
 from pipeline.web.rendering import render, url, whole_number
 from pipeline.web.timeline import status_of
-from pipeline.web.visiting import LONGEST, Wanted, at_hand, left, log_path, tail, text_of, whole
+from pipeline.web.visiting import LONGEST, VisitQuery, at_hand, left, log_path, tail, text_of, whole
 
 
 async def visit(request: Request) -> Response:
@@ -71,12 +71,12 @@ def _text(request: Request, here: Store) -> Response:
     )
 
 
-def _wanted(request: Request) -> Wanted:
+def _wanted(request: Request) -> VisitQuery:
     asked = request.query_params
     number, attempt = whole_number(asked.get("visit", "")), whole_number(asked.get("attempt", ""))
     if not asked.get("stage") or not number:
         raise HTTPException(404, "The address names no visit: it needs a stage and a number.")
-    return Wanted(asked["stage"], number, attempt)
+    return VisitQuery(asked["stage"], number, attempt)
 
 
 def _this(visits: tuple[VisitRecord, ...], stage: str, number: int) -> VisitRecord:

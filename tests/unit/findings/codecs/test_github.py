@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.findings.strategies import findings, ledgers, plain
 
 from pipeline.findings.codecs.github import encode
-from pipeline.findings.model import Finding, Gate, GateDecision, State
+from pipeline.findings.model import Finding, FindingState, Gate, GateDecision
 
 COMMAND = re.compile(r"::(error|warning|notice) ((?:\w+=[^:,\r\n]*)(?:,\w+=[^:,\r\n]*)*)::([^\r\n]*)")
 
@@ -39,8 +39,8 @@ def test_a_place_without_lines_names_the_file_only() -> None:
 
 def test_what_is_settled_is_not_annotated() -> None:
     """A dismissed or verified finding is quiet; a fix that is only claimed is not."""
-    shown = [state for state in State if encode([plain(state=state)])]
-    assert shown == [State.OPEN, State.REOPENED, State.FIX_CLAIMED, State.UNCERTAIN]
+    shown = [state for state in FindingState if encode([plain(state=state)])]
+    assert shown == [FindingState.OPEN, FindingState.REOPENED, FindingState.FIX_CLAIMED, FindingState.UNCERTAIN]
 
 
 def test_a_title_cannot_forge_a_command() -> None:
@@ -56,7 +56,7 @@ def test_a_title_cannot_forge_a_command() -> None:
 @given(ledgers())
 def test_every_outstanding_finding_is_one_line_and_can_be_read_back(found: list[Finding]) -> None:
     """One command for each finding, whose title is the finding's but for control characters, in any order of input."""
-    shown = [item for item in found if not item.state.dismissed and item.state is not State.VERIFIED_FIXED]
+    shown = [item for item in found if not item.state.dismissed and item.state is not FindingState.VERIFIED_FIXED]
     text = encode(found)
     assert text == encode(reversed(found))
     lines = text.split("\n")[:-1]
@@ -69,7 +69,7 @@ def test_every_outstanding_finding_is_one_line_and_can_be_read_back(found: list[
 
 
 @settings(max_examples=60, deadline=None)
-@given(findings(st.just(State.OPEN)))
+@given(findings(st.just(FindingState.OPEN)))
 def test_no_line_has_a_character_that_ends_it(item: Finding) -> None:
     """No character of any finding splits its line, for whichever reader."""
     assert len(encode([item]).splitlines()) == 1

@@ -11,7 +11,7 @@ from tests.unit.findings.strategies import ledgers, plain
 
 from pipeline.findings.claims import Returned
 from pipeline.findings.codecs.rdjson import decode, encode
-from pipeline.findings.model import Category, Finding, Severity, State
+from pipeline.findings.model import Category, Finding, FindingState, Severity
 from pipeline.findings.scales import RDJSON_SEVERITY
 
 SAMPLE = (Path(__file__).parent / "samples" / "ruff.rdjson").read_bytes()
@@ -125,7 +125,7 @@ def test_what_is_written_can_be_read(found: list[Finding]) -> None:
     text = encode(found)
     assert text == encode(reversed(found))
     assert text.endswith("}\n")
-    shown = [item for item in found if not item.state.dismissed and item.state is not State.VERIFIED_FIXED]
+    shown = [item for item in found if not item.state.dismissed and item.state is not FindingState.VERIFIED_FIXED]
     back = decode(text.encode())
     assert (len(back.claims), back.rejected) == (len(shown), ())
     for item, claim in zip(shown, back.claims, strict=True):

@@ -14,7 +14,7 @@ from pipeline.findings.codecs.lens import Edits, sealed, turned
 from pipeline.findings.codecs.record_view import SEALED
 from pipeline.findings.events import AnyEvent, Edited, Raised, Seen, Turned
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, Observed, PassId, State, Strength
+from pipeline.findings.model import Finding, FindingState, Observed, PassId, Strength
 from pipeline.findings.passes import Coverage, Pass, Pattern, ReviewerVerdict
 from pipeline.findings.signature import norm_title
 from pipeline.findings.verdicts import Shipping
@@ -99,7 +99,7 @@ def test_a_record_stands_alone(finding: Finding) -> None:
     assert isinstance(again, Finding)
     assert (again.id, again.state, again.severity, again.fix) == (
         finding.id,
-        State.OPEN,
+        FindingState.OPEN,
         finding.severity,
         finding.fix,
     )
@@ -221,9 +221,9 @@ def test_unknown_keys_are_kept() -> None:
 
 def test_what_was_gone_and_is_open_again_is_reopened() -> None:
     """C-03: the record has no word for it, so that it is beside."""
-    for state in (State.VERIFIED_FIXED, State.FIX_CLAIMED):
+    for state in (FindingState.VERIFIED_FIXED, FindingState.FIX_CLAIMED):
         then = after(a_finding(state=state), *edited(a_finding(state=state), status="open").events)
-        assert then.state is State.REOPENED
+        assert then.state is FindingState.REOPENED
         assert (record.get(then)["status"], record.get(then)["x_state"]) == ("open", "reopened")
 
 
@@ -277,7 +277,7 @@ def test_entries_that_are_added_are_applied_in_order() -> None:
     file = {**sealed(record.get(then), SEALED), "status": "wont-fix", "triage_history": [*ours(*known), added]}
     again = after(then, *record.put(then, file, AT, "stage:fix").events)
     assert record.get(again)["triage_history"] == ours(*known, added)
-    assert again.state is State.WONT_FIX
+    assert again.state is FindingState.WONT_FIX
     assert record.put(again, file, AT, "stage:fix") == Edits(), "an entry is taken once, whoever it names"
 
 
@@ -330,7 +330,7 @@ def test_an_old_file_is_no_edit() -> None:
     """A file that was written before the ledger moved on, and that nobody touched, takes nothing back."""
     finding = a_finding()
     old = sealed(record.get(finding), SEALED)
-    now = after(finding, Turned(at=AT, id=finding.id, state=State.FALSE_POSITIVE, by="user"))
+    now = after(finding, Turned(at=AT, id=finding.id, state=FindingState.FALSE_POSITIVE, by="user"))
     now = after(now, Edited(at=AT, id=finding.id, by="user", changes={"title": "Another"}))
     assert record.put(now, old, AT, "user") == Edits()
     (event,) = record.put(now, {**old, "scope": "src"}, AT, "user").events
@@ -344,8 +344,10 @@ def test_an_old_file_is_no_edit() -> None:
 def test_what_was_decided_elsewhere_joins_and_the_later_decision_stands() -> None:
     """000-41: the history of a file that another clone wrote is united with ours, and read once."""
     finding = a_finding(**SUGGESTED)
-    ours = after(finding, turned(finding, State.WONT_FIX, at="2026-05-20T00:00:00Z", by="stage:a", note="no"))
-    theirs = after(finding, turned(finding, State.FALSE_POSITIVE, at="2026-05-10T00:00:00Z", by="stage:b", note="n"))
+    ours = after(finding, turned(finding, FindingState.WONT_FIX, at="2026-05-20T00:00:00Z", by="stage:a", note="no"))
+    theirs = after(
+        finding, turned(finding, FindingState.FALSE_POSITIVE, at="2026-05-10T00:00:00Z", by="stage:b", note="n")
+    )
     file = sealed(record.get(theirs), SEALED)
     result = record.put(ours, file, AT, "user")
     both = ours
@@ -354,7 +356,7 @@ def test_what_was_decided_elsewhere_joins_and_the_later_decision_stands() -> Non
         ledger.findings[both.id] = both
         ledger.apply(event)
         both = ledger.findings[both.id]
-    assert both.state is State.WONT_FIX
+    assert both.state is FindingState.WONT_FIX
     shown = record.get(both)["triage_history"]
     assert [entry["status"] for entry in shown] == ["wont-fix", "false-positive", "wont-fix"]
     assert record.put(both, file, AT, "user") == Edits()
@@ -372,7 +374,7 @@ def test_a_pass_that_sees_it_again_is_in_the_history() -> None:
 
 def test_an_actor_without_a_word_in_the_record_is_beside() -> None:
     """000-40: the four actors are all a record has; who it really was is not lost."""
-    then = after(a_finding(), Turned(at=AT, id=a_finding().id, state=State.UNCERTAIN, by="alice", note="?"))
+    then = after(a_finding(), Turned(at=AT, id=a_finding().id, state=FindingState.UNCERTAIN, by="alice", note="?"))
     assert record.get(then)["triage_history"] == [
         {"at": AT, "status": "uncertain", "note": "?", "by": "orchestrator", "x_by": "alice"}
     ]
@@ -388,7 +390,7 @@ def test_what_the_scales_cannot_say_is_beside_them() -> None:
     low = after(a_finding(severity="info"), *edited(a_finding(severity="info"), x_severity="low").events)
     assert low.severity == "low"
     uncertain = edited(a_finding(state="fix_claimed"), x_state="uncertain").events
-    assert after(a_finding(state="fix_claimed"), *uncertain).state is State.UNCERTAIN
+    assert after(a_finding(state="fix_claimed"), *uncertain).state is FindingState.UNCERTAIN
 
 
 def test_a_finding_without_a_fix_or_a_reason_says_so() -> None:

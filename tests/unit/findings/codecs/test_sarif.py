@@ -16,7 +16,7 @@ from tests.unit.findings.strategies import ledgers, plain
 from pipeline.findings.claims import Claim, Returned
 from pipeline.findings.codecs.sarif_in import decode
 from pipeline.findings.codecs.sarif_out import encode
-from pipeline.findings.model import Category, Finding, Observed, Severity, State, Suppression
+from pipeline.findings.model import Category, Finding, FindingState, Observed, Severity, Suppression
 
 HERE = Path(__file__).parent
 SCHEMA = json.loads((HERE / "schemas" / "sarif-2.1.0.json").read_text(encoding="utf-8"))
@@ -113,13 +113,13 @@ def test_severity(told: dict[str, Any], rule: dict[str, Any], severity: str) -> 
     ("told", "state"),
     [
         ({}, None),
-        ({"kind": "open"}, State.UNCERTAIN),
-        ({"kind": "review"}, State.UNCERTAIN),
-        ({"baselineState": "absent"}, State.FIX_CLAIMED),
+        ({"kind": "open"}, FindingState.UNCERTAIN),
+        ({"kind": "review"}, FindingState.UNCERTAIN),
+        ({"baselineState": "absent"}, FindingState.FIX_CLAIMED),
         ({"baselineState": "updated"}, None),
     ],
 )
-def test_a_tools_word_for_a_state_proves_nothing(told: dict[str, Any], state: State | None) -> None:
+def test_a_tools_word_for_a_state_proves_nothing(told: dict[str, Any], state: FindingState | None) -> None:
     """That a tool misses a result is at most a claim that it is fixed."""
     assert one(log(result(**told))).state is state
 
@@ -128,8 +128,8 @@ def test_a_tools_word_for_a_state_proves_nothing(told: dict[str, Any], state: St
     ("suppressions", "reason", "state"),
     [
         ([], None, None),
-        ([{"kind": "external", "justification": "False positive"}], "false positive", State.FALSE_POSITIVE),
-        ([{"kind": "external", "justification": "won't fix: old"}], "old", State.WONT_FIX),
+        ([{"kind": "external", "justification": "False positive"}], "false positive", FindingState.FALSE_POSITIVE),
+        ([{"kind": "external", "justification": "won't fix: old"}], "old", FindingState.WONT_FIX),
         ([{"kind": "inSource"}], "suppressed in the source", None),
         ([{"kind": "external", "justification": "agreed", "status": "accepted"}], "agreed", None),
         ([{"kind": "external", "status": "underReview"}], None, None),
@@ -137,7 +137,7 @@ def test_a_tools_word_for_a_state_proves_nothing(told: dict[str, Any], state: St
     ],
 )
 def test_only_an_accepted_suppression_suppresses(
-    suppressions: list[Any], reason: str | None, state: State | None
+    suppressions: list[Any], reason: str | None, state: FindingState | None
 ) -> None:
     """One under review, or refused, leaves the result in sight."""
     claim = one(log(result(suppressions=suppressions)))
@@ -477,16 +477,20 @@ def test_what_a_tool_said_survives_our_file(name: str) -> None:
 @pytest.mark.parametrize(
     ("state", "observed", "told"),
     [
-        (State.OPEN, Observed.NEW, {"kind": "fail", "level": "error", "baselineState": "new"}),
-        (State.OPEN, Observed.MOVED, {"kind": "fail", "level": "error", "baselineState": "updated"}),
-        (State.OPEN, Observed.ABSENT, {"kind": "fail", "level": "error", "baselineState": "unchanged"}),
-        (State.REOPENED, Observed.UNCHANGED, {"kind": "fail", "level": "error", "baselineState": "updated"}),
-        (State.FIX_CLAIMED, Observed.UNCHANGED, {"kind": "review", "level": "none", "baselineState": "unchanged"}),
-        (State.UNCERTAIN, Observed.NEW, {"kind": "open", "level": "none", "baselineState": "new"}),
-        (State.VERIFIED_FIXED, Observed.ABSENT, {"kind": "fail", "level": "error", "baselineState": "absent"}),
+        (FindingState.OPEN, Observed.NEW, {"kind": "fail", "level": "error", "baselineState": "new"}),
+        (FindingState.OPEN, Observed.MOVED, {"kind": "fail", "level": "error", "baselineState": "updated"}),
+        (FindingState.OPEN, Observed.ABSENT, {"kind": "fail", "level": "error", "baselineState": "unchanged"}),
+        (FindingState.REOPENED, Observed.UNCHANGED, {"kind": "fail", "level": "error", "baselineState": "updated"}),
+        (
+            FindingState.FIX_CLAIMED,
+            Observed.UNCHANGED,
+            {"kind": "review", "level": "none", "baselineState": "unchanged"},
+        ),
+        (FindingState.UNCERTAIN, Observed.NEW, {"kind": "open", "level": "none", "baselineState": "new"}),
+        (FindingState.VERIFIED_FIXED, Observed.ABSENT, {"kind": "fail", "level": "error", "baselineState": "absent"}),
     ],
 )
-def test_states_in_sarifs_words(state: State, observed: Observed, told: dict[str, Any]) -> None:
+def test_states_in_sarifs_words(state: FindingState, observed: Observed, told: dict[str, Any]) -> None:
     """Only what was verified is absent: that nobody reported an open finding does not say that it is gone."""
     out = json.loads(encode([plain(state=state, observed=observed)]))["runs"][0]["results"][0]
     assert {name: out[name] for name in told} == told
@@ -495,8 +499,8 @@ def test_states_in_sarifs_words(state: State, observed: Observed, told: dict[str
 
 def test_a_dismissed_finding_is_suppressed_and_not_left_out() -> None:
     """C-02: both ways to dismiss are told apart, with the reason."""
-    false = plain(state=State.FALSE_POSITIVE, suppression=Suppression(kind="inSource", reason="guarded above"))
-    out = json.loads(encode([false, plain(id="fnd_2", state=State.WONT_FIX)]))["runs"][0]["results"]
+    false = plain(state=FindingState.FALSE_POSITIVE, suppression=Suppression(kind="inSource", reason="guarded above"))
+    out = json.loads(encode([false, plain(id="fnd_2", state=FindingState.WONT_FIX)]))["runs"][0]["results"]
     assert [item["suppressions"] for item in out] == [
         [{"kind": "inSource", "status": "accepted", "justification": "false positive: guarded above"}],
         [{"kind": "external", "status": "accepted", "justification": "won't fix"}],
@@ -511,7 +515,7 @@ def test_an_edit_in_sarifs_words_wins_over_what_is_carried() -> None:
     edited["level"] = "note"
     edited["suppressions"] = [{"kind": "external", "justification": "won't fix: old"}]
     claim = one(json.dumps(whole).encode())
-    assert (claim.severity, claim.state, claim.suppressed) == (Severity.LOW, State.WONT_FIX, "old")
+    assert (claim.severity, claim.state, claim.suppressed) == (Severity.LOW, FindingState.WONT_FIX, "old")
 
 
 def test_our_file_with_a_broken_part_is_rejected_there() -> None:

@@ -15,7 +15,7 @@ from pipeline.findings.codecs import strict, verdict
 from pipeline.findings.codecs.lens import SEAL, Edits
 from pipeline.findings.events import Edited, Raised, Turned
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, Severity, State
+from pipeline.findings.model import Finding, FindingState, Severity
 from pipeline.findings.verdicts import verdicts
 
 AT = "2026-06-01T00:00:00Z"
@@ -278,14 +278,14 @@ def test_an_agent_that_writes_only_what_it_knows_is_understood() -> None:
     plain["findings"] = [{**{key: document["findings"][0][key] for key in keys}, "status": "fixed"}]
     (event,) = put(plain, found).events
     assert isinstance(event, Turned)
-    assert event.state is State.FIX_CLAIMED
+    assert event.state is FindingState.FIX_CLAIMED
 
 
 def test_an_old_file_is_no_edit() -> None:
     """C-05: what the ledger has learnt since is not taken back by a file that nobody touched."""
     finding = a_finding()
     document = shown([finding])
-    for state in State:
+    for state in FindingState:
         assert put(document, [a_finding(id=finding.id, state=state, title="Another")]) == Edits()
 
 
@@ -445,7 +445,7 @@ def test_a_foreign_file_is_read() -> None:
     assert (result.status, result.reviewer, result.ext) == (Returned.RETURNED, "verdict", {"verdict": {"team": "blue"}})
     assert (claim.input_id, claim.reviewer, claim.category) == ("verdict#1", "api-patterns", "api-contract")
     assert (claim.severity, claim.confidence.value, claim.confidence.native) == ("high", 75, 0.83)
-    assert (claim.state, claim.fix, claim.autofix_class) == (State.WONT_FIX, "Wrap it", "manual")
+    assert (claim.state, claim.fix, claim.autofix_class) == (FindingState.WONT_FIX, "Wrap it", "manual")
     assert [(place.start, place.end) for place in claim.locations] == [(45, 50)]
     assert claim.tool_ids == {"verdict/v1": "api-patterns-a1b2c3d4-45-50"}
     clean = {**EXAMPLE, "verdict": "PASS", "summary": {}, "findings": []}

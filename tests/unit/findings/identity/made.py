@@ -18,10 +18,10 @@ from pipeline.findings.model import (
     Evidence,
     Finding,
     FindingId,
+    FindingState,
     Location,
     PassId,
     Severity,
-    State,
     Suppression,
 )
 from pipeline.findings.passes import Pass
@@ -173,7 +173,7 @@ def second(
     *,
     old: Files | None = None,
     new: Files | None = None,
-    state: State = State.OPEN,
+    state: FindingState = FindingState.OPEN,
     events: Sequence[AnyEvent] = (),
     passed: Pass | None = None,
     first: Pass | None = None,

@@ -9,7 +9,7 @@ from tests.unit.findings.identity.made import CODE, Files, anchor, draft, known
 from pipeline.findings.identity.anchors import Anchor, agree, apart, likeness, may_be, of_draft, of_known, overlap
 from pipeline.findings.identity.linemap import parse
 from pipeline.findings.identity.texts import CE, VERDICT, fingerprinted
-from pipeline.findings.model import AutofixClass, Category, Finding, Owner, Severity, State, Vote
+from pipeline.findings.model import AutofixClass, Category, Finding, FindingState, Owner, Severity, Vote
 
 PATH = "src/session.py"
 HERE = Files({PATH: CODE})
@@ -195,8 +195,8 @@ def test_strangers_without_a_common_word_are_two(
     assert apart(one, other) is expected
 
 
-@pytest.mark.parametrize("state", State)
-def test_what_counts(state: State) -> None:
+@pytest.mark.parametrize("state", FindingState)
+def test_what_counts(state: FindingState) -> None:
     """What is open, reopened or uncertain counts."""
     made = of_known(0, known([draft()], HERE, state=state)[0], None)
-    assert made.active is (state in (State.OPEN, State.REOPENED, State.UNCERTAIN))
+    assert made.active is (state in (FindingState.OPEN, FindingState.REOPENED, FindingState.UNCERTAIN))

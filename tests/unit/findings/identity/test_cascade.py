@@ -10,7 +10,7 @@ from pipeline.findings.identity.assign import Pair, assign
 from pipeline.findings.identity.cascade import JUDGED, match
 from pipeline.findings.identity.linemap import parse
 from pipeline.findings.identity.texts import VERDICT, fingerprinted
-from pipeline.findings.model import Category, Finding, State, Strength
+from pipeline.findings.model import Category, Finding, FindingState, Strength
 
 PATH = "src/session.py"
 BEFORE = Files({PATH: CODE})
@@ -154,20 +154,20 @@ def test_the_second_of_two_is_not_taken_for_the_first_when_that_goes() -> None:
 
 def test_a_different_problem_on_the_same_line_is_new() -> None:
     """C-05: neither kind nor words agree; the place alone is no identity, in whatever state the known one is."""
-    for state in State:
+    for state in FindingState:
         one = known([draft(3)], BEFORE, state=state)
         assert match(one, fingerprinted([draft(3, "Slow in loops", category=OTHER)], BEFORE)).matches == ()
 
 
-@pytest.mark.parametrize("state", State)
-def test_the_same_line_and_kind_make_nothing_one(state: State) -> None:
+@pytest.mark.parametrize("state", FindingState)
+def test_the_same_line_and_kind_make_nothing_one(state: FindingState) -> None:
     """C-05, 0-21: of the same kind on the same line, but with no word in common, it is another."""
     unlike = fingerprinted([draft(3, "Missing permission check")], BEFORE)
     assert match(known([draft(3)], BEFORE, state=state), unlike).matches == ()
 
 
-@pytest.mark.parametrize("state", State)
-def test_a_guess_is_taken_for_an_open_finding_alone(state: State) -> None:
+@pytest.mark.parametrize("state", FindingState)
+def test_a_guess_is_taken_for_an_open_finding_alone(state: FindingState) -> None:
     """0-22: what is only likely inherits no dismissal and reopens nothing; it is named, and nobody is missed."""
     matching = match(known([draft(3)], BEFORE, state=state), fingerprinted([draft(4, "The old token stays")], BEFORE))
     taken, doubtful = matching.matches, matching.doubtful
@@ -194,7 +194,7 @@ def test_what_fits_two_equally_is_left() -> None:
 def test_an_open_finding_is_preferred() -> None:
     """Of two that fit, the one that still counts is meant."""
     fixed, still_open = known([draft(3, "Token stays red"), draft(3, "Token stays blue")], BEFORE)
-    fixed = fixed.model_copy(update={"state": State.VERIFIED_FIXED})
+    fixed = fixed.model_copy(update={"state": FindingState.VERIFIED_FIXED})
     (one,) = match([fixed, still_open], fingerprinted([draft(3, "Token stays green")], BEFORE)).matches
     assert one.known == still_open.id
 

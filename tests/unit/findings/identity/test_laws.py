@@ -10,7 +10,7 @@ from tests.unit.findings.identity.made import Files, draft, known
 from pipeline.findings.identity.cascade import Matching, match
 from pipeline.findings.identity.linemap import FileMap, Hunk, LineMap
 from pipeline.findings.identity.texts import fingerprinted
-from pipeline.findings.model import Category, Finding, State, Strength
+from pipeline.findings.model import Category, Finding, FindingState, Strength
 
 PATHS = ("a.py", "b.py")
 TITLES = ("Token stays valid", "Valid token is stale", "Slow query", "Race on save", "x")
@@ -62,8 +62,12 @@ def test_order_makes_no_difference(
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(REPORTS, max_size=7, unique_by=lambda one: (one.signature, one.place)), FILES, st.sampled_from(State))
-def test_a_finding_is_itself(reports: list[Finding], files: Files, state: State) -> None:
+@given(
+    st.lists(REPORTS, max_size=7, unique_by=lambda one: (one.signature, one.place)),
+    FILES,
+    st.sampled_from(FindingState),
+)
+def test_a_finding_is_itself(reports: list[Finding], files: Files, state: FindingState) -> None:
     """Reported again as it was, every finding is recognised exactly, in any state and any company."""
     before = known(reports, files, state=state)
     matching = match(before, fingerprinted(reports, files))
@@ -75,6 +79,6 @@ def test_a_finding_is_itself(reports: list[Finding], files: Files, state: State)
 @given(st.lists(REPORTS, min_size=1, max_size=7), FILES, FILES)
 def test_a_dismissal_never_covers_another_claim(reports: list[Finding], old: Files, new: Files) -> None:
     """C-05: of another kind and without a word in common, nothing dismissed is ever recognised."""
-    before = known(reports, old, state=State.WONT_FIX)
+    before = known(reports, old, state=FindingState.WONT_FIX)
     other = [draft(line, "Unlogged", category=Category.PRODUCT, path=path) for path in PATHS for line in range(1, 13)]
     assert match(before, fingerprinted(other, new)).matches == ()

@@ -6,13 +6,13 @@ import pytest
 from tests.unit.findings.identity.made import CODE, Files, draft, known
 
 from pipeline.findings.identity.retold import changes, observed, placed, where_only
-from pipeline.findings.identity.texts import TEXT, VERDICT, Page, fingerprinted, fingerprints
+from pipeline.findings.identity.texts import TEXT, VERDICT, SourceFile, fingerprinted, fingerprints
 from pipeline.findings.model import Finding, Gate, GateDecision, Location, Observed, Severity, Strength
 
 PATH = "src/session.py"
 HERE = Files({PATH: CODE})
-PAGE = Page.of(CODE)
-REPEATED = Page.of(["a()", "store.save(token)", "b()", "c()", "store.save(token)", "d()", "e()", "f()", "g()"])
+PAGE = SourceFile.of(CODE)
+REPEATED = SourceFile.of(["a()", "store.save(token)", "b()", "c()", "store.save(token)", "d()", "e()", "f()", "g()"])
 
 
 def first(**more: Any) -> Finding:
@@ -20,7 +20,7 @@ def first(**more: Any) -> Finding:
     return known([draft(**more)], HERE)[0]
 
 
-def report(line: int | None, page: Page | None = PAGE, **more: Any) -> Finding:
+def report(line: int | None, page: SourceFile | None = PAGE, **more: Any) -> Finding:
     """A finding of a later pass."""
     made = draft(line, **more)
     return made.model_copy(update={"fingerprints": fingerprints(made, page)})
@@ -36,10 +36,10 @@ def report(line: int | None, page: Page | None = PAGE, **more: Any) -> Finding:
         (3, REPEATED, 2),
         (8, REPEATED, 5),
         (9, REPEATED, 9),
-        (4, Page.of(["rewritten()"] * 9), 4),
+        (4, SourceFile.of(["rewritten()"] * 9), 4),
     ],
 )
-def test_a_vague_report_is_put_on_the_line_that_is_known(line: int, page: Page, there: int) -> None:
+def test_a_vague_report_is_put_on_the_line_that_is_known(line: int, page: SourceFile, there: int) -> None:
     """Where that stands at most three lines away, the nearest of several; elsewhere the report stays as it is."""
     given = report(line, page)
     moved = placed(first(), given, page)
@@ -51,7 +51,7 @@ def test_a_vague_report_is_put_on_the_line_that_is_known(line: int, page: Page, 
 
 def test_of_two_lines_equally_near_the_upper_one_is_meant() -> None:
     """The choice does not depend on chance."""
-    page = Page.of(["store.save(token)", "x()", "store.save(token)"])
+    page = SourceFile.of(["store.save(token)", "x()", "store.save(token)"])
     moved = placed(first(), report(2, page), page)
     assert moved.place is not None
     assert moved.place.start == 1
@@ -109,7 +109,7 @@ def test_a_gate_is_moved_by_who_set_it(by: str, *, told: bool) -> None:
 
 def test_only_fingerprints_that_differ_are_told() -> None:
     """The others are known; and a dismissed finding is told where it is, not what is said of it."""
-    moved = report(4, Page.of(["import log", *CODE]), title="Told anew", severity=Severity.LOW)
+    moved = report(4, SourceFile.of(["import log", *CODE]), title="Told anew", severity=Severity.LOW)
     told = where_only(first(), moved, Strength.CONTENT)
     assert set(told["fingerprints"]) == {"sig/v1", "ctx/v1", "ce/v1", VERDICT}
     assert set(told) == {"fingerprints", "locations", "evidence", "aliases"}

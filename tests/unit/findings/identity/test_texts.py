@@ -15,7 +15,7 @@ from pipeline.findings.identity.texts import (
     TEXT,
     VERDICT,
     WINDOW,
-    Page,
+    SourceFile,
     evidence_digest,
     fingerprinted,
     fingerprints,
@@ -30,10 +30,10 @@ from pipeline.findings.identity.texts import (
 from pipeline.findings.model import Evidence, Finding, Location
 from pipeline.findings.signature import QUOTE
 
-PAGE = Page.of(CODE)
+PAGE = SourceFile.of(CODE)
 
 
-def made(line: int | None = 3, *, page: Page | None = PAGE, **more: Any) -> Finding:
+def made(line: int | None = 3, *, page: SourceFile | None = PAGE, **more: Any) -> Finding:
     one = draft(line, **more)
     return one.model_copy(update={"fingerprints": fingerprints(one, page)})
 
@@ -59,19 +59,22 @@ def test_the_id_of_a_verdict_file_is_by_position() -> None:
 
 def test_only_names_hold_line_numbers() -> None:
     """C-32: a line added above changes neither the text nor its surroundings."""
-    one, other = made(5), made(6, page=Page.of(["# added", *CODE]))
+    one, other = made(5), made(6, page=SourceFile.of(["# added", *CODE]))
     assert {name for name in one.fingerprints if one.fingerprints[name] != other.fingerprints[name]} == {CE, VERDICT}
 
 
 def test_formatting_changes_nothing() -> None:
     """Indentation and spacing are a formatter's."""
-    assert made(3).fingerprints[WINDOW] == made(3, page=Page.of([f"\t{line} " for line in CODE])).fingerprints[WINDOW]
+    assert (
+        made(3).fingerprints[WINDOW]
+        == made(3, page=SourceFile.of([f"\t{line} " for line in CODE])).fingerprints[WINDOW]
+    )
 
 
 def test_equal_lines_are_counted() -> None:
     """Which of several equal lines is meant is kept."""
-    assert made(2, page=Page.of(["x = 1", "y = 2", "x = 1", "y = 2"])).fingerprints[NTH] == "1/2"
-    assert made(4, page=Page.of(["x = 1", "y = 2", "x = 1", "y = 2"])).fingerprints[NTH] == "2/2"
+    assert made(2, page=SourceFile.of(["x = 1", "y = 2", "x = 1", "y = 2"])).fingerprints[NTH] == "1/2"
+    assert made(4, page=SourceFile.of(["x = 1", "y = 2", "x = 1", "y = 2"])).fingerprints[NTH] == "2/2"
 
 
 def test_a_tool_keeps_its_own_names() -> None:
@@ -90,7 +93,7 @@ def test_without_a_file_the_quotation_is_the_text() -> None:
 
 def test_the_surroundings_are_three_lines_to_either_side() -> None:
     """The line itself, three above, three below, and no blank ones."""
-    page = Page.of(["a", "b", "c", "d", "e", "", "g", "h", "i"])
+    page = SourceFile.of(["a", "b", "c", "d", "e", "", "g", "h", "i"])
     assert page.window(5) == tuple(map(line_hash, ("b", "c", "d", "e", "g", "h")))
     assert page.window(1) == tuple(map(line_hash, ("a", "b", "c", "d")))
     assert page.window(9) == tuple(map(line_hash, ("g", "h", "i")))
@@ -98,10 +101,10 @@ def test_the_surroundings_are_three_lines_to_either_side() -> None:
 
 def test_a_span_is_the_hash_of_its_lines() -> None:
     """From the first to the last, and no further than is looked at."""
-    page = Page.of([*"abc"])
+    page = SourceFile.of([*"abc"])
     assert page.span(2, 3) == line_hash("b\nc")
     assert page.span(1, 1) == line_hash("a")
-    long = Page.of([f"line {number}" for number in range(1000)])
+    long = SourceFile.of([f"line {number}" for number in range(1000)])
     assert long.span(1, 900) == long.span(1, 950)
     assert long.span(1, 300) != long.span(1, 350)
 
@@ -185,15 +188,15 @@ def test_each_file_is_read_once() -> None:
 def test_lines_stand_or_do_not() -> None:
     """Moved or indented lines still stand; changed and deleted ones do not; without a text nobody knows."""
     block = made(2, end=4)
-    assert standing(block, Page.of(["if x:", *(f"  {line}" for line in CODE)])) is True
-    assert standing(block, Page.of([*CODE[:2], "    store.save(token, ttl=3)", *CODE[3:]])) is False
+    assert standing(block, SourceFile.of(["if x:", *(f"  {line}" for line in CODE)])) is True
+    assert standing(block, SourceFile.of([*CODE[:2], "    store.save(token, ttl=3)", *CODE[3:]])) is False
     assert standing(block, None) is False
     assert standing(made(None), PAGE) is None
 
 
 def test_every_line_of_a_finding_must_stand() -> None:
     """Of two lines the second counts too; a record that knows only the first says nothing of the others."""
-    pair, edited = made(2, end=3), Page.of([*CODE[:2], "    store.save(token, ttl=3)", *CODE[3:]])
+    pair, edited = made(2, end=3), SourceFile.of([*CODE[:2], "    store.save(token, ttl=3)", *CODE[3:]])
     assert standing(pair, PAGE) is True
     assert standing(pair, edited) is False
     prints = {name: value for name, value in pair.fingerprints.items() if name != SPAN}
@@ -205,16 +208,16 @@ def test_a_quoted_line_stands_where_the_file_has_it() -> None:
     quoted = made(3, page=None, quote="store.save(token)")
     assert NTH not in quoted.fingerprints
     assert standing(quoted, PAGE) is True
-    assert standing(quoted, Page.of(CODE[:2])) is False
+    assert standing(quoted, SourceFile.of(CODE[:2])) is False
 
 
 def test_one_of_two_equal_lines_is_missed_when_it_goes() -> None:
     """The other is no proof that it is still there."""
-    twice = Page.of(["x = f(1)", "y = 2", "x = f(1)"])
+    twice = SourceFile.of(["x = f(1)", "y = 2", "x = f(1)"])
     assert standing(made(1, page=twice), twice) is True
-    assert standing(made(1, page=twice), Page.of(["y = 2", "x = f(1)"])) is False
-    assert not gone(made(1, page=twice), Page.of(["y = 2", "x = f(1)"]))
-    assert gone(made(1, page=twice), Page.of(["y = 2"]))
+    assert standing(made(1, page=twice), SourceFile.of(["y = 2", "x = f(1)"])) is False
+    assert not gone(made(1, page=twice), SourceFile.of(["y = 2", "x = f(1)"]))
+    assert gone(made(1, page=twice), SourceFile.of(["y = 2"]))
 
 
 def test_a_digest_is_of_the_code_and_holds_next_to_it() -> None:

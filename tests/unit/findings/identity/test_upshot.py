@@ -12,19 +12,19 @@ from pipeline.findings.identity.linemap import parse
 from pipeline.findings.identity.texts import TEXT, evidence_digest
 from pipeline.findings.model import (
     Actor,
-    Attempt,
     AutofixClass,
     Category,
     Evidence,
     Finding,
     FindingId,
+    FindingState,
+    FixAttempt,
     GateDecision,
     Link,
     Observed,
     Owner,
     PassId,
     Severity,
-    State,
     Strength,
     Suppression,
     Vote,
@@ -35,9 +35,9 @@ PATH = "src/session.py"
 HERE = Files({PATH: CODE})
 CHANGED = Files({PATH: [*CODE[:2], "    store.replace(token)", *CODE[3:]]})
 SHIFTED = Files({PATH: ["import log", *CODE]})
-OPEN = (State.OPEN, State.REOPENED, State.UNCERTAIN)
-DISMISSED = (State.FALSE_POSITIVE, State.WONT_FIX)
-REOPENED = State.REOPENED
+OPEN = (FindingState.OPEN, FindingState.REOPENED, FindingState.UNCERTAIN)
+DISMISSED = (FindingState.FALSE_POSITIVE, FindingState.WONT_FIX)
+REOPENED = FindingState.REOPENED
 QUOTED: dict[str, Any] = {"quote": "store.save(token)"}
 
 
@@ -46,7 +46,7 @@ def one(passed: Second) -> Finding:
     return next(iter(passed.after().findings.values()))
 
 
-def turned(passed: Second, state: State, note: str, id: str = "") -> Turned:
+def turned(passed: Second, state: FindingState, note: str, id: str = "") -> Turned:
     """What the second pass makes of a finding, the first if none is named."""
     chosen = FindingId(id or next(iter(passed.ledger.findings)))
     return Turned(at=SECOND, id=chosen, state=state, by=Actor.ORCHESTRATOR, note=note, pass_id=PassId("two"))
@@ -56,7 +56,7 @@ def turned(passed: Second, state: State, note: str, id: str = "") -> Turned:
 
 
 @pytest.mark.parametrize("state", OPEN)
-def test_an_open_finding_that_is_seen_stays_open(state: State) -> None:
+def test_an_open_finding_that_is_seen_stays_open(state: FindingState) -> None:
     """000-44: the pass is refreshed and history grows; nothing is duplicated, nothing else changes."""
     passed = second([draft()], [draft()], state=state)
     assert passed.kinds == ["seen"]
@@ -153,46 +153,50 @@ def test_votes_evidence_and_flags_only_grow() -> None:
 
 def test_a_claimed_fix_that_is_seen_is_open_again() -> None:
     """fix_claimed, seen: reopened, and one more try that did not work, by who made it."""
-    tried = Tried(at=FIRST, id=known([draft()], HERE)[0].id, attempt=Attempt(by="fixer", outcome="claimed"))
-    passed = second([draft()], [draft()], state=State.FIX_CLAIMED, events=[tried], passed=assessment(round=3, run="r"))
+    tried = Tried(at=FIRST, id=known([draft()], HERE)[0].id, attempt=FixAttempt(by="fixer", outcome="claimed"))
+    passed = second(
+        [draft()], [draft()], state=FindingState.FIX_CLAIMED, events=[tried], passed=assessment(round=3, run="r")
+    )
     assert passed.kinds == ["seen", "turned", "tried"]
     note = "it was said to be fixed, and it was reported again"
-    assert passed.event("turned") == turned(passed, State.REOPENED, note)
+    assert passed.event("turned") == turned(passed, FindingState.REOPENED, note)
     after = one(passed)
-    assert after.state is State.REOPENED
-    assert after.attempts[-1] == Attempt(run="r", round=3, by="fixer", outcome="not_fixed")
+    assert after.state is FindingState.REOPENED
+    assert after.attempts[-1] == FixAttempt(run="r", round=3, by="fixer", outcome="not_fixed")
 
 
 def test_a_claim_by_nobody_fails_for_nobody() -> None:
     """Where no try is on record, the failed one has no author."""
-    assert one(second([draft()], [draft()], state=State.FIX_CLAIMED)).attempts == (
-        Attempt(round=1, outcome="not_fixed"),
+    assert one(second([draft()], [draft()], state=FindingState.FIX_CLAIMED)).attempts == (
+        FixAttempt(round=1, outcome="not_fixed"),
     )
 
 
 def test_what_was_fixed_and_is_seen_is_a_regression() -> None:
     """000-45: a fixed finding that returns becomes open again, with a line in its history that says so."""
-    passed = second([draft()], [draft()], state=State.VERIFIED_FIXED)
+    passed = second([draft()], [draft()], state=FindingState.VERIFIED_FIXED)
     after = one(passed)
-    assert (after.state, after.links) == (State.REOPENED, ())
-    assert passed.event("turned") == turned(passed, State.REOPENED, "regression: it was fixed, and it is back")
+    assert (after.state, after.links) == (FindingState.REOPENED, ())
+    assert passed.event("turned") == turned(passed, FindingState.REOPENED, "regression: it was fixed, and it is back")
 
 
 def test_a_regression_names_the_fix_that_brought_it_back() -> None:
     """caused_by: the fix of another finding wrote these lines; its own fix is no cause, and once is enough."""
     ids = [known_one.id for known_one in known([draft(), draft(8, "Slow")], HERE)]
     cause = Fix(ids[1], frozenset({(PATH, 3)}))
-    passed = second([draft(), draft(8, "Slow")], [draft()], state=State.VERIFIED_FIXED, fixes=[cause])
+    passed = second([draft(), draft(8, "Slow")], [draft()], state=FindingState.VERIFIED_FIXED, fixes=[cause])
     assert passed.event("linked").link == Link(kind="caused_by", to=ids[1], note="this fix wrote its lines")
-    own = second([draft()], [draft()], state=State.VERIFIED_FIXED, fixes=[Fix(ids[0], cause.lines)])
+    own = second([draft()], [draft()], state=FindingState.VERIFIED_FIXED, fixes=[Fix(ids[0], cause.lines)])
     assert "linked" not in own.kinds
     link = Linked(at=FIRST, id=ids[0], link=Link(kind="caused_by", to=ids[1]))
-    twice = second([draft(), draft(8, "Slow")], [draft()], state=State.VERIFIED_FIXED, fixes=[cause], events=[link])
+    twice = second(
+        [draft(), draft(8, "Slow")], [draft()], state=FindingState.VERIFIED_FIXED, fixes=[cause], events=[link]
+    )
     assert "linked" not in twice.kinds
 
 
 @pytest.mark.parametrize("state", DISMISSED)
-def test_a_dismissed_finding_that_is_seen_stays_dismissed(state: State) -> None:
+def test_a_dismissed_finding_that_is_seen_stays_dismissed(state: FindingState) -> None:
     """000-46: it is counted as re-raised and suppressed, told nowhere differently, and the draft is not shown."""
     passed = second([draft()], [draft(title="Old token is valid still", severity=Severity.LOW)], state=state)
     assert passed.kinds == ["seen"]
@@ -202,8 +206,8 @@ def test_a_dismissed_finding_that_is_seen_stays_dismissed(state: State) -> None:
     assert passed.result.suppressed == {0: f"known as {after.id} and dismissed: {state}"}
 
 
-@pytest.mark.parametrize("state", [state for state in State if not state.active])
-def test_a_guess_is_a_finding_of_its_own(state: State) -> None:
+@pytest.mark.parametrize("state", [state for state in FindingState if not state.active])
+def test_a_guess_is_a_finding_of_its_own(state: FindingState) -> None:
     """0-22: what may be a settled finding leaves that as it is, is open itself, and names it."""
     before = draft(**QUOTED, severity=Severity.HIGH)
     vague = draft(5, "The old token stays", quote="return token", aliases=("ticket-9",), severity=Severity.HIGH)
@@ -211,13 +215,18 @@ def test_a_guess_is_a_finding_of_its_own(state: State) -> None:
     assert passed.kinds == ["raised", "linked"]
     settled, raised = passed.after()
     assert (settled.state, settled.aliases) == (state, known([before], HERE)[0].aliases)
-    assert (raised.state, [(link.kind, link.to) for link in raised.links]) == (State.OPEN, [("may_be", settled.id)])
+    assert (raised.state, [(link.kind, link.to) for link in raised.links]) == (
+        FindingState.OPEN,
+        [("may_be", settled.id)],
+    )
     assert passed.result.suppressed == {}
 
 
 def test_the_reason_of_a_dismissal_is_given() -> None:
     """A suppressed draft says what somebody decided."""
-    passed = second([draft()], [draft()], state=State.WONT_FIX, suppression=Suppression(reason="accepted by ops"))
+    passed = second(
+        [draft()], [draft()], state=FindingState.WONT_FIX, suppression=Suppression(reason="accepted by ops")
+    )
     assert passed.result.suppressed[0].endswith("accepted by ops")
 
 
@@ -240,12 +249,12 @@ def dismissal(**more: Any) -> Suppression:
     ],
 )
 def test_a_dismissal_has_its_limits(
-    now: Finding, new: Files, suppression: Suppression | None, state: State | None, why: str
+    now: Finding, new: Files, suppression: Suppression | None, state: FindingState | None, why: str
 ) -> None:
     """A higher severity or a passed date ends it; its last day does not."""
-    passed = second([draft()], [now], new=new, state=State.WONT_FIX, suppression=suppression)
+    passed = second([draft()], [now], new=new, state=FindingState.WONT_FIX, suppression=suppression)
     after = one(passed)
-    assert after.state is (state or State.WONT_FIX)
+    assert after.state is (state or FindingState.WONT_FIX)
     assert after.history[-1].note == why
     assert bool(passed.result.suppressed) is (state is None)
     assert (after.suppression is None) is (state is not None or suppression is None)
@@ -254,10 +263,10 @@ def test_a_dismissal_has_its_limits(
 def test_another_problem_on_dismissed_lines_is_raised() -> None:
     """C-05: the same id in a verdict file, the same line, another defect: new, open and on its own."""
     other = draft(title="Slow in loops", category=Category.PERFORMANCE)
-    passed = second([draft()], [other], state=State.WONT_FIX)
+    passed = second([draft()], [other], state=FindingState.WONT_FIX)
     assert passed.kinds == ["raised", "missed"]
     dismissed, raised = passed.after()
-    assert (dismissed.state, raised.state, raised.number) == (State.WONT_FIX, State.OPEN, 2)
+    assert (dismissed.state, raised.state, raised.number) == (FindingState.WONT_FIX, FindingState.OPEN, 2)
     assert raised.aliases == (dismissed.fingerprints["verdict/v1"],)
 
 
@@ -265,7 +274,7 @@ def test_another_problem_on_dismissed_lines_is_raised() -> None:
 
 
 @pytest.mark.parametrize("state", OPEN)
-def test_silence_about_unchanged_lines_is_noted_and_no_more(state: State) -> None:
+def test_silence_about_unchanged_lines_is_noted_and_no_more(state: FindingState) -> None:
     """open, not seen: absent; its lines are as they were, so nobody claims a fix."""
     passed = second([draft()], [], state=state)
     assert passed.kinds == ["missed"]
@@ -275,12 +284,12 @@ def test_silence_about_unchanged_lines_is_noted_and_no_more(state: State) -> Non
 
 @pytest.mark.parametrize("state", OPEN)
 @pytest.mark.parametrize("new", [CHANGED, Files()])
-def test_silence_about_changed_lines_is_a_claim_at_most(state: State, new: Files) -> None:
+def test_silence_about_changed_lines_is_a_claim_at_most(state: FindingState, new: Files) -> None:
     """open, not seen, lines changed or file deleted: fix_claimed, never fixed."""
     passed = second([draft()], [], new=new, state=state)
     assert passed.kinds == ["missed", "turned"]
     after = one(passed)
-    assert (after.state, after.history[-1].by) == (State.FIX_CLAIMED, "orchestrator")
+    assert (after.state, after.history[-1].by) == (FindingState.FIX_CLAIMED, "orchestrator")
     assert after.history[-1].note == "its lines were changed, and nobody reported it again"
 
 
@@ -288,37 +297,37 @@ def test_twice_absent_and_gone_is_proposed_for_a_look() -> None:
     """Two passes without a word, and the text is nowhere: propose verify; once, and still never fixed."""
     id = known([draft()], HERE)[0].id
     absent = [Missed(at=FIRST, id=id, pass_id=PassId("one"))]
-    for state in (State.OPEN, State.FIX_CLAIMED):
+    for state in (FindingState.OPEN, FindingState.FIX_CLAIMED):
         passed = second([draft()], [], new=CHANGED, state=state, events=absent)
         assert passed.event("turned").note.endswith("propose verify")
-        assert one(passed).state is State.FIX_CLAIMED
-    standing = second([draft()], [], state=State.FIX_CLAIMED, events=absent)
+        assert one(passed).state is FindingState.FIX_CLAIMED
+    standing = second([draft()], [], state=FindingState.FIX_CLAIMED, events=absent)
     assert standing.kinds == ["missed"]
-    third = second([draft()], [], new=CHANGED, state=State.FIX_CLAIMED, events=absent * 2)
+    third = second([draft()], [], new=CHANGED, state=FindingState.FIX_CLAIMED, events=absent * 2)
     assert third.kinds == ["missed"]
 
 
 def test_a_claimed_fix_that_is_not_seen_stays_claimed() -> None:
     """fix_claimed, not seen: silence verifies nothing."""
-    passed = second([draft()], [], state=State.FIX_CLAIMED)
+    passed = second([draft()], [], state=FindingState.FIX_CLAIMED)
     assert passed.kinds == ["missed"]
-    assert one(passed).state is State.FIX_CLAIMED
+    assert one(passed).state is FindingState.FIX_CLAIMED
 
 
 def test_what_is_fixed_stays_fixed() -> None:
     """verified_fixed, not seen: nothing happens, that is what was expected."""
-    assert second([draft()], [], state=State.VERIFIED_FIXED).kinds == []
+    assert second([draft()], [], state=FindingState.VERIFIED_FIXED).kinds == []
 
 
 @pytest.mark.parametrize("state", DISMISSED)
-def test_a_dismissal_that_nothing_falls_under_stays(state: State) -> None:
+def test_a_dismissal_that_nothing_falls_under_stays(state: FindingState) -> None:
     """dismissed, not seen: it stays, even when its lines changed."""
     passed = second([draft()], [], new=CHANGED, state=state)
     assert passed.kinds == ["missed"]
     assert one(passed).state is state
 
 
-@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("state", list(FindingState))
 @pytest.mark.parametrize(
     "coverage",
     [
@@ -329,7 +338,7 @@ def test_a_dismissal_that_nothing_falls_under_stays(state: State) -> None:
         Coverage(reviewers={"qa": Returned.EMPTY}),
     ],
 )
-def test_what_was_not_covered_is_untouched(state: State, coverage: Coverage) -> None:
+def test_what_was_not_covered_is_untouched(state: FindingState, coverage: Coverage) -> None:
     """Not seen, not reviewed: another file, no answer, or one by others who never reported it; nothing happens."""
     assert second([draft()], [], new=CHANGED, state=state, passed=assessment(coverage=coverage)).kinds == []
 
@@ -459,7 +468,7 @@ def test_a_part_speaks_for_the_whole() -> None:
     part, whole = (one.id for one in known([draft(), draft(8, "Delete is slow")], HERE))
     merged = [Linked(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole))]
     both = [draft(), draft(8, "Delete is slow")]
-    passed = second(both, [draft()], state=State.FIX_CLAIMED, events=merged)
+    passed = second(both, [draft()], state=FindingState.FIX_CLAIMED, events=merged)
     told = [(event.kind, event.id) for event in passed.result.events if isinstance(event, Seen | Turned)]
     assert told == [("seen", part), ("seen", whole), ("turned", whole)]
     assert passed.kinds == ["seen", "seen", "turned", "tried"]
@@ -476,7 +485,7 @@ def test_of_two_parts_one_speaks_for_the_whole() -> None:
     three = [draft(), draft(5, "Returned twice"), draft(8, "Delete is slow")]
     one, other, whole = (each.id for each in known(three, HERE))
     merged = [Linked(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole)) for part in (one, other)]
-    passed = second(three, three[:2], state=State.FIX_CLAIMED, events=merged)
+    passed = second(three, three[:2], state=FindingState.FIX_CLAIMED, events=merged)
     told = [event.id for event in passed.result.events if isinstance(event, Seen)]
     assert sorted(told) == sorted([one, other, whole])
     assert passed.kinds.count("turned") == 1
@@ -487,11 +496,11 @@ def test_a_part_speaks_for_a_dismissed_whole() -> None:
     both = [draft(), draft(8, "Delete is slow")]
     part, whole = (one.id for one in known(both, HERE))
     merged = [Linked(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole))]
-    passed = second(both, [draft(severity=Severity.HIGH)], state=State.WONT_FIX, events=merged)
+    passed = second(both, [draft(severity=Severity.HIGH)], state=FindingState.WONT_FIX, events=merged)
     note = "it was dismissed as medium and is now rated high"
-    assert passed.event("turned") == turned(passed, State.REOPENED, note, whole)
+    assert passed.event("turned") == turned(passed, FindingState.REOPENED, note, whole)
     held = Suppression(digest=evidence_digest(known(both, HERE)[0]), reason="accepted")
-    silent = second(both, [draft()], state=State.WONT_FIX, events=merged, suppression=held)
+    silent = second(both, [draft()], state=FindingState.WONT_FIX, events=merged, suppression=held)
     assert silent.kinds == ["seen", "seen"]
     assert silent.result.suppressed == {0: f"known as {whole} and dismissed: accepted"}
 
@@ -500,14 +509,14 @@ def test_events_are_the_same_after_a_journey_through_a_file() -> None:
     """What is applied at once and what is read back later give one ledger."""
     before = [draft(**QUOTED), draft(8, "Delete is slow")]
     now = [draft(4, "Old tokens stay valid", severity=Severity.HIGH, **QUOTED), draft(5, "Log tells a secret")]
-    passed = second(before, now, new=SHIFTED, state=State.FIX_CLAIMED)
+    passed = second(before, now, new=SHIFTED, state=FindingState.FIX_CLAIMED)
     read: list[AnyEvent] = [decode(encode(event)) for event in passed.result.events]
     assert read == list(passed.result.events)
 
 
 def test_history_only_grows() -> None:
     """000-41: the old history is the beginning of the new one, whatever the pass says."""
-    for state in State:
+    for state in FindingState:
         passed = second([draft()], [draft()], state=state)
         before = next(iter(passed.ledger.findings.values())).history
         assert one(passed).history[: len(before)] == before

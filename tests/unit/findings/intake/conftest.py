@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from pipeline.findings.claims import Claim, Return, Returned
-from pipeline.findings.intake.assess import Assessment, assess
+from pipeline.findings.intake.assess import IntakeAssessment, assess
 from pipeline.findings.intake.files import MemoryFiles
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.model import Category, Confidence, Evidence, Location, PassId, Severity
 from pipeline.findings.passes import Pass
 
 MakeClaim = Callable[..., Claim]
-Run = Callable[..., Assessment]
+Run = Callable[..., IntakeAssessment]
 
 
 def make_claim(
@@ -49,7 +49,7 @@ def returns_of(claims: Sequence[Claim]) -> list[Return]:
 
 def run_pass(
     *claims: Claim, files: dict[str, str] | None = None, returns: Sequence[Return] | None = None, **more: Any
-) -> Assessment:
+) -> IntakeAssessment:
     """A pass over claims; every file that no test gives has a hundred lines."""
     text = "\n".join(f"line {number} of a file" for number in range(1, 101))
     sources = MemoryFiles({"src/a.py": text, "src/b.py": text} if files is None else files)

@@ -5,7 +5,7 @@ import pytest
 from pipeline.findings.intake.places import read_lines
 from pipeline.findings.intake.policy import Policy
 from pipeline.findings.intake.quotes import Text, needle_of
-from pipeline.findings.model import Category, Evidence, Location, Severity, State
+from pipeline.findings.model import Category, Evidence, FindingState, Location, Severity
 from pipeline.findings.passes import Disposition
 
 from .conftest import MakeClaim, Run
@@ -85,7 +85,7 @@ def test_a_wrong_line_is_corrected_and_noted(claim: MakeClaim, run: Run) -> None
     assert draft.place == Location(path="src/a.py", start=4, end=4)
     assert draft.evidence[0].start == 4
     assert draft.confidence.value == 75
-    assert draft.state is State.OPEN
+    assert draft.state is FindingState.OPEN
     assert "line 9 was corrected to 4" in done.entries[0].reason
 
 
@@ -102,7 +102,7 @@ def test_a_claim_without_line_gets_that_of_its_quotation(claim: MakeClaim, run: 
     assert draft.place == Location(path="src/a.py", start=5, end=5)
     (twice,) = run(claim(line=None, quote="pass"), files=FILES).drafts
     assert twice.place == Location(path="src/a.py")
-    assert twice.state is State.OPEN
+    assert twice.state is FindingState.OPEN
     (told,) = run(claim(line=None, evidence=(Evidence(path="src/a.py", start=3),)), files=FILES).drafts
     assert told.place == Location(path="src/a.py", start=3, end=3)
 
@@ -113,7 +113,7 @@ def test_a_quotation_that_is_not_there_lowers_the_confidence(claim: MakeClaim, r
     (draft,) = done.drafts
     assert draft.confidence.value == 50
     assert draft.votes[0].confidence == 100
-    assert draft.state is State.UNCERTAIN
+    assert draft.state is FindingState.UNCERTAIN
     assert "lowered from 100 to 50" in done.entries[0].reason
     assert run(claim(line=4, quote="os.unlink(path)"), files=FILES).entries[0].disposition is Disposition.FILTERED
 
@@ -158,15 +158,15 @@ def test_whoever_asks_for_the_line_gets_it(claim: MakeClaim, run: Run) -> None:
 @pytest.mark.parametrize(
     ("line", "path", "state"),
     [
-        (3, "src/a.py", State.OPEN),
-        (None, "src/a.py", State.OPEN),
-        (900, "src/a.py", State.UNCERTAIN),
-        (3, "src/gone.py", State.UNCERTAIN),
-        (3, "", State.UNCERTAIN),
+        (3, "src/a.py", FindingState.OPEN),
+        (None, "src/a.py", FindingState.OPEN),
+        (900, "src/a.py", FindingState.UNCERTAIN),
+        (3, "src/gone.py", FindingState.UNCERTAIN),
+        (3, "", FindingState.UNCERTAIN),
     ],
 )
 def test_code_without_a_hold_is_uncertain(
-    claim: MakeClaim, run: Run, line: int | None, path: str, state: State
+    claim: MakeClaim, run: Run, line: int | None, path: str, state: FindingState
 ) -> None:
     """000-52, 000-35: no such file, no such line or no place at all: kept, and uncertain."""
     (draft,) = run(claim(line=line, path=path), files=FILES).drafts
@@ -179,15 +179,15 @@ def test_a_work_item_needs_no_file(claim: MakeClaim, run: Run) -> None:
     (draft,) = run(
         claim(path="AC-3", line=None, category=Category.REQUIREMENT, quote="must log out"), files=FILES
     ).drafts
-    assert (draft.state, draft.confidence.value) == (State.OPEN, 75)
+    assert (draft.state, draft.confidence.value) == (FindingState.OPEN, 75)
     assert draft.evidence == (Evidence(path="AC-3", quote="must log out"),)
 
 
 def test_a_tool_needs_no_file(claim: MakeClaim, run: Run) -> None:
     """A failing test is certain, wherever its file is."""
     for path in ("", "tests.test_gone"):
-        assert run(claim(path=path), files=FILES).drafts[0].state is State.UNCERTAIN
-        assert run(claim(path=path, scale="junit"), files=FILES).drafts[0].state is State.OPEN
+        assert run(claim(path=path), files=FILES).drafts[0].state is FindingState.UNCERTAIN
+        assert run(claim(path=path, scale="junit"), files=FILES).drafts[0].state is FindingState.OPEN
 
 
 def test_every_place_has_evidence(claim: MakeClaim, run: Run) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.findings.claims import Claim
-from pipeline.findings.intake.assess import Assessment
+from pipeline.findings.intake.assess import IntakeAssessment
 from pipeline.findings.intake.group import NEIGHBOURS, compatible
 from pipeline.findings.model import Category, Location
 from pipeline.findings.passes import Disposition
@@ -15,7 +15,7 @@ from .conftest import MakeClaim, Run
 MERGED = Disposition.MERGED
 
 
-def lines_of(done: Assessment) -> list[list[int]]:
+def lines_of(done: IntakeAssessment) -> list[list[int]]:
     """The lines of each draft, in order of place."""
     return sorted(sorted(place.start or 0 for place in draft.locations) for draft in done.drafts)
 

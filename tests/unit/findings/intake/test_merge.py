@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.findings.claims import Claim
 from pipeline.findings.intake.policy import Policy
-from pipeline.findings.model import AutofixClass, Evidence, FindingId, Lens, Owner, Severity, State
+from pipeline.findings.model import AutofixClass, Evidence, FindingId, FindingState, Lens, Owner, Severity
 from pipeline.findings.passes import Disposition
 from pipeline.findings.signature import signature
 
@@ -129,13 +129,13 @@ def test_agreement_counts_independent_voices(claim: MakeClaim, run: Run) -> None
 def test_one_sure_claim_makes_a_finding_sure(claim: MakeClaim, run: Run) -> None:
     """A finding is uncertain only when nobody's claim has a hold."""
     doubtful = claim("a", severity=P0, quote="nowhere to be found")
-    assert run(doubtful).drafts[0].state is State.UNCERTAIN
-    assert run(doubtful, claim("b")).drafts[0].state is State.OPEN
+    assert run(doubtful).drafts[0].state is FindingState.UNCERTAIN
+    assert run(doubtful, claim("b")).drafts[0].state is FindingState.OPEN
 
 
 def test_a_state_that_a_store_gives_is_kept(claim: MakeClaim, run: Run) -> None:
     """What comes from a store has a state already."""
-    assert run(claim(state=State.FIX_CLAIMED)).drafts[0].state is State.FIX_CLAIMED
+    assert run(claim(state=FindingState.FIX_CLAIMED)).drafts[0].state is FindingState.FIX_CLAIMED
 
 
 def test_what_its_source_suppresses_is_kept_as_dismissed(claim: MakeClaim, run: Run) -> None:
@@ -143,14 +143,17 @@ def test_what_its_source_suppresses_is_kept_as_dismissed(claim: MakeClaim, run: 
     quiet = claim("ruff", suppressed="noqa: generated", severity=P0, confidence=25)
     done = run(quiet)
     (draft,) = done.drafts
-    assert draft.state is State.WONT_FIX
+    assert draft.state is FindingState.WONT_FIX
     assert draft.suppression is not None
     assert (draft.suppression.reason, draft.suppression.by) == ("noqa: generated", "ruff")
     assert draft.gate.value == "suggest"
     assert done.entries[0].disposition is Disposition.SUPPRESSED
-    assert run(claim("ruff", suppressed="", state=State.FALSE_POSITIVE)).drafts[0].state is State.FALSE_POSITIVE
+    assert (
+        run(claim("ruff", suppressed="", state=FindingState.FALSE_POSITIVE)).drafts[0].state
+        is FindingState.FALSE_POSITIVE
+    )
     (heard,) = run(quiet, claim("b")).drafts
-    assert (heard.state, heard.suppression) == (State.OPEN, None)
+    assert (heard.state, heard.suppression) == (FindingState.OPEN, None)
 
 
 def test_a_reason_that_repeats_the_title_is_left_out(claim: MakeClaim, run: Run) -> None:

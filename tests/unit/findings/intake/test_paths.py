@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.findings.intake.files import LARGEST, MemoryFiles, RepositoryFiles
-from pipeline.findings.intake.paths import LONGEST, Refused, normalise
+from pipeline.findings.intake.paths import LONGEST, PathRefused, normalise
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_path_is_written_one_way(path: str, normal: str) -> None:
 def test_a_path_outside_is_refused_with_the_reason(path: str, reason: str) -> None:
     """000-37: escaping, absolute or impossible paths; the reason is one short line whatever the path holds."""
     refused = normalise(path)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, PathRefused)
     assert reason in refused.reason
     assert refused.reason.isprintable()
     assert len(refused.reason) < 250

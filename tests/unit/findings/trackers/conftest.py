@@ -16,12 +16,12 @@ from pipeline.findings.model import (
     Evidence,
     Finding,
     FindingId,
+    FindingState,
     Location,
     PassId,
     Severity,
-    State,
 )
-from pipeline.findings.trackers.registry import Place
+from pipeline.findings.trackers.registry import TrackerContext
 
 AT = "2026-01-01T00:00:00Z"
 Make = Callable[..., Finding]
@@ -53,7 +53,7 @@ def make() -> Make:
     return made
 
 
-def turned(finding: Finding, *states: State, note: str = "it is back") -> Finding:
+def turned(finding: Finding, *states: FindingState, note: str = "it is back") -> Finding:
     """A finding that went through some states."""
     ledger = Ledger([Raised(at=AT, finding=finding)])
     for state in states:
@@ -68,9 +68,9 @@ def gh(tmp_path: Path) -> StandIn:
 
 
 @pytest.fixture
-def place(tmp_path: Path, gh: StandIn) -> Place:
+def place(tmp_path: Path, gh: StandIn) -> TrackerContext:
     """A checkout of `acme/shop`, with `gh` on its PATH."""
     root = checkout(tmp_path / "shop", origin="https://github.com/acme/shop.git")
     (tmp_path / "home").mkdir()
     path = f"{gh.directory}{os.pathsep}{os.environ['PATH']}"
-    return Place(root, root / ".awf", {"PATH": path, "HOME": str(tmp_path / "home")})
+    return TrackerContext(root, root / ".awf", {"PATH": path, "HOME": str(tmp_path / "home")})

@@ -11,8 +11,8 @@ from tests.unit.findings.trackers.stand_in import StandIn
 from pipeline.errors import AwfError
 from pipeline.findings.model import Finding
 from pipeline.findings.trackers.chain import Chain
-from pipeline.findings.trackers.registry import TRACKERS, Open, Place
-from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed, Sinks, Tracker
+from pipeline.findings.trackers.registry import TRACKERS, Open, TrackerContext
+from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed, Tracker
 
 
 @dataclass
@@ -23,10 +23,10 @@ class Fake:
     broken: str = ""
     filed: list[str] = field(default_factory=list)
 
-    def file(self, finding: Finding) -> Filed | Failed:
+    def file(self, finding: Finding) -> Filed | TicketFailed:
         """Take a finding, or refuse it."""
         if self.broken:
-            return Failed(self.broken)
+            return TicketFailed(self.broken)
         self.filed.append(finding.id)
         return Filed(f"{self.name}/{finding.id}")
 
@@ -44,18 +44,18 @@ class Fakes:
         return {fake.name.lower(): self._open(fake) for fake in self.trackers}
 
     def _open(self, fake: Fake) -> Open:
-        def opened(place: Place) -> Tracker | Failed:
+        def opened(place: TrackerContext) -> Tracker | TicketFailed:
             del place
             self.looked.append(fake.name)
-            return Failed(self.unusable[fake.name]) if fake.name in self.unusable else fake
+            return TicketFailed(self.unusable[fake.name]) if fake.name in self.unusable else fake
 
         return opened
 
 
 @pytest.fixture
-def nowhere(tmp_path: Path) -> Place:
+def nowhere(tmp_path: Path) -> TrackerContext:
     """A place without anything."""
-    return Place(tmp_path, tmp_path / ".awf", {})
+    return TrackerContext(tmp_path, tmp_path / ".awf", {})
 
 
 def three() -> Fakes:
@@ -63,7 +63,7 @@ def three() -> Fakes:
     return Fakes([Fake("Linear"), Fake("GitHub"), Fake("Files")])
 
 
-def test_nothing_is_looked_at_before_a_ticket_is_to_be_made(nowhere: Place) -> None:
+def test_nothing_is_looked_at_before_a_ticket_is_to_be_made(nowhere: TrackerContext) -> None:
     """002-72: probe at most once per session and only when a Defer is imminent."""
     fakes = three()
     chain = Chain(nowhere, "linear", fakes.registry())
@@ -72,7 +72,7 @@ def test_nothing_is_looked_at_before_a_ticket_is_to_be_made(nowhere: Place) -> N
     assert fakes.looked == ["Linear"]
 
 
-def test_a_named_tracker_goes_first_and_is_sure(nowhere: Place, make: Make) -> None:
+def test_a_named_tracker_goes_first_and_is_sure(nowhere: TrackerContext, make: Make) -> None:
     """002-03: the tuple says which tracker, how surely, and whether it and any works."""
     fakes = three()
     chain = Chain(nowhere, "github", fakes.registry())
@@ -81,14 +81,14 @@ def test_a_named_tracker_goes_first_and_is_sure(nowhere: Place, make: Make) -> N
     assert chain.file(make()) == Filed("GitHub/fnd_0badcafe")
 
 
-def test_without_a_name_nothing_is_sure(nowhere: Place) -> None:
+def test_without_a_name_nothing_is_sure(nowhere: TrackerContext) -> None:
     """002-31: a tracker that nobody named has the general label."""
     sinks = Chain(nowhere, "", three().registry()).sinks()
     assert sinks == Sinks("Linear", "low", False, True)
     assert sinks.named == ""
 
 
-def test_a_named_tracker_that_cannot_be_used_is_passed_over(nowhere: Place) -> None:
+def test_a_named_tracker_that_cannot_be_used_is_passed_over(nowhere: TrackerContext) -> None:
     """002-72: chain named, GitHub, folder; why each was passed over is kept."""
     fakes = Fakes(three().trackers, {"Linear": "no key", "GitHub": "not logged in"})
     chain = Chain(nowhere, "linear", fakes.registry())
@@ -96,19 +96,19 @@ def test_a_named_tracker_that_cannot_be_used_is_passed_over(nowhere: Place) -> N
     assert chain.failures == {"linear": "no key", "github": "not logged in"}
 
 
-def test_a_failed_named_tracker_is_not_named_again(nowhere: Place, make: Make) -> None:
+def test_a_failed_named_tracker_is_not_named_again(nowhere: TrackerContext, make: Make) -> None:
     """002-72: a failed named tracker sets named_sink_available=false for the session; it may still be tried again."""
     fakes = three()
     fakes.trackers[0].broken = "HTTP 500"
     chain = Chain(nowhere, "linear", fakes.registry())
-    assert chain.file(make()) == Failed("HTTP 500")
+    assert chain.file(make()) == TicketFailed("HTTP 500")
     assert chain.sinks() == Sinks("Linear", "high", False, True)
     fakes.trackers[0].broken = ""
     assert chain.file(make()) == Filed("Linear/fnd_0badcafe")
     assert not chain.sinks().named_sink_available
 
 
-def test_falling_back_goes_to_the_next_and_never_back(nowhere: Place, make: Make) -> None:
+def test_falling_back_goes_to_the_next_and_never_back(nowhere: TrackerContext, make: Make) -> None:
     """002-43: fall back to the next sink; the tracker that was given up stays so."""
     fakes = three()
     chain = Chain(nowhere, "github", fakes.registry())
@@ -120,13 +120,13 @@ def test_falling_back_goes_to_the_next_and_never_back(nowhere: Place, make: Make
     assert not chain.fall_back("disk full")
     assert chain.sinks() == NO_SINKS
     assert not chain.fall_back("again")
-    assert isinstance(chain.file(make()), Failed)
+    assert isinstance(chain.file(make()), TicketFailed)
     assert chain.name == ""
     assert chain.failures == {"GitHub": "HTTP 500", "Linear": "no key", "Files": "disk full"}
     assert fakes.looked == ["GitHub", "Linear", "Files"]
 
 
-def test_a_name_that_is_no_trackers_is_a_mistake(nowhere: Place) -> None:
+def test_a_name_that_is_no_trackers_is_a_mistake(nowhere: TrackerContext) -> None:
     """A tracker that was misspelt is told, not passed over."""
     with pytest.raises(AwfError) as raised:
         Chain(nowhere, "gihtub")
@@ -134,14 +134,14 @@ def test_a_name_that_is_no_trackers_is_a_mistake(nowhere: Place) -> None:
     assert "github" in str(raised.value.help)
 
 
-def test_a_bad_id_costs_no_tracker(nowhere: Place, make: Make) -> None:
+def test_a_bad_id_costs_no_tracker(nowhere: TrackerContext, make: Make) -> None:
     """002-72: any_sink is false only when all tiers failed; a finding that cannot be filed is not a failed tier."""
     chain = Chain(nowhere, "linear", three().registry())
-    assert isinstance(chain.file(make("nonsense")), Failed)
+    assert isinstance(chain.file(make("nonsense")), TicketFailed)
     assert chain.sinks().named_sink_available
 
 
-def test_the_real_chain_ends_in_a_folder(place: Place, gh: StandIn, make: Make) -> None:
+def test_the_real_chain_ends_in_a_folder(place: TrackerContext, gh: StandIn, make: Make) -> None:
     """002-72: GitHub where gh is logged in, else files in the store, which every machine has."""
     assert list(TRACKERS) == ["github", "folder"]
     assert Chain(place).file(make()) == Filed("https://github.com/acme/shop/issues/1")
@@ -152,11 +152,11 @@ def test_the_real_chain_ends_in_a_folder(place: Place, gh: StandIn, make: Make) 
     assert Chain(elsewhere, "folder").sinks() == Sinks("local folder", "high", True, True)
 
 
-def test_an_issue_that_cannot_be_made_becomes_a_file(place: Place, gh: StandIn, make: Make) -> None:
+def test_an_issue_that_cannot_be_made_becomes_a_file(place: TrackerContext, gh: StandIn, make: Make) -> None:
     """002-72: where issues are switched off the finding is still not lost."""
     gh.set(fails={"issue create": "HTTP 410: Issues are disabled"})
     chain = Chain(place, "github")
-    assert chain.file(make()) == Failed("HTTP 410: Issues are disabled")
+    assert chain.file(make()) == TicketFailed("HTTP 410: Issues are disabled")
     assert chain.fall_back("HTTP 410: Issues are disabled")
     assert chain.file(make()) == Filed(str(place.store / "tickets" / "fnd_0badcafe.md"))
     assert chain.failures == {"GitHub Issues": "HTTP 410: Issues are disabled"}

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from tests.unit.findings.trackers.conftest import Make, turned
 
-from pipeline.findings.model import State
+from pipeline.findings.model import FindingState
 from pipeline.findings.trackers.folder import TicketFolder
-from pipeline.findings.walk.sinks import Failed, Filed
+from pipeline.findings.walk.sinks import Filed, TicketFailed
 
 
 def whole(text: str) -> str:
@@ -69,12 +69,12 @@ def test_a_finding_that_came_back_is_told_of_once_in_its_ticket(tickets: Path, m
     folder.file(make())
     path = tickets / "fnd_0badcafe.md"
     first = path.read_text()
-    back = turned(make(), State.FIX_CLAIMED, State.REOPENED, note="the fix did not hold")
+    back = turned(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, note="the fix did not hold")
     folder.file(back)
     TicketFolder(tickets, whole).file(back)
     assert path.read_text().startswith(first.rstrip())
     assert path.read_text().count("the fix did not hold") == 1
-    folder.file(turned(back, State.FIX_CLAIMED, State.REOPENED, note="nor did this"))
+    folder.file(turned(back, FindingState.FIX_CLAIMED, FindingState.REOPENED, note="nor did this"))
     assert path.read_text().count("nor did this") == 1
 
 
@@ -84,7 +84,7 @@ def test_a_file_that_is_no_ticket_is_not_written_over(tickets: Path, make: Make)
     path = tickets / "fnd_0badcafe.md"
     path.write_text("my notes")
     done = TicketFolder(tickets, whole).file(make())
-    assert isinstance(done, Failed)
+    assert isinstance(done, TicketFailed)
     assert "is not the ticket of fnd_0badcafe" in done.reason
     assert path.read_text() == "my notes"
 
@@ -95,8 +95,8 @@ def test_a_link_is_not_followed(tickets: Path, tmp_path: Path, make: Make) -> No
     target = tmp_path / "target.md"
     target.write_text("<!-- awf:fnd_0badcafe -->\n")
     (tickets / "fnd_0badcafe.md").symlink_to(target)
-    back = turned(make(), State.FIX_CLAIMED, State.REOPENED)
-    assert isinstance(TicketFolder(tickets, whole).file(back), Failed)
+    back = turned(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED)
+    assert isinstance(TicketFolder(tickets, whole).file(back), TicketFailed)
     assert target.read_text() == "<!-- awf:fnd_0badcafe -->\n"
 
 
@@ -104,19 +104,19 @@ def test_what_cannot_be_written_is_a_failure(tmp_path: Path, make: Make) -> None
     """002-63: the reason names the place, and nothing is raised."""
     (tmp_path / "file").write_text("")
     done = TicketFolder(tmp_path / "file" / "tickets", whole).file(make())
-    assert isinstance(done, Failed)
+    assert isinstance(done, TicketFailed)
     assert str(tmp_path / "file") in done.reason
 
 
 def test_a_directory_where_a_ticket_should_be_is_a_failure(tickets: Path, make: Make) -> None:
     """002-63: whatever stands in the way, it is told."""
     (tickets / "fnd_0badcafe.md").mkdir(parents=True)
-    assert isinstance(TicketFolder(tickets, whole).file(make()), Failed)
+    assert isinstance(TicketFolder(tickets, whole).file(make()), TicketFailed)
 
 
 def test_an_id_that_is_none_is_refused(tickets: Path, make: Make) -> None:
     """6.10: an id is part of a name, so it has to be plain; nothing is made."""
-    assert isinstance(TicketFolder(tickets, whole).file(make("fnd_/../../x")), Failed)
+    assert isinstance(TicketFolder(tickets, whole).file(make("fnd_/../../x")), TicketFailed)
     assert not tickets.exists()
 
 
@@ -125,8 +125,8 @@ def test_a_ticket_that_grew_out_of_all_measure_is_not_read(tickets: Path, make: 
     TicketFolder(tickets, whole).file(make())
     with (tickets / "fnd_0badcafe.md").open("r+b") as file:
         file.truncate(5 * 1024 * 1024)
-    done = TicketFolder(tickets, whole).file(turned(make(), State.FIX_CLAIMED, State.REOPENED))
-    assert isinstance(done, Failed)
+    done = TicketFolder(tickets, whole).file(turned(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED))
+    assert isinstance(done, TicketFailed)
     assert "too large" in done.reason
 
 

@@ -8,23 +8,23 @@ import pytest
 from tests.unit.findings.trackers.conftest import AT, Make, turned
 from tests.unit.findings.trackers.stand_in import StandIn, checkout
 
-from pipeline.findings.model import Decision, State
+from pipeline.findings.model import Decision, FindingState
 from pipeline.findings.trackers.gh import Gh
 from pipeline.findings.trackers.github import GitHubIssues
-from pipeline.findings.trackers.registry import Place, github
+from pipeline.findings.trackers.registry import TrackerContext, github
 from pipeline.findings.trackers.remote import parsed, repository_of
-from pipeline.findings.walk.sinks import Failed, Filed, Tracker
+from pipeline.findings.walk.sinks import Filed, TicketFailed, Tracker
 
 URL = "https://github.com/acme/shop/issues/1"
 
 
 @pytest.fixture
-def issues(place: Place, gh: StandIn) -> Tracker:
+def issues(place: TrackerContext, gh: StandIn) -> Tracker:
     """The tracker of `acme/shop`, as a session finds it."""
     return again(place, gh)
 
 
-def again(place: Place, gh: StandIn) -> Tracker:
+def again(place: TrackerContext, gh: StandIn) -> Tracker:
     """The tracker as a new session finds it; the calls that found it are forgotten."""
     opened = github(place)
     assert isinstance(opened, GitHubIssues), opened
@@ -41,7 +41,7 @@ def test_a_finding_becomes_an_issue(issues: Tracker, gh: StandIn, make: Make) ->
     assert gh.commands == ["issue list", "label create", "issue create"]
 
 
-def test_filing_twice_makes_one_issue(place: Place, gh: StandIn, make: Make) -> None:
+def test_filing_twice_makes_one_issue(place: TrackerContext, gh: StandIn, make: Make) -> None:
     """6.10: another session looks the finding up before it makes an issue."""
     assert again(place, gh).file(make()) == Filed(URL)
     assert again(place, gh).file(make()) == Filed(URL)
@@ -56,7 +56,7 @@ def test_an_issue_of_this_session_is_known_before_a_search_finds_it(issues: Trac
     assert len(gh["issues"]) == 1
 
 
-def test_an_issue_on_record_is_known_before_a_search_finds_it(place: Place, gh: StandIn, make: Make) -> None:
+def test_an_issue_on_record_is_known_before_a_search_finds_it(place: TrackerContext, gh: StandIn, make: Make) -> None:
     """6.10: nor is it needed where the ledger has the reference."""
     gh.set(indexing=False)
     again(place, gh).file(make())
@@ -67,7 +67,7 @@ def test_an_issue_on_record_is_known_before_a_search_finds_it(place: Place, gh: 
     assert gh.commands == ["issue view"]
 
 
-def test_a_reference_that_is_another_findings_is_not_trusted(place: Place, gh: StandIn, make: Make) -> None:
+def test_a_reference_that_is_another_findings_is_not_trusted(place: TrackerContext, gh: StandIn, make: Make) -> None:
     """6.10: an issue is a finding's by the mark in it; one that is gone, or another's, is passed over."""
     again(place, gh).file(make("fnd_11111111"))
     gone = Decision(at=AT, action="defer", ref="https://github.com/acme/shop/issues/99")
@@ -75,13 +75,13 @@ def test_a_reference_that_is_another_findings_is_not_trusted(place: Place, gh: S
     assert again(place, gh).file(wrong) == Filed("https://github.com/acme/shop/issues/2")
 
 
-def test_an_id_that_begins_like_another_is_another(place: Place, gh: StandIn, make: Make) -> None:
+def test_an_id_that_begins_like_another_is_another(place: TrackerContext, gh: StandIn, make: Make) -> None:
     """6.10: a search finds words that begin so; the mark decides."""
     again(place, gh).file(make("fnd_0badcafe1234"))
     assert again(place, gh).file(make("fnd_0badcafe")) == Filed("https://github.com/acme/shop/issues/2")
 
 
-def test_of_several_issues_the_first_is_the_findings(place: Place, gh: StandIn, make: Make) -> None:
+def test_of_several_issues_the_first_is_the_findings(place: TrackerContext, gh: StandIn, make: Make) -> None:
     """6.10: where two sessions at once made two, everybody goes on with the same."""
     again(place, gh).file(make())
     (issue,) = gh["issues"]
@@ -89,11 +89,11 @@ def test_of_several_issues_the_first_is_the_findings(place: Place, gh: StandIn, 
     assert again(place, gh).file(make()) == Filed(URL)
 
 
-def test_a_finding_that_came_back_is_told_of_on_its_old_issue(place: Place, gh: StandIn, make: Make) -> None:
+def test_a_finding_that_came_back_is_told_of_on_its_old_issue(place: TrackerContext, gh: StandIn, make: Make) -> None:
     """6.10: a re-opened finding comments on the old issue and opens it again, and says so once."""
     again(place, gh).file(make())
     gh.change(1, state="CLOSED")
-    back = turned(make(), State.FIX_CLAIMED, State.REOPENED, note="the fix did not hold")
+    back = turned(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, note="the fix did not hold")
     assert again(place, gh).file(back) == Filed(URL)
     assert gh.commands == ["issue list", "issue view", "issue comment", "issue reopen"]
     assert again(place, gh).file(back) == Filed(URL)
@@ -103,24 +103,24 @@ def test_a_finding_that_came_back_is_told_of_on_its_old_issue(place: Place, gh: 
     assert [one["body"].count("the fix did not hold") for one in issue["comments"]] == [1]
 
 
-def test_what_was_interrupted_after_the_comment_is_finished(place: Place, gh: StandIn, make: Make) -> None:
+def test_what_was_interrupted_after_the_comment_is_finished(place: TrackerContext, gh: StandIn, make: Make) -> None:
     """6.10: a comment that is there is not made again; the issue is opened all the same."""
     again(place, gh).file(make())
     gh.change(1, state="CLOSED")
-    back = turned(make(), State.FIX_CLAIMED, State.REOPENED)
+    back = turned(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED)
     gh.set(fails={"issue reopen": "HTTP 502"})
-    assert again(place, gh).file(back) == Failed("HTTP 502")
+    assert again(place, gh).file(back) == TicketFailed("HTTP 502")
     gh.set(fails={})
     assert again(place, gh).file(back) == Filed(URL)
     (issue,) = gh["issues"]
     assert (issue["state"], len(issue["comments"])) == ("OPEN", 1)
 
 
-def test_a_closed_issue_of_an_open_finding_is_opened_again(place: Place, gh: StandIn, make: Make) -> None:
+def test_a_closed_issue_of_an_open_finding_is_opened_again(place: TrackerContext, gh: StandIn, make: Make) -> None:
     """Nothing that is put off is lost behind a closed issue; one that is said to be fixed is left alone."""
     again(place, gh).file(make())
     gh.change(1, state="CLOSED")
-    assert again(place, gh).file(turned(make(), State.FIX_CLAIMED)) == Filed(URL)
+    assert again(place, gh).file(turned(make(), FindingState.FIX_CLAIMED)) == Filed(URL)
     assert gh["issues"][0]["state"] == "CLOSED"
     assert again(place, gh).file(make()) == Filed(URL)
     assert gh["issues"][0]["state"] == "OPEN"
@@ -130,17 +130,17 @@ def test_a_closed_issue_of_an_open_finding_is_opened_again(place: Place, gh: Sta
 def test_a_failure_has_the_trackers_own_reason(issues: Tracker, gh: StandIn, make: Make, command: str) -> None:
     """002-63: ticket creation failures are told with the tracker's reason; an unanswered search makes no issue."""
     gh.set(fails={command: "HTTP 410: Issues has been disabled\nin this repository"})
-    assert issues.file(make()) == Failed("HTTP 410: Issues has been disabled in this repository")
+    assert issues.file(make()) == TicketFailed("HTTP 410: Issues has been disabled in this repository")
     assert gh["issues"] == []
 
 
 @pytest.mark.parametrize("command", ["issue view", "issue comment"])
-def test_a_failure_to_comment_is_a_failure(place: Place, gh: StandIn, make: Make, command: str) -> None:
+def test_a_failure_to_comment_is_a_failure(place: TrackerContext, gh: StandIn, make: Make, command: str) -> None:
     """002-63: a return that could not be told is not told of as filed."""
     again(place, gh).file(make())
     gh.set(fails={command: "HTTP 403: locked"})
-    back = turned(make(), State.FIX_CLAIMED, State.REOPENED)
-    assert again(place, gh).file(back) == Failed("HTTP 403: locked")
+    back = turned(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED)
+    assert again(place, gh).file(back) == TicketFailed("HTTP 403: locked")
 
 
 def test_an_answer_that_is_no_answer_is_a_failure(issues: Tracker, gh: StandIn, make: Make) -> None:
@@ -150,7 +150,7 @@ def test_an_answer_that_is_no_answer_is_a_failure(issues: Tracker, gh: StandIn, 
     gh.set(says={"issue create": "done\n"})
     assert "did not say where" in str(issues.file(make()))
     gh.set(says={"issue list": '{"odd": 1}', "issue create": ""})
-    assert isinstance(issues.file(make()), Failed)
+    assert isinstance(issues.file(make()), TicketFailed)
 
 
 def test_who_may_not_make_labels_files_without(issues: Tracker, gh: StandIn, make: Make) -> None:
@@ -183,7 +183,7 @@ def test_a_title_is_never_an_option(issues: Tracker, gh: StandIn, make: Make) ->
     assert gh["issues"][0]["title"] == "--repo=evil/evil --web"
 
 
-def test_the_program_gets_few_variables(place: Place, gh: StandIn, make: Make) -> None:
+def test_the_program_gets_few_variables(place: TrackerContext, gh: StandIn, make: Make) -> None:
     """The program gets what every program gets and its own token, and asks nobody anything."""
     secret = {"GH_TOKEN": "t1", "GITHUB_TOKEN": "t2", "AWS_SECRET_ACCESS_KEY": "no", "MY_PASSWORD": "no", "OTHER": "no"}
     opened = github(replace(place, environ={**place.environ, **secret}))
@@ -195,7 +195,7 @@ def test_the_program_gets_few_variables(place: Place, gh: StandIn, make: Make) -
         assert "no" not in call["env"].values()
 
 
-def test_secrets_of_the_environment_stay_out_of_issues(place: Place, gh: StandIn, make: Make) -> None:
+def test_secrets_of_the_environment_stay_out_of_issues(place: TrackerContext, gh: StandIn, make: Make) -> None:
     """A finding may quote a key; an issue may be open to everybody."""
     opened = github(replace(place, environ={**place.environ, "DEPLOY_TOKEN": "s3cr3t-s3cr3t-s3cr3t"}))
     assert isinstance(opened, GitHubIssues)
@@ -205,11 +205,11 @@ def test_secrets_of_the_environment_stay_out_of_issues(place: Place, gh: StandIn
 
 def test_an_id_that_is_none_is_refused(issues: Tracker, gh: StandIn, make: Make) -> None:
     """6.10: nothing is asked of GitHub with it."""
-    assert isinstance(issues.file(make("fnd_x --> y")), Failed)
+    assert isinstance(issues.file(make("fnd_x --> y")), TicketFailed)
     assert gh.commands == []
 
 
-def test_a_program_that_hangs_is_ended(gh: StandIn, place: Place) -> None:
+def test_a_program_that_hangs_is_ended(gh: StandIn, place: TrackerContext) -> None:
     """The program runs with a time limit."""
     gh.set(hangs=["issue list"])
     reply = Gh(place.root, place.environ, seconds=0.5).run("issue", "list")
@@ -222,24 +222,24 @@ def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert "could not be started" in Gh(tmp_path, {"PATH": str(tmp_path)}).run("\0").failure
 
 
-def test_a_program_that_fails_in_silence_is_told(gh: StandIn, place: Place) -> None:
+def test_a_program_that_fails_in_silence_is_told(gh: StandIn, place: TrackerContext) -> None:
     """A failure always has a reason."""
     gh.set(fails={"issue list": ""})
     assert Gh(place.root, place.environ).run("issue", "list").failure == "gh ended with code 1"
 
 
-def test_it_is_used_only_where_somebody_is_logged_in(place: Place, gh: StandIn) -> None:
+def test_it_is_used_only_where_somebody_is_logged_in(place: TrackerContext, gh: StandIn) -> None:
     """002-72: GitHub Issues via gh, authenticated at the host of the remote."""
     gh.set(hosts=[])
-    assert github(place) == Failed("gh cannot be used: You are not logged into github.com")
+    assert github(place) == TicketFailed("gh cannot be used: You are not logged into github.com")
     assert gh["calls"][0]["words"] == ["--hostname=github.com"]
 
 
-def test_it_is_used_only_for_a_remote_on_github(tmp_path: Path, place: Place, gh: StandIn) -> None:
+def test_it_is_used_only_for_a_remote_on_github(tmp_path: Path, place: TrackerContext, gh: StandIn) -> None:
     """002-72: a repository that is elsewhere has no issues there, and gh is not even asked."""
     elsewhere = checkout(tmp_path / "elsewhere", origin="https://gitlab.com/acme/shop.git")
-    assert github(replace(place, root=elsewhere)) == Failed("no remote of this repository is on GitHub")
-    assert github(replace(place, root=tmp_path / "bin")) == Failed("no remote of this repository is on GitHub")
+    assert github(replace(place, root=elsewhere)) == TicketFailed("no remote of this repository is on GitHub")
+    assert github(replace(place, root=tmp_path / "bin")) == TicketFailed("no remote of this repository is on GitHub")
     assert gh.commands == []
 
 
@@ -271,7 +271,7 @@ def test_no_host_is_not_every_host() -> None:
     assert parsed("https://git.acme.example/acme/shop") == ""
 
 
-def test_the_remote_that_a_person_chose_goes_first(tmp_path: Path, place: Place) -> None:
+def test_the_remote_that_a_person_chose_goes_first(tmp_path: Path, place: TrackerContext) -> None:
     """A fork has several remotes: gh's own default, then origin, then the first on GitHub."""
     root = checkout(
         tmp_path / "fork",
@@ -285,7 +285,7 @@ def test_the_remote_that_a_person_chose_goes_first(tmp_path: Path, place: Place)
     assert repository_of(root, place.environ) == "github.com/acme/shop"
 
 
-def test_origin_goes_before_others(tmp_path: Path, place: Place) -> None:
+def test_origin_goes_before_others(tmp_path: Path, place: TrackerContext) -> None:
     """Issues go to where one pushes, not to the project one has forked."""
     root = checkout(tmp_path / "x", a="https://github.com/a/a", origin="https://github.com/me/shop")
     assert repository_of(root, place.environ) == "github.com/me/shop"

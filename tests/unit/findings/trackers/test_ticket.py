@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.findings.strategies import findings
 from tests.unit.findings.trackers.conftest import Make, turned
 
-from pipeline.findings.model import Evidence, Finding, Severity, State
+from pipeline.findings.model import Evidence, Finding, FindingState, Severity
 from pipeline.findings.trackers.ticket import (
     LONGEST,
     TITLE,
@@ -137,7 +137,7 @@ def test_secrets_that_a_finding_quotes_stay_out_of_its_ticket(make: Make) -> Non
     made = ticket(finding, lambda text: text.replace("hunter2hunter2", "[secret]"))
     assert "hunter2" not in made.title + made.body
     assert made.body.count("[secret]") == 4
-    returned = turned(finding, State.FIX_CLAIMED, State.REOPENED, note=said)
+    returned = turned(finding, FindingState.FIX_CLAIMED, FindingState.REOPENED, note=said)
     assert "hunter2" not in comment(returned, lambda text: text.replace("hunter2hunter2", "[secret]"))
 
 
@@ -178,8 +178,10 @@ def test_a_mark_is_read_back(make: Make) -> None:
 
 def test_each_return_of_a_finding_has_its_own_comment(make: Make) -> None:
     """6.10: a re-opened finding is told of once for each time it came back."""
-    once = turned(make(), State.FIX_CLAIMED, State.REOPENED, note="the same lines")
-    twice = turned(make(), State.FIX_CLAIMED, State.REOPENED, State.FIX_CLAIMED, State.REOPENED)
+    once = turned(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, note="the same lines")
+    twice = turned(
+        make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, FindingState.FIX_CLAIMED, FindingState.REOPENED
+    )
     assert comment_mark(once) != comment_mark(twice)
     assert comment(once).startswith(comment_mark(once))
     assert "```text\nthe same lines\n```" in comment(once)

@@ -10,7 +10,7 @@ from pipeline.errors import AwfError
 from pipeline.findings.codecs import verdict
 from pipeline.findings.codecs.lens import Edits
 from pipeline.findings.events import Turned
-from pipeline.findings.model import Finding, State
+from pipeline.findings.model import Finding, FindingState
 from pipeline.findings.verdicts import verdicts
 from pipeline.findings.views.stamps import Stamps
 from pipeline.findings.views.verdict_file import VerdictFile
@@ -176,7 +176,9 @@ def test_the_reason_of_an_abort_is_there_while_it_is_one(tmp_path: Path) -> None
     file.write(document("cccccccc", "full", BREAKING))
     before = file.sound()
     file.write(
-        document("cccccccc", "verify", BREAKING.model_copy(update={"state": State.VERIFIED_FIXED}), before=before)
+        document(
+            "cccccccc", "verify", BREAKING.model_copy(update={"state": FindingState.VERIFIED_FIXED}), before=before
+        )
     )
     assert not reason.exists()
 
@@ -199,7 +201,7 @@ def test_what_a_team_says_comes_back(tmp_path: Path) -> None:
     file.path.write_text(json.dumps(edited))
     (event,) = file.read_edits(found, at=AT, by="finish-task").events
     assert isinstance(event, Turned)
-    assert (event.state, event.by) == (State.FIX_CLAIMED, "finish-task")
+    assert (event.state, event.by) == (FindingState.FIX_CLAIMED, "finish-task")
     file.path.write_text("{")
     edits = file.read_edits(found, at=AT)
     assert (edits.events, len(edits.problems)) == ((), 1)

@@ -20,10 +20,10 @@ from pipeline.errors import AwfError
 from pipeline.findings.codecs.lens import Edits
 from pipeline.findings.events import Edited, Raised, Turned
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, FindingId, State
+from pipeline.findings.model import Finding, FindingId, FindingState
 from pipeline.findings.views.binding import Trust
 from pipeline.findings.views.stamps import Stamps
-from pipeline.findings.views.workspace import SUGGESTION, Workspace, render
+from pipeline.findings.views.workspace import SUGGESTION, RecordDirectory, render
 
 AT = "2026-06-01T00:00:00Z"
 
@@ -71,7 +71,7 @@ def edit(path: Path, **fields: Any) -> None:
 
 def test_without_a_workspace_nothing_is_written_and_that_is_said_once(tmp_path: Path) -> None:
     """000-03, 000-07: no directory, no file, and one line however often one writes."""
-    workspace = Workspace(tmp_path)
+    workspace = RecordDirectory(tmp_path)
     assert workspace.read_edits(ledger_of(a_finding()), at=AT) == Edits()
     first = workspace.write_findings([a_finding(1), a_finding(2)], at=AT)
     second = workspace.write_pass({"id": "REV-1-abc"})
@@ -83,7 +83,7 @@ def test_without_a_workspace_nothing_is_written_and_that_is_said_once(tmp_path: 
 
 def test_every_finding_has_a_file_of_its_own(root: Path) -> None:
     """000-02, 000-53: a hundred and more findings are that many files, each named by its id, for git and for people."""
-    workspace = Workspace(root)
+    workspace = RecordDirectory(root)
     written = workspace.write_findings([a_finding(number) for number in range(120)], at=AT)
     assert len(written.paths) == 120
     assert workspace.suggestion() == ""
@@ -97,7 +97,7 @@ def test_every_finding_has_a_file_of_its_own(root: Path) -> None:
 
 def test_only_what_changed_is_written(root: Path) -> None:
     """A second write of the same writes nothing."""
-    workspace = Workspace(root)
+    workspace = RecordDirectory(root)
     workspace.write_findings([a_finding(1), a_finding(2)], at=AT)
     written = workspace.write_findings([a_finding(1), later(2, title="Another")], at=AT)
     assert written.paths == (file_of(root, a_finding(2)),)
@@ -109,12 +109,12 @@ def test_what_is_left_alone_changes_nothing(found: list[Finding]) -> None:
     """GetPut through files: whatever the findings, and even when the ledger has moved on since."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / ".wystack").mkdir()
-        workspace = Workspace(Path(folder))
+        workspace = RecordDirectory(Path(folder))
         ledger = ledger_of(*found)
         workspace.write_findings(ledger.findings.values(), at=AT)
         assert workspace.read_edits(ledger, at=AT) == Edits()
         for finding in found:
-            ledger.apply(Turned(at=AT, id=finding.id, state=State.UNCERTAIN, by="user"))
+            ledger.apply(Turned(at=AT, id=finding.id, state=FindingState.UNCERTAIN, by="user"))
             ledger.apply(Edited(at=AT, id=finding.id, by="user", changes={"title": "Another"}))
         assert workspace.read_edits(ledger, at=AT) == Edits()
         assert len(workspace.write_findings(ledger.findings.values(), at=AT).paths) == len(found)
@@ -122,7 +122,7 @@ def test_what_is_left_alone_changes_nothing(found: list[Finding]) -> None:
 
 def test_triage_in_a_file_is_an_event(root: Path) -> None:
     """000-42, 000-14: a person's triage comes back; the records of passes are not touched by it."""
-    workspace, finding = Workspace(root), a_finding()
+    workspace, finding = RecordDirectory(root), a_finding()
     workspace.write_pass({"id": "REV-1-abc"})
     before = (root / ".wystack" / "reviews" / "REV-1-abc.json").read_bytes()
     workspace.write_findings([finding], at=AT)
@@ -134,7 +134,7 @@ def test_triage_in_a_file_is_an_event(root: Path) -> None:
     assert {event.by for event in edits.events if isinstance(event, Edited | Turned)} == {"file"}
     for event in edits.events:
         ledger.apply(event)
-    assert ledger.findings[finding.id].state is State.FALSE_POSITIVE
+    assert ledger.findings[finding.id].state is FindingState.FALSE_POSITIVE
     assert workspace.write_findings(ledger.findings.values(), at=AT).problems == ()
     assert workspace.read_edits(ledger, at=AT) == Edits()
     told = {**entry, "by": "orchestrator", "x_by": "file"}
@@ -144,7 +144,7 @@ def test_triage_in_a_file_is_an_event(root: Path) -> None:
 
 def test_unknown_keys_of_a_file_survive(root: Path) -> None:
     """Unknown keys survive: what somebody added stays in the file when the finding changes."""
-    workspace, finding = Workspace(root), a_finding()
+    workspace, finding = RecordDirectory(root), a_finding()
     workspace.write_findings([finding], at=AT)
     edit(file_of(root, finding), jira="ABC-1")
     ledger = ledger_of(finding)
@@ -159,7 +159,7 @@ def test_unknown_keys_of_a_file_survive(root: Path) -> None:
 
 def test_a_file_that_somebody_changed_is_read_before_it_is_written(root: Path) -> None:
     """The edit is handed back, and the file is left until it was applied; other files are written."""
-    workspace = Workspace(root)
+    workspace = RecordDirectory(root)
     workspace.write_findings([a_finding(1), a_finding(2)], at=AT)
     edit(file_of(root, a_finding(1)), scope="src/auth")
     edited = file_of(root, a_finding(1)).read_bytes()
@@ -171,7 +171,7 @@ def test_a_file_that_somebody_changed_is_read_before_it_is_written(root: Path) -
 
 def test_an_illegal_edit_is_told_and_taken_back(root: Path) -> None:
     """000-43: what may not be is reported, and the file says again what is so."""
-    workspace, finding = Workspace(root), a_finding()
+    workspace, finding = RecordDirectory(root), a_finding()
     workspace.write_findings([finding], at=AT)
     edit(file_of(root, finding), status="fixed")
     edits = workspace.read_edits(ledger_of(finding), at=AT)
@@ -197,7 +197,7 @@ def test_an_illegal_edit_is_told_and_taken_back(root: Path) -> None:
 )
 def test_a_file_that_cannot_be_read_is_moved_aside_and_put_back(root: Path, text: str, says: str) -> None:
     """The record says again what is so, and what somebody may want to fix is kept beside it."""
-    workspace, finding = Workspace(root), a_finding()
+    workspace, finding = RecordDirectory(root), a_finding()
     workspace.write_findings([finding], at=AT)
     path = file_of(root, finding)
     path.write_text(text)
@@ -212,13 +212,13 @@ def test_a_file_that_cannot_be_read_is_moved_aside_and_put_back(root: Path, text
 def test_a_record_that_the_ledger_does_not_know_is_taken_in_as_open(root: Path, state: str) -> None:
     """000-06, 000-23, 0-37: after a fresh clone the files are all there is; what was done nobody here knows."""
     finding = a_finding(state=state, severity="info")
-    Workspace(root).write_findings([finding], at=AT)
-    (event,) = Workspace(root).read_edits(Ledger(), at=AT).events
+    RecordDirectory(root).write_findings([finding], at=AT)
+    (event,) = RecordDirectory(root).read_edits(Ledger(), at=AT).events
     ledger = Ledger([event])
     known = ledger.findings[FindingId("fnd_00000001")]
-    assert (known.state, known.severity, known.title) == (State.OPEN, "info", "A title")
-    Workspace(root).write_findings(ledger.findings.values(), at=AT)
-    assert Workspace(root).read_edits(ledger, at=AT) == Edits()
+    assert (known.state, known.severity, known.title) == (FindingState.OPEN, "info", "A title")
+    RecordDirectory(root).write_findings(ledger.findings.values(), at=AT)
+    assert RecordDirectory(root).read_edits(ledger, at=AT) == Edits()
     assert json.loads(file_of(root, finding).read_text())["status"] == "open"
 
 
@@ -229,7 +229,7 @@ def test_a_foreign_file_that_is_no_record_is_told(root: Path) -> None:
     (folder / "fnd_1.json").write_text('{"findingId": "fnd_1"}')
     (folder / "README.json").write_text("{")
     (folder / ".fnd_2.json.tmp").write_text("{")
-    edits = Workspace(root).read_edits(Ledger(), at=AT)
+    edits = RecordDirectory(root).read_edits(Ledger(), at=AT)
     assert edits.events == ()
     (problem,) = edits.problems
     assert "fnd_1.json" in problem
@@ -237,7 +237,7 @@ def test_a_foreign_file_that_is_no_record_is_told(root: Path) -> None:
 
 def test_a_pass_is_written_once(root: Path) -> None:
     """000-01, 000-14, 000-16: named by its id; another pass of the same second and commit takes the next second."""
-    workspace = Workspace(root)
+    workspace = RecordDirectory(root)
     first = workspace.write_pass({"id": "REV-1767322800-abc1234", "round": 1})
     again = workspace.write_pass({"id": "REV-1767322800-abc1234", "round": 1})
     other = workspace.write_pass({"id": "REV-1767322800-abc1234", "round": 2})
@@ -252,7 +252,7 @@ def test_a_pass_is_written_once(root: Path) -> None:
 def test_an_id_that_is_no_name_is_refused(root: Path, id: str) -> None:
     """000-01: no id leads out of the directory."""
     with pytest.raises(AwfError, match="no id of a pass"):
-        Workspace(root).write_pass({"id": id})
+        RecordDirectory(root).write_pass({"id": id})
 
 
 @pytest.mark.parametrize("name", ["", "findings", "reviews"])
@@ -266,7 +266,7 @@ def test_a_directory_that_leads_out_of_the_repository_is_moved_aside(tmp_path: P
         (root / ".wystack" / name).symlink_to(away)
     else:
         (root / ".wystack").symlink_to(away)
-    workspace = Workspace(root)
+    workspace = RecordDirectory(root)
     if name != "reviews":
         assert workspace.read_edits(Ledger(), at=AT).problems
     written = [workspace.write_findings([a_finding()], at=AT), workspace.write_pass({"id": "REV-1-abc"})]
@@ -278,7 +278,7 @@ def test_a_directory_that_leads_out_of_the_repository_is_moved_aside(tmp_path: P
 @pytest.mark.parametrize("kind", ["link", "loop", "zero", "fifo", "directory"])
 def test_what_is_not_a_file_is_moved_aside(root: Path, tmp_path: Path, kind: str) -> None:
     """000-37: neither read nor written through, wherever it leads."""
-    workspace, path = Workspace(root), file_of(root, a_finding())
+    workspace, path = RecordDirectory(root), file_of(root, a_finding())
     workspace.write_findings([a_finding()], at=AT)
     path.unlink()
     (tmp_path / "secret").write_text("{}")
@@ -302,7 +302,7 @@ def test_many_records_that_nobody_touched_are_not_read_again(root: Path, monkeyp
     """0-38: another process looks at times and sizes alone."""
     store, found = root / ".awf", [a_finding(number) for number in range(100)]
     store.mkdir()
-    Workspace(root, Stamps(store, root)).write_findings(found, at=AT)
+    RecordDirectory(root, Stamps(store, root)).write_findings(found, at=AT)
     read = files.read_file
 
     def watched(path: Path, most: int = files.LARGEST) -> bytes | None:
@@ -310,7 +310,7 @@ def test_many_records_that_nobody_touched_are_not_read_again(root: Path, monkeyp
         return read(path, most)
 
     monkeypatch.setattr(files, "read_file", watched)
-    again = Workspace(root, Stamps(store, root))
+    again = RecordDirectory(root, Stamps(store, root))
     assert again.read_edits(ledger_of(*found), at=AT) == Edits()
 
 
@@ -334,7 +334,7 @@ def bind(root: Path, command: Any) -> Trust:
 
 def test_a_project_s_own_store_gets_every_record_first(root: Path) -> None:
     """000-04: through the binding first, and the file is kept as well; what did not change is not handed over."""
-    workspace = Workspace(root, trust=bind(root, COPY))
+    workspace = RecordDirectory(root, trust=bind(root, COPY))
     findings = workspace.write_findings([a_finding()], at=AT)
     passed = workspace.write_pass({"id": "REV-1-abc"})
     assert (findings.problems, passed.problems) == ((), ())
@@ -350,7 +350,7 @@ def test_a_program_that_the_user_did_not_name_is_not_run(root: Path) -> None:
     """0-39: not with other words either; it is reported once, and the files are written."""
     trust = bind(root, [*COPY, "and", "more"])
     bind(root, COPY)
-    workspace = Workspace(root, trust=trust)
+    workspace = RecordDirectory(root, trust=trust)
     first = workspace.write_findings([a_finding()], at=AT)
     second = workspace.write_pass({"id": "REV-1-abc"})
     assert (len(first.paths), len(second.paths)) == (1, 1)
@@ -362,7 +362,7 @@ def test_a_program_that_the_user_did_not_name_is_not_run(root: Path) -> None:
 def test_a_trusted_program_gets_no_keys(root: Path) -> None:
     """0-39: it runs in a cleaned environment."""
     code = "import os, pathlib, sys; sys.stdin.read(); pathlib.Path('env').write_text(' '.join(os.environ))"
-    Workspace(root, trust=bind(root, [sys.executable, "-c", code])).write_findings([a_finding()], at=AT)
+    RecordDirectory(root, trust=bind(root, [sys.executable, "-c", code])).write_findings([a_finding()], at=AT)
     names = (root / "env").read_text().split()
     assert "PATH" in names
     assert "SECRET_TOKEN" not in names
@@ -383,7 +383,7 @@ def test_a_store_that_fails_is_told_once_and_the_files_are_written(root: Path, c
     """000-04b: the fallback is recorded with its reason, and nothing is lost."""
     trust = bind(root, command)
     started = time.monotonic()
-    written = Workspace(root, trust=trust, timeout=0.5).write_findings(
+    written = RecordDirectory(root, trust=trust, timeout=0.5).write_findings(
         [a_finding(number) for number in range(5)], at=AT
     )
     assert time.monotonic() - started < 20
@@ -398,7 +398,7 @@ def test_what_a_slow_store_started_is_ended_with_it(root: Path) -> None:
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
     trust = bind(root, [sys.executable, "-c", code])
     started = time.monotonic()
-    assert Workspace(root, trust=trust, timeout=0.5).write_pass({"id": "REV-1-abc"}).problems
+    assert RecordDirectory(root, trust=trust, timeout=0.5).write_pass({"id": "REV-1-abc"}).problems
     assert time.monotonic() - started < 20
 
 
@@ -406,7 +406,7 @@ def test_what_a_slow_store_started_is_ended_with_it(root: Path) -> None:
 def test_settings_that_make_no_sense_are_told(root: Path, text: str) -> None:
     """000-04b: a binding that cannot be read is one that failed."""
     (root / ".wystack" / "storage.json").write_text(text)
-    written = Workspace(root).write_findings([a_finding()], at=AT)
+    written = RecordDirectory(root).write_findings([a_finding()], at=AT)
     assert (len(written.paths), len(written.problems)) == (1, 1)
 
 
@@ -414,14 +414,14 @@ def test_settings_that_make_no_sense_are_told(root: Path, text: str) -> None:
 def test_other_settings_are_not_ours(root: Path, text: str) -> None:
     """000-04: without the binding there is nothing to tell."""
     (root / ".wystack" / "storage.json").write_text(text)
-    assert Workspace(root).write_findings([a_finding()], at=AT).problems == ()
+    assert RecordDirectory(root).write_findings([a_finding()], at=AT).problems == ()
 
 
 def test_two_processes_at_once_lose_nothing(root: Path) -> None:
     """Passes of the same second from several processes are all there."""
     code = (
-        "import sys; from pathlib import Path; from pipeline.findings.views.workspace import Workspace\n"
-        "workspace = Workspace(Path(sys.argv[1]))\n"
+        "import sys; from pathlib import Path; from pipeline.findings.views.workspace import RecordDirectory\n"
+        "workspace = RecordDirectory(Path(sys.argv[1]))\n"
         "for number in range(8): workspace.write_pass({'id': 'REV-5-abc', 'who': sys.argv[2], 'number': number})"
     )
     programs = [subprocess.Popen([sys.executable, "-c", code, str(root), who]) for who in "ab"]

@@ -10,18 +10,18 @@ from pipeline.findings.model import (
     Category,
     Finding,
     FindingId,
+    FindingState,
     Location,
     Owner,
     PassId,
     Severity,
-    State,
     Vote,
 )
 from pipeline.findings.scales import of_anchor
-from pipeline.findings.walk.effects import Dispatch, Done, FallBack, File, Next, Question, Validate
+from pipeline.findings.walk.effects import Dispatch, FallBack, File, Next, Question, Validate, WalkDone
 from pipeline.findings.walk.entry import Item, entry
 from pipeline.findings.walk.machine import answer, ask, begin, dispatched, fell_back, filed, validated
-from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed, Sinks
+from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed
 from pipeline.findings.walk.state import Fixes, Validation, Walk
 
 AT = "2026-01-02T03:04:05Z"
@@ -99,10 +99,10 @@ def question(walk: Walk) -> Question:
     return asked
 
 
-def done(walk: Walk) -> Done:
+def done(walk: Walk) -> WalkDone:
     """The end, which it must be."""
     over = ask(walk)
-    assert isinstance(over, Done), over
+    assert isinstance(over, WalkDone), over
     return over
 
 
@@ -115,7 +115,7 @@ def keys(walk: Walk) -> list[str]:
 class Drive:
     """Drives walks: tickets, looks and fixes come out as given, and all that was asked for is kept."""
 
-    tickets: Callable[[Finding], Filed | Failed] = lambda finding: Filed(f"T-{finding.number}")
+    tickets: Callable[[Finding], Filed | TicketFailed] = lambda finding: Filed(f"T-{finding.number}")
     judge: Callable[[Finding], Validation | None] = lambda _finding: Validation(validated=True)
     sinks: list[Sinks] = field(default_factory=list)  # what is left after each fall back
     fixes: Callable[[Sequence[FindingId]], Fixes] = lambda ids: Fixes(frozenset(ids))
@@ -124,7 +124,7 @@ class Drive:
     def run(self, walk: Walk, answers: Iterable[str] = ()) -> Walk:
         """Answer questions as long as there are answers, and carry out everything else."""
         left = list(answers)
-        while not isinstance(coming := ask(walk), Done):
+        while not isinstance(coming := ask(walk), WalkDone):
             if isinstance(coming, Question) and not left:
                 return walk
             self.asked.append(coming)
@@ -149,8 +149,8 @@ class Drive:
                 return validated(walk, {id: said for id, said in told.items() if said})
             case Dispatch():
                 return dispatched(walk, self.fixes(coming.ids))
-            case Done():
+            case WalkDone():
                 raise AssertionError
 
 
-DISMISSED = (State.FALSE_POSITIVE, State.WONT_FIX)
+DISMISSED = (FindingState.FALSE_POSITIVE, FindingState.WONT_FIX)

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.findings.walk.made import ISSUES, LINEAR, advisory, finding, items, vote
 
-from pipeline.findings.model import AutofixClass, Finding, Location, Severity, State
+from pipeline.findings.model import AutofixClass, Finding, FindingState, Location, Severity
 from pipeline.findings.scales import of_anchor
 from pipeline.findings.walk.advice import Action, recommended, tie_break, voices
 from pipeline.findings.walk.entry import entry
@@ -62,8 +62,8 @@ def test_002_02_advice_only_when_it_is_routed_here() -> None:
     assert ids(advisory(), advice=False) == []
 
 
-@pytest.mark.parametrize("state", State)
-def test_what_is_settled_is_not_asked_again(state: State) -> None:
+@pytest.mark.parametrize("state", FindingState)
+def test_what_is_settled_is_not_asked_again(state: FindingState) -> None:
     """002-02: only findings that are open, whatever was decided about others."""
     assert ids(finding(state=state)) == [1] * state.active
 

@@ -8,21 +8,21 @@ from hypothesis import strategies as st
 from tests.unit.findings.strategies import ledgers
 from tests.unit.findings.walk.made import AT, ISSUES, LINEAR
 
-from pipeline.findings.model import Finding, State
+from pipeline.findings.model import Finding, FindingState
 from pipeline.findings.scales import of_anchor
-from pipeline.findings.walk.effects import Dispatch, Done, FallBack, File, Next, Question, Validate
+from pipeline.findings.walk.effects import Dispatch, FallBack, File, Next, Question, Validate, WalkDone
 from pipeline.findings.walk.entry import entry
 from pipeline.findings.walk.machine import answer, ask, begin, decisions, dispatched, fell_back, filed, validated
-from pipeline.findings.walk.menu import Key
-from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed, Sinks
+from pipeline.findings.walk.menu import OptionKey
+from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed
 from pipeline.findings.walk.state import Fixes, Route, Validation, Walk
 from pipeline.findings.walk.telling import document, markdown
 
-_OPEN = {"state": State.OPEN, "pre_existing": False, "confidence": of_anchor(75)}
+_OPEN = {"state": FindingState.OPEN, "pre_existing": False, "confidence": of_anchor(75)}
 ROUTES = st.none() | st.sampled_from(Route)
 PENDING = ledgers(6).map(lambda found: [one.model_copy(update=_OPEN) for one in found])
 HOW = st.fixed_dictionaries({"validates": st.booleans(), "confirms": st.booleans()})
-CALM = (Key.CANCEL, Key.RETRY)  # answers that may lead in a circle
+CALM = (OptionKey.CANCEL, OptionKey.RETRY)  # answers that may lead in a circle
 
 
 def step(draw: st.DataObject, walk: Walk, coming: Next, tired: bool) -> Walk:  # noqa: FBT001 - whether it should end
@@ -32,7 +32,7 @@ def step(draw: st.DataObject, walk: Walk, coming: Next, tired: bool) -> Walk:  #
             keys = [option.key for option in coming.options]
             return answer(walk, draw.draw(st.sampled_from([key for key in keys if not tired or key not in CALM])))
         case File():
-            return filed(walk, draw.draw(st.just(Filed("T-1")) | st.just(Failed("down"))))
+            return filed(walk, draw.draw(st.just(Filed("T-1")) | st.just(TicketFailed("down"))))
         case FallBack():
             return fell_back(walk, draw.draw(st.sampled_from((NO_SINKS, ISSUES))))
         case Validate():
@@ -43,7 +43,7 @@ def step(draw: st.DataObject, walk: Walk, coming: Next, tired: bool) -> Walk:  #
         case Dispatch():
             made = draw.draw(st.sets(st.sampled_from(coming.ids)))
             return dispatched(walk, Fixes(frozenset(made), {id: "x" for id in coming.ids if id not in made}))
-        case Done():
+        case WalkDone():
             raise AssertionError
 
 
@@ -60,7 +60,7 @@ def test_every_walk_ends_with_all_findings_accounted_for(
     wanted = entry(found, sinks, advisory=True)
     walk = begin(wanted, sinks, route=route, **how)
     past: list[Next] = []
-    while not isinstance(coming := ask(walk), Done):
+    while not isinstance(coming := ask(walk), WalkDone):
         assert ask(walk) == coming
         assert decisions(walk, AT, "user") == []
         past.append(coming)
@@ -75,5 +75,5 @@ def test_every_walk_ends_with_all_findings_accounted_for(
     assert markdown(coming.report).endswith(f"Verdict: {coming.report.verdict}.")
 
 
-def _left(over: Done) -> int:
+def _left(over: WalkDone) -> int:
     return over.report.counts["left"]

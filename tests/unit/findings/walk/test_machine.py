@@ -26,7 +26,7 @@ from pipeline.findings.walk.advice import Action
 from pipeline.findings.walk.block import Block
 from pipeline.findings.walk.effects import Dispatch, FallBack, File, Question, Validate
 from pipeline.findings.walk.machine import IllegalAnswer, answer, ask, begin, decisions
-from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed, Sinks
+from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed
 from pipeline.findings.walk.state import Route, Step, Validation, around
 
 ONE, TWO, THREE = finding(1), finding(2), finding(3)
@@ -35,10 +35,10 @@ SINKS = (LINEAR, ISSUES, NO_SINKS)
 REFUSED = Validation(validated=False, reason="handled in the caller")
 
 
-def failing(*reasons: str) -> Callable[[Finding], Filed | Failed]:
+def failing(*reasons: str) -> Callable[[Finding], Filed | TicketFailed]:
     """A tracker that fails with these reasons, and then works."""
     left = list(reasons)
-    return lambda one: Failed(left.pop(0)) if left else Filed(f"T-{one.number}")
+    return lambda one: TicketFailed(left.pop(0)) if left else Filed(f"T-{one.number}")
 
 
 def test_002_01_a_walk_begins_with_its_first_finding() -> None:

@@ -9,7 +9,17 @@ from syrupy.assertion import SnapshotAssertion
 from tests.unit.findings.walk.made import ISSUES, LINEAR
 
 from pipeline.findings.walk.advice import Action
-from pipeline.findings.walk.menu import GO_OR_NOT, RECOMMENDED, Key, Option, chosen, failed_menu, legal, menu, routing
+from pipeline.findings.walk.menu import (
+    GO_OR_NOT,
+    RECOMMENDED,
+    Option,
+    OptionKey,
+    chosen,
+    failed_menu,
+    legal,
+    menu,
+    routing,
+)
 from pipeline.findings.walk.sinks import NO_SINKS, Sinks
 
 SINKS = {"named": LINEAR, "generic": ISSUES, "none": NO_SINKS}
@@ -18,7 +28,7 @@ ALL_SINKS = st.builds(
 )
 
 
-def labels(total: int, sinks: Sinks, marked: Action | Key, *, advisory: bool) -> list[str]:
+def labels(total: int, sinks: Sinks, marked: Action | OptionKey, *, advisory: bool) -> list[str]:
     return [str(option) for option in menu(total, sinks, marked, advisory=advisory)]
 
 
@@ -56,18 +66,23 @@ def test_002_30_the_labels_and_their_order() -> None:
 def test_002_31_a_tracker_is_named_only_when_it_is_sure(sinks: Sinks, label: str | None) -> None:
     """002-31, 002-03: the name needs high confidence and a sink of that name; without any sink there is no option."""
     found = {option.key: option.label for option in menu(8, sinks, Action.APPLY, advisory=False)}
-    assert found.get(Key.DEFER) == label
+    assert found.get(OptionKey.DEFER) == label
 
 
-@given(st.integers(1, 9), ALL_SINKS, st.sampled_from((*Action, Key.REST)), st.booleans())
-def test_002_32_exactly_one_option_is_marked(total: int, sinks: Sinks, marked: Action | Key, advisory: bool) -> None:  # noqa: FBT001 - drawn
+@given(st.integers(1, 9), ALL_SINKS, st.sampled_from((*Action, OptionKey.REST)), st.booleans())
+def test_002_32_exactly_one_option_is_marked(
+    total: int,
+    sinks: Sinks,
+    marked: Action | OptionKey,
+    advisory: bool,  # noqa: FBT001 - drawn
+) -> None:
     """002-32, 002-38: whatever is recommended, one option that is shown carries the mark."""
     shown = labels(total, sinks, marked, advisory=advisory)
     assert sum(label.endswith(RECOMMENDED) for label in shown) == 1
 
 
-@pytest.mark.parametrize("marked", [Action.APPLY, Action.DEFER, Action.SKIP, Key.REST])
-def test_002_32_any_of_the_four_can_be_marked(marked: Action | Key) -> None:
+@pytest.mark.parametrize("marked", [Action.APPLY, Action.DEFER, Action.SKIP, OptionKey.REST])
+def test_002_32_any_of_the_four_can_be_marked(marked: Action | OptionKey) -> None:
     """002-32: the mark stands on the option that is recommended."""
     options = menu(8, ISSUES, marked, advisory=False)
     assert [option.key for option in options if option.marked] == [str(marked)]
@@ -77,8 +92,8 @@ def test_002_32_any_of_the_four_can_be_marked(marked: Action | Key) -> None:
 def test_002_33_acknowledge_is_for_advice_alone(total: int, sinks: Sinks, marked: Action, advisory: bool) -> None:  # noqa: FBT001 - drawn
     """002-33: it stands in place of Apply, and nowhere else."""
     keys = [option.key for option in menu(total, sinks, marked, advisory=advisory)]
-    assert keys[0] == (Key.ACKNOWLEDGE if advisory else Key.APPLY)
-    assert (Key.ACKNOWLEDGE in keys, Key.APPLY in keys) == (advisory, not advisory)
+    assert keys[0] == (OptionKey.ACKNOWLEDGE if advisory else OptionKey.APPLY)
+    assert (OptionKey.ACKNOWLEDGE in keys, OptionKey.APPLY in keys) == (advisory, not advisory)
 
 
 @pytest.mark.parametrize(
@@ -102,20 +117,20 @@ def test_002_38_a_recommendation_is_always_in_the_menu(
 @pytest.mark.parametrize(
     ("typed", "key"),
     [
-        ("apply", Key.APPLY),
-        (" A \n", Key.APPLY),
-        ("2", Key.DEFER),
-        ("defer — file a linear ticket", Key.DEFER),
-        ("Skip — don't apply, don't track (recommended)", Key.SKIP),
-        ("LFG the rest", Key.REST),
-        ("lfg", Key.REST),
-        ("r", Key.REST),
+        ("apply", OptionKey.APPLY),
+        (" A \n", OptionKey.APPLY),
+        ("2", OptionKey.DEFER),
+        ("defer — file a linear ticket", OptionKey.DEFER),
+        ("Skip — don't apply, don't track (recommended)", OptionKey.SKIP),
+        ("LFG the rest", OptionKey.REST),
+        ("lfg", OptionKey.REST),
+        ("r", OptionKey.REST),
         ("5", None),
         ("", None),
         ("acknowledge", None),
     ],
 )
-def test_002_39_an_answer_is_a_key_however_it_is_written(typed: str, key: Key | None) -> None:
+def test_002_39_an_answer_is_a_key_however_it_is_written(typed: str, key: OptionKey | None) -> None:
     """002-39, C-22, 002-30: key, letter, number, long and short label all mean the same option; nothing else does."""
     assert chosen(menu(8, LINEAR, Action.SKIP, advisory=False), typed) is key
 

@@ -9,12 +9,12 @@ from tests.unit.findings.walk.made import AT, ISSUES, LINEAR, Drive, advisory, d
 from pipeline.findings.claims import Returned
 from pipeline.findings.events import Assessed
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import AutofixClass, Finding, Severity, State
+from pipeline.findings.model import AutofixClass, Finding, FindingState, Severity
 from pipeline.findings.passes import Coverage, Disposition, Entry, Pass
 from pipeline.findings.scales import of_anchor
 from pipeline.findings.verdicts import Readiness
 from pipeline.findings.walk.machine import begin
-from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed
+from pipeline.findings.walk.sinks import NO_SINKS, Filed, TicketFailed
 from pipeline.findings.walk.state import Around, Fixes, Route, Walk, around
 from pipeline.findings.walk.telling import counts, document, markdown
 
@@ -43,8 +43,8 @@ def told(*answers: str, **how: Any) -> str:
     return markdown(done(over(*answers, **how)).report)
 
 
-def two_failures(one: Finding) -> Filed | Failed:
-    return Failed("HTTP 503") if one.number == 2 else Filed(f"https://linear.app/T-{one.number}")
+def two_failures(one: Finding) -> Filed | TicketFailed:
+    return TicketFailed("HTTP 503") if one.number == 2 else Filed(f"https://linear.app/T-{one.number}")
 
 
 def failed_fix(ids: Any) -> Fixes:
@@ -176,7 +176,7 @@ def test_002_65_what_nobody_was_shown_is_counted_from_the_last_pass() -> None:
 
 
 def fixed(number: int) -> Finding:
-    return finding(number, autofix_class=SAFE, state=State.VERIFIED_FIXED)
+    return finding(number, autofix_class=SAFE, state=FindingState.VERIFIED_FIXED)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from pipeline.findings.model import Finding
 from pipeline.findings.walk.effects import Question
 from pipeline.findings.walk.fixer import TASK, Program
 from pipeline.findings.walk.machine import IllegalAnswer
-from pipeline.findings.walk.menu import Key
+from pipeline.findings.walk.menu import OptionKey
 from pipeline.findings.walk.session import Session
-from pipeline.findings.walk.sinks import NO_SINKS, Failed, Filed, Sinks
+from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed
 from pipeline.findings.walk.state import Fixes, Validation
 
 ONE, TWO = finding(1), finding(2, fix=None)
@@ -26,11 +26,11 @@ class Writer:
     answers: list[str]
     told: list[str] = field(default_factory=list)
 
-    def choose(self, question: Question) -> Key:
+    def choose(self, question: Question) -> OptionKey:
         if not self.answers:
             raise KeyboardInterrupt
         word = self.answers.pop(0)
-        return Key(word) if word in {option.key for option in question.options} else Key.REPORT
+        return OptionKey(word) if word in {option.key for option in question.options} else OptionKey.REPORT
 
     def tell(self, line: str) -> None:
         self.told.append(line)
@@ -49,8 +49,8 @@ class Paper:
     def sinks(self) -> Sinks:
         return Sinks(self.name, any_sink_available=True) if self.used < 2 else NO_SINKS
 
-    def file(self, finding: Finding) -> Filed | Failed:
-        return Filed(f"T-{finding.number}") if self.used else Failed("down")
+    def file(self, finding: Finding) -> Filed | TicketFailed:
+        return Filed(f"T-{finding.number}") if self.used else TicketFailed("down")
 
     def fall_back(self, reason: str) -> bool:
         assert reason == "down"

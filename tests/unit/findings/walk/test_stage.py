@@ -25,8 +25,8 @@ from pipeline.findings.model import Finding
 from pipeline.findings.trackers.registry import TRACKERS, with_brought
 from pipeline.findings.walk.chosen import chosen_worklist
 from pipeline.findings.walk.effects import Question
-from pipeline.findings.walk.menu import Key
-from pipeline.findings.walk.sinks import Failed
+from pipeline.findings.walk.menu import OptionKey
+from pipeline.findings.walk.sinks import TicketFailed
 from pipeline.findings.walk.stage import TriageHandler
 from pipeline.findings.walk.written import of_visit
 from pipeline.journal.memory import MemoryJournal
@@ -42,18 +42,18 @@ ONE, TWO, THREE = finding(1), finding(2), finding(3, fix=None)
 class Somebody:
     """A person at hand, with answers in their head; without any they leave."""
 
-    answers: list[Key]
+    answers: list[OptionKey]
     told: list[str] = field(default_factory=list)
     asked: list[Question] = field(default_factory=list)
     left: int = 0
     source: StatusSource = StatusSource.HUMAN
 
-    async def choose(self, question: Question) -> Key | None:
+    async def choose(self, question: Question) -> OptionKey | None:
         self.asked.append(question)
         if not self.answers:
             return None
         answer = self.answers.pop(0)
-        if answer is Key.CANCEL:  # they press Ctrl-C
+        if answer is OptionKey.CANCEL:  # they press Ctrl-C
             raise asyncio.CancelledError
         return answer
 
@@ -71,7 +71,7 @@ class Stage:
         journal = MemoryJournal()
         Book(journal).enter([Raised(at=AT, finding=one) for one in findings])
         self.clerk = Clerk(Book(journal), root, {}, lambda: 0.0, root / ".awf")
-        brought = {"github": lambda _place: Failed("none here")}
+        brought = {"github": lambda _place: TicketFailed("none here")}
         self.handler = TriageHandler(self.clerk, {}, lambda: brought, [person] if person else [])
         record = RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, goal="g", cwd=str(root), version="0")
         self.state = begin(record)
@@ -99,7 +99,7 @@ class Stage:
 
 def test_each_question_goes_to_the_first_who_has_an_answer(tmp_path: Path) -> None:
     """The file of answers first; where it ends, whoever is there goes on."""
-    person = Somebody([Key.SKIP, Key.SKIP])
+    person = Somebody([OptionKey.SKIP, OptionKey.SKIP])
     stage = Stage(tmp_path, ONE, TWO, THREE, person=person)
     outcome = stage.done(answers={"sort": ["apply"]})
     assert (outcome.status, outcome.source, outcome.preferred_label) == (Status.SUCCESS, StatusSource.HUMAN, "apply")
@@ -115,14 +115,14 @@ def test_each_question_goes_to_the_first_who_has_an_answer(tmp_path: Path) -> No
 
 def test_nobody_there_is_waiting_and_decides_nothing(tmp_path: Path) -> None:
     """002-46: also when somebody leaves in the middle."""
-    stage = Stage(tmp_path, ONE, TWO, person=Somebody([Key.APPLY]))
+    stage = Stage(tmp_path, ONE, TWO, person=Somebody([OptionKey.APPLY]))
     assert isinstance(stage.run(), Waiting)
     assert stage.recorded(Outcome(status=Status.SUCCESS)) == {}
 
 
 def test_an_interruption_tells_of_tickets_and_goes_on_up(tmp_path: Path) -> None:
     """002-46: whoever is asked hears that nothing counts, and which tickets stay; the run is cancelled."""
-    person = Somebody([Key.DEFER, Key.PROCEED, Key.CANCEL])
+    person = Somebody([OptionKey.DEFER, OptionKey.PROCEED, OptionKey.CANCEL])
     stage = Stage(tmp_path, ONE, TWO, person=person)
     with pytest.raises(asyncio.CancelledError):
         stage.run()
@@ -146,7 +146,7 @@ def test_a_word_in_advance_accepts_what_is_recommended(tmp_path: Path, findings:
 def test_answers_in_a_file_need_no_word_on_the_tracker(tmp_path: Path) -> None:
     """002-72: who writes answers beforehand cannot know what will be asked about it; a person is asked."""
     assert Stage(tmp_path, ONE).done(answers={"sort": ["defer"]}).preferred_label == "done"
-    person = Somebody([Key.DEFER, Key.PROCEED])
+    person = Somebody([OptionKey.DEFER, OptionKey.PROCEED])
     Stage(tmp_path, ONE, person=person).done()
     assert [len(one.options) for one in person.asked] == [3, 2]
 
@@ -191,7 +191,7 @@ def test_answers_to_something_else_are_refused() -> None:
 
 def test_trackers_of_plugins_come_first_and_in_place_of_ours() -> None:
     """A folder can always be used: what came after it would never be tried."""
-    mine, theirs = dict(TRACKERS), lambda _place: Failed("no")
+    mine, theirs = dict(TRACKERS), lambda _place: TicketFailed("no")
     assert list(with_brought({"linear": theirs})) == ["linear", *mine]
     assert with_brought({"github": theirs})["github"] is theirs
 
