@@ -21,21 +21,32 @@ FIELD_NOUNS = {"routing", "wiring"}  # words in -ing that are nouns of the field
 ADVERBS = {"where", "here", "there", "elsewhere", "beside", "since", "earlier", "again", "together"}
 TRACED_RUN = """
 import json, os, sys, threading
-root, touched = os.environ["SHAPE_ROOT"], set()
+root, seen = os.environ["SHAPE_ROOT"], {}  # whether a function was ever called by other than an import
+
+def own(frame):
+    return frame.f_code.co_filename.startswith(root)
+
+def is_importing(frame):
+    while frame := frame.f_back:
+        if frame.f_code.co_name == "<module>" and own(frame):
+            return True
+    return False
+
 def trace(frame, event, argument):
     code = frame.f_code
-    if event == "call" and code.co_filename.startswith(root) and not code.co_name.startswith("<"):
-        touched.add((code.co_filename, code.co_qualname))
+    if event == "call" and own(frame) and code.co_name[0] != "<" and not code.co_name.startswith("__"):
+        if not seen.get(code):
+            seen[code] = not is_importing(frame)
+
 threading.setprofile(trace)
 sys.setprofile(trace)
-sys.argv = ["awf", *sys.argv[1:]]
 from pipeline.cli.main import main
 try:
     main()
 finally:
     sys.setprofile(None)
-    functions = {one for one in touched if not one[1].rpartition(".")[2].startswith("__")}
-    print(json.dumps([len({file for file, _ in functions}), len(functions)]), file=sys.stderr)
+    touched = {(code.co_filename, code.co_qualname) for code, called in seen.items() if called}
+    print(json.dumps([len({file for file, _ in touched}), len(touched)]), file=sys.stderr)
 """
 
 
@@ -98,7 +109,7 @@ def odd_modules(files: list[SourceFile]) -> list[str]:
 
 
 def touched_by_run(checkout: Path) -> tuple[int, int]:
-    """Run quick-dev with a script; return how many files and functions of the package were executed."""
+    """Run quick-dev with a script; return how many files and functions of the package it executes after its imports."""
     with tempfile.TemporaryDirectory() as directory:
         replies = {
             stage: {"status": "success", "response": "Done."}
