@@ -1,7 +1,7 @@
-"""Files that are whole at any instant, however their writer dies, one writer at a time, and nothing read but files.
+"""Files that survive a crash and hostile surroundings: atomic writes, a lock per directory, bounded reads.
 
-A file is written beside its name, made durable, and only then given its name. Agents can put anything in the place
-of a view: what is not a regular file is never opened for long, never followed, and moved aside before a write.
+A file is written under a temporary name, synced, and then renamed. Agents can put anything where a file is expected:
+links are not followed, anything but a regular file is not read, and it is moved aside before a write.
 """
 
 import errno
@@ -17,75 +17,74 @@ from pathlib import Path
 from pipeline.errors import AwfError
 
 LARGEST = 256 * 1024 * 1024  # bytes of one file
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_MANY = 64  # files, from which on one order to the whole disk is cheaper than one for each
-_PATIENCE = 60.0  # seconds to wait for another writer
-_PAUSE = 0.02
+_SYNC_ALL = 64  # files, from which on one sync of the whole disk is cheaper than one for each
+_LOCK_TIMEOUT = 60.0  # seconds to wait for another writer
+_LOCK_INTERVAL = 0.02
+_OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class NotAFile(Exception):
-    """What has the name of a file cannot be read as one; the message says why."""
+    """A path that cannot be read as a regular file; the message says why."""
 
 
 @contextmanager
 def lock_directory(directory: Path) -> Iterator[None]:
-    """Be the only writer in a directory. The lock is on the directory itself, and dies with its holder.
+    """Be the only writer in a directory; the lock is released when its holder dies.
 
-    What the system refuses meanwhile is raised as an AwfError, also a lock that nobody gives back.
+    Raises AwfError if the lock is not released in time, and for every OSError inside of the block.
     """
     try:
-        descriptor = os.open(directory, _DIRECTORY)
+        descriptor = os.open(directory, _OPEN_DIRECTORY)
         try:
-            _lock(descriptor, directory)
+            _wait_for_lock(descriptor, directory)
             yield
         finally:
             os.close(descriptor)
     except OSError as error:
         raise AwfError(
-            f"{error.filename or directory} could not be read or written: {error.strerror}",
-            help="make it readable and writable, or make room on its disk, and try again",
+            f"cannot read or write {error.filename or directory}: {error.strerror}",
+            help="check its permissions and the free space on its disk",
         ) from error
 
 
-def _lock(descriptor: int, directory: Path) -> None:
-    end = time.monotonic() + _PATIENCE
+def _wait_for_lock(descriptor: int, directory: Path) -> None:
+    deadline = time.monotonic() + _LOCK_TIMEOUT
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > end:
-                raise AwfError(
-                    f"another process holds the lock of {directory}", help="end that process, and try again"
-                ) from None
-            time.sleep(_PAUSE)
+            if time.monotonic() > deadline:
+                message = f"another process has locked {directory}"
+                raise AwfError(message, help="stop that process and try again") from None
+            time.sleep(_LOCK_INTERVAL)
         else:
             return
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Give a file this content. The caller has the lock of what it is in."""
+    """Replace a file's content atomically and durably. The caller holds the lock of its directory."""
     write_files({path: data})
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Give files their contents, each of them whole at any instant."""
-    each = len(files) < _MANY
-    written = [(_write_temporary(path, data, durable=each), path) for path, data in files.items()]
-    if not each:
+    """Replace the content of several files, each of them atomically and durably."""
+    sync_each = len(files) < _SYNC_ALL
+    temporaries = {path: _write_temporary(path, data, sync=sync_each) for path, data in files.items()}
+    if not sync_each:
         os.sync()
-    for temporary, path in written:
+    for path, temporary in temporaries.items():
         try:
-            os.replace(temporary, path)  # noqa: PTH105 - it is said to the system itself, as all that is durable here
+            temporary.replace(path)
         except IsADirectoryError:
             move_aside(path)
-            os.replace(temporary, path)  # noqa: PTH105 - as above
+            temporary.replace(path)
     for directory in {path.parent for path in files}:
         _sync_directory(directory)
 
 
 def create_file(path: Path, data: bytes) -> bool:
-    """Make a file that is not there; False, and nothing done, when it is."""
-    temporary = _write_temporary(path, data, durable=True)
+    """Create a file with this content; return False, and do nothing, if it exists."""
+    temporary = _write_temporary(path, data, sync=True)
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -97,7 +96,7 @@ def create_file(path: Path, data: bytes) -> bool:
 
 
 def remove_file(path: Path) -> None:
-    """Take a file away, if it is there."""
+    """Remove a file if it exists; a directory of that name is moved aside."""
     if path.is_dir() and not path.is_symlink():
         move_aside(path)
     else:
@@ -105,7 +104,7 @@ def remove_file(path: Path) -> None:
 
 
 def read_file(path: Path, most: int = LARGEST) -> bytes | None:
-    """The content of a file; None when there is none. Raises NotAFile for whatever cannot be read as one."""
+    """Return a file's content, or None if there is none. Raises NotAFile for anything but a regular file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -115,10 +114,10 @@ def read_file(path: Path, most: int = LARGEST) -> bytes | None:
             raise NotAFile("is a link" if error.errno == errno.ELOOP else "cannot be opened") from error
         raise
     try:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise NotAFile("is not a file")
-        if about.st_size > most:
+        if status.st_size > most:
             raise NotAFile(f"is larger than {most:,} bytes")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(most)
@@ -127,7 +126,7 @@ def read_file(path: Path, most: int = LARGEST) -> bytes | None:
 
 
 def move_aside(path: Path) -> str:
-    """Move whatever has a name out of the way; returns its new name."""
+    """Rename whatever has this name; return its new name."""
     names = (f"{path.name}.unreadable-{number}" for number in count(1))
     free = next(path.with_name(name) for name in names if not os.path.lexists(path.with_name(name)))
     path.rename(free)
@@ -135,7 +134,7 @@ def move_aside(path: Path) -> str:
 
 
 def ensure_directory(path: Path, root: Path) -> str:
-    """See that a path is a directory inside of another one; returns what was moved out of the way for that."""
+    """Make a path a directory inside of `root`; return a note about what was moved aside for that, if anything."""
     if os.path.lexists(path) and not (path.is_dir() and is_inside(root, path)):
         name = move_aside(path)
         path.mkdir()
@@ -145,32 +144,29 @@ def ensure_directory(path: Path, root: Path) -> str:
 
 
 def is_inside(root: Path, path: Path) -> bool:
-    """Whether a path stays in a directory when its links are followed."""
+    """Whether a path is in a directory once its links are followed."""
     try:
         return path.resolve().is_relative_to(root.resolve())
-    except (OSError, RuntimeError):  # links that lead to one another
+    except (OSError, RuntimeError):  # a loop of links
         return False
 
 
-def _write_temporary(path: Path, data: bytes, *, durable: bool) -> Path:
-    """Write the content under another name; what a dead writer or an agent left there goes first."""
+def _write_temporary(path: Path, data: bytes, *, sync: bool) -> Path:
+    """Write the content beside the path, replacing what a dead writer or an agent left under the temporary name."""
     temporary = path.with_name(f".{path.name}.tmp")
     with suppress(FileNotFoundError):
         remove_file(temporary)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        if durable:
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        if sync:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
     return temporary
 
 
 def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, _DIRECTORY)
+    descriptor = os.open(directory, _OPEN_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:

@@ -92,10 +92,10 @@ def test_only_a_file_of_a_sane_size_is_read(tmp_path: Path) -> None:
 
 def test_a_lock_that_nobody_gives_back_is_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever holds the lock of a directory keeps nobody waiting for ever."""
-    monkeypatch.setattr(files, "_PATIENCE", 0.1)
+    monkeypatch.setattr(files, "_LOCK_TIMEOUT", 0.1)
     with (
         files.lock_directory(tmp_path),
-        pytest.raises(AwfError, match="holds the lock"),
+        pytest.raises(AwfError, match="locked"),
         files.lock_directory(tmp_path),
     ):
         pass
