@@ -1,0 +1,22 @@
+"""Names are unambiguous: one public class name means one class."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pipeline
+
+SOURCE = Path(pipeline.__file__).parent
+
+
+def test_a_public_class_name_is_used_once() -> None:
+    """A name that several modules define sends a reader to the wrong one."""
+    modules = [path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).parts[0] != "workflows"]
+    assert modules
+    names = Counter(
+        node.name
+        for path in modules
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in names.items() if count > 1] == []
