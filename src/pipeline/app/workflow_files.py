@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pipeline.errors import AwfError
 from pipeline.language.diagnostics import RuleHit
-from pipeline.language.names import did_you_mean
 from pipeline.language.reader import MAX_BYTES, WorkflowDraft, parse_workflow
 from pipeline.language.rules import reading
 from pipeline.language.source import START, SourceText, Span, decode
+from pipeline.text import did_you_mean
 
 SUFFIX = ".awf.kdl"
 _NEVER_SEARCHED = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache__"})

@@ -7,7 +7,7 @@ import click
 from pipeline.app.check import every_rule
 from pipeline.errors import AwfError
 from pipeline.language.diagnostics import Rule
-from pipeline.language.names import did_you_mean
+from pipeline.text import did_you_mean
 
 
 @click.command("explain")

@@ -21,7 +21,7 @@ from pipeline.cli.location import default_store, home, nearest_store, project
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import AwfError
 from pipeline.language.model import Workflow
-from pipeline.language.names import did_you_mean
+from pipeline.text import did_you_mean
 
 store_option = click.option(
     "--store",

@@ -8,8 +8,8 @@ from enum import StrEnum
 from math import inf
 from typing import NamedTuple
 
-from pipeline.language.names import did_you_mean
 from pipeline.language.source import Span
+from pipeline.text import did_you_mean
 
 Scalar = str | int | float | bool
 

@@ -8,8 +8,8 @@ from pipeline.language.expressions import Expression
 from pipeline.language.expressions.parse import Function
 from pipeline.language.expressions.types import impossible_values, mismatches
 from pipeline.language.model import DecisionStage, LlmStage, Workflow
-from pipeline.language.names import did_you_mean
 from pipeline.language.source import Span
+from pipeline.text import did_you_mean
 
 _ABOUT_A_VALUE = frozenset({Function.OUTPUT, Function.EXISTS})
 

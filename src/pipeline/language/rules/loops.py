@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from pipeline.language.diagnostics import Problem, error
 from pipeline.language.model import Loop, Workflow
-from pipeline.language.names import did_you_mean
+from pipeline.text import did_you_mean
 
 
 @error("AWF039")

@@ -14,7 +14,7 @@ from pipeline.language.model import (
     TriageStage,
     Workflow,
 )
-from pipeline.language.names import did_you_mean
+from pipeline.text import did_you_mean
 
 
 @error("AWF020")

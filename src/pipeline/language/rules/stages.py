@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from pipeline.language.diagnostics import Problem, error
 from pipeline.language.model import HumanStage, LlmStage, ToolStage, Workflow
-from pipeline.language.names import did_you_mean
+from pipeline.text import did_you_mean
 
 
 @error("AWF019")

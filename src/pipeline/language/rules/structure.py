@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 
 from pipeline.language.diagnostics import Problem, error
 from pipeline.language.model import STAGE_MODELS, StageKind
-from pipeline.language.names import did_you_mean, nearest
 from pipeline.language.nodes import Node, Plain, describe, shortened
 from pipeline.language.source import Span
+from pipeline.text import did_you_mean, nearest
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
