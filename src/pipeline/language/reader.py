@@ -253,7 +253,7 @@ class _ElementReader:
         if self.kind is not None:
             self.values["kind"] = self.kind
         elif self.model is _UnknownStage:
-            return _UnknownStage.model_construct(id=self.stage, spans=self.values["spans"])
+            return _UnknownStage.model_construct(id=self.stage or "", spans=self.values["spans"])
         try:
             return self.model(**_with_tuples(self.values))
         except ValidationError as error:
