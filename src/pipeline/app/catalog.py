@@ -8,7 +8,7 @@ from pathlib import Path
 from pipeline.app.workflow_files import SUFFIX, workflow_files
 from pipeline.errors import AwfError
 from pipeline.findings.repository import is_top
-from pipeline.language.names import did_you_mean
+from pipeline.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

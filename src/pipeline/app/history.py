@@ -23,7 +23,7 @@ from pipeline.engine.routing import Selection
 from pipeline.engine.state import RunStatus, State, apply, begin, creation_record
 from pipeline.errors import AwfError
 from pipeline.language.model import ParallelStage, waits_for_person
-from pipeline.language.names import did_you_mean
+from pipeline.text import did_you_mean
 
 
 class AttemptEnd(StrEnum):

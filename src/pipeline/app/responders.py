@@ -16,8 +16,8 @@ from pipeline.engine.ports import HumanAnswer, JournalError, Mailbox
 from pipeline.errors import AwfError
 from pipeline.handlers.human import HumanQuestion, HumanReply, Responder
 from pipeline.language.model import HumanStage, Workflow
-from pipeline.language.names import did_you_mean
 from pipeline.redaction import Redactor
+from pipeline.text import did_you_mean
 
 T = TypeVar("T")
 Pause = Callable[[], Awaitable[None]]

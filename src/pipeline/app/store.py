@@ -24,8 +24,8 @@ from pipeline.journal.lock import is_driven
 from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.language.model import HumanStage
-from pipeline.language.names import did_you_mean
 from pipeline.redaction import PATTERNS_ONLY, Redactor
+from pipeline.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def _lines(settings: Settings, where: SettingsPaths, style: Style) -> Iterator[s
     yield ""
     for title, path in (("user", where.user), ("project", where.project)):
         missing = "" if path.exists() else " (not there)"
-        yield style.quiet(f"{title:<8}") + truncate(sanitize_line(where.shown(path)), terminal_width() - 22) + missing
+        yield style.quiet(f"{title:<8}") + truncate(sanitize_line(where.display(path)), terminal_width() - 22) + missing
 
 
 def _shown(name: str, value: object) -> str:

@@ -12,8 +12,7 @@ from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import Style
 from pipeline.engine.state import replay
 from pipeline.errors import AwfError
-from pipeline.language.names import did_you_mean
-from pipeline.text import display_width, sanitize_line, truncate
+from pipeline.text import did_you_mean, display_width, sanitize_line, truncate
 
 VALUE_WIDTH = 200  # columns of a value where no terminal says how many there are
 _LEAST = 20

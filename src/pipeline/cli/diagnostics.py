@@ -123,7 +123,7 @@ def sarif(checked: Sequence[CheckedWorkflow], style: Style) -> str:
         {
             "id": rule.code,
             "name": rule.name,
-            "shortDescription": {"text": rule.page.partition("\n")[0]},
+            "shortDescription": {"text": rule.summary},
             "fullDescription": {"text": rule.page},
             "defaultConfiguration": {"level": rule.severity},
         }

@@ -14,7 +14,7 @@ from pipeline import __version__
 from pipeline.cli import terminal as streams
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import AwfError, ExitCode
-from pipeline.language.names import did_you_mean
+from pipeline.text import did_you_mean
 
 Commands = Mapping[str, tuple[str, str]]  # the module whose `command` it is, and what it is for
 

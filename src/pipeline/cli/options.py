@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from pipeline.app.responders import read_answers
-from pipeline.app.settings import NOTHING_SET, Settings, SettingsPaths, load_settings
+from pipeline.app.settings import NOTHING_SET, LoadedSettings, Settings, SettingsPaths, load_settings
 from pipeline.app.workflow_files import read_text
 from pipeline.backends.agents.scripted import load_script
 from pipeline.cli.diagnostics import block
@@ -21,7 +21,7 @@ from pipeline.cli.location import default_store, home, nearest_store, project
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import AwfError
 from pipeline.language.model import Workflow
-from pipeline.language.names import did_you_mean
+from pipeline.text import did_you_mean
 
 store_option = click.option(
     "--store",
@@ -55,25 +55,30 @@ def settings_files() -> SettingsPaths:
 
 def settings_or_defaults() -> Settings:
     """The settings in force here, for a command that only looks: what has errors says nothing."""
-    loaded = load_settings(settings_files())
+    loaded = _load_once(settings_files())
     _note_ignored(loaded.ignored)
-    return loaded.settings if not loaded.wrong else NOTHING_SET
+    return loaded.settings if not loaded.problems else NOTHING_SET
 
 
 def current_settings() -> Settings:
     """The settings in force here; a file with errors stops the command, whatever it was to do."""
-    loaded = load_settings(settings_files())
-    if not loaded.wrong:
+    loaded = _load_once(settings_files())
+    if not loaded.problems:
         _note_ignored(loaded.ignored)
         return loaded.settings
     style = Style.of(sys.stderr)
-    for source, diagnostics in loaded.wrong:
+    for source, diagnostics in loaded.problems:
         click.echo("\n".join(block(one, source, style) for one in diagnostics), err=True)
-    names = " and ".join(f'"{source.name}"' for source, _ in loaded.wrong)
-    raise AwfError(f"the settings in {names} have errors", help="mend them, or move the file away")
+    names = " and ".join(f'"{source.name}"' for source, _ in loaded.problems)
+    raise AwfError(f"the settings in {names} have errors", help="fix them or remove the file")
 
 
-@cache  # a command may ask for its settings more than once
+@cache  # a command asks for its settings several times
+def _load_once(paths: SettingsPaths) -> LoadedSettings:
+    return load_settings(paths)
+
+
+@cache  # noted once per command
 def _note_ignored(ignored: str) -> None:
     if ignored:
         click.echo(f"note: {sanitize(ignored)}", err=True)

@@ -87,7 +87,7 @@ def command(
     if checked.diagnostics and (checked.workflow is None or not as_json):
         click.echo(formats.text([checked], Style.of(sys.stderr)), err=True, nl=False)
     options = read_agent_options(**who)
-    sound = checked.but_for_prompts
+    sound = checked.workflow_for_preflight
     problems = _problems(workflow, entry, sound, goal, options, where, ask=preflight) if sound else []
     for problem in problems:
         print_error(problem)

@@ -38,7 +38,7 @@ def loop_exit(state: State, after: VisitEffects, target: str) -> Selection | Non
 def _stalled(state: State, after: VisitEffects, loop: Loop, target: str) -> Selection | None:
     """Before something is fixed once more."""
     stage = state.workflow.by_id.get(target)
-    why, to = after.context.get(Key.STALLED), loop.leads("stalled")
+    why, to = after.context.get(Key.STALLED), loop.exit_for("stalled")
     if not why or to is None or not isinstance(stage, LlmStage) or is_review(stage):
         return None
     return Selection(target=to, role="loop", reason=f'loop "{loop.name}" is stalled: {why}')
@@ -46,7 +46,7 @@ def _stalled(state: State, after: VisitEffects, loop: Loop, target: str) -> Sele
 
 def _exhausted(after: VisitEffects, loop: Loop, target: str) -> Selection | None:
     """Before another round begins."""
-    rounds, to = after.visits.get(loop.stages[0], 0), loop.leads("exhausted")
+    rounds, to = after.visits.get(loop.stages[0], 0), loop.exit_for("exhausted")
     if target != loop.stages[0] or rounds < loop.max_rounds or to is None:
         return None
     return Selection(

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from pipeline.language.edges import EdgeRole, edges
 from pipeline.language.model import ExitStage, Workflow
-from pipeline.language.names import nearest
+from pipeline.text import nearest
 
 Successors = Mapping[str, Sequence[str]]  # from each node, where its ways lead
 

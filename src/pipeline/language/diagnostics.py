@@ -1,27 +1,31 @@
-"""What is wrong with a file, as values: a rule sees a problem; at its place in the file it is a diagnostic."""
+"""Problems found in a file: the rule that was broken, where, and what to do about it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import StrEnum
 from inspect import cleandoc
-from typing import Any, Generic, ParamSpec
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from pipeline.language.nodes import span_inside
-from pipeline.language.source import SourceText, Span
+from pipeline.language.source import SourceText, Span, span_inside
+
+_PAGES = Path(__file__).with_name("rules")
 
 
 class RuleSeverity(StrEnum):
-    """Whether a problem stops a run."""
+    """Whether a broken rule stops a run."""
 
-    ERROR = "error"  # the file cannot be run
-    WARNING = "warning"  # it can, and somebody will be sorry
+    ERROR = "error"  # the workflow cannot run
+    WARNING = "warning"  # it can, but probably not as intended
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a rule saw: where, what, what to do about it, and at which stage.
+    """One place that breaks a rule.
 
-    `inside` narrows `span` to a part of the text written there, counted in the text's own characters.
+    `inside` narrows `span` to a part of the string written there, counted in the string's own characters.
     """
 
     span: Span
@@ -31,19 +35,83 @@ class Problem:
     inside: Span | None = None
 
 
+@dataclass(frozen=True)
+class Rule:
+    """A rule of the language. Calling it runs its check; a rule without one is reported by the reader."""
+
+    code: str
+    name: str
+    severity: RuleSeverity = RuleSeverity.ERROR
+    check: Callable[..., Iterable[Problem]] | None = field(default=None, repr=False)
+
+    def __call__(self, *args: Any) -> list["RuleHit"]:
+        return [RuleHit(self, problem) for problem in self.check(*args)] if self.check else []
+
+    def hit(self, span: Span, message: str, help: str | None = None, stage: str | None = None) -> "RuleHit":
+        """A problem that breaks this rule."""
+        return RuleHit(self, Problem(span, message, help, stage))
+
+    @property
+    def page(self) -> str:
+        """The page that `awf explain` prints: `rules/CODE.md`, or the docstring of a plugin's check."""
+        file = _PAGES / f"{self.code}.md"
+        if file.is_file():
+            return file.read_text(encoding="utf-8").partition("\n\n")[2].rstrip()  # without its heading
+        return cleandoc(self.check.__doc__ or "") if self.check else ""
+
+    @property
+    def summary(self) -> str:
+        """The first line of the page."""
+        return self.page.partition("\n")[0]
+
+
+class RuleHit(NamedTuple):
+    """A problem and the rule it breaks."""
+
+    rule: Rule
+    problem: Problem
+
+
+def error(code: str) -> Callable[[Callable[..., Iterable[Problem]]], Rule]:
+    """Make a check the rule with this code; its problems stop a run."""
+    return lambda check: Rule(code, check.__name__.replace("_", "-"), RuleSeverity.ERROR, check)
+
+
+def warning(code: str) -> Callable[[Callable[..., Iterable[Problem]]], Rule]:
+    """Make a check the rule with this code; its problems do not stop a run."""
+    return lambda check: Rule(code, check.__name__.replace("_", "-"), RuleSeverity.WARNING, check)
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A problem as a person or another program reads it; lines and columns count from 1."""
+    """A problem as people and programs read it; lines and columns count from 1."""
 
     code: str
     severity: RuleSeverity
     file: str
     line: int
     column: int
-    width: int  # how many characters of the line it is about
+    width: int  # the characters of the line it is about
     message: str
     help: str | None
     stage: str | None
+
+
+def to_diagnostics(source: SourceText, hits: Iterable[RuleHit]) -> tuple[Diagnostic, ...]:
+    """The diagnostics of a file, sorted by position and without repetitions."""
+    diagnostics = {_to_diagnostic(source, hit) for hit in hits}
+    return tuple(sorted(diagnostics, key=lambda d: (d.line, d.column, d.code, d.message)))
+
+
+def _to_diagnostic(source: SourceText, hit: RuleHit) -> Diagnostic:
+    rule, problem = hit
+    span = problem.span
+    if problem.inside is not None:
+        span = span_inside(source.text, span, problem.inside)
+    line, column = source.position(span.start)
+    width = max(1, min(span.end - span.start, len(source.line(line)) - column + 1))
+    about = (problem.message, problem.help, problem.stage)
+    return Diagnostic(rule.code, rule.severity, source.name, line, column, width, *about)
 
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
@@ -51,61 +119,21 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
     return any(diagnostic.severity is RuleSeverity.ERROR for diagnostic in diagnostics)
 
 
-P = ParamSpec("P")
+_MAX_NAME = 100  # characters of a name; nobody mistypes a longer one
+_MAX_CANDIDATES = 1000  # names to compare with: a hint is worth no more time
 
 
-@dataclass(frozen=True)
-class Rule(Generic[P]):
-    """A check with its page. Calling it gives its problems, each with the rule that saw it."""
-
-    code: str
-    name: str
-    severity: RuleSeverity
-    page: str = field(repr=False)
-    check: Callable[P, Iterator[Problem]] = field(repr=False)
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> list["RuleHit"]:
-        return [(self, problem) for problem in self.check(*args, **kwargs)]
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most similar to the given one, or None if none is similar."""
+    if len(name) > _MAX_NAME:
+        return None
+    candidates = (candidate for candidate in known if candidate and len(candidate) <= _MAX_NAME)
+    by_lower = {candidate.lower(): candidate for candidate in islice(candidates, _MAX_CANDIDATES)}
+    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
 
 
-RuleHit = tuple[Rule[Any], Problem]
-
-
-def error(code: str) -> Callable[[Callable[P, Iterator[Problem]]], Rule[P]]:
-    """Make a function the rule of this code; what it sees stops a run."""
-    return lambda check: _rule(code, RuleSeverity.ERROR, check)
-
-
-def warning(code: str) -> Callable[[Callable[P, Iterator[Problem]]], Rule[P]]:
-    """Make a function the rule of this code; what it sees does not stop a run."""
-    return lambda check: _rule(code, RuleSeverity.WARNING, check)
-
-
-def _rule(code: str, severity: RuleSeverity, check: Callable[P, Iterator[Problem]]) -> Rule[P]:
-    name = check.__name__.replace("_", "-")
-    return Rule(code, name, severity, cleandoc(check.__doc__ or ""), check)
-
-
-def to_diagnostics(source: SourceText, seen: Iterable[RuleHit]) -> tuple[Diagnostic, ...]:
-    """The diagnostics of a file, sorted by position, each told once."""
-    placed = {_place(source, rule, problem) for rule, problem in seen}
-    return tuple(sorted(placed, key=lambda d: (d.line, d.column, d.code, d.message)))
-
-
-def _place(source: SourceText, rule: Rule[Any], problem: Problem) -> Diagnostic:
-    span = problem.span
-    if problem.inside is not None:
-        span = span_inside(source.text, span, problem.inside)
-    line, column = source.position(span.start)
-    width = max(1, min(span.end - span.start, len(source.line(line)) - column + 1))
-    return Diagnostic(
-        rule.code,
-        rule.severity,
-        source.name,
-        line,
-        column,
-        width,
-        problem.message,
-        problem.help,
-        problem.stage,
-    )
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A hint that suggests the nearest known name, or None."""
+    found = nearest(name, known)
+    return f'did you mean "{found}"?' if found else None

@@ -1,4 +1,4 @@
-"""Every way from one stage to another, whichever kind of stage declares it."""
+"""Every edge between stages, whichever kind of node declares it."""
 
 from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
@@ -16,34 +16,34 @@ from pipeline.language.model import (
     TriageStage,
     Workflow,
 )
-from pipeline.language.source import SourceSpans
+from pipeline.language.source import SourceSpans, Span
 
 
 class EdgeRole(StrEnum):
-    """What kind of line in the file an edge comes from."""
+    """What declares an edge."""
 
     TRANSITION = "transition"
     ROUTE = "route"
-    OPTION = "option"  # chosen by somebody: an option of a human stage, or what a triage came to
+    OPTION = "option"  # chosen by a person: an option of a human stage, or the result of a triage
     BRANCH = "branch"  # run by a parallel stage, not followed by the cursor
-    RETRY = "retry_target"  # taken after a failure, or by an unsatisfied goal gate
-    LOOP = "loop"  # taken instead of one more round
+    RETRY = "retry_target"  # followed after a failure, or from an unsatisfied goal gate
+    LOOP = "loop"  # followed instead of another round
 
 
-FOLLOWED = (EdgeRole.TRANSITION, EdgeRole.ROUTE)  # the roles that are chosen by conditions and priority
+FOLLOWED = (EdgeRole.TRANSITION, EdgeRole.ROUTE)  # the roles that conditions and priorities choose from
 
 
 class Edge(NamedTuple):
-    """One way from a stage to another. `on` and `when` are its condition; it has none where both are None."""
+    """An edge from one stage to another. `on` and `when` are its condition; without both it is unconditional."""
 
     source: str
     target: str
     role: EdgeRole
-    at: SourceSpans
+    spans: SourceSpans
     when: Expression | None = None
     priority: int = 0
     label: str = ""
-    key: str = ""  # of an option: what it is chosen by
+    key: str = ""  # what a person chooses an option by
     on: OnResult | None = None
 
     @property
@@ -53,68 +53,66 @@ class Edge(NamedTuple):
 
     @property
     def condition(self) -> str:
-        """Its condition as an author writes it; empty when it has none."""
+        """Its condition as an author writes it; empty if it has none."""
         parts = (f'on="{self.on}"' if self.on else "", str(self.when) if self.when else "")
         return " and ".join(filter(None, parts))
 
     @property
-    def attribute(self) -> str:
-        """The name of the attribute that holds the target."""
-        return {EdgeRole.BRANCH: "stage", EdgeRole.RETRY: "retry_target"}.get(self.role, "to")
+    def target_span(self) -> Span:
+        """Where its target is written."""
+        return self.spans.of({EdgeRole.BRANCH: "stage", EdgeRole.RETRY: "retry_target"}.get(self.role, "to"))
 
 
 def edges(workflow: Workflow) -> Iterator[Edge]:
-    """All edges, each stage's own in the order of the file, then the transitions, then the ways out of loops."""
+    """All edges: those that stages declare, in file order, then transitions, then exits of loops."""
     for stage in workflow.stages:
-        yield from _declared_by(stage)
+        yield from _stage_edges(stage)
     for transition in workflow.transitions:
         on, when = transition.on, _condition(transition.when)
         if on is None and transition.when is not None and when is None:
             on = OnResult.ALWAYS  # when="true"
-        yield Edge(
-            transition.source, transition.to, EdgeRole.TRANSITION, transition.at, when, transition.priority, on=on
-        )
+        role, spans = EdgeRole.TRANSITION, transition.spans
+        yield Edge(transition.source, transition.to, role, spans, when, transition.priority, on=on)
     for loop in workflow.loops:
-        for way in loop.exits:
-            if loop.stages:
-                yield Edge(loop.stages[-1], way.to, EdgeRole.LOOP, way.at, label=f"{loop.name}: {way.signal}")
+        for loop_exit in loop.exits if loop.stages else ():
+            label = f"{loop.name}: {loop_exit.signal}"
+            yield Edge(loop.stages[-1], loop_exit.to, EdgeRole.LOOP, loop_exit.spans, label=label)
 
 
-def by_preference(leaving: Iterable[Edge]) -> list[Edge]:
-    """Edges in the order they are preferred: by priority, then those with a condition, then as in the file."""
-    return sorted(leaving, key=lambda edge: (-edge.priority, not edge.conditional))
-
-
-def failure_transitions(leaving: Iterable[Edge], decisions: Collection[str]) -> list[Edge]:
-    """The transitions that the failure of a stage that is not a review may follow, best first.
-
-    Those with a condition come first. One without a condition needs success, unless another transition of the stage
-    has a condition, or it leads to a decision.
-    """
-    followed = by_preference(edge for edge in leaving if edge.role in FOLLOWED)
-    conditional = [edge for edge in followed if edge.conditional]
-    plain = [edge for edge in followed if not edge.conditional]
-    return conditional + [edge for edge in plain if conditional or edge.target in decisions]
-
-
-def _declared_by(stage: BaseStage) -> Iterator[Edge]:
+def _stage_edges(stage: BaseStage) -> Iterator[Edge]:
     match stage:
         case DecisionStage():
             for route in stage.routes:
-                yield Edge(stage.id, route.to, EdgeRole.ROUTE, route.at, _condition(route.when), route.priority)
+                yield Edge(stage.id, route.to, EdgeRole.ROUTE, route.spans, _condition(route.when), route.priority)
         case HumanStage():
             for option in stage.options:
-                yield Edge(stage.id, option.to, EdgeRole.OPTION, option.at, label=option.label, key=option.key)
+                yield Edge(stage.id, option.to, EdgeRole.OPTION, option.spans, label=option.label, key=option.key)
         case TriageStage():
-            for key, way in (("apply", stage.apply), ("done", stage.done)):
-                if way is not None:
-                    yield Edge(stage.id, way.to, EdgeRole.OPTION, way.at, label=key, key=key)
+            for key, target in (("apply", stage.apply), ("done", stage.done)):
+                if target is not None:
+                    yield Edge(stage.id, target.to, EdgeRole.OPTION, target.spans, label=key, key=key)
         case ParallelStage():
             for branch in stage.branches:
-                yield Edge(stage.id, branch.stage, EdgeRole.BRANCH, branch.at)
+                yield Edge(stage.id, branch.stage, EdgeRole.BRANCH, branch.spans)
         case LlmStage(retry_target=str(target)) | ToolStage(retry_target=str(target)):
-            yield Edge(stage.id, target, EdgeRole.RETRY, stage.at)
+            yield Edge(stage.id, target, EdgeRole.RETRY, stage.spans)
 
 
 def _condition(when: Expression | None) -> Expression | None:
     return None if when is None or when.always else when
+
+
+def by_preference(leaving: Iterable[Edge]) -> list[Edge]:
+    """Edges by priority, then conditional ones first, then in file order."""
+    return sorted(leaving, key=lambda edge: (-edge.priority, not edge.conditional))
+
+
+def failure_transitions(leaving: Iterable[Edge], decisions: Collection[str]) -> list[Edge]:
+    """The transitions that may be followed when a stage that is not a review fails, best first.
+
+    An unconditional one needs success, unless the stage has a conditional transition too, or it leads to a decision.
+    """
+    followed = by_preference(edge for edge in leaving if edge.role in FOLLOWED)
+    conditional = [edge for edge in followed if edge.conditional]
+    unconditional = [edge for edge in followed if not edge.conditional]
+    return conditional + [edge for edge in unconditional if conditional or edge.target in decisions]

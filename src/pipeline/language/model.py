@@ -1,4 +1,4 @@
-"""What a workflow file says, as frozen values. The models are also the grammar: `lower` reads what each field takes."""
+"""A workflow as frozen models. The models are also the grammar: `reader` derives from them what a file may say."""
 
 import re
 from collections.abc import Mapping
@@ -9,30 +9,40 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetPydanticSchema, PlainSerializer, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetPydanticSchema,
+    PlainSerializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError, core_schema
 
 from pipeline.language.expressions import Expression, ExpressionError, parse_expression
 from pipeline.language.source import NO_SPANS, SourceSpans
 
+VERSION = 2
+
 _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _PART = re.compile(r"(\d+)(ms|[dhms])", re.ASCII)
 _WHOLE = re.compile(r"(?:\d+(?:ms|[dhms]))+", re.ASCII)
-LONGEST = timedelta(days=3650)
-_ENOUGH_DIGITS = 13  # more than LONGEST has milliseconds; the rest of an absurd number need not be read
+MAX_DURATION = timedelta(days=3650)
+_MAX_DIGITS = 13  # MAX_DURATION has fewer milliseconds, so longer numbers need not be read to the end
 
 
 def parse_duration(text: str) -> timedelta:
-    """Read a duration; a ValueError says what is wrong with it and what would be right."""
+    """Read a duration such as `250ms`, `30s` or `1h30m`. Raises ValueError with what to write instead."""
     if not _WHOLE.fullmatch(text):
         raise ValueError(f'"{text}" is not a duration; write one such as "30s", "10m" or "1h30m"')
     parts = _PART.findall(text)
     units = [unit for _, unit in parts]
     if units != sorted(set(units), key=list(_UNITS).index):
-        raise ValueError(f'"{text}" is not a duration; write each unit once, the largest first, such as "1h30m"')
-    milliseconds = sum(int(digits[:_ENOUGH_DIGITS]) * _UNITS[unit] for digits, unit in parts)
-    if milliseconds > LONGEST // timedelta(milliseconds=1):
-        raise ValueError(f"a duration is at most {LONGEST.days} days")
+        raise ValueError(f'"{text}" is not a duration; write each unit once, largest first, such as "1h30m"')
+    milliseconds = sum(int(digits[:_MAX_DIGITS]) * _UNITS[unit] for digits, unit in parts)
+    if milliseconds > MAX_DURATION // timedelta(milliseconds=1):
+        raise ValueError(f"a duration is at most {MAX_DURATION.days} days")
     return timedelta(milliseconds=milliseconds)
 
 
@@ -46,25 +56,25 @@ def write_duration(duration: timedelta) -> str:
     return written or "0s"
 
 
-def _duration(value: object) -> object:
+def _validate_duration(value: object) -> object:
     if isinstance(value, timedelta):
         return value
     if not isinstance(value, str):
-        raise PydanticCustomError("duration", 'a duration needs its unit and quotes, such as "30s" or "10m"')
+        raise PydanticCustomError("duration", 'a duration needs a unit and quotes, such as "30s" or "10m"')
     try:
         return parse_duration(value)
     except ValueError as error:
         raise PydanticCustomError("duration", "{why}", {"why": str(error)}) from None
 
 
-def _positive_duration(value: object) -> object:
-    duration = _duration(value)
+def _validate_time_limit(value: object) -> object:
+    duration = _validate_duration(value)
     if not duration:
-        raise PydanticCustomError("duration", "a limit of no time at all lets nothing run")
+        raise PydanticCustomError("duration", "a time limit must be longer than zero")
     return duration
 
 
-def _condition(value: object) -> object:
+def _validate_condition(value: object) -> object:
     if isinstance(value, Expression):
         return value
     if not isinstance(value, str):
@@ -72,33 +82,31 @@ def _condition(value: object) -> object:
     try:
         return parse_expression(value)
     except ExpressionError as error:
-        about = {"why": error.message, "start": error.span.start, "end": error.span.end, "help": error.help}
-        raise PydanticCustomError("expression", "{why}", about) from None
+        details = {"why": error.message, "start": error.span.start, "end": error.span.end, "help": error.help}
+        raise PydanticCustomError("expression", "{why}", details) from None
 
 
-def _auto_status(value: object) -> object:
-    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
-
-
-def _comma_separated(value: object) -> object:
+def _split_names(value: object) -> object:
     if isinstance(value, str):
         return tuple(part for item in value.split(",") if (part := item.strip()))
     return tuple(value) if isinstance(value, list) else value
 
 
-Duration = Annotated[timedelta, BeforeValidator(_duration), PlainSerializer(write_duration)]
-TimeLimit = Annotated[timedelta, BeforeValidator(_positive_duration), PlainSerializer(write_duration)]
-_CONDITION = core_schema.no_info_plain_validator_function(
-    _condition, serialization=core_schema.plain_serializer_function_ser_schema(lambda expression: expression.text)
+def _read_flag(value: object) -> object:
+    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+
+
+Duration = Annotated[timedelta, BeforeValidator(_validate_duration), PlainSerializer(write_duration)]
+TimeLimit = Annotated[timedelta, BeforeValidator(_validate_time_limit), PlainSerializer(write_duration)]
+_CONDITION_SCHEMA = core_schema.no_info_plain_validator_function(
+    _validate_condition,
+    serialization=core_schema.plain_serializer_function_ser_schema(lambda expression: expression.text),
 )
-Condition = Annotated[Expression, GetPydanticSchema(lambda _source, _handler: _CONDITION)]  # its fields are no model
-Flag = Annotated[bool, BeforeValidator(_auto_status)]
-Keys = Annotated[tuple[str, ...], BeforeValidator(_comma_separated)]
+Condition = Annotated[Expression, GetPydanticSchema(lambda _source, _handler: _CONDITION_SCHEMA)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_split_names)]  # separated by commas, or one argument each
+Flag = Annotated[bool, BeforeValidator(_read_flag)]  # also as text, "true" or "false"
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 SummaryBudget = Annotated[int, Field(ge=1000, le=10_000_000)]
-
-
-VERSION = 2
 
 
 class StageKind(StrEnum):
@@ -106,42 +114,42 @@ class StageKind(StrEnum):
 
     LLM = "llm"  # an agent with a prompt
     TOOL = "tool"  # a shell command
-    HUMAN = "human"  # a person who chooses
+    HUMAN = "human"  # a person who chooses an option
     DECISION = "decision"  # conditions alone
     TRIAGE = "triage"  # a person who decides on findings one by one
     PARALLEL = "parallel"  # several stages at once
-    WORKSPACE_CREATE = "workspace.create"  # a git worktree for the run
-    WORKSPACE_MERGE = "workspace.merge"  # its branch brought back
-    WORKSPACE_CLEANUP = "workspace.cleanup"  # worktree and branch removed
+    WORKSPACE_CREATE = "workspace.create"  # create a git worktree for the run
+    WORKSPACE_MERGE = "workspace.merge"  # merge its branch back
+    WORKSPACE_CLEANUP = "workspace.cleanup"  # remove worktree and branch
     EXIT = "exit"  # the end
 
 
 class Access(StrEnum):
-    """What an agent may do to the files it works on."""
+    """What an agent may do to files."""
 
     CODING = "coding"  # read, write and run commands
-    READ_ONLY = "read-only"  # read
-    NONE = "none"  # nothing: it only answers
+    READ_ONLY = "read-only"
+    NONE = "none"  # it only answers
 
 
 class Effects(StrEnum):
     """What a tool stage may have changed when it is interrupted."""
 
-    WORKSPACE = "workspace"  # files of the workspace: restored, then run again
-    NONE = "none"  # nothing: run again
-    EXTERNAL = "external"  # the world: never repeated without asking
+    WORKSPACE = "workspace"  # files of the workspace, which are restored before it runs again
+    NONE = "none"  # nothing: it simply runs again
+    EXTERNAL = "external"  # something outside: it is never repeated without asking
 
 
 class OnError(StrEnum):
     """What happens to the run when a stage could not do its job."""
 
-    PAUSE = "pause"  # it stops, and `awf resume` runs the stage again
+    PAUSE = "pause"  # `awf resume` runs the stage again
     ROUTE = "route"  # the error is routed like a failure
-    FAIL = "fail"  # it fails
+    FAIL = "fail"  # the run fails
 
 
 class OnResult(StrEnum):
-    """The result after which a transition is followed."""
+    """The results after which a transition is followed."""
 
     SUCCESS = "success"  # success or partial_success
     FAIL = "fail"  # any other result
@@ -153,7 +161,7 @@ class OnResult(StrEnum):
 
 
 class FindingsFormat(StrEnum):
-    """How a tool stage's output tells what it found."""
+    """The format in which a tool stage reports findings."""
 
     TEXT = "text"  # one report of plain text
     SARIF = "sarif"
@@ -171,34 +179,26 @@ class Backoff(StrEnum):
 
 
 class Element(BaseModel):
-    """One node of a file, with its place in it."""
+    """One node of a file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    positional: ClassVar[tuple[str, ...]] = ()  # the fields written as arguments
+    positional: ClassVar[tuple[str, ...]] = ()  # fields written as arguments
     blocks: ClassVar[Mapping[str, str]] = {}  # child nodes that are elements themselves, and the fields they fill
+    lists: ClassVar[tuple[str, ...]] = ()  # attributes that take several arguments: `stages "review" "fix"`
+    repeatable: ClassVar[tuple[str, ...]] = ()  # attributes that may be given more than once
 
-    at: SourceSpans = Field(default=NO_SPANS, exclude=True, repr=False)
+    spans: SourceSpans = Field(default=NO_SPANS, exclude=True, repr=False)
 
     @classmethod
     def attributes(cls) -> tuple[str, ...]:
         """The names an author may give as `name=value`."""
-        return _attributes(cls)
-
-
-_ATTRIBUTES: dict[type[Element], tuple[str, ...]] = {}
-
-
-def _attributes(model: type[Element]) -> tuple[str, ...]:
-    if model not in _ATTRIBUTES:
-        hidden = {"at", "meta", *model.positional, *model.blocks.values()}
-        fields = model.model_fields.items()
-        _ATTRIBUTES[model] = tuple(field.alias or name for name, field in fields if name not in hidden)
-    return _ATTRIBUTES[model]
+        hidden = {"spans", "meta", *cls.positional, *cls.blocks.values()}
+        return tuple(field.alias or name for name, field in cls.model_fields.items() if name not in hidden)
 
 
 class Retry(Element):
-    """How often a visit is tried, and how long it waits in between."""
+    """How often a visit is attempted, and the wait between attempts."""
 
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 1
     backoff: Annotated[Backoff, Field(strict=False)] = Backoff.NONE
@@ -207,14 +207,14 @@ class Retry(Element):
 
     @model_validator(mode="before")
     @classmethod
-    def _a_delay_is_kept(cls, values: Any) -> Any:
-        """A delay written without a backoff means a fixed one: nothing written is without effect."""
+    def _default_backoff(cls, values: Any) -> Any:
+        """A delay without a backoff means a fixed one, so that nothing in the file is ignored."""
         if isinstance(values, dict) and "backoff" not in values and {"delay", "max_delay"} & values.keys():
             return {**values, "backoff": Backoff.FIXED}
         return values
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_delays(self) -> Self:
         defaults = timedelta(seconds=1), timedelta(hours=1)
         if self.backoff is Backoff.NONE and (self.delay, self.max_delay) != defaults:
             raise PydanticCustomError("retry", 'a delay has no effect with backoff "none"')
@@ -224,7 +224,7 @@ class Retry(Element):
 
 
 class HumanOption(Element):
-    """A choice a person has, and where it leads."""
+    """A choice that a person has, and the stage it leads to."""
 
     positional = ("key",)
 
@@ -235,7 +235,7 @@ class HumanOption(Element):
 
 
 class DecisionRoute(Element):
-    """A way out of a decision."""
+    """A transition out of a decision."""
 
     when: Condition
     to: str
@@ -251,13 +251,13 @@ class Branch(Element):
 
 
 class TriageTarget(Element):
-    """Where a stage leads in one case."""
+    """The stage that a triage leads to, with or without fixes to make."""
 
     to: str
 
 
 class Transition(Element):
-    """A way from one stage to the next."""
+    """A transition from one stage to another."""
 
     source: str = Field(alias="from")
     to: str
@@ -280,11 +280,11 @@ class BaseStage(Element):
 
 
 class LlmStage(BaseStage):
-    """An agent is given a prompt. With `auto_status` it is a review stage: its answer decides its outcome."""
+    """A stage that prompts an agent. With `auto_status` it is a review: the answer decides its outcome."""
 
     kind: Literal[StageKind.LLM] = StageKind.LLM
     prompt: str | None = None
-    prompt_file: Keys = ()
+    prompt_file: Names = ()
     model: str | None = None
     provider: str | None = None
     model_profile: str | None = None
@@ -302,7 +302,7 @@ class LlmStage(BaseStage):
 
 
 class ToolStage(BaseStage):
-    """A shell command is run; its exit code decides the outcome."""
+    """A stage that runs a shell command; the exit code decides its outcome."""
 
     kind: Literal[StageKind.TOOL] = StageKind.TOOL
     command: str
@@ -316,22 +316,23 @@ class ToolStage(BaseStage):
 
 
 class HumanStage(BaseStage):
-    """A person chooses between options."""
+    """A stage at which a person chooses between options."""
 
     blocks = MappingProxyType({**BaseStage.blocks, "option": "options"})
+    repeatable = ("require_feedback_on",)
 
     kind: Literal[StageKind.HUMAN] = StageKind.HUMAN
     prompt: str
     options: tuple[HumanOption, ...] = ()
-    require_feedback_on: Keys = ()
-    details_from: Keys = ()
+    require_feedback_on: Names = ()
+    details_from: Names = ()
     re_review: bool = True
     timeout: TimeLimit | None = None
     default: str | None = None
 
 
 class DecisionStage(BaseStage):
-    """Conditions choose the way."""
+    """A stage at which conditions choose the next one."""
 
     blocks = MappingProxyType({**BaseStage.blocks, "route": "routes"})
 
@@ -340,7 +341,7 @@ class DecisionStage(BaseStage):
 
 
 class TriageStage(BaseStage):
-    """A person decides on findings one by one: with some to be fixed it leads one way, with none the other."""
+    """A stage at which a person decides on findings; it leads to `apply` if some are to be fixed, else to `done`."""
 
     blocks = MappingProxyType({**BaseStage.blocks, "apply": "apply", "done": "done"})
 
@@ -350,7 +351,7 @@ class TriageStage(BaseStage):
 
 
 class ParallelStage(BaseStage):
-    """Several stages run at once, each on the context as it was at the fan-out."""
+    """A stage that runs several others at once, each on the context as it was before."""
 
     blocks = MappingProxyType({**BaseStage.blocks, "branch": "branches"})
 
@@ -361,7 +362,7 @@ class ParallelStage(BaseStage):
 
 
 class WorkspaceStage(BaseStage):
-    """The run's git worktree is made, merged or removed."""
+    """A stage that creates, merges or removes the run's git worktree."""
 
     kind: Literal[StageKind.WORKSPACE_CREATE, StageKind.WORKSPACE_MERGE, StageKind.WORKSPACE_CLEANUP]
     workspace_name: str | None = None
@@ -369,7 +370,7 @@ class WorkspaceStage(BaseStage):
 
 
 class ExitStage(BaseStage):
-    """The run ends here, once every goal gate is satisfied."""
+    """The end of a run, if every goal gate is satisfied."""
 
     kind: Literal[StageKind.EXIT] = StageKind.EXIT
 
@@ -393,7 +394,7 @@ STAGE_MODELS: Mapping[StageKind, type[BaseStage]] = MappingProxyType(
 
 
 class WorkflowSettings(Element):
-    """The bounds of a run; reaching one pauses it."""
+    """The limits of a run; reaching one pauses it."""
 
     max_visits: Count = 20
     max_stages: Count = 1000
@@ -414,7 +415,7 @@ class Profile(Element):
 
 
 class Models(Element):
-    """The models a workflow chooses from."""
+    """The models that a workflow chooses from."""
 
     blocks = MappingProxyType({"profile": "profiles"})
 
@@ -422,12 +423,12 @@ class Models(Element):
     profiles: tuple[Profile, ...] = ()
 
     def profile(self, name: str) -> Profile | None:
-        """A profile by its name."""
+        """The profile with a name."""
         return next((profile for profile in self.profiles if profile.name == name), None)
 
 
 class LoopExit(Element):
-    """Where a loop leads when going round once more would be of no use."""
+    """Where a loop leads when another round would not help."""
 
     positional = ("signal",)
 
@@ -436,19 +437,20 @@ class LoopExit(Element):
 
 
 class Loop(Element):
-    """Stages that are run round after round until nothing is left to fix. A round begins at the first of them."""
+    """Stages that run round after round until nothing is left to fix; a round begins at the first of them."""
 
     positional = ("name",)
     blocks = MappingProxyType({"on": "exits"})
+    lists = ("stages",)
 
     name: str
-    stages: Keys = ()
+    stages: Names = ()
     max_rounds: Count = 5
     exits: tuple[LoopExit, ...] = ()
 
-    def leads(self, signal: str) -> str | None:
-        """Where a signal leads; None when the loop does not say."""
-        return next((way.to for way in self.exits if way.signal == signal), None)
+    def exit_for(self, signal: str) -> str | None:
+        """The stage that a signal leads to; None if the loop has no exit for it."""
+        return next((loop_exit.to for loop_exit in self.exits if loop_exit.signal == signal), None)
 
 
 class Workflow(Element):
@@ -472,11 +474,11 @@ class Workflow(Element):
 
     @cached_property
     def by_id(self) -> Mapping[str, Stage]:
-        """The stages by their ids; of two with one id, the first."""
+        """The stages by id; of two with the same id, the first."""
         return MappingProxyType({stage.id: stage for stage in reversed(self.stages)})
 
     def stage(self, stage_id: str) -> Stage:
-        """A stage by its id."""
+        """The stage with an id."""
         return self.by_id[stage_id]
 
 
@@ -486,20 +488,20 @@ def is_review(stage: BaseStage) -> bool:
 
 
 def may_write(stage: BaseStage) -> bool:
-    """Whether a stage may change files, as far as its file says."""
+    """Whether a stage may change files, as far as the workflow says."""
     if isinstance(stage, ToolStage):
         return stage.effects is not Effects.NONE
     return isinstance(stage, LlmStage) and stage.access is Access.CODING
 
 
 def waits_for_person(stage: BaseStage) -> bool:
-    """Whether a stage waits for somebody to decide."""
+    """Whether a stage waits for a person to decide."""
     return isinstance(stage, HumanStage | TriageStage)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """A model with what goes with it; None leaves it to the backend."""
+    """A model and its options; None leaves the choice to the backend."""
 
     model: str | None = None
     provider: str | None = None
@@ -510,21 +512,18 @@ UNCHOSEN = ModelChoice()
 
 
 def choose_model(stage: LlmStage, models: Models, run_default: ModelChoice = UNCHOSEN) -> ModelChoice:
-    """Take each attribute from the first level that has it.
+    """Take each option from the first level that sets it: stage, profile, workflow default, run default.
 
-    A provider belongs to a model: below the level that names the model none is looked for.
+    A provider belongs to a model, so levels below the one that names the model do not set it.
     """
-    profile = models.profile(stage.model_profile) if stage.model_profile else None
+    levels: list[LlmStage | Profile | ModelChoice] = [stage]
+    if stage.model_profile and (profile := models.profile(stage.model_profile)):
+        levels.append(profile)
+    if models.default is not None:
+        levels.append(models.profile(models.default) or ModelChoice(models.default))
     model = provider = effort = None
-    for level in (stage, profile or UNCHOSEN, _default(models), run_default):
+    for level in (*levels, run_default):
         if not model:
             model, provider = level.model, provider or level.provider
         effort = effort or level.reasoning_effort
     return ModelChoice(model, provider, effort)
-
-
-def _default(models: Models) -> Profile | ModelChoice:
-    """`models.default` names a profile, or is a model itself."""
-    if models.default is None:
-        return UNCHOSEN
-    return models.profile(models.default) or ModelChoice(models.default)

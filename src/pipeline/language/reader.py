@@ -1,418 +1,419 @@
-"""From nodes to the model. Whatever does not fit is reported and left out, so that one pass shows every problem."""
+"""KDL nodes to models, for workflows and settings alike.
 
-from collections.abc import Mapping, Sequence
+What a model rejects is reported and left out, so that one pass shows every problem of a file.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from itertools import chain
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from pipeline.language.diagnostics import RuleHit
+from pipeline.language.diagnostics import Problem, Rule, RuleHit, did_you_mean, nearest
 from pipeline.language.expressions.parse import UNREADABLE
-from pipeline.language.kdl import MAX_DEPTH, TooDeep, parse
-from pipeline.language.model import (
-    STAGE_MODELS,
-    BaseStage,
-    Branch,
-    DecisionRoute,
-    Element,
-    HumanOption,
-    Loop,
-    LoopExit,
-    Models,
-    Profile,
-    Retry,
-    StageKind,
-    Transition,
-    TriageTarget,
-    Workflow,
-    WorkflowSettings,
+from pipeline.language.kdl import (
+    MAX_DEPTH,
+    KdlError,
+    KdlNode,
+    KdlValue,
+    NestingError,
+    Scalar,
+    key_before,
+    parse_kdl,
 )
-from pipeline.language.nodes import Node, Value, key_before
-from pipeline.language.rules import care, conditions, loops, reading, routing, stages, structure, values
-from pipeline.language.rules.structure import probable_kind
-from pipeline.language.source import SourceSpans, SourceText, Span
+from pipeline.language.model import STAGE_MODELS, VERSION, BaseStage, Element, HumanStage, Retry, StageKind, Workflow
+from pipeline.language.source import START, SourceSpans, SourceText, Span
 
+MAX_BYTES = 1024 * 1024
 MAX_STAGES = 10_000
-_WORKFLOW = "the workflow"
+STAGE_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
-_BLOCKS: Mapping[str, type[Element]] = {
-    "retry": Retry,
-    "option": HumanOption,
-    "route": DecisionRoute,
-    "branch": Branch,
-    "apply": TriageTarget,
-    "done": TriageTarget,
-    "settings": WorkflowSettings,
-    "models": Models,
-    "profile": Profile,
-    "transition": Transition,
-    "loop": Loop,
-    "on": LoopExit,
-}
-_KINDS: Mapping[object, StageKind] = {kind.value: kind for kind in StageKind}
-_ONCE = frozenset({"retry", "settings", "models", "apply", "done"})
-_REPEATABLE = frozenset({"require_feedback_on"})
-_SEVERAL = frozenset({"stages"})  # attributes that take several values: `stages "review" "fix"`
+UNREADABLE_FILE = Rule("AWF001", "unreadable-file")
+SYNTAX_ERROR = Rule("AWF002", "syntax-error")
+TOO_LARGE = Rule("AWF003", "too-large")
+NOT_ONE_WORKFLOW = Rule("AWF004", "not-one-workflow")
+UNSUPPORTED_VERSION = Rule("AWF005", "unsupported-version")
+UNKNOWN_NODE = Rule("AWF006", "unknown-node")
+UNKNOWN_PROPERTY = Rule("AWF007", "unknown-property")
+DUPLICATE = Rule("AWF008", "duplicate")
+MISSING = Rule("AWF009", "missing")
+WRONG_VALUE = Rule("AWF010", "wrong-value")
+NOT_AN_INTEGER = Rule("AWF011", "not-an-integer")
+UNKNOWN_CHOICE = Rule("AWF012", "unknown-choice")
+UNKNOWN_KIND = Rule("AWF013", "unknown-kind")
+BAD_NAME = Rule("AWF014", "bad-name")
+BAD_DURATION = Rule("AWF015", "bad-duration")
+BAD_RETRY = Rule("AWF016", "bad-retry")
+MALFORMED_EXPRESSION = Rule("AWF017", "malformed-expression")
+MISSING_START = Rule("AWF018", "missing-start")
+STRAY_VALUE = Rule("AWF038", "stray-value")
+RULES = (
+    UNREADABLE_FILE,
+    SYNTAX_ERROR,
+    TOO_LARGE,
+    NOT_ONE_WORKFLOW,
+    UNSUPPORTED_VERSION,
+    UNKNOWN_NODE,
+    UNKNOWN_PROPERTY,
+    DUPLICATE,
+    MISSING,
+    WRONG_VALUE,
+    NOT_AN_INTEGER,
+    UNKNOWN_CHOICE,
+    UNKNOWN_KIND,
+    BAD_NAME,
+    BAD_DURATION,
+    BAD_RETRY,
+    MALFORMED_EXPRESSION,
+    MISSING_START,
+    STRAY_VALUE,
+)
+
+ElementT = TypeVar("ElementT", bound=Element)
+
+
+@dataclass(frozen=True)
+class WorkflowDraft:
+    """A workflow as far as its file could be read, and the problems found so far."""
+
+    source: SourceText
+    workflow: Workflow | None
+    hits: tuple[RuleHit, ...]
+
+
+def parse_workflow(source: SourceText) -> WorkflowDraft:
+    """Read a workflow, without checking how its stages fit together. Mistakes are hits, never exceptions."""
+    nodes, hits = parse_nodes(source)
+    if hits:
+        return WorkflowDraft(source, None, tuple(hits))
+    hits += (_unknown_node(node, "a workflow file", ["workflow"]) for node in nodes if node.name != "workflow")
+    workflows = [node for node in nodes if node.name == "workflow"]
+    hits += (NOT_ONE_WORKFLOW.hit(node.span, "a second workflow", "move it to its own file") for node in workflows[1:])
+    workflow = None
+    if workflows:
+        stages = [child for child in workflows[0].children if child.name == "stage"]
+        if len(stages) > MAX_STAGES:
+            message = f"the workflow has {len(stages):,} stages; the limit is {MAX_STAGES:,}"
+            hits.append(TOO_LARGE.hit(stages[MAX_STAGES].span, message, "split it up"))
+        else:
+            hits += _check_version(workflows[0])
+            workflow = read_element(Workflow, workflows[0], "the workflow", source.text, hits)
+    else:
+        hits.append(NOT_ONE_WORKFLOW.hit(START, "no workflow found", 'start with: workflow "Name" { version 2 ... }'))
+    return WorkflowDraft(source, workflow, tuple(hits))
+
+
+def parse_nodes(source: SourceText) -> tuple[tuple[KdlNode, ...], list[RuleHit]]:
+    """The nodes of a text, or the problem that makes it unreadable."""
+    try:
+        return parse_kdl(source), []
+    except NestingError as error:
+        message = f"{error.message}; the limit is {MAX_DEPTH} levels"
+        return (), [TOO_LARGE.hit(error.span, message, "is this a workflow?")]
+    except KdlError as error:
+        return (), [SYNTAX_ERROR.hit(error.span, error.message, error.help)]
+
+
+def read_element(model: type[ElementT], node: KdlNode, owner: str, text: str, hits: list[RuleHit]) -> ElementT:
+    """Read a node and everything in it as a model, adding what is wrong to `hits`; messages call it `owner`."""
+    built: ElementT = _ElementReader(model, node, owner, text, hits).read()
+    return built
+
+
+def _check_version(node: KdlNode) -> Iterator[RuleHit]:
+    version = _written_value(node, "version")
+    if version is None:
+        yield UNSUPPORTED_VERSION.hit(node.span, "the workflow has no version", "add: version 2")
+    elif version.value != VERSION or isinstance(version.value, bool | float):
+        message = f"unsupported version {_quote(version.value)}"
+        yield UNSUPPORTED_VERSION.hit(version.span, message, "write: version 2")
+
+
 # What stands in for a value that is missing or wrong, so that the rest of its element can still be checked.
-_STAND_INS: Mapping[str, object] = {"when": UNREADABLE, "version": 2}
+_STAND_INS: Mapping[str, object] = {"when": UNREADABLE, "version": VERSION}
 _EXPECTED = {
     "string_type": "text",
     "bool_type": "true or false",
     "int_type": "a whole number",
     "float_type": "a number",
-    "greater_than_equal": "a number of at least {ge}",
-    "greater_than": "a number above {gt}",
-    "less_than_equal": "a number of at most {le}",
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "more than {gt:g}",
+    "less_than_equal": "at most {le}",
     "tuple_type": "text",
 }
 
 
-class Lowering:
-    """Builds one file's model and gathers what is wrong on the way."""
-
-    def __init__(self, source: SourceText) -> None:
-        self.text = source.text
-        self.seen: list[RuleHit] = []
-
-    def document(self, nodes: Sequence[Node]) -> Workflow | None:
-        """The file's workflow, as far as it can be made out."""
-        for node in nodes:
-            if node.name != "workflow":
-                self.seen += structure.unknown_node(node, "a file", ["workflow"])
-        workflows = [node for node in nodes if node.name == "workflow"]
-        self.seen += reading.not_one_workflow(workflows)
-        return self.workflow(workflows[0]) if workflows else None
-
-    def workflow(self, node: Node) -> Workflow | None:
-        stages = [child for child in node.children if child.name == "stage"]
-        if len(stages) > MAX_STAGES:
-            what = f"the workflow has {len(stages):,} stages"
-            self.seen += reading.too_large(stages[MAX_STAGES].span, what, f"{MAX_STAGES:,}")
-            return None
-        version = next((child.args[0] for child in node.children if child.name == "version" and child.args), None)
-        self.seen += reading.unsupported_version(node.span, version or node.props.get("version"))
-        built: Workflow = _Attributes(self, Workflow, node, None).build()
-        return built
-
-    def stage(self, node: Node) -> BaseStage:
-        """One stage; a kind that does not exist is replaced by the one that was probably meant."""
-        name = node.args[0].value if node.args else None
-        stage = name if isinstance(name, str) else ""
-        if stage and not structure.NAME.fullmatch(stage):
-            self.seen += structure.bad_name(node.args[0].span, stage)
-        written = node.props.get("kind") or next(
-            (c.args[0] for c in node.children if c.name == "kind" and c.args), None
-        )
-        kind = _kind(written)
-        if kind is None:
-            span = written.span if written else _span(node)
-            self.seen += structure.unknown_kind(span, stage, written.value if written else None)
-            kind = probable_kind(written.value if written else None)
-        model = STAGE_MODELS[kind] if kind else _UnknownStage
-        built: BaseStage = _Attributes(self, model, node, stage, kind=kind).build()
-        return built
-
-
 class _UnknownStage(BaseStage):
-    """A stage whose kind cannot be guessed: only its id is of use."""
+    """A stage whose kind cannot be guessed: it takes what any stage takes, and only its id is used."""
+
+    repeatable = HumanStage.repeatable
 
     @classmethod
     def attributes(cls) -> tuple[str, ...]:
         return tuple({name for model in STAGE_MODELS.values() for name in model.attributes()})
 
 
-class _Attributes:
-    """Reads one node for one model: arguments, properties, children; then lets the model judge the values."""
-
-    __slots__ = ("allowed", "kind", "lowering", "model", "node", "spans", "stage", "values", "within")
+class _ElementReader:
+    """Reads one node as one model: collects arguments, properties and children, then lets the model validate them."""
 
     def __init__(
         self,
-        lowering: Lowering,
         model: type[Any],
-        node: Node,
-        stage: str | None,
-        within: "_Attributes | None" = None,
+        node: KdlNode,
+        owner: str,
+        text: str,
+        hits: list[RuleHit],
+        stage: str | None = None,
         kind: StageKind | None = None,
     ) -> None:
-        self.lowering = lowering
         self.model = model
         self.node = node
-        self.stage = stage
-        self.within = within
-        self.kind = kind
+        self.owner = owner  # the element's name in messages
+        self.text = text
+        self.hits = hits
+        self.stage = stage  # the id of the stage it is or belongs to
+        self.kind = kind  # of a stage
         self.values: dict[str, Any] = {}
-        self.spans: dict[str, Span] = {}
-        self.allowed = model.attributes()
+        self.spans: dict[str, tuple[Span, ...]] = {}
+        self.attributes = model.attributes()
 
-    @property
-    def owner(self) -> str:
-        """The element in the words of a message."""
-        if self.model is Workflow:
-            return _WORKFLOW
-        if issubclass(self.model, BaseStage):
-            return f'stage "{self.stage}"' if self.stage else "a stage without a name"
-        return _owner(self.node, self.within.owner if self.within else _WORKFLOW)
+    def read(self) -> Any:
+        positional = self.model.positional
+        for name, argument in zip(positional, self.node.args, strict=False):
+            self.values[name], self.spans[name] = argument.value, (argument.span,)
+        for extra in self.node.args[len(positional) :]:
+            message = f"{self.owner}: unexpected argument {_quote(extra.value)}"
+            self.report(STRAY_VALUE, extra.span, message, 'give it a name: name="value"')
+        for name, value in self.node.props.items():
+            if name in self.attributes:
+                self.values[name], self.spans[name] = value.value, (value.span,)
+            else:
+                self.report_unknown_property(name, value)
+        for child in self.node.children:
+            self.read_child(child)
+        for name, span in self.node.duplicates.items():
+            self.report_duplicate(name, span)
+        return self.build()
+
+    def read_child(self, child: KdlNode) -> None:
+        has_meta = "meta" in self.model.model_fields
+        if child.name in self.model.blocks:
+            self.read_block(child, self.model.blocks[child.name])
+        elif child.name == "meta" and has_meta:
+            self.set_once("meta", child, _plain_data(child))
+        elif child.name in self.attributes:
+            self.read_attribute(child)
+        else:
+            known = [*self.model.blocks, *(["meta"] if has_meta else []), *self.attributes]
+            self.hits.append(_unknown_node(child, self.owner, known))
+
+    def read_block(self, child: KdlNode, field: str) -> None:
+        """Read a child node that is an element itself."""
+        annotation = self.model.model_fields[field].annotation
+        models = [part for part in (annotation, *get_args(annotation)) if _is_element(part)]
+        if models:
+            built = _ElementReader(models[0], child, _describe(child), self.text, self.hits, self.stage).read()
+        else:  # the stages are a union of models
+            built = _read_stage(child, self.text, self.hits)
+        if get_origin(annotation) is tuple:
+            self.values.setdefault(field, []).append(built)
+        else:
+            self.set_once(field, child, built)
+
+    def read_attribute(self, child: KdlNode) -> None:
+        """Read an attribute written as a child node: `prompt "..."`."""
+        name, arguments = child.name, child.args
+        several = name in self.model.lists
+        if child.props or child.children or not arguments or (len(arguments) > 1 and not several):
+            amount = "at least one value" if several else "one value"
+            self.report(MISSING, child.span, f'{self.owner} needs {amount} for "{name}"')
+        elif several:
+            self.set_once(name, child, tuple(argument.value for argument in arguments))
+        elif name in self.model.repeatable and isinstance(value := arguments[0].value, str):
+            earlier = self.values.get(name, ())
+            self.values[name] = (*(earlier if isinstance(earlier, tuple) else (earlier,)), value)
+            self.spans[name] = (arguments[0].span,)
+        else:
+            self.set_once(name, child, arguments[0].value)
+
+    def set_once(self, name: str, child: KdlNode, value: object) -> None:
+        if name in self.values:
+            self.report_duplicate(name, child.span)
+        else:
+            self.values[name] = value
+            self.spans[name] = tuple(argument.span for argument in child.args) or (child.span,)
 
     def build(self) -> Any:
-        self.arguments()
-        self.properties()
-        for child in self.node.children:
-            self.child(child)
-        for repeated in self.node.duplicates:
-            self.twice(repeated.name, repeated.span)
-        self.values["at"] = SourceSpans(_span(self.node), self.spans)
+        """Build the model; report what it rejects, and build it again without that."""
+        first_spans = {name: spans[0] for name, spans in self.spans.items()}
+        self.values["spans"] = SourceSpans(self.node.title_span, first_spans)
         if self.kind is not None:
             self.values["kind"] = self.kind
         elif self.model is _UnknownStage:
-            return _UnknownStage.model_construct(id=self.values.get("id", ""), at=self.values["at"])
+            return _UnknownStage.model_construct(id=self.stage or "", spans=self.values["spans"])
         try:
-            return self.model(**_sealed(self.values) if self.model.blocks else self.values)
+            return self.model(**_with_tuples(self.values))
         except ValidationError as error:
-            return self.recover(error)
-
-    def arguments(self) -> None:
-        names = self.model.positional
-        for name, value in zip(names, self.node.args, strict=False):
-            self.values[name], self.spans[name] = value
-        for extra in self.node.args[len(names) :]:
-            self.see(structure.stray_value(extra.span, self.owner, extra.value, self.stage))
-
-    def properties(self) -> None:
-        for name, value in self.node.props.items():
-            if name in self.allowed:
-                self.values[name], self.spans[name] = value
-            else:
-                self.unknown(name, value)
-
-    def unknown(self, name: str, value: Value) -> None:
-        key = key_before(self.lowering.text, self.node.span.start, value)
-        span = key[1] if key else value.span
-        owner = f"{self.owner} ({self.kind})" if self.kind else self.owner
-        self.see(structure.unknown_property(span, name, owner, self.allowed, self.stage))
-
-    def child(self, child: Node) -> None:
-        name = child.name
-        if name in self.model.blocks:
-            self.block(child, self.model.blocks[name])
-        elif name == "meta" and "meta" in self.model.model_fields:
-            self.once("meta", child, free(child))
-        elif name in self.allowed:
-            self.attribute(child)
-        else:
-            known = [*self.model.blocks, *(["meta"] if "meta" in self.model.model_fields else []), *self.allowed]
-            self.see(structure.unknown_node(child, self.owner, known))
-
-    def block(self, child: Node, field: str) -> None:
-        """A child that is an element of its own."""
-        if child.name == "stage":
-            built: Element = self.lowering.stage(child)
-        else:
-            built = _Attributes(self.lowering, _BLOCKS[child.name], child, self.stage, self).build()
-        if child.name in _ONCE:
-            self.once(field, child, built)
-        else:
-            self.values.setdefault(field, []).append(built)
-
-    def attribute(self, child: Node) -> None:
-        """An attribute written as a child: `prompt "..."`."""
-        if child.name in _SEVERAL and child.args and not child.props and not child.children:
-            self.once(child.name, child, tuple(argument.value for argument in child.args))
-            return
-        if len(child.args) != 1 or child.props or child.children:
-            what = f'one value for "{child.name}"'
-            self.see(structure.missing(child.span, what, self.owner, self.stage))
-            return
-        if child.name in _REPEATABLE and isinstance(child.args[0].value, str):
-            self.values[child.name] = (*self.values.get(child.name, ()), child.args[0].value)
-            self.spans[child.name] = child.args[0].span
-        else:
-            self.once(child.name, child, child.args[0].value, child.args[0].span)
-
-    def once(self, name: str, child: Node, value: object, span: Span | None = None) -> None:
-        if name in self.values:
-            self.twice(name, child.span)
-        else:
-            self.values[name] = value
-            self.spans[name] = span or child.span
-
-    def twice(self, name: str, span: Span) -> None:
-        self.see(structure.duplicate(span, f'"{name}"', self.owner, self.stage))
-
-    def see(self, seen: list[RuleHit]) -> None:
-        self.lowering.seen += seen
-
-    def recover(self, error: ValidationError) -> Any:
-        """Report what the model refused and go on without it."""
-        refused = _by_field(error)
-        for field, details in refused.items():
-            if field not in self.model.blocks.values():  # what a block holds was reported when it was built
-                self.report(field, details)
+            rejected = _by_value(error)
+        for (field, index), details in rejected.items():
+            if field not in self.model.blocks.values():  # blocks have reported what is inside them
+                self.report_rejected(field, index, details)
                 self.values.pop(field, None)
         required = [field.alias or name for name, field in self.model.model_fields.items() if field.is_required()]
-        if "" in refused:  # the values are right one by one and wrong together
-            self.values = {name: self.values[name] for name in (*required, "at") if name in self.values}
-        values = {**{name: _STAND_INS.get(name, "") for name in required}, **_sealed(self.values)}
+        if ("", 0) in rejected:  # each value is right, but they contradict each other
+            self.values = {name: self.values[name] for name in (*required, "spans") if name in self.values}
+        values = {name: _STAND_INS.get(name, "") for name in required} | _with_tuples(self.values)
         try:
             return self.model(**values)
-        except ValidationError:  # about blocks, built and reported before: they stay as they are
-            return self.model.model_construct(**values)
+        except ValidationError:
+            return self.model.model_construct(**values)  # only blocks are still wrong, and they stay as they are
 
-    def report(self, field: str, details: ErrorDetails) -> None:
-        span = self.spans.get(field, _span(self.node))
-        kind, value, context = details["type"], details["input"], details.get("ctx", {})
+    def report_rejected(self, field: str, index: int, details: ErrorDetails) -> None:
+        spans = self.spans.get(field, (self.node.title_span,))
+        span = spans[min(index, len(spans) - 1)]
+        error, value, context = details["type"], details["input"], details.get("ctx", {})
+        value = value[0] if isinstance(value, tuple) and value else value
+        expected = _EXPECTED[error].format(**context) if error in _EXPECTED else details["msg"]
         what = f'{self.owner}: "{field}"'
         if field == "version":
-            return  # told by its own rule
-        if kind == "missing":
-            self.missing(field)
-        elif kind == "duration":
-            self.see(values.bad_duration(span, what, details["msg"], self.stage))
-        elif kind == "expression":
+            return  # it has its own rule
+        if error == "missing":
+            self.report_missing(field)
+        elif error == "duration":
+            self.report(BAD_DURATION, span, f"{what}: {details['msg']}")
+        elif error == "expression":
             inside = Span(context["start"], context["end"])
-            self.see(values.malformed_expression(span, inside, context["why"], context["help"], self.stage))
+            problem = Problem(span, f"invalid condition: {context['why']}", context["help"], self.stage, inside)
+            self.hits.append(RuleHit(MALFORMED_EXPRESSION, problem))
         elif self.model is Retry:
-            self.see(values.bad_retry(span, _why(field, details), self.stage))
-        elif kind in ("enum", "literal_error"):
-            self.see(structure.unknown_choice(span, what, value, _choices(self.model, field), self.stage))
-        elif isinstance(value, float) and kind in ("int_type", "int_from_float"):
-            self.see(structure.not_an_integer(span, what, value, self.stage))
+            self.report(BAD_RETRY, span, f'retry: "{field}" must be {expected}' if field else f"retry: {expected}")
+        elif error in ("enum", "literal_error"):
+            choices = _choices(self.model, field)
+            message = f"{what} must be one of {', '.join(choices)}, not {_quote(value)}"
+            self.report(UNKNOWN_CHOICE, span, message, did_you_mean(value, choices) if isinstance(value, str) else None)
         else:
-            self.see(structure.wrong_value(span, what, value, _expected(details), self.stage))
+            whole = isinstance(value, float) and error in ("int_type", "int_from_float")
+            rule = NOT_AN_INTEGER if whole else WRONG_VALUE
+            self.report(rule, span, f"{what} must be {expected}, not {_quote(value)}")
 
-    def missing(self, field: str) -> None:
-        alias = self.model.model_fields[field].alias if field in self.model.model_fields else None
+    def report_missing(self, field: str) -> None:
         if self.model is Workflow and field == "start":
-            self.see(structure.missing_start(self.node.span))
+            self.report(MISSING_START, self.node.span, "the workflow has no start", 'add: start "stage"')
         else:
-            what = "a name" if field in self.model.positional else f'"{alias or field}"'
-            self.see(structure.missing(_span(self.node), what, self.owner, self.stage))
+            what = "a name" if field in self.model.positional else f'"{field}"'
+            self.report(MISSING, self.node.title_span, f"{self.owner} needs {what}")
+
+    def report_unknown_property(self, name: str, value: KdlValue) -> None:
+        owner = f"{self.owner} ({self.kind})" if self.kind else self.owner
+        known = sorted(self.attributes)
+        help = did_you_mean(name, known)
+        kinds = [kind for kind, model in STAGE_MODELS.items() if name in model.attributes()]
+        if not help:
+            help = f"it belongs to {' and '.join(kinds)} stages" if kinds and self.stage else _listing(owner, known)
+        span = key_before(self.text, self.node.span.start, value) or value.span
+        self.report(UNKNOWN_PROPERTY, span, f'unknown property "{name}" in {owner}', help)
+
+    def report_duplicate(self, name: str, span: Span) -> None:
+        self.report(DUPLICATE, span, f'{self.owner} has "{name}" twice', "remove one of them")
+
+    def report(self, rule: Rule, span: Span, message: str, help: str | None = None) -> None:
+        self.hits.append(rule.hit(span, message, help, self.stage))
 
 
-def free(node: Node) -> dict[str, object]:
-    """A `meta` block as plain data: what is said several times becomes a list."""
+def _read_stage(node: KdlNode, text: str, hits: list[RuleHit]) -> BaseStage:
+    """Read a stage; one of unknown kind is read as the kind that was probably meant."""
+    name = node.args[0].value if node.args else None
+    stage = name if isinstance(name, str) else ""
+    if stage and not STAGE_ID.fullmatch(stage):
+        help = 'use 1 to 64 letters, digits, "_" and "-", starting with a letter or "_"'
+        hits.append(BAD_NAME.hit(node.args[0].span, f"invalid stage id {_quote(stage)}", help))
+    written = _written_value(node, "kind")
+    kind = written.value if written else None
+    if kind not in list(StageKind):
+        choices = f"the kinds are {', '.join(StageKind)}"
+        if written is None:
+            hits.append(UNKNOWN_KIND.hit(node.title_span, f'stage "{stage}" has no kind', choices, stage))
+        else:
+            help = did_you_mean(str(kind), StageKind) or choices
+            message = f'stage "{stage}" has the unknown kind {_quote(kind)}'
+            hits.append(UNKNOWN_KIND.hit(written.span, message, help, stage))
+        kind = nearest(kind, StageKind) if isinstance(kind, str) else None
+    meant = StageKind(kind) if kind else None
+    model = STAGE_MODELS[meant] if meant else _UnknownStage
+    built: BaseStage = _ElementReader(model, node, _describe(node), text, hits, stage, meant).read()
+    return built
+
+
+def _written_value(node: KdlNode, name: str) -> KdlValue | None:
+    """An attribute's value, written as a property or as a child node."""
+    children = (child.args[0] for child in node.children if child.name == name and child.args)
+    return node.props.get(name) or next(children, None)
+
+
+def _unknown_node(node: KdlNode, parent: str, known: Iterable[str]) -> RuleHit:
+    known = sorted(known)
+    help = did_you_mean(node.name, known) or _listing(parent, known)
+    return UNKNOWN_NODE.hit(node.span, f'unknown node "{node.name}" in {parent}', help)
+
+
+def _listing(owner: str, known: list[str]) -> str:
+    return f"{owner} takes {', '.join(known)}" if known else f"{owner} takes no child nodes"
+
+
+def _describe(node: KdlNode) -> str:
+    """An element's name in messages: `stage "build"`, `retry`, `the transition from "build"`."""
+    if node.args and isinstance(node.args[0].value, str):
+        return f'{node.name} "{node.args[0].value}"'
+    if node.name == "transition" and (source := node.props.get("from")):
+        return f'the transition from "{source.value}"'
+    return node.name
+
+
+def _quote(value: Scalar) -> str:
+    """A value as a message shows it: quoted and shortened if it is text."""
+    if isinstance(value, str):
+        return f'"{value}"' if len(value) <= 40 else f'"{value[:37]}..."'
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return str(value)
+
+
+def _plain_data(node: KdlNode) -> dict[str, object]:
+    """A `meta` block as plain data; names given several times become lists."""
     gathered: dict[str, list[object]] = {name: [value.value] for name, value in node.props.items()}
     for child in node.children:
         own: list[object] = [argument.value for argument in child.args]
         if child.props or child.children:
-            own.append(free(child))
+            own.append(_plain_data(child))
         gathered.setdefault(child.name, []).extend(own or [None])
     return {name: values[0] if len(values) == 1 else values for name, values in gathered.items()}
 
 
-def _kind(written: Value | None) -> StageKind | None:
-    return _KINDS.get(written.value) if written else None
+def _is_element(annotation: object) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Element)
 
 
-def _span(node: Node) -> Span:
-    """A node's name and its first argument: `stage "build"`."""
-    return Span(node.span.start, node.args[0].span.end) if node.args else node.span
+def _with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
-def _owner(node: Node, parent: str) -> str:
-    if node.args and isinstance(node.args[0].value, str):
-        return f'{node.name} "{node.args[0].value}" of {parent}'
-    if node.name == "transition" and (source := node.props.get("from")):
-        return f'the transition from "{source.value}"'
-    return node.name if parent == _WORKFLOW else f"{node.name} of {parent}"
-
-
-def _by_field(error: ValidationError) -> dict[str, ErrorDetails]:
-    """One detail for each field: where a field takes several types, the one for the type that was given."""
-    chosen: dict[str, ErrorDetails] = {}
+def _by_value(error: ValidationError) -> dict[tuple[str, int], ErrorDetails]:
+    """One error for each value, by field and index. Of a field that takes several types, that of the given type."""
+    chosen: dict[tuple[str, int], ErrorDetails] = {}
     for details in error.errors(include_url=False):
-        field = str(details["loc"][0]) if details["loc"] else ""
-        if field not in chosen or not isinstance(details["input"], str):
-            chosen[field] = details
+        field, index, *_ = (*details["loc"], 0, 0) if details["loc"] else ("", 0)
+        key = str(field), index if isinstance(index, int) else 0
+        if key not in chosen or not isinstance(details["input"], str):
+            chosen[key] = details
     return chosen
 
 
 def _choices(model: type[Element], field: str) -> list[str]:
     annotation = model.model_fields[field].annotation
-    for kind in (annotation, *get_args(annotation)):  # the members of an enumeration, also of an optional one
-        if isinstance(kind, type) and issubclass(kind, Enum):
-            return [member.value for member in kind]
-    if field == "join":
-        return ["all", "any", "a number"]
-    return [str(choice) for choice in get_args(annotation)]
-
-
-def _expected(details: ErrorDetails) -> str:
-    return _EXPECTED.get(details["type"], details["msg"]).format(**details.get("ctx", {}))
-
-
-def _why(field: str, details: ErrorDetails) -> str:
-    return f'"{field}" must be {_expected(details)}' if field else details["msg"]
-
-
-def _sealed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Lists as tuples, as the models hold them."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-
-
-MAX_BYTES = 1024 * 1024
-
-RULES = (
-    stages.duplicate_stage,
-    stages.prompt_source,
-    stages.empty_command,
-    stages.too_few_options,
-    stages.unknown_option,
-    stages.unknown_profile,
-    stages.path_outside,
-    stages.repeated_name,
-    routing.unknown_stage,
-    routing.no_catch_all,
-    routing.mixed_routing,
-    routing.branch_rules,
-    routing.triage_ways,
-    loops.loop_stages,
-    loops.loop_ending,
-    care.piped_exit_code,
-    care.timeout_without_default,
-    care.shared_workspace,
-)
-CONDITION_RULES = (
-    conditions.unknown_stage_in_condition,
-    conditions.type_mismatch,
-    conditions.impossible_value,
-    care.unread_review,
-    care.dead_route,
-)
-
-
-@dataclass(frozen=True)
-class WorkflowDraft:
-    """A file as far as it could be understood, and what was seen to be wrong with it so far."""
-
-    source: SourceText
-    workflow: Workflow | None
-    seen: tuple[RuleHit, ...]
-
-
-def parse_workflow(source: SourceText) -> WorkflowDraft:
-    """Read a text; what is wrong with it is part of the draft, never an exception."""
-    nodes, seen = read_nodes(source)
-    if seen:
-        return WorkflowDraft(source, None, tuple(seen))
-    lowering = Lowering(source)
-    workflow = lowering.document(nodes)
-    seen = lowering.seen
-    if workflow is not None:
-        uses = list(conditions.conditions(workflow))
-        seen += chain.from_iterable(rule(workflow) for rule in RULES)
-        seen += chain.from_iterable(rule(workflow, uses) for rule in CONDITION_RULES)
-    return WorkflowDraft(source, workflow, tuple(seen))
-
-
-def read_nodes(source: SourceText) -> tuple[tuple[Node, ...], list[RuleHit]]:
-    """The nodes of a text, or what keeps it from being read."""
-    try:
-        parsed = parse(source)
-    except TooDeep as deep:
-        span = Span(deep.offset, deep.offset + 1)
-        return (), reading.too_large(span, "blocks are nested too deep", f"{MAX_DEPTH} levels")
-    return parsed.nodes, reading.syntax_error(parsed.problem) if parsed.problem else []
+    for part in (annotation, *get_args(annotation)):  # an enumeration, perhaps an optional one
+        if isinstance(part, type) and issubclass(part, Enum):
+            return [member.value for member in part]
+    return ["all", "any", "a number"] if field == "join" else [str(choice) for choice in get_args(annotation)]

@@ -78,7 +78,7 @@ def trackers() -> Mapping[str, Callable[..., Any]]:
 
 
 @hookspec
-def workflow_rules() -> Iterable[Rule[Any]]:
+def workflow_rules() -> Iterable[Rule]:
     """More rules for workflows. Each is called with the workflow."""
 
 

@@ -156,7 +156,7 @@ class PluginManager:
         """What opens the trackers that plugins bring, by name."""
         return dict(self._brought("trackers"))
 
-    def rules(self) -> tuple[Rule[Any], ...]:
+    def rules(self) -> tuple[Rule, ...]:
         """The rules plugins bring."""
         return tuple(self._brought("workflow_rules"))
 

@@ -11,7 +11,7 @@ from tests.unit.app.stubs import asked, stub, was_run
 
 from pipeline.app import backends as module
 from pipeline.app.backends import BackendSelector
-from pipeline.app.settings import SettingLevel, Settings, read_settings, settings_of
+from pipeline.app.settings import SettingLevel, Settings, read_settings
 from pipeline.backends.process import LocalProcesses
 from pipeline.engine.ports import AgentRequest, AgentResult, Backend, ErrorKind
 from pipeline.errors import AwfError
@@ -22,10 +22,9 @@ from pipeline.language.source import SourceText
 
 def settings(text: str) -> Settings:
     """The settings of a text."""
-    source = SourceText("config.kdl", text)
-    file, seen = read_settings(source)
-    assert file is not None, seen
-    return settings_of(file, source, SettingLevel.USER)
+    found, hits = read_settings(SourceText("config.kdl", text), SettingLevel.USER)
+    assert not hits
+    return found
 
 
 class Machine:

@@ -79,8 +79,8 @@ def test_a_file_is_named_in_full(project: Path) -> None:
     with pytest.raises(AwfError, match='there is no workflow "fix"') as caught:
         catalog(project).find("fix")
     assert caught.value.help == 'a file is named in full: "fix.awf.kdl"'
-    (_, problem), *_ = load_file(project / "fxi.awf.kdl", "fxi.awf.kdl").seen
-    assert (problem.message, problem.help) == ('there is no file "fxi.awf.kdl"', 'did you mean "fix.awf.kdl"?')
+    ((rule, problem),) = load_file(project / "fxi.awf.kdl", "fxi.awf.kdl").hits
+    assert (rule.code, problem.help) == ("AWF001", 'did you mean "fix.awf.kdl"?')
 
 
 def test_an_empty_directory_is_an_error(project: Path) -> None:

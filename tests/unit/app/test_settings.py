@@ -25,7 +25,6 @@ from pipeline.app.settings import (
     TrustSettings,
     load_settings,
     read_settings,
-    settings_of,
 )
 from pipeline.backends.agents.base import AgentOverride
 from pipeline.backends.agents.registry import AGENTS
@@ -84,15 +83,14 @@ def places(tmp_path: Path) -> SettingsPaths:
 
 def read(text: str) -> Settings:
     """The settings of one text."""
-    file, seen = read_settings(SourceText("config.kdl", text))
-    assert not seen
-    assert file is not None
-    return settings_of(file, SourceText("config.kdl", text), SettingLevel.USER)
+    settings, hits = read_settings(SourceText("config.kdl", text), SettingLevel.USER)
+    assert not hits
+    return settings
 
 
 def shown(loaded: LoadedSettings) -> str:
     """What a person is told of settings that are wrong."""
-    return "\n".join(block(one, source, Style(False)) for source, found in loaded.wrong for one in found)
+    return "\n".join(block(one, source, Style(False)) for source, found in loaded.problems for one in found)
 
 
 def test_everything_can_be_set() -> None:
@@ -130,7 +128,7 @@ def test_a_project_goes_before_the_user(places: SettingsPaths) -> None:
     places.project.write_text('\nbackend "codex"\nlimits { timeout "10m" }\nagent "pi" { extra "-b" }\n')
     loaded = load_settings(places)
     user, project = str(places.user).replace(str(places.home), "~"), ".awf/config.kdl"
-    assert loaded.wrong == ()
+    assert loaded.problems == ()
     assert dict(loaded.settings.entries) == {
         "backend": Setting("codex", SettingOrigin(SettingLevel.PROJECT, project, 2)),
         "limits.timeout": Setting(timedelta(minutes=10), SettingOrigin(SettingLevel.PROJECT, project, 3)),
@@ -160,7 +158,7 @@ def test_a_project_that_is_not_trusted_names_no_program(places: SettingsPaths) -
     places.user.write_text('trust { project "/somewhere/else"; record-write "store --put"; }\n')
     places.project.write_text(HOSTILE)
     loaded = load_settings(places)
-    assert loaded.wrong == ()
+    assert loaded.problems == ()
     assert set(loaded.settings.entries) == {"trust.project", "trust.record-write", "backend", "limits.timeout"}
     assert loaded.settings.record_writers == ("store --put",)
     for name in ("on", "artefacts", "remote", "environment", "agent.claude.program", "acp.command", "trust.project"):
@@ -180,8 +178,8 @@ def test_a_trusted_project_may_name_programs_but_trusts_nobody_itself(places: Se
 def test_a_provider_belongs_to_its_model() -> None:
     """A project that names a model does not get the provider of the user's model."""
     user = read('model "gpt-5"\nprovider "openai"\nreasoning_effort "high"\n')
-    assert user.under(read('model "sonnet"')).model_choice == ModelChoice("sonnet", None, "high")
-    assert user.under(read('provider "azure"')).model_choice == ModelChoice("gpt-5", "azure", "high")
+    assert user.overridden_by(read('model "sonnet"')).model_choice == ModelChoice("sonnet", None, "high")
+    assert user.overridden_by(read('provider "azure"')).model_choice == ModelChoice("gpt-5", "azure", "high")
 
 
 def test_an_option_goes_before_both() -> None:
@@ -214,33 +212,34 @@ def test_both_files_are_told_of(places: SettingsPaths) -> None:
     """A mistake in one does not hide those of the other."""
     places.user.write_text("backend 1\n")
     places.project.write_text("modle 1\n")
-    assert [(source.name, len(found)) for source, found in load_settings(places).wrong] == [
+    assert [(source.name, len(found)) for source, found in load_settings(places).problems] == [
         ("~/.config/awf/config.kdl", 1),
         (".awf/config.kdl", 1),
     ]
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
+    ("data", "code"),
     [
-        (b'backend "cla', "this text is never closed"),
-        (b"\0\0", '".awf/config.kdl" is not text but binary data'),
-        (b"\nbackend \xff", "this is not UTF-8 text: the byte 0xff has no meaning here"),
-        (b"// " + b"x" * 1024 * 1024, '".awf/config.kdl" is too large; the limit is 1 MiB'),
-        (b"a {\n" * 70 + b"}\n" * 70, "blocks are nested too deep; the limit is 64 levels"),
+        (b'backend "cla', "AWF002"),
+        (b"\0\0", "AWF001"),
+        (b"\nbackend \xff", "AWF001"),
+        (b"// " + b"x" * 1024 * 1024, "AWF003"),
+        (b"a {\n" * 70 + b"}\n" * 70, "AWF003"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told(places: SettingsPaths, data: bytes, message: str) -> None:
-    """It is a diagnostic, never a traceback."""
+def test_an_unreadable_file_is_a_diagnostic(places: SettingsPaths, data: bytes, code: str) -> None:
+    """Never a traceback."""
     places.project.write_bytes(data)
-    ((_, (found,)),) = load_settings(places).wrong
-    assert found.message == message
+    ((_, (found,)),) = load_settings(places).problems
+    assert found.code == code
 
 
 def test_a_directory_is_no_file(places: SettingsPaths) -> None:
     """Something that is there and cannot be read is not the same as nothing."""
     places.project.mkdir()
-    assert '".awf/config.kdl" cannot be read: Is a directory' in shown(load_settings(places))
+    ((_, (found,)),) = load_settings(places).problems
+    assert found.code == "AWF001"
 
 
 def test_the_documented_file_is_read() -> None:
@@ -268,7 +267,7 @@ SOME = st.dictionaries(
 @given(SOME.map(Settings), SOME.map(Settings))
 def test_the_later_word_holds(first: Settings, second: Settings) -> None:
     """Every name that the second sets is as it says; the others are as the first says, but for a lone provider."""
-    both = first.under(second).entries
+    both = first.overridden_by(second).entries
     assert {name: both[name] for name in second.entries} == second.entries
     kept = {name: value for name, value in first.entries.items() if name not in second.entries}
     if "model" in second.entries:
@@ -301,6 +300,5 @@ WORDS = st.sampled_from(
 @given(st.lists(WORDS, max_size=25).map(" ".join))
 def test_reading_never_fails(text: str) -> None:
     """Any text is settings, or problems with a place in it."""
-    file, seen = read_settings(SourceText("f", text))
-    assert (file is None) == bool(seen)
-    assert all(0 <= problem.span.start <= len(text) for _, problem in seen)
+    _, hits = read_settings(SourceText("f", text), SettingLevel.USER)
+    assert all(0 <= problem.span.start <= len(text) for _, problem in hits)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.language.checks.conditions import constant, impossible_values, mismatches
 from pipeline.language.expressions import EvaluationError, Expression, ExpressionError, evaluate, parse_expression
 from pipeline.language.expressions.parse import (
     And,
@@ -18,10 +19,7 @@ from pipeline.language.expressions.parse import (
     Or,
     Tree,
 )
-from pipeline.language.expressions.types import constant, impossible_values, mismatches
-from pipeline.language.source import Span
-
-NOWHERE = Span(0, 0)
+from pipeline.language.source import START
 
 
 @dataclass
@@ -126,32 +124,32 @@ def test_a_condition_without_a_value_says_why(text: str, message: str | None) ->
 @pytest.mark.parametrize(
     ("text", "at", "message", "help"),
     [
-        ("", 0, "the condition ends where a value is expected", None),
-        ("true &&", 7, "the condition ends where a value is expected", None),
-        ("(true", 5, 'the condition ends where ")" is expected', None),
-        ("true)", 4, '")" is one word too many', None),
-        ('outcome("a") = "b"', 13, '"=" has no meaning in a condition', 'write "=="'),
-        ("outcome('a')", 8, '"\'" has no meaning in a condition', "double quotes"),
-        ('"abc', 0, "this text is never closed", 'end it with "'),
-        ("1 + 2", 2, '"+" has no meaning in a condition', "conditions do not calculate"),
-        ("1 < 2 < 3", 6, "comparisons do not chain", "&&"),
-        ("passed", 0, '"passed" is not a value', "quote it"),
-        ("success", 0, '"success" is not a value', 'on="success"'),
-        ("null == 1", 0, '"null" is not a value', "exists"),
-        ("true and false", 5, '"and" is one word too many', 'write "&&"'),
-        ('outcom("a") == "b"', 0, 'there is no function "outcom"', 'did you mean "outcome"?'),
-        ('fetch("a")', 0, 'there is no function "fetch"', "the functions are"),
+        ("", 0, "expected a value at the end", None),
+        ("true &&", 7, "expected a value at the end", None),
+        ("(true", 5, 'expected ")" at the end', None),
+        ("true)", 4, 'unexpected ")"', None),
+        ('outcome("a") = "b"', 13, 'unexpected "="', "use =="),
+        ("outcome('a')", 8, 'unexpected "\'"', "double quotes"),
+        ('"abc', 0, "unterminated string", 'end it with "'),
+        ("1 + 2", 2, 'unexpected "+"', "conditions do not calculate"),
+        ("1 < 2 < 3", 6, "comparisons cannot be chained", "&&"),
+        ("passed", 0, 'unexpected "passed"', "quote it"),
+        ("success", 0, 'unexpected "success"', 'on="success"'),
+        ("null == 1", 0, 'unexpected "null"', "exists"),
+        ("true and false", 5, 'unexpected "and"; use &&', None),
+        ('outcom("a") == "b"', 0, "unknown function outcom()", 'did you mean "outcome"?'),
+        ('fetch("a")', 0, "unknown function fetch()", "the functions are"),
         ("outcome()", 0, "outcome() needs a name in quotes", 'outcome("name")'),
         ("visits(3)", 7, "visits() takes a name in quotes", None),
-        ('verdict("a")', 8, "verdict() takes nothing between its parentheses", None),
-        (r'"a\q"', 2, r'there is no escape "\q"', None),
+        ('verdict("a")', 8, "verdict() takes no argument", None),
+        (r'"a\q"', 2, r'unknown escape "\q"', None),
         ("1" * 350 + ".5 < 1", 0, "this number is too large", None),
-        ("&& true", 0, '"&&" stands where a value is expected', None),
+        ("&& true", 0, 'unexpected "&&"', "expected a value"),
         ("1" * 500 + " < 1", 0, "this number is too long", None),
     ],
 )
-def test_what_cannot_be_read_is_said_at_its_place(text: str, at: int, message: str, help: str | None) -> None:
-    """A malformed condition names the first wrong thing, its offset, and where possible what to write."""
+def test_a_malformed_condition_is_reported_at_its_place(text: str, at: int, message: str, help: str | None) -> None:
+    """The error names the first wrong thing, its offset and, where possible, what to write."""
     with pytest.raises(ExpressionError) as caught:
         parse_expression(text)
     assert (caught.value.span.start, caught.value.message) == (at, message)
@@ -184,16 +182,16 @@ def test_a_chain_may_be_as_long_as_it_likes() -> None:
     [
         ('visits("a") < "3"', '< cannot compare a number with text: visits("a") < "3"'),
         ('outcome("a") > 1', '> cannot compare text with a number: outcome("a") > 1'),
-        ('exists("a.b") < 1', '< needs numbers or text, and exists("a.b") is true or false'),
-        ("findings()", "a condition needs true or false, and findings() is a number"),
-        ('!"x"', '! needs true or false, and "x" is text'),
-        ('true && outcome("a")', '&& needs true or false, and outcome("a") is text'),
-        ('1 || exists("a.b")', "|| needs true or false, and 1 is a number"),
+        ('exists("a.b") < 1', '< needs numbers or text, but exists("a.b") is true or false'),
+        ("findings()", "a condition needs true or false, but findings() is a number"),
+        ('!"x"', '! needs true or false, but "x" is text'),
+        ('true && outcome("a")', '&& needs true or false, but outcome("a") is text'),
+        ('1 || exists("a.b")', "|| needs true or false, but 1 is a number"),
     ],
 )
 def test_types_that_cannot_meet_are_found_before_the_run(text: str, message: str) -> None:
     """Wherever both sides are literals or functions of known type, a mismatch is known when the file is checked."""
-    assert [found.message for found in mismatches(parse_expression(text))] == [message]
+    assert [why for _, why in mismatches(parse_expression(text))] == [message]
 
 
 @pytest.mark.parametrize("text", ['output("a.n") < 3', 'context("k")', 'context("k") < context("l")', "findings() > 0"])
@@ -205,7 +203,7 @@ def test_types_known_only_at_run_time_are_no_mismatch(text: str) -> None:
 def test_words_outside_a_closed_set_are_found() -> None:
     """An outcome compared with a word that no outcome is, on either side of the operator."""
     expression = parse_expression('outcome("a") == "sucess" || "pass" == verdict() || outcome("a") == "fail"')
-    assert [(found.function, found.value) for found in impossible_values(expression)] == [
+    assert [(function, literal.value) for function, literal in impossible_values(expression)] == [
         (Function.OUTCOME, "sucess"),
         (Function.VERDICT, "pass"),
     ]
@@ -235,14 +233,14 @@ def test_a_condition_no_run_can_change_is_known(text: str, value: bool | None) -
 def literals() -> st.SearchStrategy[Tree]:
     texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
     numbers = st.integers(-(10**9), 10**9) | st.floats(-1e6, 1e6, allow_nan=False)
-    return st.builds(Literal, texts | numbers | st.booleans(), st.just(NOWHERE))
+    return st.builds(Literal, texts | numbers | st.booleans(), st.just(START))
 
 
 def calls() -> st.SearchStrategy[Tree]:
     named = st.sampled_from([f for f in Function if f is not Function.VERDICT])
     return st.one_of(
-        st.builds(FunctionCall, named, st.text(max_size=8), st.just(NOWHERE)),
-        st.builds(FunctionCall, st.sampled_from([Function.FINDINGS, Function.VERDICT]), st.none(), st.just(NOWHERE)),
+        st.builds(FunctionCall, named, st.text(max_size=8), st.just(START)),
+        st.builds(FunctionCall, st.sampled_from([Function.FINDINGS, Function.VERDICT]), st.none(), st.just(START)),
     )
 
 
@@ -250,10 +248,10 @@ def trees() -> st.SearchStrategy[Tree]:
     def extend(inner: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
         terms = st.lists(inner, min_size=2, max_size=4).map(tuple)
         return st.one_of(
-            st.builds(Not, inner, st.just(NOWHERE)),
-            st.builds(Comparison, st.sampled_from(Operator), inner, inner, st.just(NOWHERE)),
-            st.builds(And, terms, st.just(NOWHERE)),
-            st.builds(Or, terms, st.just(NOWHERE)),
+            st.builds(Not, inner, st.just(START)),
+            st.builds(Comparison, st.sampled_from(Operator), inner, inner, st.just(START)),
+            st.builds(And, terms, st.just(START)),
+            st.builds(Or, terms, st.just(START)),
         )
 
     return st.recursive(literals() | calls(), extend, max_leaves=12)

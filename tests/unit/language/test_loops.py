@@ -25,7 +25,7 @@ def test_a_loop_is_read() -> None:
     assert report.workflow is not None
     (loop,) = report.workflow.loops
     assert (loop.name, loop.stages, loop.max_rounds) == ("fixing", ("check", "fix"), 4)
-    assert (loop.leads("stalled"), loop.leads("exhausted")) == ("done", "done")
+    assert (loop.exit_for("stalled"), loop.exit_for("exhausted")) == ("done", "done")
 
 
 @pytest.mark.parametrize(

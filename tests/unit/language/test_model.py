@@ -88,7 +88,7 @@ EVERYTHING = """workflow "Everything" {
 
 def workflow(text: str) -> Workflow:
     draft = parse_workflow(decode("test", text.encode()))
-    assert [problem.message for _, problem in draft.seen] == []
+    assert [problem.message for _, problem in draft.hits] == []
     assert draft.workflow is not None
     return draft.workflow
 
@@ -230,8 +230,8 @@ def test_stages_know_the_place_of_each_attribute() -> None:
     """Every attribute that is written has its span in the file."""
     source = decode("test", EVERYTHING.encode())
     said = workflow(EVERYTHING)
-    place = said.stage("check").at
-    assert {name: source.text[slice(*span)] for name, span in place.attributes.items() if name != "id"} == {
+    spans = said.stage("check").spans
+    assert {name: source.text[slice(*span)] for name, span in spans.attributes.items() if name != "id"} == {
         "kind": '"tool"',
         "command": '"make"',
         "cwd": '"src"',
@@ -241,7 +241,7 @@ def test_stages_know_the_place_of_each_attribute() -> None:
         "goal_gate": "true",
         "retry_target": '"plan"',
     }
-    assert source.text[slice(*place.span)] == 'stage "check"'
+    assert source.text[slice(*spans.node)] == 'stage "check"'
 
 
 MODELS = Models(

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from pipeline.app.check import CheckedWorkflow, check_draft, every_rule
-from pipeline.language.diagnostics import Rule, RuleSeverity
+from pipeline.language import diagnostics
+from pipeline.language.diagnostics import Diagnostic, Rule, RuleSeverity
 from pipeline.language.reader import parse_workflow
 from pipeline.language.source import decode
 
@@ -27,6 +29,12 @@ def codes(text: str) -> list[str]:
     return [diagnostic.code for diagnostic in examine(text).diagnostics]
 
 
+def under_caret(text: str, found: Diagnostic) -> str:
+    """The part of a text that a diagnostic marks."""
+    start = found.column - 1
+    return text.splitlines()[found.line - 1][start : start + found.width]
+
+
 def whole(example: str) -> str:
     """An example as a file: what a page leaves out for brevity is put round it."""
     if example.startswith("workflow"):
@@ -37,7 +45,7 @@ def whole(example: str) -> str:
     return f'workflow "Example" {{\nversion 2\nstart "{first[1]}"\n{example}{exit_stage}}}\n'
 
 
-def sections(rule: Rule[...]) -> dict[str, str]:
+def sections(rule: Rule) -> dict[str, str]:
     return {found["title"]: found["body"].strip() for found in _BLOCK.finditer(rule.page)}
 
 
@@ -48,22 +56,29 @@ def fenced(text: str) -> str:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_a_rule_has_a_page(rule: Rule[...]) -> None:
+def test_a_rule_has_a_page(rule: Rule) -> None:
     """What it is in one line, why it is bad, an example, and what to use instead."""
-    assert rule.page.partition("\n")[0].endswith(".")
+    assert rule.summary.endswith(".")
     assert list(sections(rule)) == ["Why is this bad?", "Example", "Use instead"]
     assert all(sections(rule).values())
 
 
+def test_every_page_belongs_to_a_rule() -> None:
+    """The heading of each page is the rule's code, name and severity."""
+    pages = Path(diagnostics.__file__).parent / "rules"
+    headings = {page.stem: page.read_text().partition("\n")[0] for page in pages.glob("*.md")}
+    assert headings == {rule.code: f"# {rule.code} {rule.name} ({rule.severity})" for rule in RULES}
+
+
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.code not in ABOUT_FILES], ids=lambda rule: rule.code)
-def test_a_rules_examples_do_what_its_page_says(rule: Rule[...]) -> None:
+def test_a_rules_examples_do_what_its_page_says(rule: Rule) -> None:
     """The example breaks this rule, the corrected one breaks none."""
     assert rule.code in codes(whole(fenced(sections(rule)["Example"])))
     assert codes(whole(fenced(sections(rule)["Use instead"]))) == []
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_a_rules_code_tells_its_severity(rule: Rule[...]) -> None:
+def test_a_rules_code_tells_its_severity(rule: Rule) -> None:
     """Errors are numbered from AWF001, warnings from AWF101."""
     assert (int(rule.code[3:]) > 100) is (rule.severity is RuleSeverity.WARNING)
 
@@ -193,6 +208,19 @@ def test_a_loop_is_bounded_by_counting_visits(lines: str, warned: bool) -> None:
     assert ("AWF101" in codes(text)) is warned
 
 
+def test_a_repeatable_attribute_may_be_given_in_both_ways() -> None:
+    """As a property and as a node; a value of the wrong type is an error wherever it is."""
+    stage = 'stage "a" kind="human" prompt="Go?" require_feedback_on=%s {\noption "yes" label="Yes" to="done"\n'
+    rest = 'option "no" label="No" to="done"\nrequire_feedback_on "no"\n}'
+    assert codes(body(stage % '"yes"' + rest)) == []
+    assert codes(body(stage % "true" + rest)) == ["AWF010"]
+
+
+def test_a_stage_of_unknown_kind_whose_id_is_a_number() -> None:
+    """Its kind is the first thing to fix."""
+    assert "AWF013" in codes(body('stage "a" kind="tool" command="x"\nstage 1\ntransition from="a" to="don"'))
+
+
 def test_a_loop_through_a_person_is_bounded_by_them() -> None:
     """A person who keeps asking for changes is no runaway loop."""
     text = whole(
@@ -230,8 +258,7 @@ def test_a_problem_inside_a_condition_is_at_its_own_column() -> None:
         'transition from="a" to="done" when="outcome(\\"a\\") == \\"success\\" && visits(\\"zzz\\") > 1"\n'
     )
     (found,) = examine(text).diagnostics
-    line = text.splitlines()[found.line - 1]
-    assert line[found.column - 1 : found.column - 1 + found.width] == 'visits(\\"zzz\\")'
+    assert under_caret(text, found) == 'visits(\\"zzz\\")'
 
 
 def test_more_stages_than_any_workflow_has_are_refused() -> None:

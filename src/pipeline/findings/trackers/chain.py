@@ -10,7 +10,7 @@ from pipeline.findings.model import Finding
 from pipeline.findings.trackers.registry import TRACKERS, Open, TrackerContext
 from pipeline.findings.trackers.ticket import unfit
 from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed, Tracker
-from pipeline.language.names import did_you_mean
+from pipeline.text import did_you_mean
 
 
 class Chain:

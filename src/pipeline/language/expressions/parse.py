@@ -1,28 +1,29 @@
-"""From the text of a condition to its tree: one token pattern and one loop that climbs by precedence."""
+"""Conditions: their syntax tree, and a parser that climbs by operator precedence."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from math import inf
+from math import isinf
 from typing import NamedTuple
 
-from pipeline.language.names import did_you_mean
-from pipeline.language.source import Span
+from pipeline.language.diagnostics import did_you_mean
+from pipeline.language.source import START, Span
 
-Scalar = str | int | float | bool
+MAX_DIGITS = 400  # any float can be written without an exponent in fewer
+MAX_NESTING = 250  # safe for the stack, and ten times what authors need
 
 
 class Function(StrEnum):
     """What a condition may ask of a run."""
 
     OUTCOME = "outcome"  # the status of a stage's last visit, or not_run
-    OUTPUT = "output"  # a value a stage left, or null
-    EXISTS = "exists"  # whether a stage left a value
+    OUTPUT = "output"  # a value that a stage produced, or null
+    EXISTS = "exists"  # whether a stage produced a value
     CONTEXT = "context"  # a value of the run's context, or null
     VISITS = "visits"  # how often a stage has completed
-    FINDINGS = "findings"  # how many reports are outstanding, in all or of one stage
+    FINDINGS = "findings"  # the number of open reports, of all stages or of one
     VERDICT = "verdict"  # the verdict of the last structured review, or none
 
 
@@ -46,37 +47,40 @@ class Operator(StrEnum):
 class Literal:
     """A text, a number, true or false."""
 
-    value: Scalar
+    value: str | float | bool
     span: Span = field(compare=False)
 
     def __str__(self) -> str:
-        if isinstance(self.value, str):
-            return '"' + "".join(_ESCAPES.get(c, c) for c in self.value) + '"'
-        return str(self.value).lower() if isinstance(self.value, bool) else _digits(self.value)
+        match self.value:
+            case str(text):
+                return '"' + "".join(_ESCAPES.get(character, character) for character in text) + '"'
+            case float(number):
+                return format(Decimal(repr(number)), "f")  # conditions have no exponents
+            case value:
+                return str(value).lower()
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A function asked about a stage or a key, or about the whole run."""
+    """A question about a stage, a key, or the whole run."""
 
     function: Function
     argument: str | None
     span: Span = field(compare=False)
 
     def __str__(self) -> str:
-        inside = "" if self.argument is None else Literal(self.argument, self.span)
-        return f"{self.function}({inside})"
+        return f"{self.function}({'' if self.argument is None else Literal(self.argument, self.span)})"
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """True when its operand is false."""
+    """True if its operand is false."""
 
     operand: "Tree"
     span: Span = field(compare=False)
 
     def __str__(self) -> str:
-        return f"!{_inside(self.operand)}"
+        return f"!{_parenthesized(self.operand)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,52 +93,38 @@ class Comparison:
     span: Span = field(compare=False)
 
     def __str__(self) -> str:
-        return f"{_inside(self.left)} {self.operator} {_inside(self.right)}"
+        return f"{_parenthesized(self.left)} {self.operator} {_parenthesized(self.right)}"
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """True when every term is (`&&`)."""
+    """True if every term is."""
 
     terms: tuple["Tree", ...]
     span: Span = field(compare=False)
 
     def __str__(self) -> str:
-        return " && ".join(_inside(term) if isinstance(term, And | Or) else str(term) for term in self.terms)
+        return " && ".join(_parenthesized(term) if isinstance(term, And | Or) else str(term) for term in self.terms)
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """True when some term is (`||`)."""
+    """True if any term is."""
 
     terms: tuple["Tree", ...]
     span: Span = field(compare=False)
 
     def __str__(self) -> str:
-        return " || ".join(_inside(term) if isinstance(term, Or) else str(term) for term in self.terms)
+        return " || ".join(_parenthesized(term) if isinstance(term, Or) else str(term) for term in self.terms)
 
 
 Tree = Literal | FunctionCall | Not | Comparison | And | Or
 
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """A condition as written, with its tree."""
 
-    text: str
-    tree: Tree = field(repr=False)
-
-    @property
-    def always(self) -> bool:
-        """Whether it is the literal `true`: the last route of a decision, or `on="always"` of a transition."""
-        return isinstance(self.tree, Literal) and self.tree.value is True
-
-    def calls(self) -> Iterator[FunctionCall]:
-        """Every question the condition asks."""
-        return (node for node in walk(self.tree) if isinstance(node, FunctionCall))
-
-    def __str__(self) -> str:
-        return str(self.tree)
+def _parenthesized(tree: Tree) -> str:
+    return str(tree) if isinstance(tree, Literal | FunctionCall | Not) else f"({tree})"
 
 
 def walk(tree: Tree) -> Iterator[Tree]:
@@ -152,27 +142,32 @@ def walk(tree: Tree) -> Iterator[Tree]:
                 todo += reversed(terms)
 
 
-# Stands in for a condition that could not be read, so that the rest of a file can still be checked.
-UNREADABLE = Expression("", FunctionCall(Function.CONTEXT, "", Span(0, 0)))
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A condition as written, with its syntax tree."""
 
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+    text: str
+    tree: Tree = field(repr=False)
+
+    @property
+    def always(self) -> bool:
+        """Whether it is the literal `true`."""
+        return isinstance(self.tree, Literal) and self.tree.value is True
+
+    def calls(self) -> Iterator[FunctionCall]:
+        """Every function call in it."""
+        return (node for node in walk(self.tree) if isinstance(node, FunctionCall))
+
+    def __str__(self) -> str:
+        return str(self.tree)
 
 
-def _inside(tree: Tree) -> str:
-    return str(tree) if isinstance(tree, Literal | FunctionCall | Not) else f"({tree})"
-
-
-def _digits(number: float) -> str:
-    """A number without an exponent, which conditions do not have."""
-    return str(number) if isinstance(number, int) else format(Decimal(repr(number)), "f")
-
-
-MAX_DIGITS = 400  # any float can be written without an exponent in fewer
-MAX_NESTING = 250  # the stack is safe at this depth, and no author needs a tenth of it
+# Stands in for a condition that could not be parsed, so that the rest of a file can still be checked.
+UNREADABLE = Expression("", FunctionCall(Function.CONTEXT, "", START))
 
 
 class ExpressionError(ValueError):
-    """A condition that cannot be read: what is wrong with it, and where in its text."""
+    """A malformed condition: what is wrong, and where in its text."""
 
     def __init__(self, span: Span, message: str, help: str | None = None) -> None:
         super().__init__(message)
@@ -182,7 +177,7 @@ class ExpressionError(ValueError):
 
 
 class Token(NamedTuple):
-    """A word of a condition: its kind, its text, and where it stands."""
+    """A word of a condition: its kind, its text and where it is."""
 
     kind: str
     text: str
@@ -195,56 +190,44 @@ _TOKEN = re.compile(
     re.ASCII | re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPED = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "t": "\t", "r": "\r"}
+_UNESCAPED = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "t": "\t", "r": "\r"}
 _COMPARISONS = frozenset(operator.value for operator in Operator)
-_STRENGTH = {"||": 1, "&&": 2} | dict.fromkeys(_COMPARISONS, 3)
-_FUNCTIONS = {function.value: function for function in Function}
-_SIMPLE = re.compile(  # such as outcome("check") == "success"
-    r'(?P<call>(?P<function>outcome|output|context)\("(?P<name>[^"\\]*)"\)) (?P<operator>[=!]=) "(?P<text>[^"\\]*)"'
-)
-_NEEDS_ARGUMENT = {f: f not in (Function.FINDINGS, Function.VERDICT) for f in Function}
+_PRECEDENCE = {"||": 1, "&&": 2} | dict.fromkeys(_COMPARISONS, 3)
+_WORD_OPERATORS = {"and": "&&", "or": "||", "not": "!"}
+_WITHOUT_ARGUMENT = (Function.FINDINGS, Function.VERDICT)
 
 
 def parse_expression(text: str) -> Expression:
-    """Read a condition, or raise ExpressionError at the first thing that is wrong."""
-    if simple := _SIMPLE.fullmatch(text):
-        return Expression(text, _comparison(simple))
+    """Parse a condition. Raises ExpressionError at the first mistake."""
     parser = _Parser(_tokens(text))
     tree = parser.climb(0, 0)
     if parser.token.kind != "end":
-        raise ExpressionError(parser.token.span, f'"{parser.token.text}" is one word too many', _hint(parser.token))
+        raise _unexpected(parser.token)
     return Expression(text, tree)
 
 
-def _comparison(found: re.Match[str]) -> Comparison:
-    """The tree of the form that most conditions have, without the words in between."""
-    left = FunctionCall(_FUNCTIONS[found["function"]], found["name"], Span(found.start(), found.end("call")))
-    right = Literal(found["text"], Span(found.end("text") - len(found["text"]) - 1, found.end()))
-    return Comparison(Operator(found["operator"]), left, right, Span(found.start(), found.end()))
-
-
 def _tokens(text: str) -> Iterator[Token]:
-    """The words of a condition; the last is of the kind `end`."""
+    """The words of a condition; the last is of kind `end`."""
     for found in _TOKEN.finditer(text):
         kind = found.lastgroup or ""
         span = Span(*found.span(kind))
         if kind == "other":
-            raise _unreadable(text, span.start)
+            raise _unexpected_character(text, span.start)
         yield Token(kind, found[kind], span)
 
 
-def _unreadable(text: str, at: int) -> ExpressionError:
-    here = text[at]
+def _unexpected_character(text: str, at: int) -> ExpressionError:
+    character = text[at]
     help = None
-    if here == '"':
-        return ExpressionError(Span(at, len(text)), "this text is never closed", 'end it with "')
-    if here == "'":
-        help = 'text needs double quotes; in a KDL string write \\"success\\", or use r#"..."#'
-    elif here in "=&|":
-        help = f'write "{here * 2}"'
-    elif here in "+-*/%":
+    if character == '"':
+        return ExpressionError(Span(at, len(text)), "unterminated string", 'end it with "')
+    if character == "'":
+        help = 'use double quotes; in a KDL string write \\"success\\", or use r#"..."#'
+    elif character in "=&|":
+        help = f"use {character * 2}"
+    elif character in "+-*/%":
         help = "conditions do not calculate; let a tool stage do it and compare its output"
-    return ExpressionError(Span(at, at + 1), f'"{here}" has no meaning in a condition', help)
+    return ExpressionError(Span(at, at + 1), f'unexpected "{character}"', help)
 
 
 class _Parser:
@@ -255,14 +238,20 @@ class _Parser:
     def take(self, expected: str) -> Token:
         token = self.token
         if token.kind == "end":
-            raise ExpressionError(token.span, f"the condition ends where {expected} is expected")
+            raise ExpressionError(token.span, f"expected {expected} at the end")
         self.token = next(self.tokens)
         return token
 
-    def climb(self, strength: int, depth: int) -> Tree:
-        """Read an operand and every operator after it that binds tighter than `strength`."""
+    def expect(self, text: str) -> Token:
+        token = self.take(f'"{text}"')
+        if token.text != text:
+            raise _unexpected(token, f'expected "{text}"')
+        return token
+
+    def climb(self, precedence: int, depth: int) -> Tree:
+        """Parse an operand and every operator after it that binds tighter than `precedence`."""
         left = self.operand(depth)
-        while _STRENGTH.get(self.token.text, 0) > strength:
+        while _PRECEDENCE.get(self.token.text, 0) > precedence:
             if self.token.text == "&&":
                 left = And(*self.chain(left, "&&", depth))
             elif self.token.text == "||":
@@ -272,18 +261,18 @@ class _Parser:
         return left
 
     def chain(self, first: Tree, operator: str, depth: int) -> tuple[tuple[Tree, ...], Span]:
-        """The terms of `first && second && ...`, flat however many they are."""
+        """The terms of `first && second && ...` as one flat list."""
         terms = [first]
         while self.token.text == operator:
             self.take("a term")
-            terms.append(self.climb(_STRENGTH[operator], depth))
+            terms.append(self.climb(_PRECEDENCE[operator], depth))
         return tuple(terms), Span(first.span.start, terms[-1].span.end)
 
     def comparison(self, left: Tree, depth: int) -> Comparison:
         operator = Operator(self.take("a comparison").text)
         right = self.operand(depth)
         if self.token.text in _COMPARISONS:
-            raise ExpressionError(self.token.span, "comparisons do not chain", 'join two of them with "&&"')
+            raise ExpressionError(self.token.span, "comparisons cannot be chained", "join two of them with &&")
         return Comparison(operator, left, right, Span(left.span.start, right.span.end))
 
     def operand(self, depth: int) -> Tree:
@@ -294,7 +283,7 @@ class _Parser:
             case "text":
                 return Literal(_unescape(token), token.span)
             case "number":
-                return Literal(_number(token), token.span)
+                return Literal(_read_number(token), token.span)
             case "name" if token.text in ("true", "false"):
                 return Literal(token.text == "true", token.span)
             case "name":
@@ -306,20 +295,20 @@ class _Parser:
         if token.text == "!":
             operand = self.operand(depth + 1)
             return Not(operand, Span(token.span.start, operand.span.end))
-        raise ExpressionError(token.span, f'"{token.text}" stands where a value is expected')
+        raise _unexpected(token, "expected a value")
 
     def call(self, name: Token) -> FunctionCall:
         if self.token.text != "(":
-            raise ExpressionError(name.span, f'"{name.text}" is not a value', _hint(name))
-        function = _FUNCTIONS.get(name.text)
-        if function is None:
+            raise _unexpected(name)
+        if name.text not in list(Function):
             help = did_you_mean(name.text, Function) or f"the functions are {', '.join(Function)}"
-            raise ExpressionError(name.span, f'there is no function "{name.text}"', help)
-        self.take("(")
+            raise ExpressionError(name.span, f"unknown function {name.text}()", help)
+        function = Function(name.text)
+        self.take('"("')
         argument = None
         if self.token.text != ")":
             argument = self.argument(function)
-        elif _NEEDS_ARGUMENT[function]:
+        elif function not in _WITHOUT_ARGUMENT:
             raise ExpressionError(name.span, f"{function}() needs a name in quotes", f'write {function}("name")')
         close = self.expect(")")
         return FunctionCall(function, argument, Span(name.span.start, close.span.end))
@@ -329,43 +318,42 @@ class _Parser:
         if token.kind != "text":
             raise ExpressionError(token.span, f"{function}() takes a name in quotes", f'write {function}("name")')
         if function is Function.VERDICT:
-            raise ExpressionError(token.span, "verdict() takes nothing between its parentheses")
+            raise ExpressionError(token.span, "verdict() takes no argument")
         return _unescape(token)
 
-    def expect(self, text: str) -> Token:
-        token = self.take(f'"{text}"')
-        if token.text != text:
-            raise ExpressionError(token.span, f'"{token.text}" stands where "{text}" is expected', _hint(token))
-        return token
+
+def _unexpected(token: Token, expected: str = "") -> ExpressionError:
+    """The error for a token that does not belong where it is, with what was probably meant."""
+    message, help = f'unexpected "{token.text}"', expected or None
+    if token.text in _WORD_OPERATORS:
+        message += f"; use {_WORD_OPERATORS[token.text]}"
+    elif token.text in ("null", "none", "nil"):
+        help = 'use exists("stage.key")'
+    elif token.text in ("success", "fail", "always"):
+        help = f'write on="{token.text}" instead of when="{token.text}"'
+    elif token.kind == "name":
+        help = f'quote it if it is text: \\"{token.text}\\"'
+    return ExpressionError(token.span, message, help)
 
 
 def _unescape(token: Token) -> str:
-    def one(escape: re.Match[str]) -> str:
-        try:
-            return _ESCAPED[escape[1]]
-        except KeyError:
+    def replace(escape: re.Match[str]) -> str:
+        if escape[1] not in _UNESCAPED:
             at = token.span.start + 1 + escape.start()
-            message = f'there is no escape "\\{escape[1]}"'
-            raise ExpressionError(Span(at, at + 2), message, r"the escapes are \" \\ \/ \n \t \r") from None
+            raise ExpressionError(
+                Span(at, at + 2), f'unknown escape "{escape[0]}"', r"the escapes are \" \\ \/ \n \t \r"
+            )
+        return _UNESCAPED[escape[1]]
 
-    inside = token.text[1:-1]
-    return _ESCAPE.sub(one, inside) if "\\" in inside else inside
+    return _ESCAPE.sub(replace, token.text[1:-1])
 
 
-def _number(token: Token) -> Scalar:
+def _read_number(token: Token) -> float:
     if len(token.text) > MAX_DIGITS:
         raise ExpressionError(token.span, "this number is too long")
-    number = float(token.text) if "." in token.text else int(token.text)
-    if number in (inf, -inf):
+    if "." not in token.text:
+        return int(token.text)
+    number = float(token.text)
+    if isinf(number):
         raise ExpressionError(token.span, "this number is too large")
     return number
-
-
-def _hint(token: Token) -> str | None:
-    if token.text in ("and", "or", "not"):
-        return f'write "{ {"and": "&&", "or": "||", "not": "!"}[token.text] }"'
-    if token.text in ("null", "none", "nil"):
-        return 'ask with exists("stage.key")'
-    if token.text in ("success", "fail", "always"):
-        return f'write on="{token.text}" instead of when="{token.text}"'
-    return f'if it is text, quote it: \\"{token.text}\\"' if token.kind == "name" else None
