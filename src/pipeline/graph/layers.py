@@ -150,7 +150,10 @@ def build_rows(boxes: Mapping[str, Size], edges: Sequence[LayoutEdge], layering:
         edge = edges[index]
         first, last = 2 * layering.layer[edge.source] + 1, 2 * layering.layer[edge.target]
         chains[index] = (box[edge.source], *range(len(items), len(items) + last - first), box[edge.target])
-        items += [_dummy(row, edge.label if row == first else NO_SIZE) for row in range(first, last)]
+        for row in range(first, last):
+            label = edge.label if row == first else NO_SIZE
+            half = label.width / 2 + _LABEL_MARGIN if label.width else _LINE_MARGIN
+            items.append(RowItem(row, half, half, label))
     around = (index for index, edge in enumerate(edges) if index not in chains and edge.source != edge.target)
     rows: list[list[int]] = [[] for _ in range(2 * max(layering.layer.values()) + 1)]
     for item in _initial_order(edges, layering, box, chains):
@@ -173,11 +176,6 @@ def _passing_edges(edges: Sequence[LayoutEdge], layering: Layering) -> list[int]
         if room >= 0:
             passing.append(index)
     return sorted(passing)
-
-
-def _dummy(row: int, label: Size) -> RowItem:
-    half = label.width / 2 + _LABEL_MARGIN if label.width else _LINE_MARGIN
-    return RowItem(row, half, half, label)
 
 
 def _initial_order(

@@ -9,6 +9,7 @@
 4. The rows are stacked with as much space between them as their tracks need, which gives every point its y.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -83,7 +84,6 @@ class EdgePath:
 
     points: tuple[Point, ...]
     label: Box | None
-    back: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Lane:
 def _assign_lanes(rows: Rows, edges: Sequence[LayoutEdge], x: Sequence[float]) -> tuple[list[Lane], float, float]:
     """Lay lanes from the inside to the outside; return them and how far the picture then reaches left and right."""
     items, boxes = rows.items, set(rows.box.values())
-    reach = {
+    reach = {  # of each row; a lane extends it
         _LEFT: [max((items[i].left - x[i] for i in row), default=-inf) for row in rows.rows],
         _RIGHT: [max((items[i].right + x[i] for i in row), default=-inf) for row in rows.rows],
     }
@@ -139,7 +139,6 @@ def _assign_lanes(rows: Rows, edges: Sequence[LayoutEdge], x: Sequence[float]) -
         _LEFT: {next(i for i in row if i in boxes) for row in rows.rows[::2]},
         _RIGHT: {next(i for i in reversed(row) if i in boxes) for row in rows.rows[::2]},
     }
-    edge_of_picture = {side: max(reach[side]) for side in (_LEFT, _RIGHT)}
     ends = {index: (rows.box[edges[index].source], rows.box[edges[index].target]) for index in rows.around}
 
     def is_open(item: int, side: int) -> bool:
@@ -147,7 +146,7 @@ def _assign_lanes(rows: Rows, edges: Sequence[LayoutEdge], x: Sequence[float]) -
         return item in outermost[side] and not has_loops
 
     def cost(index: int, side: int) -> tuple[int, int, float]:
-        """How little a side suits an edge: ends with a box in the way, items in the way, the distance."""
+        """Rate a side for an edge: how many of its ends are blocked, how many items it crosses, how far it goes."""
         closed, crossed, distance = 0, 0, 0.0
         for item in ends[index]:
             row = rows.rows[items[item].row]
@@ -169,11 +168,10 @@ def _assign_lanes(rows: Rows, edges: Sequence[LayoutEdge], x: Sequence[float]) -
         lane = max(max(taken[first : last + 1]) + _LANE_GAP, taken[label_row] + _LANE_GAP + half)
         taken[first : last + 1] = [lane] * (last + 1 - first)
         taken[label_row] = lane + half
-        edge_of_picture[side] = max(edge_of_picture[side], lane + half)
         lanes.append(
             Lane(index, side, lane * side, source, target, label_row, is_open(source, side), is_open(target, side))
         )
-    return lanes, edge_of_picture[_LEFT], edge_of_picture[_RIGHT]
+    return lanes, max(reach[_LEFT]), max(reach[_RIGHT])
 
 
 class _Router:
@@ -261,22 +259,22 @@ class _Router:
 
     def _assign_tracks(self) -> dict[Channel, dict[int, int]]:
         """Return the track of every edge that runs across in a channel."""
-        segments: dict[Channel, list[tuple[float, float, int]]] = {}
-        for channel, start, end, edge in self._segments():
-            segments.setdefault(channel, []).append((start, end, edge))
-        return {channel: _pack_tracks(found) for channel, found in segments.items()}
-
-    def _segments(self) -> Iterator[tuple[Channel, float, float, int]]:
+        segments: dict[Channel, list[tuple[float, float, int]]] = defaultdict(list)
         for edge, stops in self.stops.items():
             across = [self.leaving[edge], *(self.x[item] for item in stops[1:-1]), self.entering[edge]]
             for (start, end), (upper, lower) in zip(pairwise(across), pairwise(stops), strict=True):
                 if abs(start - end) > _SOFT_BEND:
-                    yield self._channel_between(upper, lower), start, end, edge
+                    segments[self._channel_between(upper, lower)].append((start, end, edge))
         for lane in self.lanes:
             if not lane.source_open:
-                yield Channel(self.row(lane.source), below=True), self.leaving[lane.edge], lane.x, lane.edge
+                segments[Channel(self.row(lane.source), below=True)].append(
+                    (self.leaving[lane.edge], lane.x, lane.edge)
+                )
             if not lane.target_open:
-                yield Channel(self.row(lane.target), below=False), lane.x, self.entering[lane.edge], lane.edge
+                segments[Channel(self.row(lane.target), below=False)].append(
+                    (lane.x, self.entering[lane.edge], lane.edge)
+                )
+        return {channel: _pack_tracks(found) for channel, found in segments.items()}
 
     def _channel_between(self, upper: int, lower: int) -> Channel:
         """Return the channel in which an edge from one item to a lower one runs across."""
@@ -320,7 +318,7 @@ class _Router:
             points.append(Point(end, self.top[self.row(lower)]))
         points.append(Point(points[-1].x, self.box(stops[-1]).y))
         label = self.box(self.rows.chains[edge][1]) if self.edges[edge].label.width else None
-        return EdgePath(_simplify(points), label, back=False)
+        return EdgePath(_simplify(points), label)
 
     def _lane_path(self, lane: Lane, side_ports: Mapping[tuple[int, int], float]) -> EdgePath:
         source, target = self.box(lane.source), self.box(lane.target)
@@ -338,7 +336,7 @@ class _Router:
             points += [Point(lane.x, y), Point(x, y), Point(x, target.y)]
         size = self.edges[lane.edge].label
         label = Box.around(Point(lane.x, self._middle(lane.label_row)), size) if size.width else None
-        return EdgePath(_simplify(points), label, back=self.row(lane.source) > self.row(lane.target))
+        return EdgePath(_simplify(points), label)
 
     def _side_ports(self) -> dict[tuple[int, int], float]:
         """Return the y at which lanes meet the sides of boxes, by edge and item, so that they do not cross there."""
@@ -372,7 +370,7 @@ class _Router:
                 upper, lower = (box.center.y + sign * part * box.height / 2 for sign in (-1, 1))
                 points = Point(box.right, lower), Point(x, lower), Point(x, upper), Point(box.right, upper)
                 size = self.edges[edge].label
-                yield edge, EdgePath(points, Box(label_x, label_y, *size) if size.width else None, back=True)
+                yield edge, EdgePath(points, Box(label_x, label_y, *size) if size.width else None)
                 label_y += size.height
 
 

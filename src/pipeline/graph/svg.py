@@ -41,7 +41,7 @@ _MIN_PICTURE_WIDTH = 420.0  # so that the description is not broken into a colum
 _TITLE_FONT, _DESCRIPTION_FONT, _LEADING = 19.0, 12.5, 17.0
 _RUN_MARGIN = 14.0  # badges reach over the corners of their boxes
 
-_ENTRY = "start"
+_ENTRY = "start"  # the dot before the first stage
 _ENTRY_SIZE = Size(16, 16)
 _NAME_FONT, _SUBTITLE_FONT = 14.0, 11.0
 _HEIGHT, _EXIT_HEIGHT = 50.0, 42.0
@@ -135,20 +135,25 @@ def draw_svg(workflow: Workflow) -> str:
     placed = place_chart(workflow)
     chart = placed.chart
     width = max(_MIN_PICTURE_WIDTH, placed.size.width) + 2 * _MARGIN
-    heading = list(_draw_heading(chart, width - 2 * _MARGIN))
+    title = fit_text(chart.name, _TITLE_FONT * BOLD, width - 2 * _MARGIN)
+    description = wrap_text(chart.description, _DESCRIPTION_FONT, width - 2 * _MARGIN, 3)
+    baseline = _MARGIN + _TITLE_FONT * 0.6
+    heading = [draw_text_line(title, Point(_MARGIN, baseline), "title")]
+    for index, row in enumerate(description, 1):
+        heading.append(draw_text_line(row, Point(_MARGIN, baseline + 4 + index * _LEADING), "description"))
     top = _MARGIN + _TITLE_FONT + len(heading) * _LEADING
     height = top + placed.size.height + _MARGIN
     stages = ", ".join(truncate(node.id, 40) for node in chart.nodes[:50])
-    description = truncate(f"{chart.description} Stages: {stages}.".strip(), 2000)
+    spoken = truncate(f"{chart.description} Stages: {stages}.".strip(), 2000)
     content = (
-        f"<title>{escape_xml(truncate(chart.name, 200))}</title>\n",
-        f"<desc>{escape_xml(description)}</desc>\n",
+        f"<title>{escape_xml(truncate(chart.name, 200))}</title>",
+        f"<desc>{escape_xml(spoken)}</desc>",
         _stylesheet({node.family for node in chart.all_nodes}),
-        draw_rectangle(Box(0.5, 0.5, width - 1, height - 1), 14, "card") + "\n",
+        draw_rectangle(Box(0.5, 0.5, width - 1, height - 1), 14, "card"),
         *heading,
         _draw_chart(placed, RunOverlay(), Point((width - placed.size.width) / 2, top)),
     )
-    return _draw_document('role="img"', Size(width, height), "".join(content))
+    return _draw_document('role="img"', Size(width, height), "\n".join(content))
 
 
 def draw_run(placed: PlacedChart, overlay: RunOverlay) -> str:
@@ -161,14 +166,7 @@ def draw_run(placed: PlacedChart, overlay: RunOverlay) -> str:
 def _draw_document(attributes: str, size: Size, content: str) -> str:
     width, height = map(format_number, size)
     attributes += f' width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" class="awf" {attributes}>\n{content}</svg>\n'
-
-
-def _draw_heading(chart: Chart, width: float) -> Iterator[str]:
-    y = _MARGIN + _TITLE_FONT * 0.6
-    yield draw_text_line(fit_text(chart.name, _TITLE_FONT * BOLD, width), Point(_MARGIN, y), "title") + "\n"
-    for index, row in enumerate(wrap_text(chart.description, _DESCRIPTION_FONT, width, 3), 1):
-        yield draw_text_line(row, Point(_MARGIN, y + 4 + index * _LEADING), "description") + "\n"
+    return f'<svg xmlns="http://www.w3.org/2000/svg" class="awf" {attributes}>\n{content}\n</svg>\n'
 
 
 def _draw_chart(placed: PlacedChart, overlay: RunOverlay, at: Point) -> str:
@@ -181,7 +179,7 @@ def _draw_chart(placed: PlacedChart, overlay: RunOverlay, at: Point) -> str:
         f'<g class="start"><title>start</title><circle cx="{cx}" cy="{cy}" r="{radius}"/></g>\n',
         *(_draw_node(node, box, overlay) for node, box in placed.nodes),
     ]
-    return f'<g transform="translate({format_number(at.x)} {format_number(at.y)})">\n{"".join(parts)}</g>\n'
+    return f'<g transform="translate({format_number(at.x)} {format_number(at.y)})">\n{"".join(parts)}</g>'
 
 
 def _box_sizes(nodes: Sequence[ChartNode]) -> dict[str, Size]:
@@ -269,7 +267,7 @@ def _draw_badge(mark: StageMark, box: Box) -> str:
 def _draw_arrow(arrow: Arrow, path: EdgePath, overlay: RunOverlay) -> str:
     """Draw an arrow with its label, and whether the run took it."""
     times = overlay.taken.get(arrow.key, 0)
-    css = f"edge {arrow.role.value.replace('_', '-')}" + " back" * path.back
+    css = f"edge {arrow.role.value.replace('_', '-')}" + " back" * arrow.back
     css += " taken" * (times > 0) + " latest" * (arrow.key == overlay.latest)
     condition = (" | ".join(arrow.conditions) or ", ".join(arrow.labels))[:400]
     tooltip = f"{sanitize_line(arrow.source)[:60]} → {sanitize_line(arrow.target)[:60]}"
@@ -309,7 +307,7 @@ def _stylesheet(families: Iterable[str]) -> str:
     kinds = sorted(families)
     light = "".join((*_BASE_RULES, *_color_rules(LIGHT_PAGE, LIGHT, kinds)))
     dark = "".join(_color_rules(DARK_PAGE, DARK, kinds))
-    return f"<style>{light}@media (prefers-color-scheme:dark){{{dark}}}</style>\n"
+    return f"<style>{light}@media (prefers-color-scheme:dark){{{dark}}}</style>"
 
 
 def _color_rules(page: PageColors, boxes: Mapping[str, BoxColors], families: Iterable[str]) -> Iterator[str]:

@@ -160,11 +160,14 @@ def _draw_polygon(*corners: tuple[float, float]) -> str:
 def draw_line(points: Sequence[Point]) -> str:
     """Draw a line with round corners and an arrowhead at its end."""
     *others, tip = points
-    along = _direction(others[-1], tip)
+    if others[-1].y == tip.y:
+        along = Point(1.0 if tip.x > others[-1].x else -1.0, 0.0)
+    else:  # a soft bend ends vertically, too
+        along = Point(0.0, 1.0 if tip.y > others[-1].y else -1.0)
     inside_head = Point(tip.x - along.x * _HEAD_LENGTH / 2, tip.y - along.y * _HEAD_LENGTH / 2)
-    shortened = [*others, inside_head]
-    steps = [f"M{_coordinates(shortened[0])}"]
-    for start, end, following in zip(shortened, shortened[1:], (*shortened[2:], None), strict=False):
+    points = [*others, inside_head]
+    steps = [f"M{_coordinates(points[0])}"]
+    for start, end, following in zip(points, points[1:], (*points[2:], None), strict=False):
         steps.append(_line_step(start, end, following))
     base = Point(tip.x - along.x * _HEAD_LENGTH, tip.y - along.y * _HEAD_LENGTH)
     across = Point(-along.y * _HEAD_HALF, along.x * _HEAD_HALF)
@@ -174,25 +177,16 @@ def draw_line(points: Sequence[Point]) -> str:
 
 
 def _line_step(start: Point, end: Point, following: Point | None) -> str:
+    """Return the commands from one point to the next, or to the end of the rounded corner there."""
     if start.x != end.x and start.y != end.y:
         middle = (start.y + end.y) / 2
         return f"C{_coordinates(Point(start.x, middle))} {_coordinates(Point(end.x, middle))} {_coordinates(end)}"
-    if following is None or not _is_corner(start, end, following):
+    is_corner = following and (end.y == following.y if start.x == end.x else end.x == following.x)
+    if not following or not is_corner:
         return f"L{_coordinates(end)}"
     radius = min(_CORNER_RADIUS, _distance(start, end) / 2, _distance(end, following) / 2)
     before, after = _toward(end, start, radius), _toward(end, following, radius)
     return f"L{_coordinates(before)}Q{_coordinates(end)} {_coordinates(after)}"
-
-
-def _is_corner(start: Point, end: Point, following: Point) -> bool:
-    return (start.x == end.x) == (end.y == following.y) and (end.x == following.x or end.y == following.y)
-
-
-def _direction(start: Point, end: Point) -> Point:
-    """Return the direction of a line at its end; a soft bend ends vertically."""
-    if start.y == end.y:
-        return Point(1.0 if end.x > start.x else -1.0, 0.0)
-    return Point(0.0, 1.0 if end.y > start.y else -1.0)
 
 
 def _distance(start: Point, end: Point) -> float:
