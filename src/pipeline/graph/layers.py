@@ -23,8 +23,8 @@ LOOP, LOOP_STEP = 14.0, 10.0  # the distance of a self-loop from its box, and of
 
 _MAX_DUMMIES = 40_000  # the longest edges beyond this go around the side, where their length costs nothing
 _BOX_MARGIN, _LABEL_MARGIN, _LINE_MARGIN = 20.0, 9.0, 11.0
-_SWEEPS = 12
-_MOVES = 60
+_SWEEPS = 12  # to reduce crossings
+_MAX_ROUNDS = 60  # of moving columns
 _ARRIVAL_WEIGHT = 6  # how much more the end of an edge counts than its beginning
 
 
@@ -267,7 +267,7 @@ def assign_columns(rows: Rows) -> list[float]:
     moving = [c for c in order if c in pulls]
     unconnected = [c for c in order if c not in pulls and not right[c]]
     x |= dict.fromkeys(unconnected, inf)  # out of the way of the others, until those have moved
-    for _ in range(_MOVES):
+    for _ in range(_MAX_ROUNDS):  # move columns to the mean of those they are drawn to, as far as their neighbors allow
         before = [x[c] for c in moving]
         for c in (*reversed(moving), *moving):
             wanted = sum(x[other] for other in pulls[c]) / len(pulls[c])
@@ -302,7 +302,7 @@ def _align(rows: Rows) -> list[int]:
 
 
 def _straight_pairs(rows: Rows) -> Iterator[tuple[int, int]]:
-    """Yield the pairs to align, by precedence: the main path, the inside of long edges, then only edges of a box."""
+    """Yield the pairs to align, by precedence: the main path, the inside of long edges, then boxes with one edge."""
     for index in rows.main:
         yield from pairwise(rows.chains.get(index, ()))
     for chain in rows.chains.values():

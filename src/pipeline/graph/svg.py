@@ -74,7 +74,7 @@ _BASE_RULES = (
     ".awf .missing>.shape{stroke-dasharray:5 4}",
     ".awf .trim,.awf .sign{fill:none;stroke-width:1.5;stroke-linecap:round;stroke-linejoin:round}",
     ".awf .line{fill:none;stroke-width:1.6;stroke-linecap:round}",
-    ".awf .retry-target>.line,.awf .branch>.line{stroke-dasharray:2 5}",
+    ".awf .retry-target>.line,.awf .branch>.line,.awf .loop>.line{stroke-dasharray:2 5}",
 )
 
 

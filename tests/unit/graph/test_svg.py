@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipeline.graph.svg import PlacedChart, RunOverlay, StageMark, draw_run, draw_svg, place_chart
 from pipeline.graph.svg_elements import fit_text, text_width, wrap_text
 from pipeline.language.edges import EdgeRole, edges
-from pipeline.language.model import Workflow
+from pipeline.language.model import ExitStage, Workflow
 from pipeline.language.reader import parse_workflow
 from pipeline.language.source import SourceText
 
@@ -61,6 +61,14 @@ def test_a_picture_is_self_contained(shipped: Workflow) -> None:
     assert {element.tag.removeprefix(SVG) for element in parsed(drawn).iter()} <= ELEMENTS
     assert re.findall(r"url\(|@import|href|https?://[^\"]+", drawn) == ["http://www.w3.org/2000/svg"]
     assert draw_svg(shipped) == drawn
+
+
+def test_irregular_transitions_are_dashed() -> None:
+    """What the text drawing dashes is dashed here, too."""
+    drawn = draw_svg(Workflow(name="W", version=2, start="end", stages=(ExitStage(id="end"),)))
+    dashed = re.search(r"\.awf ([^{}]*)\{stroke-dasharray:2 5\}", drawn)
+    assert dashed
+    assert all(f".{role.replace('_', '-')}>.line" in dashed[1] for role in ("retry_target", "branch", "loop"))
 
 
 def test_a_workflow_with_errors_is_drawn(crooked: Workflow) -> None:
