@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from pipeline.graph.chart import Arrow, ChartNode, build_chart
+from pipeline.graph.chart import Arrow, Chart, ChartNode, build_chart
 from pipeline.language.model import Workflow
 from pipeline.text import display_width, pad, sanitize_line, truncate
 
@@ -19,33 +19,32 @@ _SIGNS = {
     "exit": "●",
     "missing": "?",
 }
+_WIDTH = 80
 _MAX_NAME = 36  # columns of a name or a label
-_MIN_WIDTH = 24
 
 
-def draw_text(workflow: Workflow, width: int = 80) -> str:
-    """Draw a workflow in at most `width` columns, or 24 if that is less."""
-    return "\n".join(row.rstrip() for row in _TextDrawing(workflow, max(width, _MIN_WIDTH)).rows()) + "\n"
+def draw_text(workflow: Workflow) -> str:
+    """Draw a workflow for a terminal of 80 columns."""
+    return "\n".join(row.rstrip() for row in _TextDrawing(build_chart(workflow)).rows()) + "\n"
 
 
 class _TextDrawing:
     """Two columns: names and labels in the first, kinds and targets in the second."""
 
-    def __init__(self, workflow: Workflow, width: int) -> None:
-        self.chart, self.width = build_chart(workflow), width
+    def __init__(self, chart: Chart) -> None:
+        self.chart = chart
         self.leaving: dict[str, list[Arrow]] = defaultdict(list)
-        for arrow in self.chart.arrows:
+        for arrow in chart.arrows:
             self.leaving[arrow.source].append(arrow)
-        inside = self.chart.containers
-        names = [display_width(sanitize_line(node.id)) + 4 * (node.id in inside) for node in self.chart.all_nodes]
-        labels = [display_width(" / ".join(arrow.labels)) + 2 for arrow in self.chart.arrows]
-        self.second = 4 + min(_MAX_NAME, width // 2, max(*names, *labels, 0) + 1)
+        names = [display_width(sanitize_line(node.id)) + 4 * (node.id in chart.containers) for node in chart.all_nodes]
+        labels = [display_width(" / ".join(arrow.labels)) + 2 for arrow in chart.arrows]
+        self.second = 4 + min(_MAX_NAME, max(*names, *labels, 0) + 1)
 
     def rows(self) -> Iterator[str]:
         """Yield the heading, then stage by stage; a lone arrow without a label is a line to the stage below."""
-        yield truncate(self.chart.name, self.width)
-        description = truncate(self.chart.description, 3 * self.width)
-        yield from (truncate(row, self.width) for row in wrap(description, self.width, break_on_hyphens=False))
+        yield truncate(self.chart.name, _WIDTH)
+        description = truncate(self.chart.description, 3 * _WIDTH)
+        yield from (truncate(row, _WIDTH) for row in wrap(description, _WIDTH, break_on_hyphens=False))
         yield ""
         nodes = self.chart.nodes
         for node, following in zip(nodes, (*nodes[1:], None), strict=True):
@@ -58,13 +57,14 @@ class _TextDrawing:
                 yield "│"
             else:
                 yield from self._arrows(arrows)
-                yield from [""] if following else []
+                if following:
+                    yield ""
 
     def _stage(self, node: ChartNode, indent: str = "") -> str:
         name = truncate(sanitize_line(node.id), self.second - len(indent) - 4)
         subtitle = node.subtitle if node.id != self.chart.start else f"{node.subtitle} · start"
         row = f"{indent}{_SIGNS[node.family]} {name}"
-        return truncate(pad(row, self.second) + (subtitle if subtitle != name else ""), self.width)
+        return truncate(pad(row, self.second) + (subtitle if subtitle != name else ""), _WIDTH)
 
     def _arrows(self, arrows: Sequence[Arrow], indent: int = 0) -> Iterator[str]:
         second = self.second - indent
@@ -73,4 +73,4 @@ class _TextDrawing:
             label = truncate(" / ".join(arrow.labels), second - 7)
             row = f"{'╰' if arrow is arrows[-1] else '├'}{stroke}{f' {label} ' if label else stroke * 2}"
             row += f"{stroke * (second - 2 - display_width(row))}{'↩' if arrow.back else '→'} "
-            yield truncate(row + sanitize_line(arrow.target), self.width - indent)
+            yield truncate(row + sanitize_line(arrow.target), _WIDTH - indent)
