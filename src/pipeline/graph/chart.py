@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
-from types import MappingProxyType, UnionType
+from types import UnionType
 from typing import NamedTuple
 
 from pipeline.graph.layers import Layering, assign_layers
@@ -24,15 +24,13 @@ from pipeline.language.expressions.parse import (
 from pipeline.language.model import ParallelStage, Workflow, is_review
 from pipeline.text import sanitize_line
 
-MISSING = "missing"  # the kind of a stage that a transition names but no stage declares
-
 _PLAIN = re.compile(r"[\w.-]+")
 _OPERATORS = {Operator.EQUAL: "=", Operator.UNEQUAL: "≠", Operator.AT_MOST: "≤", Operator.AT_LEAST: "≥"}
 
 
 @dataclass(frozen=True, slots=True)
 class ChartNode:
-    """A box: a stage, or a name without a stage. A parallel stage contains its branches."""
+    """A box: a stage, or a name that no stage has (its kind is "missing"). A parallel stage contains its branches."""
 
     id: str
     kind: str
@@ -55,7 +53,7 @@ ArrowKey = tuple[str, str, EdgeRole]  # source, target, role
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """All edges of one role from a stage to another. `back` tells whether it leads back in the flow."""
+    """All edges of one role from one stage to another. `back` is true if it leads back in the flow."""
 
     source: str
     target: str
@@ -71,7 +69,7 @@ class Arrow:
 
     @property
     def dashed(self) -> bool:
-        """Whether it is no regular transition."""
+        """Whether it is something other than a regular transition."""
         return self.role in (EdgeRole.RETRY, EdgeRole.BRANCH, EdgeRole.LOOP)
 
 
@@ -131,7 +129,7 @@ def _containers(workflow: Workflow) -> dict[str, str]:
 def _node(name: str, workflow: Workflow, containers: Mapping[str, str]) -> ChartNode:
     stage = workflow.by_id.get(name)
     if stage is None:
-        return ChartNode(name, MISSING)
+        return ChartNode(name, "missing")
     traits: list[str] = []
     branches: dict[str, None] = {}
     if is_review(stage):
@@ -244,31 +242,27 @@ class PageColors(NamedTuple):
     line: str
 
 
-LIGHT: Mapping[str, BoxColors] = MappingProxyType(
-    {
-        "llm": BoxColors("#eef2ff", "#6366f1", "#312e81"),
-        "tool": BoxColors("#ecfdf5", "#059669", "#064e3b"),
-        "human": BoxColors("#fff7ed", "#ea580c", "#7c2d12"),
-        "decision": BoxColors("#fdf4ff", "#c026d3", "#701a75"),
-        "triage": BoxColors("#fefce8", "#ca8a04", "#713f12"),
-        "parallel": BoxColors("#f8fafc", "#94a3b8", "#334155"),
-        "workspace": BoxColors("#ecfeff", "#0891b2", "#164e63"),
-        "exit": BoxColors("#334155", "#334155", "#f8fafc"),
-        "missing": BoxColors("#fef2f2", "#dc2626", "#7f1d1d"),
-    }
-)
-DARK: Mapping[str, BoxColors] = MappingProxyType(
-    {
-        "llm": BoxColors("#1e1f4b", "#818cf8", "#e0e7ff"),
-        "tool": BoxColors("#06302a", "#34d399", "#d1fae5"),
-        "human": BoxColors("#3b1d0c", "#fb923c", "#ffedd5"),
-        "decision": BoxColors("#3a0d40", "#e879f9", "#fae8ff"),
-        "triage": BoxColors("#33260a", "#facc15", "#fef9c3"),
-        "parallel": BoxColors("#161d29", "#64748b", "#e2e8f0"),
-        "workspace": BoxColors("#0b2f3a", "#22d3ee", "#cffafe"),
-        "exit": BoxColors("#cbd5e1", "#cbd5e1", "#0f172a"),
-        "missing": BoxColors("#3f1212", "#f87171", "#fee2e2"),
-    }
-)
+LIGHT: Mapping[str, BoxColors] = {
+    "llm": BoxColors("#eef2ff", "#6366f1", "#312e81"),
+    "tool": BoxColors("#ecfdf5", "#059669", "#064e3b"),
+    "human": BoxColors("#fff7ed", "#ea580c", "#7c2d12"),
+    "decision": BoxColors("#fdf4ff", "#c026d3", "#701a75"),
+    "triage": BoxColors("#fefce8", "#ca8a04", "#713f12"),
+    "parallel": BoxColors("#f8fafc", "#94a3b8", "#334155"),
+    "workspace": BoxColors("#ecfeff", "#0891b2", "#164e63"),
+    "exit": BoxColors("#334155", "#334155", "#f8fafc"),
+    "missing": BoxColors("#fef2f2", "#dc2626", "#7f1d1d"),
+}
+DARK: Mapping[str, BoxColors] = {
+    "llm": BoxColors("#1e1f4b", "#818cf8", "#e0e7ff"),
+    "tool": BoxColors("#06302a", "#34d399", "#d1fae5"),
+    "human": BoxColors("#3b1d0c", "#fb923c", "#ffedd5"),
+    "decision": BoxColors("#3a0d40", "#e879f9", "#fae8ff"),
+    "triage": BoxColors("#33260a", "#facc15", "#fef9c3"),
+    "parallel": BoxColors("#161d29", "#64748b", "#e2e8f0"),
+    "workspace": BoxColors("#0b2f3a", "#22d3ee", "#cffafe"),
+    "exit": BoxColors("#cbd5e1", "#cbd5e1", "#0f172a"),
+    "missing": BoxColors("#3f1212", "#f87171", "#fee2e2"),
+}
 LIGHT_PAGE = PageColors(card="#ffffff", border="#e2e8f0", ink="#0f172a", quiet="#64748b", line="#64748b")
 DARK_PAGE = PageColors(card="#0f141c", border="#2a3441", ink="#f1f5f9", quiet="#94a3b8", line="#8593a8")

@@ -22,7 +22,7 @@ _MERMAID_SHAPES = {
     "exit": ("([", "])"),
 }
 _MERMAID_BOX = ("[", "]")
-_MERMAID_UNSAFE = re.compile(r"[^\w ,:=/?·…→≤≥≠-]", re.UNICODE)
+_MERMAID_UNSAFE = re.compile(r"[^\w ,:=/?·…→≤≥≠-]")
 _LIST_ITEM = re.compile(r"^(?=[-+*]|\d)")  # Mermaid reads what looks like a list as Markdown and rejects it
 
 _DOT_SHAPES = {

@@ -3,8 +3,7 @@
 import html
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 from pipeline.graph.layout import Box, Point
 from pipeline.text import sanitize_line, truncate
@@ -19,21 +18,19 @@ _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # 
 _WHITESPACE = str.maketrans({"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
 _CORNER_RADIUS = 12.0
 _HEAD_LENGTH, _HEAD_HALF = 9.0, 4.2
-_ICONS: Mapping[str, str] = MappingProxyType(
-    {
-        "llm": "M8 1.5 9.6 6.4 14.5 8 9.6 9.6 8 14.5 6.4 9.6 1.5 8 6.4 6.4Z",
-        "review": "M11 6.5a4.5 4.5 0 1 1-9 0a4.5 4.5 0 0 1 9 0ZM9.8 9.8 14.5 14.5",
-        "tool": "M2 3.5 6.5 8 2 12.5M8.5 12.5H14",
-        "human": "M11 4.8a3 3 0 1 1-6 0a3 3 0 0 1 6 0ZM2.5 14.5c0-6.4 11-6.4 11 0",
-        "decision": "M8 14.5V9M8 9C8 5.5 3 6.5 3 2M8 9C8 5.5 13 6.5 13 2M1 4 3 1.8 5 4M11 4 13 1.8 15 4",
-        "triage": "M2 2.5H14L9.5 8.5V13.5L6.5 12V8.5Z",
-        "parallel": "M3 2V14M8 2V14M13 2V14",
-        "workspace": "M4 4.5V11.5M6 3a2 2 0 1 1-4 0a2 2 0 0 1 4 0ZM6 13a2 2 0 1 1-4 0a2 2 0 0 1 4 0Z"
-        "M14 5a2 2 0 1 1-4 0a2 2 0 0 1 4 0ZM12 7C12 10 4 8.5 4 11",
-        "exit": "M3.5 3.5H12.5V12.5H3.5Z",
-        "missing": "M8 2V9.5M8 12.5V14",
-    }
-)
+_ICONS = {
+    "llm": "M8 1.5 9.6 6.4 14.5 8 9.6 9.6 8 14.5 6.4 9.6 1.5 8 6.4 6.4Z",
+    "review": "M11 6.5a4.5 4.5 0 1 1-9 0a4.5 4.5 0 0 1 9 0ZM9.8 9.8 14.5 14.5",
+    "tool": "M2 3.5 6.5 8 2 12.5M8.5 12.5H14",
+    "human": "M11 4.8a3 3 0 1 1-6 0a3 3 0 0 1 6 0ZM2.5 14.5c0-6.4 11-6.4 11 0",
+    "decision": "M8 14.5V9M8 9C8 5.5 3 6.5 3 2M8 9C8 5.5 13 6.5 13 2M1 4 3 1.8 5 4M11 4 13 1.8 15 4",
+    "triage": "M2 2.5H14L9.5 8.5V13.5L6.5 12V8.5Z",
+    "parallel": "M3 2V14M8 2V14M13 2V14",
+    "workspace": "M4 4.5V11.5M6 3a2 2 0 1 1-4 0a2 2 0 0 1 4 0ZM6 13a2 2 0 1 1-4 0a2 2 0 0 1 4 0Z"
+    "M14 5a2 2 0 1 1-4 0a2 2 0 0 1 4 0ZM12 7C12 10 4 8.5 4 11",
+    "exit": "M3.5 3.5H12.5V12.5H3.5Z",
+    "missing": "M8 2V9.5M8 12.5V14",
+}
 
 
 def text_width(text: str, font_size: float) -> float:
