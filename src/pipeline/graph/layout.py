@@ -235,13 +235,13 @@ class _Router:
         entering += [(lane.target, lane.x, lane.edge) for lane in self.lanes if not lane.target_open]
         return left, self._spread_ports(entering)
 
-    def _spread_ports(self, wishes: Iterable[tuple[int, float, int]]) -> dict[int, float]:
-        """Give each edge the x it comes from as far as the box is wide, at a distance from the others of that box.
+    def _spread_ports(self, origins: Iterable[tuple[int, float, int]]) -> dict[int, float]:
+        """Place ports as close as possible to where their edges come from, but on the box and apart from each other.
 
-        A wish is a box, the x its edge comes from, and the edge.
+        Each of the `origins` is the item of a box, the x that an edge comes from, and the edge.
         """
         by_box: dict[int, list[tuple[float, int]]] = {}
-        for item, wanted, edge in wishes:
+        for item, wanted, edge in origins:
             by_box.setdefault(item, []).append((wanted, edge))
         ports: dict[int, float] = {}
         for item, wanted_by in by_box.items():
