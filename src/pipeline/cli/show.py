@@ -1,9 +1,7 @@
-"""`awf show`: a picture of a workflow."""
+"""`awf show`: draw a workflow."""
 
 import contextlib
 import sys
-from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -16,58 +14,49 @@ from pipeline.cli.location import catalog
 from pipeline.cli.options import store_option
 from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
+from pipeline.graph.export import draw_dot, draw_mermaid
+from pipeline.graph.svg import draw_svg
+from pipeline.graph.text import draw_text
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.language.model import Workflow
 
-FORMATS = ("text", "mermaid", "dot", "svg")
+_FORMATS = {"text": draw_text, "mermaid": draw_mermaid, "dot": draw_dot, "svg": draw_svg}
 
 
 @click.command("show")
 @click.argument("workflow", metavar="FILE|NAME|RUN")
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="What it is drawn as."
+    "--format", "form", type=click.Choice(list(_FORMATS)), default="text", show_default=True, help="Output format."
 )
 @store_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
 def command(workflow: str, form: str, store: Path, output: Path | None) -> None:
     """Draw a workflow, or the one that a run recorded.
 
-    `text` is for the terminal, `mermaid` for Markdown, `dot` for Graphviz, `svg` for anything that shows pictures.
+    `text` is for the terminal, `mermaid` for Markdown, `dot` for Graphviz, `svg` for anything that shows images.
     """
-    found = (None if is_path(workflow) else _recorded(workflow, store)) or _checked(workflow)
-    drawing = drawer(form)(found)
+    drawing = _FORMATS[form](_recorded_workflow(workflow, store) or _checked_workflow(workflow))
     if output is None:
-        click.echo(drawing, nl=not drawing.endswith("\n"))
-    else:
-        _write(output, drawing)
+        click.echo(drawing, nl=False)
+        return
+    try:
+        output.write_text(drawing, encoding="utf-8")
+    except OSError as error:
+        message = f'cannot write "{output}": {error.strerror or error}'
+        raise AwfError(message, help="choose another file with -o, or omit it to print the drawing") from None
 
 
-def _recorded(run: str, store: Path) -> Workflow | None:
-    """The workflow of a run of this name, when there is one."""
+def _recorded_workflow(run: str, store: Path) -> Workflow | None:
+    """Return the workflow of a run, or None if no run has this name."""
+    if is_path(run):
+        return None
     with contextlib.closing(SqliteJournal(store)) as journal:
         return load_state(journal, run).workflow if run in journal.runs() else None
 
 
-def _checked(workflow: str) -> Workflow:
-    checked = check(catalog().find(workflow))
+def _checked_workflow(reference: str) -> Workflow:
+    checked = check(catalog().find(reference))
     if checked.workflow is None:
         click.echo(formats.text([checked], Style.of(sys.stderr)), err=True, nl=False)
-        raise AwfError(f'"{checked.source.name}" has errors and cannot be drawn', help=FIX_ERRORS_HELP)
+        raise AwfError(f'cannot draw "{checked.source.name}": it has errors', help=FIX_ERRORS_HELP)
     return checked.workflow
-
-
-_MODULES = {"text": "text", "svg": "svg", "mermaid": "export", "dot": "export"}
-
-
-def drawer(form: str) -> Callable[[Workflow], str]:
-    """The function that draws in a format."""
-    draw: Callable[[Workflow], str] = getattr(import_module(f"pipeline.graph.{_MODULES[form]}"), f"draw_{form}")
-    return draw
-
-
-def _write(output: Path, drawing: str) -> None:
-    try:
-        output.write_text(drawing, encoding="utf-8")
-    except OSError as error:
-        words = f'"{output}" cannot be written: {error.strerror or error}'
-        raise AwfError(words, help="name another file with -o, or leave it out to print") from None

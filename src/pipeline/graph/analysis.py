@@ -1,4 +1,7 @@
-"""Where the ways of a graph lead. Written out, since loading networkx takes longer than checking a workflow does."""
+"""What a run can reach, where it can loop and what it always passes: the graph of a workflow, for its checks.
+
+The algorithms are written out. Importing networkx takes 100 ms, and every command that reads a workflow would pay it.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,103 +11,12 @@ from pipeline.language.edges import EdgeRole, edges
 from pipeline.language.model import ExitStage, Workflow
 from pipeline.text import nearest
 
-Successors = Mapping[str, Sequence[str]]  # from each node, where its ways lead
-
-
-def reachable_from(ways: Successors, starts: Iterable[str], shut: Collection[str] = frozenset()) -> set[str]:
-    """The starts, and everything that can be come to from them without going through what is shut."""
-    seen = set(starts)
-    ahead = list(seen)
-    while ahead:
-        fresh = [node for node in ways[ahead.pop()] if node not in seen and node not in shut]
-        seen.update(fresh)
-        ahead += fresh
-    return seen
-
-
-def reversed_edges(ways: Successors) -> dict[str, list[str]]:
-    """The same ways, walked backwards."""
-    back: dict[str, list[str]] = {node: [] for node in ways}
-    for node, targets in ways.items():
-        for target in targets:
-            back[target].append(node)
-    return back
-
-
-def subgraph(ways: Successors, nodes: Collection[str]) -> dict[str, list[str]]:
-    """The ways between some of the nodes."""
-    return {node: [target for target in ways[node] if target in nodes] for node in nodes}
-
-
-def find_cycles(ways: Successors) -> Iterator[set[str]]:
-    """The largest groups of nodes each of which can be come to from every other, and from itself."""
-    back = reversed_edges(ways)
-    placed: set[str] = set()
-    for node in reversed(postorder(ways, ways)):
-        if node in placed:
-            continue
-        group = reachable_from(back, [node], placed)
-        placed |= group
-        if len(group) > 1 or node in ways[node]:
-            yield group
-
-
-def postorder(ways: Successors, starts: Iterable[str]) -> list[str]:
-    """The nodes in the order in which a depth-first walk from the starts leaves them for good."""
-    seen: set[str] = set()
-    order: list[str] = []
-    for start in starts:
-        if start in seen:
-            continue
-        seen.add(start)
-        trail = [(start, iter(ways[start]))]
-        while trail:
-            node, ahead = trail[-1]
-            target = next((target for target in ahead if target not in seen), None)
-            if target is None:
-                order.append(node)
-                trail.pop()
-            else:
-                seen.add(target)
-                trail.append((target, iter(ways[target])))
-    return order
-
-
-def dominators(ways: Successors, start: str) -> dict[str, str]:
-    """Of each node that can be come to, the nearest other one that every way from the start to it goes through.
-
-    The start is its own. The algorithm is Cooper, Harvey and Kennedy's "A Simple, Fast Dominance Algorithm".
-    """
-    order = postorder(ways, [start])
-    rank = {node: index for index, node in enumerate(order)}
-    before = reversed_edges(subgraph(ways, rank))
-    above = {start: start}
-    changed = True
-    while changed:
-        changed = False
-        for node in reversed(order[:-1]):
-            known = [other for other in before[node] if other in above]
-            meeting = known[0]
-            for other in known[1:]:
-                meeting = _common_dominator(above, rank, meeting, other)
-            if above.get(node) != meeting:
-                above[node] = meeting
-                changed = True
-    return above
-
-
-def _common_dominator(above: Mapping[str, str], rank: Mapping[str, int], one: str, other: str) -> str:
-    while one != other:
-        while rank[one] < rank[other]:
-            one = above[one]
-        while rank[other] < rank[one]:
-            other = above[other]
-    return one
+Successors = Mapping[str, Sequence[str]]  # where the edges of each node lead
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Stages as nodes, joined by the ways the cursor goes; a parallel stage's branches hang beside them."""
+    """The stages of a workflow, joined by the transitions that a run follows, and the branches of parallel stages."""
 
     workflow: Workflow
     ways: Successors
@@ -112,7 +24,7 @@ class Graph:
 
     @cached_property
     def owners(self) -> Mapping[str, frozenset[str]]:
-        """Of each stage that is a branch, the parallel stages that run it."""
+        """By branch: the parallel stages that run it."""
         owners: dict[str, set[str]] = {}
         for parallel, names in self.branches.items():
             for name in names:
@@ -126,12 +38,12 @@ class Graph:
 
     @cached_property
     def reachable(self) -> frozenset[str]:
-        """The stages a run can come to from its start."""
+        """The stages that a run can reach; all of them if the start is unknown, which another check reports."""
         start = _intended_stage(self.workflow.start, self.workflow.by_id)
         if not start:
-            return frozenset(self.ways)  # told by the rule about the start
-        walked = reachable_from(self.ways, [start])
-        return frozenset(walked.union(*(self.branches.get(stage, ()) for stage in walked & self.branches.keys())))
+            return frozenset(self.ways)
+        reached = reachable_from(self.ways, [start])
+        return frozenset(reached.union(*(self.branches.get(stage, ()) for stage in reached)))
 
     @cached_property
     def can_exit(self) -> frozenset[str]:
@@ -140,28 +52,113 @@ class Graph:
 
     @cached_property
     def loops(self) -> tuple[tuple[str, ...], ...]:
-        """The groups of stages that lie on cycles together, each in the order of the file."""
+        """The groups of stages that are on cycles together, each in the order of the file."""
         order = {stage.id: index for index, stage in enumerate(self.workflow.stages)}
-        ordered = (tuple(sorted(cycle, key=order.__getitem__)) for cycle in find_cycles(self.ways))
-        return tuple(sorted(ordered, key=lambda loop: order[loop[0]]))
+        loops = (tuple(sorted(cycle, key=order.__getitem__)) for cycle in find_cycles(self.ways))
+        return tuple(sorted(loops, key=lambda loop: order[loop[0]]))
 
 
 def build_graph(workflow: Workflow) -> Graph:
-    """The graph of a workflow, also of one with errors: a mistyped target counts as the stage that was meant."""
-    ids = workflow.by_id
-    ways: dict[str, dict[str, None]] = {name: {} for name in ids}
+    """Build the graph of a workflow, even of one with errors: a mistyped target counts as the intended stage."""
+    ways: dict[str, list[str]] = {name: [] for name in workflow.by_id}
     branches: dict[str, list[str]] = {}
     for edge in edges(workflow):
-        source, target = (_intended_stage(name, ids) for name in (edge.source, edge.target))
+        source, target = (_intended_stage(name, workflow.by_id) for name in (edge.source, edge.target))
         if source is None or target is None:
             continue
-        if edge.role is EdgeRole.BRANCH:
-            branches.setdefault(source, []).append(target)
-        else:
-            ways[source][target] = None
-    led = {name: tuple(targets) for name, targets in ways.items()}
-    return Graph(workflow, led, {stage: tuple(names) for stage, names in branches.items()})
+        targets = branches.setdefault(source, []) if edge.role is EdgeRole.BRANCH else ways[source]
+        targets.append(target)
+    return Graph(
+        workflow,
+        {name: tuple(dict.fromkeys(targets)) for name, targets in ways.items()},
+        {name: tuple(targets) for name, targets in branches.items()},
+    )
 
 
 def _intended_stage(name: str, ids: Mapping[str, object]) -> str | None:
     return name if name in ids else nearest(name, ids)
+
+
+def reachable_from(graph: Successors, starts: Iterable[str], blocked: Collection[str] = frozenset()) -> set[str]:
+    """Return the starts and all nodes that can be reached from them without passing a blocked one."""
+    reached = set(starts)
+    pending = list(reached)
+    while pending:
+        fresh = [node for node in graph[pending.pop()] if node not in reached and node not in blocked]
+        reached.update(fresh)
+        pending += fresh
+    return reached
+
+
+def reversed_edges(graph: Successors) -> dict[str, list[str]]:
+    """Return the graph with all edges turned around."""
+    predecessors: dict[str, list[str]] = {node: [] for node in graph}
+    for node, targets in graph.items():
+        for target in targets:
+            predecessors[target].append(node)
+    return predecessors
+
+
+def subgraph(graph: Successors, nodes: Collection[str]) -> dict[str, list[str]]:
+    """Return the edges between some of the nodes."""
+    return {node: [target for target in graph[node] if target in nodes] for node in nodes}
+
+
+def find_cycles(graph: Successors) -> Iterator[set[str]]:
+    """Yield the strongly connected components that contain a cycle, by Kosaraju's algorithm."""
+    predecessors = reversed_edges(graph)
+    assigned: set[str] = set()
+    for node in reversed(_postorder(graph, graph)):
+        if node in assigned:
+            continue
+        component = reachable_from(predecessors, [node], assigned)
+        assigned |= component
+        if len(component) > 1 or node in graph[node]:
+            yield component
+
+
+def _postorder(graph: Successors, starts: Iterable[str]) -> list[str]:
+    """Return the nodes in the order in which a depth-first search from the starts leaves them."""
+    seen: set[str] = set()
+    order: list[str] = []
+    for start in starts:
+        if start in seen:
+            continue
+        seen.add(start)
+        path = [(start, iter(graph[start]))]
+        while path:
+            node, targets = path[-1]
+            target = next((target for target in targets if target not in seen), None)
+            if target is None:
+                order.append(node)
+                path.pop()
+            else:
+                seen.add(target)
+                path.append((target, iter(graph[target])))
+    return order
+
+
+def dominators(graph: Successors, start: str) -> dict[str, str]:
+    """Return the immediate dominator of every node that can be reached: the last other one on all paths to it.
+
+    The start is its own. After Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm".
+    """
+    order = _postorder(graph, [start])
+    rank = {node: index for index, node in enumerate(order)}
+    predecessors = reversed_edges(subgraph(graph, rank))
+    dominator = {start: start}
+    changed = True
+    while changed:
+        changed = False
+        for node in reversed(order[:-1]):
+            first, *others = (other for other in predecessors[node] if other in dominator)
+            for other in others:
+                while first != other:
+                    if rank[first] < rank[other]:
+                        first = dominator[first]
+                    else:
+                        other = dominator[other]  # noqa: PLW2901
+            if dominator.get(node) != first:
+                dominator[node] = first
+                changed = True
+    return dominator

@@ -1,11 +1,16 @@
-"""A workflow as a Mermaid flowchart, as GitHub renders it."""
+"""A workflow as input for programs that draw: a Mermaid flowchart, as GitHub shows it, or a Graphviz graph."""
 
 import json
 import re
 from collections.abc import Iterator, Mapping
 
-from pipeline.graph.chart import LIGHT, LIGHT_PAGE, LONGEST, Chart, ChartNode, chart, clean, said, shorten
+from pipeline.graph.chart import LIGHT, LIGHT_PAGE, Arrow, Chart, ChartNode, build_chart
 from pipeline.language.model import Workflow
+from pipeline.text import sanitize_line, truncate
+
+_MAX_TITLE = 200
+_MAX_TEXT = 60  # of a name or label
+_MAX_LABELS = 3  # on one arrow
 
 _MERMAID_SHAPES = {
     "llm": ("(", ")"),
@@ -16,80 +21,9 @@ _MERMAID_SHAPES = {
     "workspace": ("[(", ")]"),
     "exit": ("([", "])"),
 }
-_BOX = ("[", "]")
-_SAFE = re.compile(r"[^\w ,:=/?·…→≤≥≠-]", re.UNICODE)
-_LISTS = re.compile(r"^(?=[-+*]|\d)")  # Mermaid takes what looks like a list for Markdown, and refuses it
-
-
-def draw_mermaid(workflow: Workflow) -> str:
-    """The flowchart. Names are n0, n1 …: nothing an author wrote stands outside of quotes."""
-    drawn = chart(workflow)
-    names = {node.id: f"n{index}" for index, node in enumerate(drawn.every)}
-    rows = [
-        *_mermaid_heading(drawn),
-        "flowchart TD",
-        *_mermaid_nodes(drawn, names),
-        *_mermaid_arrows(drawn, names),
-        *_mermaid_classes(drawn),
-    ]
-    return "\n".join(rows) + "\n"
-
-
-def _mermaid_heading(drawn: Chart) -> Iterator[str]:
-    yield from ("---", f"title: {json.dumps(shorten(drawn.name, 200), ensure_ascii=False)}", "---")
-
-
-def _mermaid_nodes(drawn: Chart, names: Mapping[str, str]) -> Iterator[str]:
-    yield "    start(( )):::start"
-    for node in drawn.nodes:
-        if not node.inner:
-            yield f"    {_mermaid_node(node, names)}"
-            continue
-        yield f"    subgraph {names[node.id]}[{_quote_mermaid(f'{node.id} · {node.about}')}]"
-        yield "        direction LR"
-        yield from (f"        {_mermaid_node(inner, names)}" for inner in node.inner)
-        yield "    end"
-        yield f"    class {names[node.id]} {_mermaid_class(node)}"
-
-
-def _mermaid_node(node: ChartNode, names: Mapping[str, str]) -> str:
-    opening, closing = _MERMAID_SHAPES.get(node.family, _BOX)
-    about = "" if node.id == node.about else f"<br/>{_escape_mermaid(node.about)}"
-    label = f'"{_escape_mermaid(shorten(clean(node.id), LONGEST))}{about}"'
-    return f"{names[node.id]}{opening}{label}{closing}:::{_mermaid_class(node)}"
-
-
-def _mermaid_class(node: ChartNode) -> str:
-    return f"kind_{node.family}" if "goal gate" not in node.marks else f"kind_{node.family}_gate"
-
-
-def _mermaid_arrows(drawn: Chart, names: Mapping[str, str]) -> Iterator[str]:
-    yield f"    start --> {names[drawn.start]}"
-    for line in drawn.lines:
-        arrow = "-.->" if line.dashed else "-->"
-        label = f"|{_quote_mermaid(said(line))}|" if line.labels else ""
-        yield f"    {names[line.source]} {arrow}{label} {names[line.target]}"
-
-
-def _mermaid_classes(drawn: Chart) -> Iterator[str]:
-    yield "    classDef start fill:#0f172a,stroke:#0f172a"
-    kinds = {_mermaid_class(node): node for node in drawn.every}
-    for name, node in sorted(kinds.items()):
-        paint = LIGHT[node.family]
-        width = ",stroke-width:3px" if "goal gate" in node.marks else ""
-        dashes = ",stroke-dasharray:5 4" if node.family == "missing" else ""
-        yield f"    classDef {name} fill:{paint.fill},stroke:{paint.stroke},color:{paint.ink}{width}{dashes}"
-
-
-def _quote_mermaid(content: str) -> str:
-    return f'"{_escape_mermaid(shorten(clean(content), LONGEST * 3))}"'
-
-
-def _escape_mermaid(content: str) -> str:
-    """A text in which every character that Mermaid, Markdown or HTML could read is spelled by its number."""
-    safe = _SAFE.sub(lambda match: f"#{ord(match[0])};", content)
-    return _LISTS.sub("#8203;", safe)
-
+_MERMAID_BOX = ("[", "]")
+_MERMAID_UNSAFE = re.compile(r"[^\w ,:=/?·…→≤≥≠-]")
+_LIST_ITEM = re.compile(r"^(?=[-+*]|\d)")  # Mermaid reads what looks like a list as Markdown and rejects it
 
 _DOT_SHAPES = {
     "llm": 'shape=box, style="rounded,filled"',
@@ -111,58 +45,117 @@ _DOT_HEADER = (
 )
 
 
-def draw_dot(workflow: Workflow) -> str:
-    """The graph. Names are n0, n1 …; a parallel stage is a cluster of its branches."""
-    drawn = chart(workflow)
-    names = {node.id: f"n{index}" for index, node in enumerate(drawn.every)}
-    title = f"    label={_quote_dot(shorten(drawn.name, 200))};"
-    rows = ["digraph workflow {", title, *_DOT_HEADER, *_dot_nodes(drawn, names), *_dot_arrows(drawn, names), "}"]
+def draw_mermaid(workflow: Workflow) -> str:
+    """Write a Mermaid flowchart. Nodes are called n0, n1 …: all text from the file is in quotes."""
+    chart = build_chart(workflow)
+    names = _node_names(chart)
+    title = json.dumps(truncate(chart.name, _MAX_TITLE), ensure_ascii=False)
+    rows = ["---", f"title: {title}", "---", "flowchart TD", "    start(( )):::start"]
+    for node in chart.nodes:
+        if not node.branches:
+            rows.append(f"    {_mermaid_node(node, names)}")
+            continue
+        subgraph = truncate(sanitize_line(f"{node.id} · {node.subtitle}"), _MAX_TEXT * 3)
+        rows.append(f'    subgraph {names[node.id]}["{_escape_mermaid(subgraph)}"]')
+        rows.append("        direction LR")
+        rows += [f"        {_mermaid_node(branch, names)}" for branch in node.branches]
+        rows.append("    end")
+        rows.append(f"    class {names[node.id]} {_mermaid_class(node)}")
+    rows.append(f"    start --> {names[chart.start]}")
+    for arrow in chart.arrows:
+        label = f'|"{_escape_mermaid(_arrow_label(arrow))}"|' if arrow.labels else ""
+        rows.append(f"    {names[arrow.source]} {'-.->' if arrow.dashed else '-->'}{label} {names[arrow.target]}")
+    rows.append("    classDef start fill:#0f172a,stroke:#0f172a")
+    for name, node in sorted({_mermaid_class(node): node for node in chart.all_nodes}.items()):
+        colors = LIGHT[node.family]
+        width = ",stroke-width:3px" if "goal gate" in node.traits else ""
+        dashes = ",stroke-dasharray:5 4" if node.family == "missing" else ""
+        rows.append(f"    classDef {name} fill:{colors.fill},stroke:{colors.stroke},color:{colors.ink}{width}{dashes}")
     return "\n".join(rows) + "\n"
 
 
-def _dot_nodes(drawn: Chart, names: Mapping[str, str]) -> Iterator[str]:
-    for node in drawn.nodes:
-        if not node.inner:
+def _node_names(chart: Chart) -> dict[str, str]:
+    return {node.id: f"n{index}" for index, node in enumerate(chart.all_nodes)}
+
+
+def _arrow_label(arrow: Arrow) -> str:
+    labels = [truncate(label, _MAX_TEXT) for label in arrow.labels[:_MAX_LABELS]]
+    more = len(arrow.labels) - len(labels)
+    return " / ".join([*labels, f"{more} more"] if more else labels)
+
+
+def _mermaid_node(node: ChartNode, names: Mapping[str, str]) -> str:
+    opening, closing = _MERMAID_SHAPES.get(node.family, _MERMAID_BOX)
+    subtitle = "" if node.id == node.subtitle else f"<br/>{_escape_mermaid(node.subtitle)}"
+    label = f'"{_escape_mermaid(truncate(sanitize_line(node.id), _MAX_TEXT))}{subtitle}"'
+    return f"{names[node.id]}{opening}{label}{closing}:::{_mermaid_class(node)}"
+
+
+def _mermaid_class(node: ChartNode) -> str:
+    return f"kind_{node.family}" if "goal gate" not in node.traits else f"kind_{node.family}_gate"
+
+
+def _escape_mermaid(content: str) -> str:
+    """Write every character that Mermaid, Markdown or HTML could interpret as its number."""
+    return _LIST_ITEM.sub("#8203;", _MERMAID_UNSAFE.sub(lambda match: f"#{ord(match[0])};", content))
+
+
+def draw_dot(workflow: Workflow) -> str:
+    """Write a Graphviz graph. Nodes are called n0, n1 …; a parallel stage is a cluster of its branches."""
+    chart = build_chart(workflow)
+    names = _node_names(chart)
+    title = f"    label={_quote_dot(truncate(chart.name, _MAX_TITLE))};"
+    rows = ["digraph workflow {", title, *_DOT_HEADER, *_dot_nodes(chart, names), *_dot_arrows(chart, names), "}"]
+    return "\n".join(rows) + "\n"
+
+
+def _dot_nodes(chart: Chart, names: Mapping[str, str]) -> Iterator[str]:
+    for node in chart.nodes:
+        if not node.branches:
             yield f"    {_dot_node(node, names)}"
             continue
-        paint = LIGHT[node.family]
+        colors = LIGHT[node.family]
         yield f"    subgraph cluster_{names[node.id]} {{"
         yield f"        label={_dot_label(node)}; fontsize=12;"
-        yield f'        style="rounded,filled"; fillcolor="{paint.fill}"; color="{paint.stroke}";'
-        yield from (f"        {_dot_node(inner, names)}" for inner in node.inner)
+        yield f'        style="rounded,filled"; fillcolor="{colors.fill}"; color="{colors.stroke}";'
+        yield from (f"        {_dot_node(branch, names)}" for branch in node.branches)
         yield "    }"
 
 
 def _dot_node(node: ChartNode, names: Mapping[str, str]) -> str:
-    paint = LIGHT[node.family]
-    colours = f'fillcolor="{paint.fill}", color="{paint.stroke}", fontcolor="{paint.ink}"'
-    gate = ", penwidth=2.5" if "goal gate" in node.marks else ""
-    return f"{names[node.id]} [label={_dot_label(node)}, {_DOT_SHAPES[node.family]}, {colours}{gate}];"
+    colors = LIGHT[node.family]
+    style = f'fillcolor="{colors.fill}", color="{colors.stroke}", fontcolor="{colors.ink}"'
+    gate = ", penwidth=2.5" if "goal gate" in node.traits else ""
+    return f"{names[node.id]} [label={_dot_label(node)}, {_DOT_SHAPES[node.family]}, {style}{gate}];"
 
 
 def _dot_label(node: ChartNode) -> str:
-    name = _quote_dot(shorten(clean(node.id), LONGEST))
-    return name if node.id == node.about else f'{name[:-1]}\\n{node.about}"'
+    name = _quote_dot(truncate(sanitize_line(node.id), _MAX_TEXT))
+    return name if node.id == node.subtitle else f'{name[:-1]}\\n{node.subtitle}"'
 
 
-def _dot_arrows(drawn: Chart, names: Mapping[str, str]) -> Iterator[str]:
-    """A line to a cluster goes to the branch in its middle and is cut off at its border."""
-    within = {node.id: node.inner[len(node.inner) // 2].id for node in drawn.nodes if node.inner}
-    ends = {node.id: names[within.get(node.id, node.id)] for node in drawn.every}
-    border = {node: f"cluster_{names[node]}" for node in within}
-    yield _dot_arrow("start", ends[drawn.start], {"lhead": border.get(drawn.start, "")})
-    for line in drawn.lines:
-        cut = {"ltail": border.get(line.source, ""), "lhead": border.get(line.target, "")}
-        style = {"label": _quote_dot(said(line)) if line.labels else "", "style": "dashed" if line.dashed else ""}
-        aside = {"constraint": "false" if line.back else ""}  # a way back does not turn the picture over
-        yield _dot_arrow(ends[line.source], ends[line.target], style | cut | aside)
+def _dot_arrows(chart: Chart, names: Mapping[str, str]) -> Iterator[str]:
+    """An arrow to a cluster leads to the branch in its middle and is clipped at its border."""
+    middle = {node.id: node.branches[len(node.branches) // 2].id for node in chart.nodes if node.branches}
+    ends = {node.id: names[middle.get(node.id, node.id)] for node in chart.all_nodes}
+    border = {node: f"cluster_{names[node]}" for node in middle}
+    yield _dot_arrow("start", ends[chart.start], {"lhead": border.get(chart.start, "")})
+    for arrow in chart.arrows:
+        attributes = {
+            "label": _quote_dot(_arrow_label(arrow)) if arrow.labels else "",
+            "style": "dashed" if arrow.dashed else "",
+            "ltail": border.get(arrow.source, ""),
+            "lhead": border.get(arrow.target, ""),
+            "constraint": "false" if arrow.back else "",  # leading back does not put its target further down
+        }
+        yield _dot_arrow(ends[arrow.source], ends[arrow.target], attributes)
 
 
 def _dot_arrow(source: str, target: str, attributes: Mapping[str, str]) -> str:
-    said = ", ".join(f"{name}={value}" for name, value in attributes.items() if value)
-    return f"    {source} -> {target}{f' [{said}]' if said else ''};"
+    given = ", ".join(f"{name}={value}" for name, value in attributes.items() if value)
+    return f"    {source} -> {target}{f' [{given}]' if given else ''};"
 
 
 def _quote_dot(content: str) -> str:
-    """A text in quotes. Graphviz reads backslashes and HTML's named characters even there."""
+    """Quote a text. Graphviz interprets backslashes and named HTML characters even in quotes."""
     return '"' + content.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;") + '"'

@@ -1,24 +1,41 @@
-"""How wide a text is in a picture whose font nobody knows: a generous guess, so that nothing sticks out."""
+"""The elements of an SVG picture: measured text, escaped text, the shapes and icons of stages, lines and arrowheads."""
 
 import html
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
-from pipeline.graph.chart import clean, shorten
-from pipeline.graph.layers import Box, Point
+from pipeline.graph.layout import Box, Point
+from pipeline.text import sanitize_line, truncate
 
-BOLD = 1.07  # how much wider bold letters are
+BOLD = 1.07  # how much wider bold text is
+ICON = 16.0  # the width and height of an icon
 
 _NARROW = frozenset("iljtfrI.,:;!|'`()[]{}·/ -")
 _WIDE = frozenset("mwMW@%—…")
-_CAPITAL, _SMALL = 0.7, 0.58  # in parts of the font's size
+_MAX_TOOLTIP = 300
+_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # not allowed by XML 1.0, even escaped
+_WHITESPACE = str.maketrans({"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
+_CORNER_RADIUS = 12.0
+_HEAD_LENGTH, _HEAD_HALF = 9.0, 4.2
+_ICONS = {
+    "llm": "M8 1.5 9.6 6.4 14.5 8 9.6 9.6 8 14.5 6.4 9.6 1.5 8 6.4 6.4Z",
+    "review": "M11 6.5a4.5 4.5 0 1 1-9 0a4.5 4.5 0 0 1 9 0ZM9.8 9.8 14.5 14.5",
+    "tool": "M2 3.5 6.5 8 2 12.5M8.5 12.5H14",
+    "human": "M11 4.8a3 3 0 1 1-6 0a3 3 0 0 1 6 0ZM2.5 14.5c0-6.4 11-6.4 11 0",
+    "decision": "M8 14.5V9M8 9C8 5.5 3 6.5 3 2M8 9C8 5.5 13 6.5 13 2M1 4 3 1.8 5 4M11 4 13 1.8 15 4",
+    "triage": "M2 2.5H14L9.5 8.5V13.5L6.5 12V8.5Z",
+    "parallel": "M3 2V14M8 2V14M13 2V14",
+    "workspace": "M4 4.5V11.5M6 3a2 2 0 1 1-4 0a2 2 0 0 1 4 0ZM6 13a2 2 0 1 1-4 0a2 2 0 0 1 4 0Z"
+    "M14 5a2 2 0 1 1-4 0a2 2 0 0 1 4 0ZM12 7C12 10 4 8.5 4 11",
+    "exit": "M3.5 3.5H12.5V12.5H3.5Z",
+    "missing": "M8 2V9.5M8 12.5V14",
+}
 
 
-def text_width(text: str, size: float) -> float:
-    """How many units a line of text takes at a font size."""
-    return sum(map(_character_width, text)) * size
+def text_width(text: str, font_size: float) -> float:
+    """Estimate the width of a text, generously: the font is unknown and nothing may stick out."""
+    return sum(map(_character_width, text)) * font_size
 
 
 def _character_width(character: str) -> float:
@@ -27,235 +44,156 @@ def _character_width(character: str) -> float:
     if character in _WIDE:
         return 0.95
     if character.isascii():
-        return _CAPITAL if character.isupper() else _SMALL
-    return _foreign(character)
-
-
-def _foreign(character: str) -> float:
+        return 0.7 if character.isupper() else 0.58
     if unicodedata.category(character) in ("Mn", "Me"):
         return 0.0
     return 1.05 if unicodedata.east_asian_width(character) in ("W", "F") else 0.7
 
 
-def fit(text: str, size: float, width: float) -> str:
-    """A text cut with an ellipsis where it would be wider."""
-    room = width / size
-    for index, character in enumerate(text):
+def fit_text(text: str, font_size: float, width: float) -> str:
+    """Shorten a text to a width, with an ellipsis where it is cut."""
+    if text_width(text, font_size) <= width:
+        return text
+    room = width / font_size - _character_width("…")
+    kept = 0
+    for character in text:
         room -= _character_width(character)
         if room < 0:
-            return _cut(text[: index + 1], width / size)
-    return text
-
-
-def _cut(text: str, room: float) -> str:
-    room -= _character_width("…")
-    kept = len(text)
-    taken = sum(map(_character_width, text))
-    while kept and taken > room:
-        kept -= 1
-        taken -= _character_width(text[kept])
+            break
+        kept += 1
     return text[:kept].rstrip() + "…"
 
 
-def lines(text: str, size: float, width: float, most: int) -> list[str]:
-    """A text broken between words into at most so many lines, the last one cut."""
-    broken = list(_wrapped(text[: int(most * width / size * 4)].split(" "), size, width, most))
-    return [fit(line, size, width) for line in broken]
-
-
-def _wrapped(words: Iterable[str], size: float, width: float, most: int) -> Iterator[str]:
-    line, done = "", 0
-    for word in words:
-        longer = f"{line} {word}".lstrip()
-        if line and done < most - 1 and text_width(longer, size) > width:
-            yield line
-            line, done = word, done + 1
+def wrap_text(text: str, font_size: float, width: float, max_lines: int) -> list[str]:
+    """Break a text between words into at most `max_lines` lines, and shorten each to the width."""
+    lines: list[str] = []
+    for word in text[: int(max_lines * width / font_size * 4)].split(" "):
+        longer = f"{lines[-1]} {word}".lstrip() if lines else word
+        if lines and (len(lines) == max_lines or text_width(longer, font_size) <= width):
+            lines[-1] = longer
         else:
-            line = longer
-    if line:
-        yield line
+            lines.append(word)
+    return [fit_text(line, font_size, width) for line in lines if line]
 
 
-ICON = 16.0  # the side of the square a sign is drawn in
-
-
-def number(value: float) -> str:
-    """A coordinate, to a tenth."""
+def format_number(value: float) -> str:
+    """Format a coordinate to a tenth."""
     return f"{round(value, 1) + 0.0:.1f}".removesuffix(".0")  # adding 0.0 makes a negative zero positive
 
 
-def outline(family: str, box: Box) -> str:
-    """The elements that draw a stage's shape."""
-    return _OUTLINES.get(family, _rounded)(box)
+def escape_xml(content: str) -> str:
+    """Escape a text for the content of an element or the value of an attribute."""
+    return html.escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", content), quote=True).translate(_WHITESPACE)
 
 
-def icon(name: str, corner: Point) -> str:
-    """The sign of a kind, with its upper left corner at a point."""
-    path = _ICONS.get(name)
-    at = f"translate({number(corner.x)} {number(corner.y)})"
-    return f'<path class="sign" transform="{at}" d="{path}"/>' if path else ""
+def draw_tooltip(content: str) -> str:
+    """Draw a title, which shows when the pointer rests on its element."""
+    return f"<title>{escape_xml(truncate(sanitize_line(content), _MAX_TOOLTIP))}</title>"
 
 
-def rectangle(box: Box, radius: float, css: str) -> str:
-    """A rectangle with round corners."""
-    place = f'x="{number(box.x)}" y="{number(box.y)}" width="{number(box.width)}" height="{number(box.height)}"'
-    return f'<rect class="{css}" {place} rx="{number(radius)}"/>'
+def draw_text_line(content: str, at: Point, css: str) -> str:
+    """Draw a line of text that starts at a point or is centered there, as its class says."""
+    return f'<text class="{css}" x="{format_number(at.x)}" y="{format_number(at.y)}">{escape_xml(content)}</text>'
 
 
-def _rounded(box: Box) -> str:
-    return rectangle(box, 10, "shape")
+def draw_icon(name: str, corner: Point) -> str:
+    """Draw the icon of a kind of stage with its upper left corner at a point."""
+    at = f"translate({format_number(corner.x)} {format_number(corner.y)})"
+    return f'<path class="sign" transform="{at}" d="{_ICONS[name]}"/>' if name in _ICONS else ""
 
 
-def _barred(box: Box) -> str:
-    """A box with a bar at either side: a routine that is called."""
-    bars = "".join(f"M{number(x)} {number(box.y)}v{number(box.height)}" for x in (box.x + 6, box.right - 6))
-    return rectangle(box, 2, "shape") + f'<path class="trim" d="{bars}"/>'
+def draw_rectangle(box: Box, radius: float, css: str) -> str:
+    """Draw a rectangle with round corners."""
+    x, y, width, height = map(format_number, box)
+    return f'<rect class="{css}" x="{x}" y="{y}" width="{width}" height="{height}" rx="{format_number(radius)}"/>'
 
 
-def _octagon(box: Box) -> str:
-    return _polygon(box, 12, 12)
+def draw_shape(family: str, box: Box) -> str:
+    """Draw the outline of a stage; each kind has its own, to be told apart without color."""
+    match family:
+        case "tool":  # with a bar at either side, like a subroutine
+            x, right, y, height = map(format_number, (box.x + 6, box.right - 6, box.y, box.height))
+            bars = f"M{x} {y}v{height}M{right} {y}v{height}"
+            return draw_rectangle(box, 2, "shape") + f'<path class="trim" d="{bars}"/>'
+        case "human":  # an octagon
+            return _draw_polygon(
+                (box.x, box.y + 12),
+                (box.x + 12, box.y),
+                (box.right - 12, box.y),
+                (box.right, box.y + 12),
+                (box.right, box.bottom - 12),
+                (box.right - 12, box.bottom),
+                (box.x + 12, box.bottom),
+                (box.x, box.bottom - 12),
+            )
+        case "decision":  # a hexagon
+            return _draw_polygon(
+                (box.x, box.center.y),
+                (box.x + 18, box.y),
+                (box.right - 18, box.y),
+                (box.right, box.center.y),
+                (box.right - 18, box.bottom),
+                (box.x + 18, box.bottom),
+            )
+        case "triage":  # a funnel
+            return _draw_polygon(
+                (box.x, box.y), (box.right, box.y), (box.right - 12, box.bottom), (box.x + 12, box.bottom)
+            )
+        case "workspace":  # a cylinder
+            x, right, top, bottom = map(format_number, (box.x, box.right, box.y + 4, box.bottom - 4))
+            arc = f"A{format_number(box.width / 2)} 4 0 0"
+            body = f"M{x} {top}{arc} 1 {right} {top}V{bottom}{arc} 1 {x} {bottom}Z"
+            return f'<path class="shape" d="{body}"/><path class="trim" d="M{x} {top}{arc} 0 {right} {top}"/>'
+        case "exit":  # a pill
+            return draw_rectangle(box, box.height / 2, "shape")
+    return draw_rectangle(box, 10, "shape")
 
 
-def _hexagon(box: Box) -> str:
-    return _polygon(box, 18, box.height / 2)
+def _draw_polygon(*corners: tuple[float, float]) -> str:
+    points = " ".join(f"{format_number(x)},{format_number(y)}" for x, y in corners)
+    return f'<polygon class="shape" points="{points}"/>'
 
 
-def _polygon(box: Box, across: float, down: float) -> str:
-    """A box with its corners cut off."""
-    x, y, right, bottom = box.x, box.y, box.right, box.bottom
-    upper = [(x, y + down), (x + across, y), (right - across, y), (right, y + down)]
-    lower = [(right, bottom - down), (right - across, bottom), (x + across, bottom), (x, bottom - down)]
-    return f'<polygon class="shape" points="{_points([*upper, *lower])}"/>'
-
-
-def _points(places: Sequence[tuple[float, float]]) -> str:
-    return " ".join(f"{number(x)},{number(y)}" for x, y in dict.fromkeys(places))
-
-
-def _funnel(box: Box) -> str:
-    """A box that is narrower at its foot: much goes in, and some of it comes out."""
-    corners = [(box.x, box.y), (box.right, box.y), (box.right - 12, box.bottom), (box.x + 12, box.bottom)]
-    return f'<polygon class="shape" points="{_points(corners)}"/>'
-
-
-def _cylinder(box: Box) -> str:
-    x, right, top, bottom = (number(v) for v in (box.x, box.right, box.y + 4, box.bottom - 4))
-    arc = f"A{number(box.width / 2)} 4 0 0"
-    body = f"M{x} {top}{arc} 1 {right} {top}V{bottom}{arc} 1 {x} {bottom}Z"
-    return f'<path class="shape" d="{body}"/><path class="trim" d="M{x} {top}{arc} 0 {right} {top}"/>'
-
-
-def _pill(box: Box) -> str:
-    return rectangle(box, box.height / 2, "shape")
-
-
-_OUTLINES: Mapping[str, Callable[[Box], str]] = MappingProxyType(
-    {
-        "llm": _rounded,
-        "tool": _barred,
-        "human": _octagon,
-        "decision": _hexagon,
-        "triage": _funnel,
-        "parallel": _rounded,
-        "workspace": _cylinder,
-        "exit": _pill,
-    }
-)
-_ICONS: Mapping[str, str] = MappingProxyType(
-    {
-        "llm": "M8 1.5 9.6 6.4 14.5 8 9.6 9.6 8 14.5 6.4 9.6 1.5 8 6.4 6.4Z",
-        "review": "M11 6.5a4.5 4.5 0 1 1-9 0a4.5 4.5 0 0 1 9 0ZM9.8 9.8 14.5 14.5",
-        "tool": "M2 3.5 6.5 8 2 12.5M8.5 12.5H14",
-        "human": "M11 4.8a3 3 0 1 1-6 0a3 3 0 0 1 6 0ZM2.5 14.5c0-6.4 11-6.4 11 0",
-        "decision": "M8 14.5V9M8 9C8 5.5 3 6.5 3 2M8 9C8 5.5 13 6.5 13 2M1 4 3 1.8 5 4M11 4 13 1.8 15 4",
-        "triage": "M2 2.5H14L9.5 8.5V13.5L6.5 12V8.5Z",
-        "parallel": "M3 2V14M8 2V14M13 2V14",
-        "workspace": "M4 4.5V11.5M6 3a2 2 0 1 1-4 0a2 2 0 0 1 4 0ZM6 13a2 2 0 1 1-4 0a2 2 0 0 1 4 0Z"
-        "M14 5a2 2 0 1 1-4 0a2 2 0 0 1 4 0ZM12 7C12 10 4 8.5 4 11",
-        "exit": "M3.5 3.5H12.5V12.5H3.5Z",
-        "missing": "M8 2V9.5M8 12.5V14",
-    }
-)
-
-
-MAX_TOOLTIP = 300  # characters of what shows when the pointer rests on something
-
-_FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # by XML 1.0, in any spelling
-_BREAKS = str.maketrans({"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
-
-
-def escape(content: str) -> str:
-    """A text as the content of an element or the value of an attribute."""
-    return html.escape(_FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", content), quote=True).translate(_BREAKS)
-
-
-def note(content: str) -> str:
-    """A title: what an element says of itself when asked."""
-    return f"<title>{escape(shorten(clean(content), MAX_TOOLTIP))}</title>"
-
-
-def text(content: str, at: Point, css: str) -> str:
-    """A line of text that starts at a point, or stands around it, as its class says."""
-    return f'<text class="{css}" x="{number(at.x)}" y="{number(at.y)}">{escape(content)}</text>'
-
-
-_RADIUS = 12.0
-_HEAD, _HALF = 9.0, 4.2  # length and half the breadth of an arrowhead
-
-
-def path(points: Sequence[Point]) -> str:
-    """The path of a line, which stops inside its arrowhead."""
-    *most, last = points
-    before = most[-1]
-    along = _direction(before, last)
-    ended = [*most, Point(last.x - along.x * _HEAD / 2, last.y - along.y * _HEAD / 2)]
-    steps = [f"M{_coordinates(ended[0])}"]
-    for index in range(1, len(ended)):
-        after = ended[index + 1] if index + 1 < len(ended) else None
-        steps.append(_step(ended[index - 1], ended[index], after))
-    return "".join(steps)
-
-
-def head(points: Sequence[Point]) -> str:
-    """The arrowhead at the end of a line."""
-    tip = points[-1]
-    along = _direction(points[-2], tip)
-    base = Point(tip.x - along.x * _HEAD, tip.y - along.y * _HEAD)
-    across = Point(-along.y * _HALF, along.x * _HALF)
+def draw_line(points: Sequence[Point]) -> str:
+    """Draw a line with round corners and an arrowhead at its end."""
+    *others, tip = points
+    if others[-1].y == tip.y:
+        along = Point(1.0 if tip.x > others[-1].x else -1.0, 0.0)
+    else:  # a soft bend ends vertically, too
+        along = Point(0.0, 1.0 if tip.y > others[-1].y else -1.0)
+    inside_head = Point(tip.x - along.x * _HEAD_LENGTH / 2, tip.y - along.y * _HEAD_LENGTH / 2)
+    points = [*others, inside_head]
+    steps = [f"M{_coordinates(points[0])}"]
+    for start, end, following in zip(points, points[1:], (*points[2:], None), strict=False):
+        steps.append(_line_step(start, end, following))
+    base = Point(tip.x - along.x * _HEAD_LENGTH, tip.y - along.y * _HEAD_LENGTH)
+    across = Point(-along.y * _HEAD_HALF, along.x * _HEAD_HALF)
     left, right = (Point(base.x + sign * across.x, base.y + sign * across.y) for sign in (1, -1))
-    return f"M{_coordinates(tip)}L{_coordinates(left)}L{_coordinates(right)}Z"
+    head = f"M{_coordinates(tip)}L{_coordinates(left)}L{_coordinates(right)}Z"
+    return f'<path class="line" d="{"".join(steps)}"/><path class="head" d="{head}"/>'
 
 
-def _step(start: Point, end: Point, after: Point | None) -> str:
+def _line_step(start: Point, end: Point, following: Point | None) -> str:
+    """Return the commands from one point to the next, or to the end of the rounded corner there."""
     if start.x != end.x and start.y != end.y:
         middle = (start.y + end.y) / 2
         return f"C{_coordinates(Point(start.x, middle))} {_coordinates(Point(end.x, middle))} {_coordinates(end)}"
-    if after is None or not _corner(start, end, after):
+    is_corner = following and (end.y == following.y if start.x == end.x else end.x == following.x)
+    if not following or not is_corner:
         return f"L{_coordinates(end)}"
-    radius = min(_RADIUS, _length(start, end) / 2, _length(end, after) / 2)
-    before, beyond = _towards(end, start, radius), _towards(end, after, radius)
-    return f"L{_coordinates(before)}Q{_coordinates(end)} {_coordinates(beyond)}"
+    radius = min(_CORNER_RADIUS, _distance(start, end) / 2, _distance(end, following) / 2)
+    before, after = _toward(end, start, radius), _toward(end, following, radius)
+    return f"L{_coordinates(before)}Q{_coordinates(end)} {_coordinates(after)}"
 
 
-def _corner(start: Point, end: Point, after: Point) -> bool:
-    return (start.x == end.x) == (end.y == after.y) and (end.x == after.x or end.y == after.y)
-
-
-def _direction(start: Point, end: Point) -> Point:
-    """Which way a piece of line points at its end; a bent one ends upright."""
-    if start.y == end.y:
-        return Point(1.0 if end.x > start.x else -1.0, 0.0)
-    return Point(0.0, 1.0 if end.y > start.y else -1.0)
-
-
-def _length(start: Point, end: Point) -> float:
+def _distance(start: Point, end: Point) -> float:
     return abs(start.x - end.x) + abs(start.y - end.y)
 
 
-def _towards(start: Point, end: Point, distance: float) -> Point:
-    part = distance / (_length(start, end) or 1)
+def _toward(start: Point, end: Point, distance: float) -> Point:
+    part = distance / (_distance(start, end) or 1)
     return Point(start.x + (end.x - start.x) * part, start.y + (end.y - start.y) * part)
 
 
 def _coordinates(point: Point) -> str:
-    return f"{number(point.x)} {number(point.y)}"
+    return f"{format_number(point.x)} {format_number(point.y)}"

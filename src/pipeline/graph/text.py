@@ -1,10 +1,12 @@
-"""A workflow as plain text: the stages in the order of the flow, each with its ways out."""
+"""A workflow as plain text: the stages in the order of the flow, each with its outgoing arrows."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from pipeline.graph.chart import Arrow, Chart, ChartNode, chart, clean, columns, shorten
+from pipeline.graph.chart import Arrow, Chart, ChartNode, build_chart
 from pipeline.language.model import Workflow
+from pipeline.text import display_width, pad, sanitize_line, truncate
 
 _SIGNS = {
     "llm": "○",
@@ -17,74 +19,58 @@ _SIGNS = {
     "exit": "●",
     "missing": "?",
 }
-_LONGEST = 36  # columns of a name or a label
-_LEAST = 24  # a narrower picture says nothing
+_WIDTH = 80
+_MAX_NAME = 36  # columns of a name or a label
 
 
-def draw_text(workflow: Workflow, width: int = 80) -> str:
-    """The picture, no wider than so many columns."""
-    width = max(width, _LEAST)
-    drawn = chart(workflow)
-    rows = [*_heading(drawn, width), "", *_Sheet(drawn, width).rows()]
-    return "\n".join(row.rstrip() for row in rows) + "\n"
+def draw_text(workflow: Workflow) -> str:
+    """Draw a workflow for a terminal of 80 columns."""
+    return "\n".join(row.rstrip() for row in _TextDrawing(build_chart(workflow)).rows()) + "\n"
 
 
-def _heading(drawn: Chart, width: int) -> Iterator[str]:
-    yield shorten(drawn.name, width)
-    described = wrap(shorten(drawn.description, 3 * width), width, break_on_hyphens=False)
-    yield from (shorten(row, width) for row in described)
+class _TextDrawing:
+    """Two columns: names and labels in the first, kinds and targets in the second."""
 
-
-class _Sheet:
-    """A chart about to be written, and where its second column begins."""
-
-    def __init__(self, drawn: Chart, width: int) -> None:
-        self.drawn, self.width, self.ways = drawn, width, drawn.ways
-        names = [columns(clean(node.id)) + 4 * (node.id in drawn.holder) for node in drawn.every]
-        labels = [columns(_label(line)) + 2 for line in drawn.lines]  # a stroke and a gap more than a name has
-        self.second = 4 + min(_LONGEST, width // 2, max(*names, *labels, 0) + 1)
+    def __init__(self, chart: Chart) -> None:
+        self.chart = chart
+        self.leaving: dict[str, list[Arrow]] = defaultdict(list)
+        for arrow in chart.arrows:
+            self.leaving[arrow.source].append(arrow)
+        names = [display_width(sanitize_line(node.id)) + 4 * (node.id in chart.containers) for node in chart.all_nodes]
+        labels = [display_width(" / ".join(arrow.labels)) + 2 for arrow in chart.arrows]
+        self.second = 4 + min(_MAX_NAME, max(*names, *labels, 0) + 1)
 
     def rows(self) -> Iterator[str]:
-        """Stage by stage; a lone way to the stage below is a line down to it."""
-        nodes = self.drawn.nodes
-        for node, after in zip(nodes, (*nodes[1:], None), strict=True):
-            yield self._stage(node, "")
-            yield from self._branches(node)
-            yield from self._onward(node, after)
+        """Yield the heading, then stage by stage; a lone arrow without a label is a line to the stage below."""
+        yield truncate(self.chart.name, _WIDTH)
+        description = truncate(self.chart.description, 3 * _WIDTH)
+        yield from (truncate(row, _WIDTH) for row in wrap(description, _WIDTH, break_on_hyphens=False))
+        yield ""
+        nodes = self.chart.nodes
+        for node, following in zip(nodes, (*nodes[1:], None), strict=True):
+            yield self._stage(node)
+            for branch in node.branches:
+                yield self._stage(branch, "│ ╰ " if branch is node.branches[-1] else "│ ├ ")
+                yield from (f"│   {row}" for row in self._arrows(self.leaving[branch.id], indent=4))
+            arrows = self.leaving[node.id]
+            if following and [(arrow.target, arrow.labels) for arrow in arrows] == [(following.id, ())]:
+                yield "│"
+            else:
+                yield from self._arrows(arrows)
+                if following:
+                    yield ""
 
-    def _stage(self, node: ChartNode, indent: str) -> str:
-        name = shorten(clean(node.id), self.second - len(indent) - 4)
-        about = node.about if node.id != self.drawn.start else f"{node.about} · start"
+    def _stage(self, node: ChartNode, indent: str = "") -> str:
+        name = truncate(sanitize_line(node.id), self.second - len(indent) - 4)
+        subtitle = node.subtitle if node.id != self.chart.start else f"{node.subtitle} · start"
         row = f"{indent}{_SIGNS[node.family]} {name}"
-        return shorten(f"{row}{' ' * (self.second - columns(row))}{about if name != about else ''}", self.width)
+        return truncate(pad(row, self.second) + (subtitle if subtitle != name else ""), _WIDTH)
 
-    def _branches(self, node: ChartNode) -> Iterator[str]:
-        for inner in node.inner:
-            last = inner is node.inner[-1]
-            yield self._stage(inner, "│ ╰ " if last else "│ ├ ")
-            yield from (f"│   {row}" for row in self._ways(self.ways.get(inner.id, ()), 4))
-
-    def _onward(self, node: ChartNode, after: ChartNode | None) -> Iterator[str]:
-        ways = self.ways.get(node.id, ())
-        if after and len(ways) == 1 and ways[0].target == after.id and not ways[0].labels:
-            yield "│"
-            return
-        yield from self._ways(ways, 0)
-        if after:
-            yield ""
-
-    def _ways(self, ways: Sequence[Arrow], indent: int) -> Iterator[str]:
-        for line in ways:
-            yield self._way(line, indent, last=line is ways[-1])
-
-    def _way(self, line: Arrow, indent: int, *, last: bool) -> str:
-        stroke = "┄" if line.dashed else "─"
+    def _arrows(self, arrows: Sequence[Arrow], indent: int = 0) -> Iterator[str]:
         second = self.second - indent
-        label = shorten(_label(line), second - 7)
-        lead = f"{'╰' if last else '├'}{stroke}{f' {label} ' if label else stroke * 2}"
-        arrow = f"{stroke * (second - 2 - columns(lead))}{'↩' if line.back else '→'} "
-        return shorten(f"{lead}{arrow}{clean(line.target)}", self.width - indent)
-
-
-def _label(line: Arrow) -> str:
-    return " / ".join(line.labels)
+        for arrow in arrows:
+            stroke = "┄" if arrow.dashed else "─"
+            label = truncate(" / ".join(arrow.labels), second - 7)
+            row = f"{'╰' if arrow is arrows[-1] else '├'}{stroke}{f' {label} ' if label else stroke * 2}"
+            row += f"{stroke * (second - 2 - display_width(row))}{'↩' if arrow.back else '→'} "
+            yield truncate(row + sanitize_line(arrow.target), _WIDTH - indent)

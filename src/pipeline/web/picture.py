@@ -10,8 +10,8 @@ from markupsafe import Markup
 from pipeline.app.history import VisitRecord, running_visits
 from pipeline.app.overview import running
 from pipeline.engine.state import RunStatus
-from pipeline.graph.chart import Arrow
-from pipeline.graph.svg import ArrowKey, PlacedChart, RunOverlay, StageMark, draw_run, place_chart
+from pipeline.graph.chart import Arrow, ArrowKey
+from pipeline.graph.svg import PlacedChart, RunOverlay, StageMark, draw_run, place_chart
 from pipeline.language.edges import EdgeRole
 from pipeline.language.model import Workflow
 from pipeline.text import plural
@@ -23,7 +23,7 @@ def picture(seen: RunSnapshot, store: str) -> Markup:
     """The picture, with links from its stages to their visits. Every text in it is escaped where it is drawn."""
     workflow = seen.state.workflow
     placed = _placed(_Drawn(workflow.model_dump_json(), workflow))
-    lines = [line for line, _ in placed.lines]
+    lines = [line for line, _ in placed.arrows]
     ways = [way for visit in seen.visits if (way := _way(visit, lines))]
     marks = RunOverlay(dict(_marks(seen, store)), Counter(ways), ways[-1] if ways else None)
     return Markup(draw_run(placed, marks))  # noqa: S704 - as above

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.engine.conftest import Make
 
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
-from pipeline.graph.chart import Arrow, chart
+from pipeline.graph.chart import Arrow, build_chart
 from pipeline.graph.export import draw_dot, draw_mermaid
 from pipeline.graph.svg import draw_svg
 from pipeline.graph.text import draw_text
@@ -113,7 +113,7 @@ def test_what_follows_a_result(machine: Make, name: str, kind: str, result: str)
 def followed_in_picture(workflow: Workflow, *, passed: bool, review: bool) -> list[Arrow]:
     """The lines out of "a" that hold for a result, judged by nothing but what is drawn."""
     assert is_review(workflow.stage("a")) or not review
-    lines = [line for line in chart(workflow).lines if line.source == "a"]
+    lines = [line for line in build_chart(workflow).arrows if line.source == "a"]
     said = {line: [label.partition(" (priority")[0] for label in line.labels] or [""] for line in lines}
     held = {**HELD, "success": passed, "fail": not passed, "always": True}
     true = any(held.get(label) for labels in said.values() for label in labels)
@@ -146,13 +146,13 @@ def test_a_decision_follows_its_first_true_route(machine: Make) -> None:
     """
     run = machine(body).run()
     assert run.path == ["a", "c", "end"]
-    labels = {line.target: line.labels for line in chart(run.state.workflow).lines if line.source == "a"}
+    labels = {line.target: line.labels for line in build_chart(run.state.workflow).arrows if line.source == "a"}
     assert labels == {"b": ("visits = 2",), "c": ("visits = 1",), "d": ("otherwise",)}
 
 
 def test_a_lone_transition_is_drawn_plainly(machine: Make) -> None:
     """No label promises that a failure follows it; on="always" does."""
-    plain = chart(machine(f'{KINDS["tool"]}\ntransition from="a" to="b"\n{AROUND}').state.workflow)
-    always = chart(machine(f'{KINDS["tool"]}\ntransition from="a" to="b" on="always"\n{AROUND}').state.workflow)
-    assert [line.labels for line in plain.lines if line.source == "a"] == [()]
-    assert [line.labels for line in always.lines if line.source == "a"] == [("always",)]
+    plain = build_chart(machine(f'{KINDS["tool"]}\ntransition from="a" to="b"\n{AROUND}').state.workflow)
+    always = build_chart(machine(f'{KINDS["tool"]}\ntransition from="a" to="b" on="always"\n{AROUND}').state.workflow)
+    assert [line.labels for line in plain.arrows if line.source == "a"] == [()]
+    assert [line.labels for line in always.arrows if line.source == "a"] == [("always",)]

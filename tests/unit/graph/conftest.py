@@ -1,4 +1,4 @@
-"""The workflows that the drawing tests draw."""
+"""The workflows that the tests draw."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,6 +14,8 @@ from pipeline.language.model import (
     ParallelStage,
     Stage,
     Transition,
+    TriageStage,
+    TriageTarget,
     Workflow,
 )
 from pipeline.language.reader import parse_workflow
@@ -46,7 +48,7 @@ def shipped(request: pytest.FixtureRequest) -> Workflow:
 
 @pytest.fixture(scope="session")
 def made_of() -> Callable[[Iterable[str]], Workflow]:
-    """Makes a workflow whose name, description, ids, labels and conditions are the given texts."""
+    """Make a workflow whose name, description, ids, labels and conditions are the given texts."""
 
     def make(texts: Iterable[str]) -> Workflow:
         ids = list(dict.fromkeys(texts))
@@ -57,9 +59,14 @@ def made_of() -> Callable[[Iterable[str]], Workflow]:
         ]
         quoted = ids[-1].replace("\\", "\\\\").replace('"', '\\"')
         when = f'context("{quoted}") == "{quoted}"'
-        ways = [Transition.model_validate({"from": text, "to": "ask", "when": when}) for text in ids]
+        transitions = [Transition.model_validate({"from": text, "to": "ask", "when": when}) for text in ids]
         return Workflow(
-            name=ids[0], description=ids[-1], version=2, start=ids[0], stages=tuple(stages), transitions=tuple(ways)
+            name=ids[0],
+            description=ids[-1],
+            version=2,
+            start=ids[0],
+            stages=tuple(stages),
+            transitions=tuple(transitions),
         )
 
     return make
@@ -67,21 +74,29 @@ def made_of() -> Callable[[Iterable[str]], Workflow]:
 
 @pytest.fixture
 def hostile(made_of: Callable[[Iterable[str]], Workflow]) -> Workflow:
-    """A workflow that tries to get out of its picture."""
+    """A workflow whose texts try to break out of the drawing."""
     return made_of(HOSTILE)
+
+
+@pytest.fixture
+def triage() -> Workflow:
+    """A triage with both of its transitions."""
+    sort = TriageStage(id="sort", apply=TriageTarget(to="fix"), done=TriageTarget(to="end"))
+    stages = (sort, LlmStage(id="fix", prompt="x"), ExitStage(id="end"))
+    return Workflow(name="W", version=2, start="sort", stages=stages)
 
 
 @pytest.fixture
 def chain() -> Workflow:
     """Five thousand stages in a row."""
     stages = tuple(LlmStage(id=f"s{index}", prompt="x") for index in range(5000))
-    ways = tuple(Transition(source=f"s{index}", to=f"s{index + 1}") for index in range(4999))
-    return Workflow(name="Chain", version=2, start="s0", stages=stages, transitions=ways)
+    transitions = tuple(Transition(source=f"s{index}", to=f"s{index + 1}") for index in range(4999))
+    return Workflow(name="Chain", version=2, start="s0", stages=stages, transitions=transitions)
 
 
 @pytest.fixture
 def crooked() -> Workflow:
-    """A workflow with errors: a lonely stage, a missing one, branches that other stages lead to, a loop of one."""
+    """A workflow with errors: an unconnected stage, missing ones, branches with transitions, self-loops."""
     branches = tuple(Branch(stage=name) for name in ("a", "b", "fan", "gone"))
     return Workflow(
         name="Crooked",
