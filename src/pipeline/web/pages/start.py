@@ -14,7 +14,7 @@ from starlette.routing import Route
 import pipeline
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
-from pipeline.backends.agents.registry import AGENTS
+from pipeline.backends.select import AGENTS
 from pipeline.errors import AwfError
 from pipeline.journal.ids import new_run_id
 from pipeline.text import did_you_mean
