@@ -125,15 +125,17 @@ class Doctor:
         others = [*(name for name, command in configured.items() if command), "api", *sorted(self._plugins)]
         agents = [*await asyncio.gather(*map(self._check_agent, AGENTS)), *map(self._check_other, others)]
         if call:
-            agents = await asyncio.gather(*map(self._check_call, agents))
-        parts = (
-            await self._check_git(),
-            _check_store(self._store),
-            SystemCheck("python", platform.python_version()),
-            SystemCheck("sqlite", sqlite3.sqlite_version),
-            *map(_check_extra, EXTRAS),
-        )
-        return Diagnosis(tuple(agents), parts, self._default)
+            names = [agent.name for agent in agents if agent.works]
+            calls = await asyncio.gather(*(self.ask(self._selector.get(name), self._choice(name)) for name in names))
+            answers = dict(zip(names, calls, strict=True))
+            agents = [replace(agent, call=answers.get(agent.name)) for agent in agents]
+        parts = [await self._check_git(), _check_store(self._store)]
+        parts += [SystemCheck("python", platform.python_version()), SystemCheck("sqlite", sqlite3.sqlite_version)]
+        for name, modules in EXTRAS.items():
+            installed = all(map(find_spec, modules))
+            state = "installed" if installed else f'not installed (optional): pip install "awf-pipeline[{name}]"'
+            parts.append(SystemCheck(f"extra {name}", state, ok=installed, needed=False))
+        return Diagnosis(tuple(agents), tuple(parts), self._default)
 
     async def ask(self, backend: Backend, choice: ModelChoice) -> AgentCall:
         """Ask an agent for one word."""
@@ -191,11 +193,6 @@ class Doctor:
         path = self._selector.program_path(name) or ""
         return AgentCheck(name, path, keys=keys, problem="" if path else "its program was not found")
 
-    async def _check_call(self, agent: AgentCheck) -> AgentCheck:
-        if not agent.works:
-            return agent
-        return replace(agent, call=await self.ask(self._selector.get(agent.name), self._choice(agent.name)))
-
     async def _check_git(self) -> SystemCheck:
         with tempfile.TemporaryDirectory(prefix="awf-doctor-") as name:
             folder, env = Path(name), self._child_environment(())
@@ -235,9 +232,3 @@ def _check_store(store: Path) -> SystemCheck:
     except AwfError as error:
         return SystemCheck("store", error.message, ok=False)
     return SystemCheck("store", f"{store}, {plural(runs, 'run')}")
-
-
-def _check_extra(name: str) -> SystemCheck:
-    installed = all(find_spec(module) for module in EXTRAS[name])
-    state = "installed" if installed else f'not installed (optional): pip install "awf-pipeline[{name}]"'
-    return SystemCheck(f"extra {name}", state, ok=installed, needed=False)

@@ -57,10 +57,14 @@ async def probe(
             finished = await processes.run(command)
             if problem := _problem(command, finished):
                 return ProbeResult(str(path), problem=problem)
-            answers.append(_output(finished))
+            # Some programs print their help as an error.
+            output = b"\n".join(path.read_bytes()[:_LONGEST_HELP] for path in (finished.stdout, finished.stderr))
+            answers.append(output.decode(errors="replace"))
     found = _VERSION.search(answers[0])
     version = found[0] if found else answers[0].strip().partition("\n")[0]
-    missing = tuple(flag for flag in agent.flags if not _has_flag(answers[1], flag))
+    # A longer flag, such as --model, does not stand for --mode.
+    patterns = {flag: rf"(?<![\w-]){re.escape(flag)}(?![\w-])" for flag in agent.flags}
+    missing = tuple(flag for flag, pattern in patterns.items() if not re.search(pattern, answers[1]))
     if cache:
         entry = {"of": identity, "version": version, "missing": list(missing)}
         _write_cache(cache, {**_read_cache(cache), real: entry})
@@ -79,20 +83,6 @@ def _problem(command: ProcessCommand, finished: ProcessResult) -> str:
             return f"{question} did not finish within {TIMEOUT:g} seconds"
         case _:
             return f"{question} failed: {finished.message}"
-
-
-def _output(finished: ProcessResult) -> str:
-    """Both streams: some programs print their help as an error."""
-    parts = []
-    for path in (finished.stdout, finished.stderr):
-        with path.open("rb") as file:
-            parts.append(file.read(_LONGEST_HELP).decode(errors="replace"))
-    return "\n".join(parts)
-
-
-def _has_flag(help: str, flag: str) -> bool:
-    """Whether a help text names a flag, and not only a longer one."""
-    return re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", help) is not None
 
 
 def _identify(agent: AgentProgram, path: Path, arguments: tuple[str, ...]) -> tuple[str, list[int | str]]:

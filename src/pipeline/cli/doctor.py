@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -48,23 +47,31 @@ def command(store: Path, *, probe: bool, as_json: bool) -> int:
     diagnosis = asyncio.run(doctor.examine(call=probe))
     with best_effort_output():
         if as_json:
-            print_json(_as_json(diagnosis))
+            agents = [{**asdict(agent), "works": agent.works} for agent in diagnosis.agents]
+            parts = [asdict(part) for part in diagnosis.parts]
+            default = diagnosis.default or None
+            print_json({"healthy": diagnosis.healthy, "default": default, "agents": agents, "parts": parts})
         else:
             for line in _lines(diagnosis, Style.of(sys.stdout)):
                 click.echo(line)
     return ExitCode.SUCCESS if diagnosis.healthy else ExitCode.RUN_FAILED
 
 
-def _as_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    agents = [{**asdict(agent), "works": agent.works} for agent in diagnosis.agents]
-    parts = [asdict(part) for part in diagnosis.parts]
-    return {"healthy": diagnosis.healthy, "default": diagnosis.default or None, "agents": agents, "parts": parts}
-
-
 def _lines(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
     yield style.name("agents")
     for agent in diagnosis.agents:
-        yield from _agent_lines(agent, style)
+        if agent.works:
+            state, rest = style.good(f"{agent.version or 'found':<{_STATE}}"), agent.path
+        elif agent.path:
+            state, rest = style.error(f"{'not usable':<{_STATE}}"), agent.path
+        else:
+            state = style.quiet(f"{'not found':<{_STATE}}")
+            rest = agent.problem or f"install: {agent.advice}"
+        yield f"  {sanitize_line(agent.name):<{_NAME}}{state} {_fit(rest, _NAME + _STATE + 4)}"
+        indent = " " * (_NAME + _STATE + 3)
+        for detail in map(sanitize_line, _details(agent)):  # in full: it may be an error to act on
+            width = max(terminal_width() - 1, 60)
+            yield textwrap.fill(detail, width, initial_indent=indent, subsequent_indent=indent)
     yield ""
     yield style.name("machine")
     for part in diagnosis.parts:
@@ -72,18 +79,6 @@ def _lines(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
         yield f"  {part.name:<{_PART}}" + paint(_fit(part.state, _PART + 3))
     yield ""
     yield from _verdict(diagnosis, style)
-
-
-def _agent_lines(agent: AgentCheck, style: Style) -> Iterator[str]:
-    if agent.works:
-        state, rest = style.good(f"{agent.version or 'found':<{_STATE}}"), agent.path
-    elif agent.path:
-        state, rest = style.error(f"{'not usable':<{_STATE}}"), agent.path
-    else:
-        state = style.quiet(f"{'not found':<{_STATE}}")
-        rest = agent.problem or f"install: {agent.advice}"
-    yield f"  {sanitize_line(agent.name):<{_NAME}}{state} {_fit(rest, _NAME + _STATE + 4)}"
-    yield from map(_indent, _details(agent))
 
 
 def _details(agent: AgentCheck) -> Iterator[str]:
@@ -106,14 +101,6 @@ def _details(agent: AgentCheck) -> Iterator[str]:
         else:
             cost = format_cost(call.cost_usd) if call.cost_usd is not None else "cost unknown"
             yield f'answered "{truncate(sanitize_line(call.text), 30)}" {after}, {cost}'
-
-
-def _indent(text: str) -> str:
-    """A detail in full, over several lines if necessary: it may be an error to act on."""
-    indent = " " * (_NAME + _STATE + 3)
-    return textwrap.fill(
-        sanitize_line(text), max(terminal_width() - 1, 60), initial_indent=indent, subsequent_indent=indent
-    )
 
 
 def _fit(text: str, taken: int) -> str:

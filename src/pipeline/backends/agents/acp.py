@@ -162,7 +162,13 @@ class AcpClient:
             case "fs/read_text_file" if self._access is not Access.NONE:
                 return {"content": self._read_file(params)}
             case "fs/write_text_file" if self._access is Access.CODING:
-                return self._write_file(params)
+                path = self._resolve(params["path"])
+                try:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(params["content"], encoding="utf-8", newline="")
+                except OSError as error:
+                    raise RpcError(INTERNAL_ERROR, f'cannot write "{path}": {error}') from error
+                return {}
             case "fs/read_text_file" | "fs/write_text_file":
                 self.transcript.denied.append(method)
                 raise RpcError(INVALID_PARAMS, f'"{method}" is not allowed with {self._access} access')
@@ -193,15 +199,6 @@ class AcpClient:
         first = max((params.get("line") or 1) - 1, 0)
         limit = params.get("limit")
         return "".join(lines[first:] if limit is None else lines[first : first + limit])
-
-    def _write_file(self, params: Message) -> Message:
-        path = self._resolve(params["path"])
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(params["content"], encoding="utf-8", newline="")
-        except OSError as error:
-            raise RpcError(INTERNAL_ERROR, f'cannot write "{path}": {error}') from error
-        return {}
 
     def _resolve(self, name: str) -> Path:
         try:
@@ -239,10 +236,20 @@ class AcpSession:
         transcript = self._transcript
         try:
             await self._initialize()
-            await self._configure(await self._open())
+            opened = await self._open()
+            modes = [mode["id"] for mode in (opened.get("modes") or {}).get("availableModes", ())]
+            if self._request.access is not Access.CODING and "read-only" in modes:  # some agents do not ask
+                await self._peer.request("session/set_mode", {"sessionId": self._id, "modeId": "read-only"})
+            offered = await self._choose(opened, "model", self._request.model)
+            await self._choose(offered, "thought_level", self._request.reasoning_effort)
             transcript.prompted = True
             prompt = [{"type": "text", "text": self._request.prompt}]
-            self._read_end(await self._peer.request("session/prompt", {"sessionId": self._id, "prompt": prompt}))
+            ended = await self._peer.request("session/prompt", {"sessionId": self._id, "prompt": prompt})
+            transcript.usage, reason = _read_usage(ended.get("usage") or {}), ended.get("stopReason")
+            transcript.ended = reason == "end_turn"
+            if not transcript.ended:
+                unknown = AgentError(ErrorKind.PROTOCOL, f'the agent stopped for an unknown reason: "{reason}"')
+                transcript.error = _STOP_ERRORS.get(str(reason), unknown)
         except _AgentUnusable as error:
             transcript.error = error.error
         except RpcError as error:
@@ -294,14 +301,6 @@ class AcpSession:
         self._id = earlier.id
         return opened
 
-    async def _configure(self, opened: Message) -> None:
-        """Set the agent's own read-only mode, since some agents do not ask; then the model and its effort."""
-        modes = [mode["id"] for mode in (opened.get("modes") or {}).get("availableModes", ())]
-        if self._request.access is not Access.CODING and "read-only" in modes:
-            await self._peer.request("session/set_mode", {"sessionId": self._id, "modeId": "read-only"})
-        offered = await self._choose(opened, "model", self._request.model)
-        await self._choose(offered, "thought_level", self._request.reasoning_effort)
-
     async def _choose(self, offered: Message, category: str, wanted: str | None) -> Message:
         """Set an option of the session; returns what it offers afterwards."""
         if not wanted:
@@ -319,14 +318,6 @@ class AcpSession:
         else:
             self._emit(AgentEvent("warning", f'the agent offers no choice of {category}: "{wanted}" was not set'))
         return offered
-
-    def _read_end(self, ended: Message) -> None:
-        self._transcript.usage = _read_usage(ended.get("usage") or {})
-        reason = ended.get("stopReason")
-        self._transcript.ended = reason == "end_turn"
-        if reason != "end_turn":
-            unknown = AgentError(ErrorKind.PROTOCOL, f'the agent stopped for an unknown reason: "{reason}"')
-            self._transcript.error = _STOP_ERRORS.get(str(reason), unknown)
 
     def _read_cost(self) -> None:
         """Add the cost and the session: tokens are reported by request, costs by session."""
@@ -417,7 +408,12 @@ class AcpBackend:
                     await connection.open()
                     reason = await self._converse(session, connection, request.limits)
                 finally:
-                    await self._stop(connection, token)
+                    connection.hang_up()
+                    try:
+                        grace = 0.0 if connection.child.exited else self._grace
+                        await run_uninterrupted(partial(stop_process_tree, connection.child.pid, token, grace))
+                    finally:
+                        connection.exit_code = connection.child.close()
             # How it exits after its answer is our doing and says nothing.
             exit_ = describe_exit(reason, 0 if transcript.ended else connection.exit_code)
             finished = process_result(out, err, *exit_, duration=connection.child.duration)
@@ -458,14 +454,6 @@ class AcpBackend:
             await asyncio.wait((talking, exited), timeout=self._grace, return_when=asyncio.FIRST_COMPLETED)
         finally:
             await _abandon(exited)
-
-    async def _stop(self, connection: "_Connection", token: str) -> None:
-        connection.hang_up()
-        try:
-            grace = 0.0 if connection.child.exited else self._grace
-            await run_uninterrupted(partial(stop_process_tree, connection.child.pid, token, grace))
-        finally:
-            connection.exit_code = connection.child.close()
 
 
 class _Connection:

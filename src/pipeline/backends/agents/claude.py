@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
 
 from pydantic import Field, FiniteFloat, NonNegativeInt
 
@@ -165,30 +164,26 @@ class ClaudeTranscript(AgentTranscript):
                 yield AgentEvent("retry", f"{cause}; attempt {message.get('attempt')} of {message.get('max_retries')}")
             case {"type": "system", "subtype": "permission_denied", "message": str(reason)}:
                 yield AgentEvent("warning", reason)
-            case {"type": "assistant", "message": {"content": list(blocks)}}:
-                if message.get("parent_tool_use_id") is None:
+            case {"type": "assistant" | "user" as role, "message": {"content": list(blocks)}}:
+                if role == "assistant" and message.get("parent_tool_use_id") is None:
                     self._result = None  # the run continues: an earlier result was not the last word
                     self._stop_reason = str(message["message"].get("stop_reason") or "")
-                yield from self._read_answer(blocks, "warning" if message.get("is_api_error_message") else "text")
-            case {"type": "user", "message": {"content": list(blocks)}}:
                 for block in blocks:
-                    match block:
-                        case {"type": "tool_result", "tool_use_id": str(identity)}:
-                            label = self._tools.pop(identity, "a tool")
-                            yield AgentEvent("tool_end", f"{label}: failed" if block.get("is_error") else label)
+                    yield from self._read_block(message, block)
             case {"type": "result"}:
-                self._result = None
                 self._result = _Result.model_validate(message)
                 yield AgentEvent("usage", usage=self._usage(self._result))
 
-    def _read_answer(self, blocks: list[Any], text_kind: Literal["text", "warning"]) -> Iterator[AgentEvent]:
-        for block in blocks:
-            match block:
-                case {"type": "text", "text": str(text)}:
-                    yield AgentEvent(text_kind, text)
-                case {"type": "tool_use", "id": str(identity), "name": str(name)}:
-                    self._tools[identity] = label = tool_call_label(name, block.get("input"))
-                    yield AgentEvent("tool_start", label)
+    def _read_block(self, message: Message, block: object) -> Iterator[AgentEvent]:
+        match block:
+            case {"type": "text", "text": str(text)} if message["type"] == "assistant":
+                yield AgentEvent("warning" if message.get("is_api_error_message") else "text", text)
+            case {"type": "tool_use", "id": str(identity), "name": str(name), **more}:
+                self._tools[identity] = label = tool_call_label(name, more.get("input"))
+                yield AgentEvent("tool_start", label)
+            case {"type": "tool_result", "tool_use_id": str(identity), **more}:
+                label = self._tools.pop(identity, "a tool")
+                yield AgentEvent("tool_end", f"{label}: failed" if more.get("is_error") else label)
 
     def finish(self, stderr: str) -> None:
         """Take over what the result says; before its first message only its standard error says what is wrong."""

@@ -83,11 +83,20 @@ class CodexTranscript(AgentTranscript):
                 self._answer, self.ended, self.error = "", False, None
             case {"type": "turn.completed"}:
                 self.ended, self.error = True, None
-                yield from self._read_usage(message.get("usage"))
+                used = _thread_usage(message.get("usage"))
+                # If the part before this turn is unknown, so is what the turn used.
+                self.usage = used.since(self.used_before) if used and self.used_before else None
+                if self.session:
+                    self.session = AgentSession(self.session.id, used)
+                if used:
+                    yield AgentEvent("usage", usage=self.usage)
             case {"type": "turn.failed"}:
                 self.ended, self.error = False, _turn_error(message.get("error"))
                 self.retry_hints = (json.dumps(message.get("error")),)  # its message may leave out when to retry
-            case {"type": "error", "message": str(text)}:
+            case {"type": "error", "message": str(text)} | {
+                "type": "item.completed",
+                "item": {"type": "error", "message": str(text)},
+            }:
                 yield AgentEvent("retry" if text.startswith("Reconnecting") else "warning", text)
             case {"type": "item.started", "item": dict(item)} if label := _tool_label(item):
                 self._started.add(str(item.get("id")))
@@ -95,8 +104,6 @@ class CodexTranscript(AgentTranscript):
             case {"type": "item.completed", "item": {"type": "agent_message", "text": str(text)}}:
                 self._answer = text
                 yield AgentEvent("text", text)
-            case {"type": "item.completed", "item": {"type": "error", "message": str(text)}}:
-                yield AgentEvent("warning", text)
             case {"type": "item.completed", "item": dict(item)} if label := _tool_label(item):
                 if str(item.get("id")) not in self._started:  # some tools are reported only when they have run
                     yield AgentEvent("tool_start", label)
@@ -115,17 +122,13 @@ class CodexTranscript(AgentTranscript):
             if not self.session and not self.error:
                 self.error = find_error(stderr, _REFUSAL, ErrorKind.CONFIG)
 
-    def _read_usage(self, usage: object) -> Iterator[AgentEvent]:
-        """It reports the usage of the whole thread; if the part before is unknown, so is that of this turn."""
-        used = None
-        match usage:
-            case {"input_tokens": int(read), "output_tokens": int(written)}:  # the cached ones are among the input
-                used = Usage(input_tokens=read, output_tokens=written)
-        self.usage = used.since(self.used_before) if used and self.used_before else None
-        if self.session:
-            self.session = AgentSession(self.session.id, used)
-        if used:
-            yield AgentEvent("usage", usage=self.usage)
+
+def _thread_usage(usage: object) -> Usage | None:
+    """What the whole thread has used; cached tokens are among the input."""
+    match usage:
+        case {"input_tokens": int(read), "output_tokens": int(written)}:
+            return Usage(input_tokens=read, output_tokens=written)
+    return None
 
 
 def _turn_error(error: object) -> AgentError:
@@ -152,7 +155,12 @@ def _tool_label(item: Message) -> str:
     """A tool and what it is used for, such as `shell: pytest -q`; empty if the item is not a tool."""
     match item:
         case {"type": "command_execution", "command": str(command)}:
-            return tool_label("shell", _shell_command(command))
+            try:
+                words = shlex.split(command)
+            except ValueError:  # unbalanced quotes
+                words = []
+            is_wrapped = len(words) == 3 and words[1] in ("-c", "-lc")  # bash -lc '…'
+            return tool_label("shell", words[2] if is_wrapped else command)
         case {"type": "file_change", "changes": list(changes)}:
             paths = [change.get("path") for change in changes if isinstance(change, dict)]
             return tool_label("edit", ", ".join(path for path in paths if isinstance(path, str)))
@@ -163,12 +171,3 @@ def _tool_label(item: Message) -> str:
         case {"type": "collab_tool_call", "tool": str(tool)}:
             return tool_label("agents", tool)
     return ""
-
-
-def _shell_command(text: str) -> str:
-    """The command in `bash -lc '…'`."""
-    try:
-        words = shlex.split(text)
-    except ValueError:  # unbalanced quotes
-        return text
-    return words[2] if len(words) == 3 and words[1] in ("-c", "-lc") else text

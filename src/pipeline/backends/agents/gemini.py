@@ -176,7 +176,17 @@ class GeminiTranscript(AgentTranscript):
                     self._complaint = _Fault(message=line.message).agent_error()
                 yield AgentEvent("warning", line.message)
             case {"type": "result"}:
-                yield from self._end(_Line.model_validate(message))
+                line = _Line.model_validate(message)
+                yield from self.end_text()
+                self.ended = True
+                if line.error:
+                    self.error = line.error.agent_error()
+                elif line.status != "success" or self._complaint:
+                    unexplained = f'"gemini" ended with the status "{line.status}" and no error message'
+                    self.error = self._complaint or AgentError(ErrorKind.UNKNOWN, unexplained)
+                if line.stats:
+                    self.usage = line.stats.usage
+                    yield AgentEvent("usage", usage=self.usage)
 
     def finish(self, stderr: str) -> None:
         """Without a result, its standard error may say why."""
@@ -188,18 +198,6 @@ class GeminiTranscript(AgentTranscript):
         """Drop what was said before a tool call: it is not the answer."""
         yield from self.end_text()
         self.text, self._complaint = "", None
-
-    def _end(self, line: _Line) -> Iterator[AgentEvent]:
-        yield from self.end_text()
-        self.ended = True
-        if line.error:
-            self.error = line.error.agent_error()
-        elif line.status != "success" or self._complaint:
-            unexplained = f'"gemini" ended with the status "{line.status}" and no error message'
-            self.error = self._complaint or AgentError(ErrorKind.UNKNOWN, unexplained)
-        if line.stats:
-            self.usage = line.stats.usage
-            yield AgentEvent("usage", usage=self.usage)
 
 
 def _kind_by_words(message: str) -> ErrorKind | None:

@@ -91,9 +91,19 @@ class JsonRpcPeer:
         if not isinstance(message, dict) or self._closed:
             return
         try:
-            self._dispatch(message)
-        except MALFORMED as error:
-            self.close(f"the agent sent a malformed message ({error!r})")
+            match message:
+                case {"method": method, "id": number}:
+                    self._write({"id": number, **self._reply(method, message.get("params") or {})})
+                case {"method": method}:
+                    self._notice(method, message.get("params") or {})
+                case {"id": int(number)} if (answer := self._pending.get(number)) and not answer.done():
+                    if error := message.get("error"):
+                        refusal = RpcError(int(error["code"]), str(error.get("message", "")), error.get("data"))
+                        answer.set_exception(refusal)
+                    else:
+                        answer.set_result(message.get("result"))
+        except MALFORMED as malformed:
+            self.close(f"the agent sent a malformed message ({malformed!r})")
 
     def close(self, reason: str) -> None:
         """Take no more messages, and fail the pending requests with `reason`."""
@@ -101,18 +111,6 @@ class JsonRpcPeer:
         for answer in self._pending.values():
             if not answer.done():
                 answer.set_exception(self._closed)
-
-    def _dispatch(self, message: dict[str, Any]) -> None:
-        match message:
-            case {"method": method, "id": number}:
-                self._write({"id": number, **self._reply(method, message.get("params") or {})})
-            case {"method": method}:
-                self._notice(method, message.get("params") or {})
-            case {"id": int(number)} if (answer := self._pending.get(number)) and not answer.done():
-                if error := message.get("error"):
-                    answer.set_exception(RpcError(int(error["code"]), str(error.get("message", "")), error.get("data")))
-                else:
-                    answer.set_result(message.get("result"))
 
     def _reply(self, method: str, params: Message) -> dict[str, object]:
         try:

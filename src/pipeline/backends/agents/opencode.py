@@ -180,19 +180,20 @@ class OpencodeTranscript(AgentTranscript):
         """Take the texts of the last step; a missing session is reported on standard error only."""
         self.text = "\n".join(self._texts)
         self.ended = self._reason == "stop"
-        if not self.error and not self.ended:
-            self.error = self._step_error() or find_error(stderr, "Session not found", ErrorKind.INVALID)
-
-    def _step_error(self) -> AgentError | None:
+        if self.error or self.ended:
+            return
         match self._reason:
             case "tool-calls" if self._refused:
                 denied = ", ".join(self.denied)
-                return AgentError(ErrorKind.DENIED, f'"opencode" was denied {denied} and gave up without an answer')
+                self.error = AgentError(
+                    ErrorKind.DENIED, f'"opencode" was denied {denied} and gave up without an answer'
+                )
             case "length":
-                return truncated_answer(self._reason)
+                self.error = truncated_answer(self._reason)
             case "content-filter":
-                return AgentError(ErrorKind.DENIED, 'the provider filtered the answer ("content-filter")')
-        return None
+                self.error = AgentError(ErrorKind.DENIED, 'the provider filtered the answer ("content-filter")')
+            case _:
+                self.error = find_error(stderr, "Session not found", ErrorKind.INVALID)
 
 
 def _part(message: Message) -> _Part:

@@ -74,6 +74,11 @@ class _Tokens(MessageModel):
     cache_write: int | None = None
     cost: _Cost | None = None
 
+    def as_usage(self) -> Usage:
+        read = sum(filter(None, (self.input, self.cache_read, self.cache_write)))
+        cost = self.cost.total if self.cost else None
+        return Usage(input_tokens=read, output_tokens=self.output, cost_usd=cost)
+
 
 class _Block(MessageModel):
     type: str = ""
@@ -97,7 +102,11 @@ class _Answer(MessageModel):
             case "stop" | "toolUse":  # after the latter there is more to come
                 return None
             case "error":
-                return AgentError(_kind(self.error_message), self.error_message)
+                if re.search(r"[Ss]tream ended|terminated", self.error_message):  # the connection was lost
+                    return AgentError(ErrorKind.SERVER, self.error_message)
+                status = re.match(r"([45]\d\d)\b", self.error_message)  # "429: {...}"
+                kind = error_kind(self.error_message, int(status[1]) if status else None)
+                return AgentError(kind, self.error_message)
             case "aborted":
                 return AgentError(ErrorKind.KILLED, self.error_message or '"pi" was stopped during its answer')
             case "length":
@@ -126,12 +135,12 @@ class PiTranscript(AgentTranscript):
             case {"type": "session", "id": str(session)}:
                 self.session = AgentSession(session)
             case {"type": "message_end", "message": {"role": "assistant"} as content}:
-                self._last, self._settled = None, False
+                self._settled = False
                 self._last = answer = _Answer.model_validate(content)
                 if answer.text:
                     yield AgentEvent("text", answer.text)
                 if answer.usage:
-                    self.usage = _usage(answer.usage).plus(self.usage)
+                    self.usage = answer.usage.as_usage().plus(self.usage)
                     yield AgentEvent("usage", usage=self.usage)
             case {"type": "tool_execution_start"}:
                 tool = _Tool.model_validate(message)
@@ -156,16 +165,3 @@ class PiTranscript(AgentTranscript):
         self.error = self._last.agent_error()
         if self._last.stop_reason == "stop":
             self.text, self.ended = self._last.text, self._settled
-
-
-def _usage(tokens: _Tokens) -> Usage:
-    read = sum(filter(None, (tokens.input, tokens.cache_read, tokens.cache_write)))
-    cost = tokens.cost.total if tokens.cost else None
-    return Usage(input_tokens=read, output_tokens=tokens.output, cost_usd=cost)
-
-
-def _kind(message: str) -> ErrorKind:
-    if re.search(r"[Ss]tream ended|terminated", message):  # the connection was lost
-        return ErrorKind.SERVER
-    status = re.match(r"([45]\d\d)\b", message)  # "429: {...}"
-    return error_kind(message, int(status[1]) if status else None)

@@ -7,12 +7,12 @@ those of the request's variables.
 import asyncio
 import functools
 import inspect
-from collections.abc import AsyncIterable, Callable, Mapping
+from collections.abc import AsyncIterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from pydantic_ai import Agent, AgentStreamEvent, ModelResponse, Tool, exceptions, messages
+from pydantic_ai import Agent, AgentStreamEvent, Tool, exceptions, messages
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings, ThinkingEffort
 from pydantic_ai.usage import RunUsage, UsageLimits
@@ -47,6 +47,26 @@ _INCOMPLETE = {  # by finish reason
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Provider:
+    """Which variables hold a provider's key and address."""
+
+    keys: tuple[str, ...]
+    address: str
+    default_address: str
+
+
+_GOOGLE = _Provider(
+    ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"
+)
+_PROVIDERS = {
+    "anthropic": _Provider(("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
+    "openai": _Provider(("OPENAI_API_KEY",), "OPENAI_BASE_URL", "https://api.openai.com/v1"),
+    "google": _GOOGLE,
+    "gemini": _GOOGLE,
+}
+
+
 class PydanticAgent:
     """A model that works on one request."""
 
@@ -54,7 +74,11 @@ class PydanticAgent:
         self, model: Model, request: AgentRequest, emit: Emit, processes: Processes, max_turns: int = MAX_TURNS
     ) -> None:
         self._model = model
-        self._settings = _model_settings(request.reasoning_effort)
+        self._settings = ModelSettings(max_retries=0)
+        if effort := request.reasoning_effort:
+            if effort not in (efforts := get_args(ThinkingEffort)):
+                raise ModelUnavailable(f'unknown reasoning effort "{effort}"; use {", ".join(efforts)}')
+            self._settings["thinking"] = effort  # type: ignore[typeddict-item]  # mypy does not see that it is one
         self._request = request
         self._emit = emit
         self._max_turns = max_turns
@@ -73,8 +97,10 @@ class PydanticAgent:
             result = AgentResult(AgentStatus.TIMEOUT)
         elif self._idle and self._idle.expired():
             result = AgentResult(AgentStatus.IDLE)
-        usage = _usage(used)
-        if usage:
+        usage = None
+        if used.requests:
+            cost = None if used.cost is None else float(used.cost)  # by the library's prices, if they include the model
+            usage = Usage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, cost_usd=cost)
             self._emit(AgentEvent("usage", usage=usage))
         return result._replace(usage=usage, denied=tuple(self._files.denied))
 
@@ -102,11 +128,14 @@ class PydanticAgent:
             return _failed(AgentError(ErrorKind.CONFIG, error.message))
         except exceptions.AgentRunError as error:
             return _failed(_agent_error(error))
-        text = answer.output or ""
-        if incomplete := _INCOMPLETE.get(_finish_reason(answer.response)):
+        text, response = answer.output or "", answer.response
+        reason: str = response.finish_reason or ""
+        if response.provider_url and not (response.provider_details or {}).get("finish_reason"):
+            reason = "none"  # a broken stream, which pydantic-ai takes for a whole answer
+        if incomplete := _INCOMPLETE.get(reason):
             return AgentResult(AgentStatus.ERROR, text, incomplete)
         if not text.strip():
-            empty = f'the model "{answer.response.model_name}" returned an empty answer'
+            empty = f'the model "{response.model_name}" returned an empty answer'
             return _failed(AgentError(ErrorKind.EMPTY, empty))
         return AgentResult(AgentStatus.OK, text)
 
@@ -131,12 +160,6 @@ def _failed(error: AgentError) -> AgentResult:
     return AgentResult(AgentStatus.ERROR, error=error)
 
 
-def _finish_reason(response: ModelResponse) -> str:
-    """Why the model stopped, according to the provider: pydantic-ai takes a broken stream for a whole answer."""
-    reported = (response.provider_details or {}).get("finish_reason")
-    return (response.finish_reason or "") if reported or not response.provider_url else "none"
-
-
 def _as_async(tool: ToolFunction) -> ToolFunction:
     """The tool as a coroutine whose failure is reported to the model."""
 
@@ -150,15 +173,6 @@ def _as_async(tool: ToolFunction) -> ToolFunction:
             raise exceptions.ToolFailed(str(error)) from error
 
     return call
-
-
-def _model_settings(effort: str | None) -> ModelSettings:
-    settings, efforts = ModelSettings(max_retries=0), get_args(ThinkingEffort)
-    if effort and effort not in efforts:
-        raise ModelUnavailable(f'unknown reasoning effort "{effort}"; use {", ".join(efforts)}')
-    if effort:
-        settings["thinking"] = effort  # type: ignore[typeddict-item]  # mypy does not see that it is one of them
-    return settings
 
 
 def _agent_error(error: exceptions.AgentRunError) -> AgentError:
@@ -179,24 +193,6 @@ def _agent_error(error: exceptions.AgentRunError) -> AgentError:
     return AgentError(error_kind(message), message)
 
 
-def _usage(used: RunUsage) -> Usage | None:
-    """What was used; the cost is by the prices that come with the library, if they include the model."""
-    if not used.requests:
-        return None
-    cost = None if used.cost is None else float(used.cost)
-    return Usage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, cost_usd=cost)
-
-
-@dataclass(frozen=True, slots=True)
-class _Provider:
-    """Which variables hold a provider's key and address, and how to make a model from name, key and address."""
-
-    keys: tuple[str, ...]
-    address: str
-    default_address: str
-    make: Callable[[str, str, str], Model]
-
-
 def model_for(request: AgentRequest) -> Model:
     """The model that a request names; raises ModelUnavailable, or ImportError if its SDK is not installed."""
     provider, name = request.provider, request.model
@@ -209,46 +205,29 @@ def model_for(request: AgentRequest) -> Model:
     known = _PROVIDERS.get(provider.lower())
     if known is None:
         raise ModelUnavailable(f'the provider "{provider}" is not supported; use {", ".join(_PROVIDERS)}')
-    key = next((request.env[name] for name in known.keys if request.env.get(name)), None)
+    key = next((request.env[variable] for variable in known.keys if request.env.get(variable)), None)
     if not key:
         raise ModelUnavailable(f'the key of "{provider}" is missing: set {" or ".join(known.keys)}', ErrorKind.AUTH)
-    return known.make(name, key, request.env.get(known.address) or known.default_address)
+    return _make_model(provider, name, key, request.env.get(known.address) or known.default_address)
 
 
-# A provider's SDK is installed and loaded on its own.
+def _make_model(provider: str, name: str, key: str, address: str) -> Model:
+    """Each provider's SDK is installed and loaded on its own."""
+    match provider.lower():
+        case "anthropic":
+            from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415 - see above
+            from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415 - see above
 
+            return AnthropicModel(name, provider=AnthropicProvider(api_key=key, base_url=address))
+        case "openai":
+            from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel  # noqa: PLC0415 - see above
+            from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 - see above
 
-def _anthropic(name: str, key: str, address: str) -> Model:
-    from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415 - see above
-    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415 - see above
+            # Servers that imitate OpenAI's seldom offer more than its chat interface.
+            make = OpenAIResponsesModel if address == _PROVIDERS["openai"].default_address else OpenAIChatModel
+            return make(name, provider=OpenAIProvider(api_key=key, base_url=address))
+        case _:
+            from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415 - see above
+            from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415 - see above
 
-    return AnthropicModel(name, provider=AnthropicProvider(api_key=key, base_url=address))
-
-
-def _openai(name: str, key: str, address: str) -> Model:
-    """Servers that imitate OpenAI's seldom offer more than its chat interface."""
-    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel  # noqa: PLC0415 - see above
-    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 - see above
-
-    provider = OpenAIProvider(api_key=key, base_url=address)
-    if address == _PROVIDERS["openai"].default_address:
-        return OpenAIResponsesModel(name, provider=provider)
-    return OpenAIChatModel(name, provider=provider)
-
-
-def _google(name: str, key: str, address: str) -> Model:
-    from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415 - see above
-    from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415 - see above
-
-    return GoogleModel(name, provider=GoogleProvider(api_key=key, base_url=address))
-
-
-_GOOGLE = _Provider(
-    ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com", _google
-)
-_PROVIDERS: Mapping[str, _Provider] = {
-    "anthropic": _Provider(("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL", "https://api.anthropic.com", _anthropic),
-    "openai": _Provider(("OPENAI_API_KEY",), "OPENAI_BASE_URL", "https://api.openai.com/v1", _openai),
-    "google": _GOOGLE,
-    "gemini": _GOOGLE,
-}
+            return GoogleModel(name, provider=GoogleProvider(api_key=key, base_url=address))
