@@ -7,7 +7,6 @@ or raises.
 import asyncio
 import secrets
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,11 +18,9 @@ from pipeline.backends.agents.base import (
     MALFORMED,
     AgentTranscript,
     Message,
-    Now,
     PathNotAllowed,
     agent_result,
     command_for,
-    local_now,
     resolve_inside,
 )
 from pipeline.backends.agents.jsonrpc import (
@@ -64,6 +61,8 @@ from pipeline.redaction import PATTERNS_ONLY, Redactor
 
 PROTOCOL_VERSION = 1
 _LARGEST_FILE = 8 * 1024 * 1024
+GRACE = 5.0  # seconds to stop after it was asked to
+START_TIMEOUT = 60.0  # seconds
 _EXIT_TIME = 1.0  # seconds an agent that has answered gets to exit by itself: it may have a session to write
 _ALLOWED_KINDS = {  # of tools; reading ones change nothing and send nothing out
     Access.READ_ONLY: frozenset({"read", "search", "think"}),
@@ -132,21 +131,63 @@ class AcpTranscript(AgentTranscript):
             )
 
 
-class AcpClient:
-    """Answers what an agent asks for: permissions and files, as far as the stage's access allows."""
+class _AgentUnusable(Exception):
+    """The agent cannot do what the request needs."""
+
+    def __init__(self, kind: ErrorKind, message: str) -> None:
+        super().__init__(message)
+        self.error = AgentError(kind, message)
+
+
+class AcpSession:
+    """Our side of the protocol for one request. What the agent reports is in `transcript`."""
 
     def __init__(self, request: AgentRequest, emit: Emit) -> None:
         self.transcript = AcpTranscript(request.session.used if request.session else None, access=request.access)
-        self.cancelled = False
-        self._cwd = request.cwd
+        self._request = request
         self._access = request.access
         self._emit = emit
+        self._peer: JsonRpcPeer | None = None
+        self._id = ""
+        self._can_load = False  # whether the session can be continued later
+        self._cancelled = False
 
-    @property
-    def capabilities(self) -> Message:
-        """What an agent may ask for. It gets no terminal: its commands run as its own children."""
-        reads, writes = self._access is not Access.NONE, self._access is Access.CODING
-        return {"fs": {"readTextFile": reads, "writeTextFile": writes}, "terminal": False}
+    async def run(self, peer: JsonRpcPeer) -> None:
+        """Initialize, open the session, choose the model, prompt, and read the end, if the agent gets that far."""
+        transcript, self._peer = self.transcript, peer
+        try:
+            await self._initialize(peer)
+            opened = await self._open(peer)
+            modes = [mode["id"] for mode in (opened.get("modes") or {}).get("availableModes", ())]
+            if self._access is not Access.CODING and "read-only" in modes:  # some agents do not ask
+                await peer.request("session/set_mode", {"sessionId": self._id, "modeId": "read-only"})
+            offered = await self._choose(peer, opened, "model", self._request.model)
+            await self._choose(peer, offered, "thought_level", self._request.reasoning_effort)
+            transcript.prompted = True
+            prompt = [{"type": "text", "text": self._request.prompt}]
+            ended = await peer.request("session/prompt", {"sessionId": self._id, "prompt": prompt})
+            transcript.usage, reason = _read_usage(ended.get("usage") or {}), ended.get("stopReason")
+            transcript.ended = reason == "end_turn"
+            if not transcript.ended:
+                unknown = AgentError(ErrorKind.PROTOCOL, f'the agent stopped for an unknown reason: "{reason}"')
+                transcript.error = _STOP_ERRORS.get(str(reason), unknown)
+        except _AgentUnusable as error:
+            transcript.error = error.error
+        except RpcError as error:
+            transcript.error = error.as_agent_error()
+        except ConnectionClosed as error:  # without a reason, its exit code says more
+            transcript.error = AgentError(ErrorKind.PROTOCOL, str(error)) if str(error) else None
+        except MALFORMED as error:
+            transcript.error = AgentError(ErrorKind.PROTOCOL, f"the agent sent a malformed answer ({error!r})")
+        finally:
+            self._conclude()
+
+    def cancel(self) -> bool:
+        """Ask the agent to stop; False if there is no session to stop yet."""
+        self._cancelled = True
+        if self._peer and self._id:
+            self._peer.notify("session/cancel", {"sessionId": self._id})
+        return bool(self._id)
 
     def notice(self, method: str, params: Message) -> None:
         """Take a notification."""
@@ -155,7 +196,7 @@ class AcpClient:
                 self._emit(event)
 
     def answer(self, method: str, params: Message) -> Message:
-        """Answer a request."""
+        """Answer a request: for permission or for a file, as far as the stage's access allows."""
         match method:
             case "session/request_permission":
                 return {"outcome": self._decide(params)}
@@ -174,9 +215,74 @@ class AcpClient:
                 raise RpcError(INVALID_PARAMS, f'"{method}" is not allowed with {self._access} access')
         raise RpcError(METHOD_NOT_FOUND, f'unknown method "{method}"')
 
+    async def _initialize(self, peer: JsonRpcPeer) -> None:
+        # It gets no terminal: its commands run as its own children.
+        files = {"readTextFile": self._access is not Access.NONE, "writeTextFile": self._access is Access.CODING}
+        params = {
+            "protocolVersion": PROTOCOL_VERSION,
+            "clientCapabilities": {"fs": files, "terminal": False},
+            "clientInfo": {"name": "awf", "version": __version__},
+        }
+        try:
+            async with asyncio.timeout(START_TIMEOUT):
+                agent = await peer.request("initialize", params)
+        except TimeoutError as error:
+            silent = f"the agent did not initialize within {START_TIMEOUT:g} seconds; does it speak ACP?"
+            raise _AgentUnusable(ErrorKind.PROTOCOL, silent) from error
+        if (version := agent.get("protocolVersion")) != PROTOCOL_VERSION:
+            other = f"the agent speaks ACP version {version}; version {PROTOCOL_VERSION} is needed"
+            raise _AgentUnusable(ErrorKind.PROTOCOL, other)
+        self.transcript.version = str((agent.get("agentInfo") or {}).get("version", ""))
+        self._can_load = bool((agent.get("agentCapabilities") or {}).get("loadSession"))
+
+    async def _open(self, peer: JsonRpcPeer) -> Message:
+        where = {"cwd": str(self._request.cwd.absolute()), "mcpServers": []}
+        earlier = self._request.session
+        if earlier is None:
+            opened = await peer.request("session/new", where)
+            self._id = str(opened["sessionId"])
+            return opened
+        if not self._can_load:
+            raise _AgentUnusable(ErrorKind.CONFIG, "the agent cannot continue a session: it does not offer to load one")
+        opened = await peer.request("session/load", {**where, "sessionId": earlier.id})
+        self._id = earlier.id
+        return opened
+
+    async def _choose(self, peer: JsonRpcPeer, offered: Message, category: str, wanted: str | None) -> Message:
+        """Set an option of the session; returns what it offers afterwards."""
+        if not wanted:
+            return offered
+        for option in offered.get("configOptions") or ():
+            if option.get("category") == category and option.get("type") == "select":
+                _require(wanted, tuple(_option_values(option["options"])), category)
+                params = {"sessionId": self._id, "configId": option["id"], "value": wanted}
+                return await peer.request("session/set_config_option", params)
+        # How agents offered models before there were options.
+        models = offered.get("models") if category == "model" else None
+        if models:
+            _require(wanted, tuple(model["modelId"] for model in models["availableModels"]), category)
+            await peer.request("session/set_model", {"sessionId": self._id, "modelId": wanted})
+        else:
+            self._emit(AgentEvent("warning", f'the agent offers no choice of {category}: "{wanted}" was not set'))
+        return offered
+
+    def _conclude(self) -> None:
+        """Add the cost and the session: tokens are reported by request, costs by session."""
+        transcript, cost = self.transcript, self.transcript.session_cost
+        for event in transcript.end_text():
+            self._emit(event)
+        if cost is not None:
+            before = (transcript.used_before and transcript.used_before.cost_usd) or 0.0
+            own = cost - before if cost >= before else cost  # less than before: it started to count anew
+            transcript.usage = (transcript.usage or Usage()).model_copy(update={"cost_usd": own})
+        if transcript.usage:
+            self._emit(AgentEvent("usage", usage=transcript.usage))
+        if self._id and self._can_load:
+            transcript.session = AgentSession(self._id, Usage(cost_usd=cost))
+
     def _decide(self, params: Message) -> Message:
         """One of the options offered: once rather than always, which some agents write into the workspace."""
-        if self.cancelled:
+        if self._cancelled:
             return {"outcome": "cancelled"}
         call, options = params["toolCall"], {option["kind"]: option["optionId"] for option in params["options"]}
         kind, title = self.transcript.tool(call)
@@ -202,134 +308,10 @@ class AcpClient:
 
     def _resolve(self, name: str) -> Path:
         try:
-            return resolve_inside(self._cwd, name)
+            return resolve_inside(self._request.cwd, name)
         except PathNotAllowed as error:
             self.transcript.denied.append(name)
             raise RpcError(INVALID_PARAMS, str(error)) from error
-
-
-class _AgentUnusable(Exception):
-    """The agent cannot do what the request needs."""
-
-    def __init__(self, kind: ErrorKind, message: str) -> None:
-        super().__init__(message)
-        self.error = AgentError(kind, message)
-
-
-class AcpSession:
-    """One request to an agent: initialize, open or load a session, choose the model, prompt, and read the end."""
-
-    def __init__(
-        self, peer: JsonRpcPeer, client: AcpClient, request: AgentRequest, emit: Emit, start_timeout: float
-    ) -> None:
-        self._peer = peer
-        self._client = client
-        self._transcript = client.transcript
-        self._request = request
-        self._emit = emit
-        self._start_timeout = start_timeout
-        self._id = ""
-        self._can_load = False  # whether a session can be continued later
-
-    async def run(self) -> None:
-        """Have the conversation. Its result is in the client's transcript, without an end if the agent is gone."""
-        transcript = self._transcript
-        try:
-            await self._initialize()
-            opened = await self._open()
-            modes = [mode["id"] for mode in (opened.get("modes") or {}).get("availableModes", ())]
-            if self._request.access is not Access.CODING and "read-only" in modes:  # some agents do not ask
-                await self._peer.request("session/set_mode", {"sessionId": self._id, "modeId": "read-only"})
-            offered = await self._choose(opened, "model", self._request.model)
-            await self._choose(offered, "thought_level", self._request.reasoning_effort)
-            transcript.prompted = True
-            prompt = [{"type": "text", "text": self._request.prompt}]
-            ended = await self._peer.request("session/prompt", {"sessionId": self._id, "prompt": prompt})
-            transcript.usage, reason = _read_usage(ended.get("usage") or {}), ended.get("stopReason")
-            transcript.ended = reason == "end_turn"
-            if not transcript.ended:
-                unknown = AgentError(ErrorKind.PROTOCOL, f'the agent stopped for an unknown reason: "{reason}"')
-                transcript.error = _STOP_ERRORS.get(str(reason), unknown)
-        except _AgentUnusable as error:
-            transcript.error = error.error
-        except RpcError as error:
-            transcript.error = error.as_agent_error()
-        except ConnectionClosed as error:
-            transcript.error = AgentError(ErrorKind.PROTOCOL, str(error)) if str(error) else None
-        except MALFORMED as error:
-            transcript.error = AgentError(ErrorKind.PROTOCOL, f"the agent sent a malformed answer ({error!r})")
-        finally:
-            for event in transcript.end_text():
-                self._emit(event)
-            self._read_cost()
-
-    def cancel(self) -> bool:
-        """Ask the agent to stop; False if there is no session to stop yet."""
-        self._client.cancelled = True
-        if self._id:
-            self._peer.notify("session/cancel", {"sessionId": self._id})
-        return bool(self._id)
-
-    async def _initialize(self) -> None:
-        params = {
-            "protocolVersion": PROTOCOL_VERSION,
-            "clientCapabilities": self._client.capabilities,
-            "clientInfo": {"name": "awf", "version": __version__},
-        }
-        try:
-            async with asyncio.timeout(self._start_timeout):
-                agent = await self._peer.request("initialize", params)
-        except TimeoutError as error:
-            silent = f"the agent did not initialize within {self._start_timeout:g} seconds; does it speak ACP?"
-            raise _AgentUnusable(ErrorKind.PROTOCOL, silent) from error
-        if (version := agent.get("protocolVersion")) != PROTOCOL_VERSION:
-            other = f"the agent speaks ACP version {version}; version {PROTOCOL_VERSION} is needed"
-            raise _AgentUnusable(ErrorKind.PROTOCOL, other)
-        self._transcript.version = str((agent.get("agentInfo") or {}).get("version", ""))
-        self._can_load = bool((agent.get("agentCapabilities") or {}).get("loadSession"))
-
-    async def _open(self) -> Message:
-        where = {"cwd": str(self._request.cwd.absolute()), "mcpServers": []}
-        earlier = self._request.session
-        if earlier is None:
-            opened = await self._peer.request("session/new", where)
-            self._id = str(opened["sessionId"])
-            return opened
-        if not self._can_load:
-            raise _AgentUnusable(ErrorKind.CONFIG, "the agent cannot continue a session: it does not offer to load one")
-        opened = await self._peer.request("session/load", {**where, "sessionId": earlier.id})
-        self._id = earlier.id
-        return opened
-
-    async def _choose(self, offered: Message, category: str, wanted: str | None) -> Message:
-        """Set an option of the session; returns what it offers afterwards."""
-        if not wanted:
-            return offered
-        for option in offered.get("configOptions") or ():
-            if option.get("category") == category and option.get("type") == "select":
-                _require(wanted, tuple(_option_values(option["options"])), category)
-                params = {"sessionId": self._id, "configId": option["id"], "value": wanted}
-                return await self._peer.request("session/set_config_option", params)
-        # How agents offered models before there were options.
-        models = offered.get("models") if category == "model" else None
-        if models:
-            _require(wanted, tuple(model["modelId"] for model in models["availableModels"]), category)
-            await self._peer.request("session/set_model", {"sessionId": self._id, "modelId": wanted})
-        else:
-            self._emit(AgentEvent("warning", f'the agent offers no choice of {category}: "{wanted}" was not set'))
-        return offered
-
-    def _read_cost(self) -> None:
-        """Add the cost and the session: tokens are reported by request, costs by session."""
-        transcript, cost = self._transcript, self._transcript.session_cost
-        if cost is not None:
-            before = (transcript.used_before and transcript.used_before.cost_usd) or 0.0
-            own = cost - before if cost >= before else cost  # less than before: it started to count anew
-            transcript.usage = (transcript.usage or Usage()).model_copy(update={"cost_usd": own})
-        if transcript.usage:
-            self._emit(AgentEvent("usage", usage=transcript.usage))
-        if self._id and self._can_load:
-            transcript.session = AgentSession(self._id, Usage(cost_usd=cost))
 
 
 def _require(wanted: str, offered: tuple[str, ...], category: str) -> None:
@@ -367,19 +349,12 @@ class AcpBackend:
         argv: tuple[str, ...],
         label: str,
         variables: tuple[str, ...] = (),
-        *,
-        grace: float = 5.0,
-        start_timeout: float = 60.0,
         redactor: Redactor = PATTERNS_ONLY,
-        now: Now = local_now,
     ) -> None:
         self._argv = argv
         self._label = label
         self._variables = variables
-        self._grace = grace
-        self._start_timeout = start_timeout
         self._redactor = redactor
-        self._now = now
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
         """The provider's key, and the variables the user adds."""
@@ -389,126 +364,104 @@ class AcpBackend:
         """Start the agent, have it answer, and stop it."""
         emit(AgentEvent("started"))
         token = f"{self._label}:{secrets.token_hex(16)}"
-        command = command_for(self._argv, request)
+        command, redactor = command_for(self._argv, request), self._redactor
         request.artifacts.mkdir(parents=True, exist_ok=True)
         with open_spool(command, "stdout") as out, open_spool(command, "stderr") as err:
             program = start_program(command, token, talks=True)
             if isinstance(program, str):
-                error = AgentError(ErrorKind.SPAWN, self._redactor.text(program))
+                error = AgentError(ErrorKind.SPAWN, redactor.text(program))
                 return AgentResult(AgentStatus.ERROR, error=error, argv=self._argv)
-            client = AcpClient(request, emit)
-            transcript = client.transcript
-            with (
-                RedactionFilter(self._redactor, out.write) as said,
-                RedactionFilter(self._redactor, err.write) as complained,
-            ):
-                connection = _Connection(program, client, said, complained, request.limits.output_bytes)
-                session = AcpSession(connection.peer, client, request, emit, self._start_timeout)
+            session = AcpSession(request, emit)
+            with RedactionFilter(redactor, out.write) as stdout, RedactionFilter(redactor, err.write) as stderr:
+                connection = _Connection(program, session, stdout, stderr, request.limits.output_bytes)
                 try:
-                    await connection.open()
-                    reason = await self._converse(session, connection, request.limits)
+                    reason = await connection.converse(request.limits)
                 finally:
                     connection.hang_up()
                     try:
-                        grace = 0.0 if connection.child.exited else self._grace
+                        grace = 0.0 if connection.child.exited else GRACE
                         await run_uninterrupted(partial(stop_process_tree, connection.child.pid, token, grace))
                     finally:
-                        connection.exit_code = connection.child.close()
+                        code = connection.child.close()
             # How it exits after its answer is our doing and says nothing.
-            exit_ = describe_exit(reason, 0 if transcript.ended else connection.exit_code)
+            exit_ = describe_exit(reason, 0 if session.transcript.ended else code)
             finished = process_result(out, err, *exit_, duration=connection.child.duration)
-            return agent_result(self._argv, finished, transcript, self._now())
-
-    async def _converse(self, session: AcpSession, connection: "_Connection", limits: RequestLimits) -> ExitReason:
-        """Talk until the agent has answered, is gone, or has reached a limit."""
-        talking = asyncio.ensure_future(session.run())
-        running = asyncio.ensure_future(connection.child.over(limits.timeout, limits.idle))
-        try:
-            await asyncio.wait((talking, running), return_when=asyncio.FIRST_COMPLETED)
-            if talking.done():
-                talking.result()
-                await connection.let_exit()
-                return ExitReason.EXITED
-            reason = running.result()
-            if reason is ExitReason.EXITED:
-                await connection.read_rest()
-                await talking
-            else:
-                await self._cancel(session, connection, talking)
-                if talking.done():
-                    talking.result()  # raises what an observer raised
-        except asyncio.CancelledError:
-            await self._cancel(session, connection, talking)
-            raise
-        else:
-            return reason
-        finally:
-            await _abandon(talking, running)
-
-    async def _cancel(self, session: AcpSession, connection: "_Connection", talking: asyncio.Future[None]) -> None:
-        """Ask the agent to stop, and give it time: if it stops by itself, none of its commands is left running."""
-        if not session.cancel():
-            return
-        exited = asyncio.ensure_future(connection.child.over(None, None))
-        try:
-            await asyncio.wait((talking, exited), timeout=self._grace, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await _abandon(exited)
+            return agent_result(self._argv, finished, session.transcript)
 
 
 class _Connection:
-    """The pipes of a running program. What is kept on disk is redacted; what the agent is answered is not.
+    """A session over the pipes of a running program.
 
-    It may write a file in which something looks like a key.
+    What is kept on disk is redacted; what the session reads is not: a file that the agent writes may hold a key.
     """
 
     def __init__(
         self,
         program: Popen[bytes],
-        client: AcpClient,
-        said: RedactionFilter,
-        complained: RedactionFilter,
+        session: AcpSession,
+        stdout: RedactionFilter,
+        stderr: RedactionFilter,
         longest_line: int,
     ) -> None:
-        self.peer = JsonRpcPeer(self.send, client.answer, client.notice)
-        self.exit_code: int | None = None
-        self._lines = LineSplitter(self.peer.read_line, longest_line)
-        self.child = ChildProcess(program, (said.feed, self._lines.feed), (complained.feed,))
+        self._session = session
+        self._peer = JsonRpcPeer(self._send, session.answer, session.notice)
+        self._lines = LineSplitter(self._peer.read_line, longest_line)
+        self.child = ChildProcess(program, (stdout.feed, self._lines.feed), (stderr.feed,))
         self._pipe = cast(IO[bytes], program.stdin)
         self._stdin: asyncio.WriteTransport | None = None
 
-    async def open(self) -> None:
-        """Start to read and write."""
+    async def converse(self, limits: RequestLimits) -> ExitReason:
+        """Talk until the agent has answered, is gone, or has reached a limit."""
         self.child.watch()
         loop = asyncio.get_running_loop()
         self._stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, self._pipe)
-
-    def send(self, data: bytes) -> None:
-        """Write without blocking: an agent that does not read must not stop us."""
-        if self._stdin and not self._stdin.is_closing():
-            self._stdin.write(data)
-
-    async def let_exit(self) -> None:
-        """Close the agent's input and let it exit by itself."""
-        if self._stdin:
-            self._stdin.close()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_EXIT_TIME):
-                await self.child.over(None, None)
-
-    async def read_rest(self) -> None:
-        """Read what an agent that has exited said last."""
-        await self.child.drain()
-        self._lines.finish()
-        self.peer.close("")
+        talking = asyncio.ensure_future(self._session.run(self._peer))
+        running = asyncio.ensure_future(self.child.over(limits.timeout, limits.idle))
+        reason = ExitReason.EXITED
+        try:
+            await asyncio.wait((talking, running), return_when=asyncio.FIRST_COMPLETED)
+            if talking.done():
+                self._stdin.close()  # it exits by itself
+                await asyncio.wait((running,), timeout=_EXIT_TIME)
+                if running.done():
+                    running.result()
+            elif (reason := running.result()) is ExitReason.EXITED:
+                await self.child.drain()
+                self._lines.finish()
+                self._peer.close("")
+                await talking
+            else:
+                await self._cancel(talking)
+        except asyncio.CancelledError:
+            await self._cancel(talking)
+            raise
+        finally:
+            await _abandon(talking, running)
+        if not talking.cancelled():
+            talking.result()  # raises what an observer raised
+        return reason
 
     def hang_up(self) -> None:
         """Stop writing, and wait for no answer."""
-        self.peer.close("")
+        self._peer.close("")
         if self._stdin is None:
             self._pipe.close()
         elif not self._stdin.is_closing():
             self._stdin.abort()
+
+    def _send(self, data: bytes) -> None:
+        """Write without blocking: an agent that does not read must not stop us."""
+        if self._stdin and not self._stdin.is_closing():
+            self._stdin.write(data)
+
+    async def _cancel(self, talking: asyncio.Future[None]) -> None:
+        """Ask the agent to stop, and give it time: if it stops by itself, none of its commands is left running."""
+        if self._session.cancel():
+            exited = asyncio.ensure_future(self.child.over(None, None))
+            try:
+                await asyncio.wait((talking, exited), timeout=GRACE, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await _abandon(exited)
 
 
 async def _abandon(*futures: asyncio.Future[None] | asyncio.Future[ExitReason]) -> None:

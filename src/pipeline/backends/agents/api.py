@@ -13,7 +13,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.backends.agents.base import Now, PathNotAllowed, local_now, resolve_inside
+from pipeline.backends.agents.base import PathNotAllowed, local_now, resolve_inside
 from pipeline.backends.environment import PROVIDER_KEYS, provider_variables
 from pipeline.backends.provider_errors import with_retry_after
 from pipeline.engine.ports import (
@@ -56,9 +56,8 @@ class ApiBackend:
 
     name = "api"
 
-    def __init__(self, processes: Processes, now: Now = local_now) -> None:
+    def __init__(self, processes: Processes) -> None:
         self._processes = processes
-        self._now = now
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
         """The provider's key and address."""
@@ -77,7 +76,7 @@ class ApiBackend:
             return AgentResult(AgentStatus.ERROR, error=error.error)
         if result.error is None:
             return result
-        return result._replace(error=with_retry_after(result.error, (result.error.message,), self._now()))
+        return result._replace(error=with_retry_after(result.error, (result.error.message,), local_now()))
 
     def _load_agent(self, request: AgentRequest, emit: Emit) -> "PydanticAgent":
         from pipeline.backends.agents.pydantic_agent import PydanticAgent, model_for  # noqa: PLC0415 - optional, 1 s

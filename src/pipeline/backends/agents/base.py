@@ -36,7 +36,6 @@ from pipeline.engine.ports import (
 )
 
 Message = Mapping[str, Any]
-Now = Callable[[], datetime]
 MissingFlags = Callable[[Mapping[str, str]], Awaitable[Collection[str]]]
 
 MALFORMED = (AttributeError, KeyError, TypeError, ValueError)  # what reading a message of an unexpected form raises
@@ -154,7 +153,6 @@ class ProgramBackend:
         processes: Processes,
         override: AgentOverride = _NO_OVERRIDE,
         missing_flags: MissingFlags | None = None,
-        now: Now = local_now,
     ) -> None:
         self.name = agent.name
         self._agent = agent
@@ -162,7 +160,6 @@ class ProgramBackend:
         self._override = override
         self._missing_flags = missing_flags
         self._missing: Collection[str] | None = None
-        self._now = now
 
     def variables(self, provider: str | None) -> Collection[str]:
         """The agent's own, and those the user adds."""
@@ -202,7 +199,7 @@ class ProgramBackend:
         transcript.finish(finished.stderr_tail)
         if unreadable:  # the lost message could be the one that mattered
             transcript.error = unreadable[0]
-        return agent_result(argv, finished, transcript, self._now())
+        return agent_result(argv, finished, transcript)
 
 
 def command_for(
@@ -221,9 +218,7 @@ def command_for(
     )
 
 
-def agent_result(
-    argv: tuple[str, ...], finished: ProcessResult, transcript: AgentTranscript, now: datetime
-) -> AgentResult:
+def agent_result(argv: tuple[str, ...], finished: ProcessResult, transcript: AgentTranscript) -> AgentResult:
     """Judge a run: by our own limits, then by what the agent reported, its exit code, and whether it answered."""
     status, error = AgentStatus.OK, None
     match finished.ending:
@@ -238,7 +233,7 @@ def agent_result(
     if error:
         status = AgentStatus.ERROR
         error = error if error.message else replace(error, message=f'"{argv[0]}" failed without an error message')
-        error = with_retry_after(error, (*transcript.retry_hints, error.message, finished.stderr_tail), now)
+        error = with_retry_after(error, (*transcript.retry_hints, error.message, finished.stderr_tail), local_now())
     return AgentResult(
         status=status,
         text=transcript.text,

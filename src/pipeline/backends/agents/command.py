@@ -1,6 +1,6 @@
 """Any program as an agent: the prompt on its standard input, the answer on its standard output."""
 
-from pipeline.backends.agents.base import AgentTranscript, Now, agent_result, command_for, local_now
+from pipeline.backends.agents.base import AgentTranscript, agent_result, command_for
 from pipeline.backends.environment import provider_variables
 from pipeline.engine.ports import AgentError, AgentEvent, AgentRequest, AgentResult, Emit, ErrorKind, Processes
 
@@ -10,13 +10,10 @@ class CommandBackend:
 
     name = "command"
 
-    def __init__(
-        self, argv: tuple[str, ...], processes: Processes, variables: tuple[str, ...] = (), *, now: Now = local_now
-    ) -> None:
+    def __init__(self, argv: tuple[str, ...], processes: Processes, variables: tuple[str, ...] = ()) -> None:
         self._argv = argv
         self._processes = processes
         self._variables = variables
-        self._now = now
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
         """The provider's key, and the variables the user adds."""
@@ -34,4 +31,4 @@ class CommandBackend:
         answer = AgentTranscript(text=output[:limit].decode(errors="replace"), ended=True)
         if len(output) > limit:  # what follows is a note about the rest
             answer.error = AgentError(ErrorKind.PROTOCOL, f"the answer is longer than {limit:,} bytes")
-        return agent_result(self._argv, finished, answer, self._now())
+        return agent_result(self._argv, finished, answer)

@@ -70,9 +70,7 @@ _PROVIDERS = {
 class PydanticAgent:
     """A model that works on one request."""
 
-    def __init__(
-        self, model: Model, request: AgentRequest, emit: Emit, processes: Processes, max_turns: int = MAX_TURNS
-    ) -> None:
+    def __init__(self, model: Model, request: AgentRequest, emit: Emit, processes: Processes) -> None:
         self._model = model
         self._settings = ModelSettings(max_retries=0)
         if effort := request.reasoning_effort:
@@ -81,7 +79,6 @@ class PydanticAgent:
             self._settings["thinking"] = effort  # type: ignore[typeddict-item]  # mypy does not see that it is one
         self._request = request
         self._emit = emit
-        self._max_turns = max_turns
         self._files = FileTools(request.cwd)
         self._shell = ShellTool(request, processes, self._reset_idle)
         self._idle: asyncio.Timeout | None = None
@@ -120,7 +117,7 @@ class PydanticAgent:
                 answer = await agent.run(
                     self._request.prompt,
                     usage=used,
-                    usage_limits=UsageLimits(request_limit=self._max_turns),
+                    usage_limits=UsageLimits(request_limit=MAX_TURNS),
                     model_settings=self._settings,
                     event_stream_handler=self._show_events,
                 )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.unit.backends.conftest import PATH, Bench, alive, eventually
 
+from pipeline.backends.agents import acp
 from pipeline.backends.agents.acp import AcpBackend
 from pipeline.engine.outcome import Usage
 from pipeline.engine.ports import (
@@ -42,7 +43,7 @@ def request(bench: Bench, steps: Any, **options: Any) -> AgentRequest:
 
 def backend(bench: Bench, *flags: str, **options: Any) -> AcpBackend:
     """The backend with the test's agent."""
-    return AcpBackend((*AGENT, *flags), bench.label, **{"grace": 5.0, **options})
+    return AcpBackend((*AGENT, *flags), bench.label, **options)
 
 
 def ask(bench: Bench, *steps: list[Any], flags: tuple[str, ...] = (), **options: Any) -> AgentResult:
@@ -221,10 +222,11 @@ def test_a_cancelled_request_leaves_no_process(bench: Bench) -> None:
     assert (bench.cwd / "cancelled").exists()
 
 
-def test_an_agent_that_does_not_stop_is_killed_with_its_own(bench: Bench) -> None:
-    """The protocol is tried first, then everything that carries the marker is killed."""
+def test_an_agent_that_does_not_stop_is_killed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The protocol is tried first, then everything that it started is killed."""
+    monkeypatch.setattr(acp, "GRACE", 0.1)
     asked = request(bench, [["grandchild"], ["deaf"]], limits=RequestLimits(idle=2.0))
-    result = asyncio.run(backend(bench, grace=0.1).run(asked, lambda _: None))
+    result = asyncio.run(backend(bench).run(asked, lambda _: None))
     assert (result.status, (bench.cwd / "deaf").exists()) == (AgentStatus.IDLE, True)
     assert not alive(bench.pid())
 
@@ -250,15 +252,17 @@ def test_an_agent_that_dies_in_the_midst_is_an_error(bench: Bench) -> None:
     assert (kind, words) == (ErrorKind.PROTOCOL, f'"{sys.executable}" exited without reporting how it ended')
 
 
-def test_a_program_that_is_no_agent_is_an_error(bench: Bench) -> None:
+def test_a_program_that_is_not_an_agent_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that prints something else and ends, one that says nothing, and one of another version."""
     kind, _ = error_of(ask(bench, flags=("--garbage",)))
     assert kind is ErrorKind.PROTOCOL
-    silent = backend(bench, "--silent", start_timeout=0.5, grace=0.2)
-    kind, words = error_of(asyncio.run(silent.run(request(bench, []), lambda _: None)))
-    assert (kind, "0.5 seconds" in words) == (ErrorKind.PROTOCOL, True)
     kind, words = error_of(ask(bench, flags=("--speaks", "2")))
     assert (kind, words) == (ErrorKind.PROTOCOL, "the agent speaks ACP version 2; version 1 is needed")
+    monkeypatch.setattr(acp, "START_TIMEOUT", 0.5)
+    monkeypatch.setattr(acp, "GRACE", 0.2)
+    silent = backend(bench, "--silent")
+    kind, words = error_of(asyncio.run(silent.run(request(bench, []), lambda _: None)))
+    assert (kind, "0.5 seconds" in words) == (ErrorKind.PROTOCOL, True)
 
 
 def test_warnings_between_frames_are_passed_over(bench: Bench) -> None:

@@ -19,6 +19,7 @@ from tests.unit.backends.agents.transcripts import (
     transcript_names,
 )
 
+from pipeline.backends.agents import base
 from pipeline.backends.select import AGENTS
 from pipeline.engine.outcome import Usage
 from pipeline.engine.ports import AgentError, AgentEvent, AgentSession, AgentStatus, ErrorKind
@@ -595,10 +596,11 @@ FAILURES: list[tuple[str, Transcript, ErrorKind, float | None]] = [
 
 @pytest.mark.parametrize(("program", "run", "kind", "retry_after"), FAILURES)
 def test_a_failure_has_a_kind_and_a_time(
-    program: str, run: Transcript, kind: ErrorKind, retry_after: float | None
+    monkeypatch: pytest.MonkeyPatch, program: str, run: Transcript, kind: ErrorKind, retry_after: float | None
 ) -> None:
     """A used-up quota, a short rate limit, a refusal and a lost connection are different for each agent."""
-    result = result_of(AGENTS[program], run, now=lambda: NOW)
+    monkeypatch.setattr(base, "local_now", lambda: NOW)
+    result = result_of(AGENTS[program], run)
     assert result.error is not None
     found = result.error.retry_after
     assert (result.error.kind, found if found is None else pytest.approx(found)) == (kind, retry_after)

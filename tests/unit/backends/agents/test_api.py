@@ -24,6 +24,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.models.test import TestModel as FixedModel
 
+from pipeline.backends.agents import pydantic_agent
 from pipeline.backends.agents.pydantic_agent import PydanticAgent
 
 Step = str | tuple[str, dict[str, Any]]
@@ -54,12 +55,10 @@ def scripted(*steps: Step, seen: list[Any] | None = None) -> Model:
     return FunctionModel(stream_function=answer)
 
 
-def ask(
-    bench: Bench, model: Model, events: list[AgentEvent] | None = None, turns: int = 9, **options: Any
-) -> AgentResult:
+def ask(bench: Bench, model: Model, events: list[AgentEvent] | None = None, **options: Any) -> AgentResult:
     """What a model answers."""
     heard: list[AgentEvent] = [] if events is None else events
-    agent = PydanticAgent(model, request(bench, **options), heard.append, bench.processes, turns)
+    agent = PydanticAgent(model, request(bench, **options), heard.append, bench.processes)
     return asyncio.run(agent.run())
 
 
@@ -170,9 +169,10 @@ def test_a_whole_answer_is_one(bench: Bench) -> None:
     assert (result.status, result.text) == (AgentStatus.OK, "half")
 
 
-def test_a_model_that_goes_on_for_ever_is_stopped(bench: Bench) -> None:
+def test_an_endless_model_is_stopped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """After as many turns as one request may take."""
-    assert error_of(ask(bench, scripted(*[("list_files", {})] * 9), turns=3))[0] is ErrorKind.INVALID
+    monkeypatch.setattr(pydantic_agent, "MAX_TURNS", 3)
+    assert error_of(ask(bench, scripted(*[("list_files", {})] * 9)))[0] is ErrorKind.INVALID
 
 
 def test_a_tool_that_is_called_wrongly_again_and_again_is_an_error(bench: Bench) -> None:

@@ -2,13 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline.backends.agents.base import AgentProgram, ProgramBackend, local_now
+from pipeline.backends.agents.base import AgentProgram, ProgramBackend
 from pipeline.engine.ports import (
     AgentEvent,
     AgentRequest,
@@ -81,21 +79,17 @@ def request(**fields: Any) -> AgentRequest:
     return AgentRequest(**{**defaults, "cwd": NOWHERE, "artifacts": NOWHERE, **fields})
 
 
-def result_of(
-    agent: AgentProgram, run: str | Transcript, now: Callable[[], datetime] = local_now, **fields: Any
-) -> AgentResult:
+def result_of(agent: AgentProgram, run: str | Transcript, **fields: Any) -> AgentResult:
     """The result of a request whose program does what a transcript says."""
-    return _replay(agent, run, now, fields)[0]
+    return _replay(agent, run, fields)[0]
 
 
 def events_of(agent: AgentProgram, run: str | Transcript, **fields: Any) -> list[AgentEvent]:
     """What is shown while the program runs, but for the event that it started."""
-    return _replay(agent, run, local_now, fields)[1][1:]
+    return _replay(agent, run, fields)[1][1:]
 
 
-def _replay(
-    agent: AgentProgram, run: str | Transcript, now: Callable[[], datetime], fields: dict[str, Any]
-) -> tuple[AgentResult, list[AgentEvent]]:
+def _replay(agent: AgentProgram, run: str | Transcript, fields: dict[str, Any]) -> tuple[AgentResult, list[AgentEvent]]:
     events: list[AgentEvent] = []
-    backend = ProgramBackend(agent, recorded(run) if isinstance(run, str) else run, now=now)
+    backend = ProgramBackend(agent, recorded(run) if isinstance(run, str) else run)
     return asyncio.run(backend.run(request(**fields), events.append)), events
