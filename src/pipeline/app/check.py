@@ -47,7 +47,7 @@ def check_all(catalog: Catalog, references: Iterable[str]) -> list[CheckedWorkfl
 
 def check(entry: CatalogEntry) -> CheckedWorkflow:
     """Read a workflow file and check it."""
-    return check_draft(load_file(entry.path, entry.shown), lambda path: entry.prompt(path) is not None)
+    return check_draft(load_file(entry.path, entry.display_path), lambda path: entry.prompt(path) is not None)
 
 
 def check_draft(draft: WorkflowDraft, prompt_exists: Callable[[str], bool]) -> CheckedWorkflow:

@@ -189,21 +189,16 @@ class _Converter:
         if len(own) == len(node.args) + len(node.props):
             return {}
         duplicates = {}
-        end = span.end
+        after = span.end
         for value in own:
-            name = self._property_name(value, end)
-            end = value.span.end
-            kept = node.props.get(name)
-            if kept is not None and value.span.start < kept.span.start:
-                duplicates[name] = kept.span
+            key = key_before(self.text, after, value)
+            if key and "/-" not in _BLOCK_COMMENT.sub("", self.text[after : key.start]):  # not commented out
+                name = self.text[slice(*key)].strip('"')
+                kept = node.props.get(name)
+                if kept is not None and value.span.start < kept.span.start:
+                    duplicates[name] = kept.span
+            after = value.span.end
         return duplicates
-
-    def _property_name(self, value: KdlValue, after: int) -> str:
-        """The name written before a value; empty for an argument and for what a slashdash comments out."""
-        key = key_before(self.text, after, value)
-        if key is None or "/-" in _BLOCK_COMMENT.sub("", self.text[after : key.start]):
-            return ""
-        return self.text[slice(*key)].strip('"')
 
 
 _KEY = re.compile(r'("(?:[^"\\]|\\.)*"|[^\s"{}();=]+)=(?:\([^)]*\))?\Z')
