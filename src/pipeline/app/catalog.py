@@ -1,14 +1,37 @@
-"""Finding workflows: by path, or by a name that is looked up in several directories."""
+"""Finding and reading workflow files: by path, or by a name that is looked up in several directories."""
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.app.workflow_files import SUFFIX, workflow_files
 from pipeline.errors import AwfError
 from pipeline.findings.repository import is_top
+from pipeline.language.diagnostics import RuleHit
+from pipeline.language.reader import MAX_BYTES, TOO_LARGE, UNREADABLE_FILE, WorkflowDraft, parse_workflow
+from pipeline.language.source import START, SourceText, Span, decode
 from pipeline.text import did_you_mean
+
+SUFFIX = ".awf.kdl"
+_NEVER_SEARCHED = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache__"})
+
+
+def read_source(path: Path, name: str) -> tuple[SourceText, list[RuleHit]]:
+    """The text of a file, or why it has none: too large, binary, or not UTF-8. Raises OSError."""
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        return SourceText(name, ""), [TOO_LARGE.hit(START, f'"{name}" is too large; the limit is 1 MiB', "split it up")]
+    if b"\0" in data:
+        return SourceText(name, ""), [UNREADABLE_FILE.hit(START, f'"{name}" is a binary file')]
+    try:
+        return decode(name, data), []
+    except UnicodeDecodeError as error:
+        before = decode(name, data[: error.start]).text
+        source = SourceText(name, before + "\N{REPLACEMENT CHARACTER}")
+        message = f"invalid UTF-8: byte 0x{data[error.start]:02x}"
+        span = Span(len(before), len(before) + 1)
+        return source, [UNREADABLE_FILE.hit(span, message, "save the file as UTF-8")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +46,23 @@ class CatalogEntry:
     def prompt(self, path: str) -> Path | None:
         """The path of a prompt file; None if it does not exist."""
         return next((root / path for root in self.prompt_roots if (root / path).is_file()), None)
+
+    def read(self) -> WorkflowDraft:
+        """Read and parse the file. One that cannot be read is a diagnostic, never an exception."""
+        name = self.display_path
+        try:
+            source, hits = read_source(self.path, name)
+            return WorkflowDraft(source, None, tuple(hits)) if hits else parse_workflow(source)
+        except FileNotFoundError:
+            beside = did_you_mean(self.path.name, sorted(one.name for one in self.path.parent.glob(f"*{SUFFIX}")))
+            message, help = f'"{name}" does not exist', beside or '"awf workflows" lists what can be run by name'
+        except IsADirectoryError:
+            message, help = f'"{name}" is a directory', f'name a file in it that ends in "{SUFFIX}"'
+        except PermissionError:
+            message, help = f'no permission to read "{name}"', "chmod u+r"
+        except OSError as error:
+            message, help = f'cannot read "{name}": {error.strerror or error}', "name a readable file"
+        return WorkflowDraft(SourceText(name, ""), None, (UNREADABLE_FILE.hit(START, message, help),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +120,13 @@ class Catalog:
         directory = self.cwd / reference
         if not os.path.isdir(directory):  # noqa: PTH112 - Path.is_dir raises where this has no permission to look
             return [self.find(reference)]
-        entries = [self._entry(path) for path in workflow_files(directory)]
-        if not entries:
+        found = []
+        for folder, folders, names in os.walk(directory):
+            folders[:] = [name for name in folders if name not in _NEVER_SEARCHED]
+            found += [Path(folder, name) for name in names if name.endswith(SUFFIX)]
+        if not found:
             raise AwfError(f'no workflow in directory "{reference}"', help=f'their names end in "{SUFFIX}"')
-        return entries
+        return [self._entry(path) for path in sorted(found)]
 
     def _entry(self, path: Path, *, shipped: bool = False) -> CatalogEntry:
         root = None if shipped else repository_root(path.parent)

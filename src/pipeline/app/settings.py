@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from pipeline.app.workflow_files import read_source
+from pipeline.app.catalog import read_source
 from pipeline.backends.agents.base import AgentOverride
 from pipeline.language.diagnostics import Diagnostic, RuleHit, to_diagnostics
 from pipeline.language.kdl import KdlNode

@@ -5,7 +5,6 @@ import sys
 
 import click
 
-from pipeline.app.workflow_files import load_file
 from pipeline.cli.location import catalog
 from pipeline.cli.terminal import Style, sanitize
 
@@ -19,7 +18,7 @@ def command(*, as_json: bool) -> None:
     """
     rows: list[dict[str, object]] = []
     for folder, entry in catalog().entries():
-        workflow = load_file(entry.path, entry.display_path).workflow
+        workflow = entry.read().workflow
         row = {
             "name": entry.name,
             "from": folder.title,

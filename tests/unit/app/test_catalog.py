@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from pipeline.app.catalog import Catalog
-from pipeline.app.workflow_files import load_file
 from pipeline.errors import AwfError
 
 WORKFLOW = 'workflow "W" {\n  version 2\n  start "end"\n  stage "end" kind="exit"\n}\n'
@@ -79,7 +78,7 @@ def test_a_file_is_named_in_full(project: Path) -> None:
     with pytest.raises(AwfError, match='unknown workflow "fix"') as caught:
         catalog(project).find("fix")
     assert caught.value.help == 'use the full name of the file: "fix.awf.kdl"'
-    ((rule, problem),) = load_file(project / "fxi.awf.kdl", "fxi.awf.kdl").hits
+    ((rule, problem),) = catalog(project).find("fxi.awf.kdl").read().hits
     assert (rule.code, problem.help) == ("AWF001", 'did you mean "fix.awf.kdl"?')
 
 
