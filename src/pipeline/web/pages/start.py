@@ -86,7 +86,7 @@ def _offers(here: Store) -> list[Offer]:
             continue
         workflow = check(entry).workflow
         told = (workflow.name, workflow.description, workflow.goal) if workflow else (entry.name, "", "")
-        offers[entry.name] = Offer(entry.name, folder.title, entry.shown, *told, workflow is None)
+        offers[entry.name] = Offer(entry.name, folder.title, entry.display_path, *told, workflow is None)
     return list(offers.values())
 
 
