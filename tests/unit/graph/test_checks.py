@@ -14,14 +14,14 @@ from pipeline.language.diagnostics import RuleSeverity
     ],
 )
 def test_a_loop_is_bounded_by_counting_visits(lines: str, warned: bool) -> None:  # noqa: FBT001 - a table's column
-    """A condition that counts visits bounds a loop as a setting does."""
+    """A condition that counts visits limits a loop as a setting does."""
     stages = 'stage "a" kind="tool" command="x"\nstage "b" kind="tool" command="y"\n'
     text = whole(stages + lines + 'transition from="b" to="a"\n')
     assert ("AWF101" in codes(text)) is warned
 
 
 def test_a_loop_through_a_person_is_bounded_by_them() -> None:
-    """A person who keeps asking for changes is no runaway loop."""
+    """A person who keeps asking for changes is not a runaway loop."""
     text = whole(
         'stage "a" kind="llm" prompt="x"\nstage "ask" kind="human" prompt="Good?" {\n'
         'option "y" label="Yes" to="done"\noption "n" label="No" to="a"\n}\ntransition from="a" to="ask"\n'
@@ -67,7 +67,7 @@ ASKED = r'route when="outcome(\"review\") != \"success\"" to="second"'
     ],
 )
 def test_an_exit_past_a_review_that_could_not_run(stage: str, route: str, transitions: str, *, warned: bool) -> None:
-    """It is seen through decisions and retry targets, and not where another review or its outcome bars the way."""
+    """Decisions and retry targets may lead there, unless another review or its outcome comes first."""
     found = check_text(ROUTED % (stage, route, transitions)).diagnostics
     assert [d.code for d in found if d.code == "AWF110"] == ["AWF110"] * warned
     assert all(
@@ -77,7 +77,7 @@ def test_an_exit_past_a_review_that_could_not_run(stage: str, route: str, transi
 
 @pytest.mark.parametrize(("join", "warned"), [('join="all"', False), ('join="any"', True), ("", False)])
 def test_an_exit_past_a_branch_that_could_not_run(join: str, *, warned: bool) -> None:
-    """A parallel stage that may pass without the review leads on as if all had passed."""
+    """A parallel stage that may pass without the review continues as if all had passed."""
     text = f"""
     workflow "W" {{
       version 2

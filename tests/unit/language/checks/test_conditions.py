@@ -28,19 +28,19 @@ def test_a_value_of_an_unknown_stage_is_reported() -> None:
         ('1 || exists("a.b")', "|| needs true or false, but 1 is a number"),
     ],
 )
-def test_types_that_cannot_meet_are_found_before_the_run(text: str, message: str) -> None:
-    """Wherever both sides are literals or functions of known type, a mismatch is known when the file is checked."""
+def test_incompatible_types_are_found_before_the_run(text: str, message: str) -> None:
+    """Wherever the types of both sides are known."""
     assert [why for _, why in mismatches(parse_expression(text))] == [message]
 
 
 @pytest.mark.parametrize("text", ['output("a.n") < 3', 'context("k")', 'context("k") < context("l")', "findings() > 0"])
-def test_types_known_only_at_run_time_are_no_mismatch(text: str) -> None:
+def test_types_known_only_at_run_time_are_not_a_mismatch(text: str) -> None:
     """What a context value is cannot be known before the run."""
     assert list(mismatches(parse_expression(text))) == []
 
 
-def test_words_outside_a_closed_set_are_found() -> None:
-    """An outcome compared with a word that no outcome is, on either side of the operator."""
+def test_impossible_values_are_found() -> None:
+    """An outcome or verdict compared with a value it never has, on either side."""
     expression = parse_expression('outcome("a") == "sucess" || "pass" == verdict() || outcome("a") == "fail"')
     assert [(function, literal.value) for function, literal in impossible_values(expression)] == [
         (Function.OUTCOME, "sucess"),
@@ -64,8 +64,8 @@ def test_words_outside_a_closed_set_are_found() -> None:
         ("true && findings() > 0", None),
     ],
 )
-def test_a_condition_no_run_can_change_is_known(text: str, value: bool | None) -> None:  # noqa: FBT001 - a table's column
-    """Literals and unlike types fold to a constant; anything a run decides does not."""
+def test_constant_conditions_are_recognized(text: str, value: bool | None) -> None:  # noqa: FBT001 - a table's column
+    """Literals and values of different types are constant; what a run decides is not."""
     assert constant(parse_expression(text).tree) is value
 
 
@@ -92,7 +92,7 @@ def test_a_condition_that_no_run_can_change_is_reported() -> None:
     ],
 )
 def test_a_transition_that_is_never_followed(transitions: str, dead: int) -> None:
-    """It stands behind one for every result, behind the same condition, or behind both results."""
+    """It comes after one for every result, after the same condition, or after both results."""
     text = f"""
     workflow "W" {{
       version 2

@@ -84,8 +84,8 @@ WORLD = World(
         ('false && context("list") < 1', False),
     ],
 )
-def test_a_condition_holds_or_not(text: str, holds: bool) -> None:  # noqa: FBT001 - a table's column
-    """Operators, functions, null and unlike types have the values the language defines."""
+def test_conditions_have_the_documented_values(text: str, holds: bool) -> None:  # noqa: FBT001 - a table's column
+    """Operators, functions, null and values of different types."""
     assert evaluate(parse_expression(text), WORLD) is holds
 
 
@@ -99,8 +99,8 @@ def test_a_condition_holds_or_not(text: str, holds: bool) -> None:  # noqa: FBT0
         ('context("flag") < context("off")', None),
     ],
 )
-def test_a_condition_without_a_value_says_why(text: str, message: str | None) -> None:
-    """Ordering unlike types, and asking a number or a text whether it is true, are errors with a reason."""
+def test_a_condition_without_a_value_is_an_error(text: str, message: str | None) -> None:
+    """Ordering different types, and using a number or text as a condition, are errors with a reason."""
     with pytest.raises(EvaluationError) as caught:
         evaluate(parse_expression(text), WORLD)
     assert message is None or caught.value.message == message
