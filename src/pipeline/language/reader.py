@@ -294,7 +294,7 @@ class _ElementReader:
         kinds = [kind for kind, model in STAGE_MODELS.items() if name in model.attributes()]
         if not help:
             help = f"it belongs to {' and '.join(kinds)} stages" if kinds and self.stage else _listing(owner, known)
-        span = key_before(self.text, self.node.span.start, value) or value.span
+        span = key_before(self.text, value) or value.span
         self.report(UNKNOWN_PROPERTY, span, f'unknown property "{name}" in {owner}', help)
 
     def report_duplicate(self, name: str, span: Span) -> None:

@@ -186,6 +186,8 @@ def test_hostile_texts_are_refused_in_linear_time() -> None:
     for text in ('r##"' * 100_000, '"\\' * 200_000, "a/" * 200_000):
         mistake(text)
     assert parse_kdl(SourceText("test", "#" * 400_000))
+    long = "a" * 400_000
+    assert list(nodes(f"a x=1 /*{long}*/ x=2 /*{long}*/ 3")[0].duplicates) == ["x"]
 
 
 @given(st.text(max_size=80) | st.text('ab1 {}"\\/*-;=#r()\n\t', max_size=80))
