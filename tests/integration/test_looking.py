@@ -198,7 +198,7 @@ def test_prompt(run: str, awf: Awf) -> None:
         (["prompt", "r1", "build", "--visit", "7"], "has no visit 7"),
         (["prompt", "r1", "build", "--attempt", "2"], "had no attempt 2"),
         (["logs", "r1", "ask"], "is a human stage"),
-        (["logs", "r1", "fix", "--stderr"], "there is no stderr"),
+        (["logs", "r1", "fix", "--stderr"], "has no stderr"),
         (["why", "r1", "chek"], 'did you mean "check"?'),
         (["status", "r2"], "the newest are r1"),
     ],

@@ -99,7 +99,7 @@ def test_two_pages_are_written_and_named(project: Path, awf: Awf) -> None:
         assert "make → (write → review) × 2 → merge → clean → exit" in page
         assert "The page is empty" in page
         assert "page.txt:1" in page
-        assert "1 file, +2 \N{MINUS SIGN}0 lines" in page
+        assert "1 file changed, 2 insertions(+)" in page
     assert sorted(path.name for path in (project / ".awf/reports").iterdir()) == ["r1.html", "r1.md"]
 
 
@@ -116,7 +116,7 @@ def test_a_place_that_cannot_be_written_is_named(project: Path, awf: Awf) -> Non
     """The error says which file, and what to do."""
     done = awf("report", "r1", "-o", "old.txt/below", cwd=project)
     assert done.returncode == 2
-    assert "old.txt/below/r1.md could not be written" in done.stderr
+    assert "could not be written to old.txt/below" in done.stderr
     assert "-o DIR" in done.stderr
 
 
@@ -127,7 +127,7 @@ def test_errors_and_pauses_are_told_in_order(tmp_path: Path, awf: Awf) -> None:
     awf("report", "r1")
     page = (tmp_path / ".awf/reports/r1.md").read_text()
     assert "\nbuild (error)\n" in page
-    assert "| continue with | awf resume r1 |" in page
+    assert "| resume with | awf resume r1 |" in page
     assert "interrupted" not in page
     (tmp_path / "ready").touch()
     assert awf("resume", "r1").returncode == 0
@@ -143,7 +143,7 @@ def test_errors_and_pauses_are_told_in_order(tmp_path: Path, awf: Awf) -> None:
         ("build", "success", "2 attempts."),
         ("exit", "success", ""),
     ]
-    assert "continue with" not in page
+    assert "resume with" not in page
 
 
 def test_a_quota_and_notes_are_told(tmp_path: Path, awf: Awf) -> None:
