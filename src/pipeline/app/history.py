@@ -199,9 +199,10 @@ class HistoryBuilder:
                 number = self._state.progress.attempt(record.branch)
                 self._end_attempt(record, record.branch, record.branch_visit, number, AttemptEnd.DONE)
             case VisitCompleted():
-                self._timeline += [self._close(branch.stage, branch.visit) for branch in record.branches]
                 self._end_attempt(record, record.stage, record.visit, record.attempt, AttemptEnd.DONE)
-                visit = self._close(record.stage, record.visit)
+                branches = [(branch.stage, branch.visit) for branch in record.branches]
+                self._timeline += [self._open.pop(branch) for branch in branches if branch in self._open]
+                visit = self._open.pop((record.stage, record.visit))
                 self._timeline.append(replace(visit, chosen=record.chosen, option=record.option))
             case RunResumed():
                 self._open = self._unfinished(AttemptEnd.INTERRUPTED, record.at)
@@ -223,17 +224,14 @@ class HistoryBuilder:
     def _end_attempt(self, record: _AttemptEnded, stage: str, visit: int, number: int, end: AttemptEnd) -> None:
         delay = record.delay if isinstance(record, AttemptFailed) else 0.0
         attempt = AttemptRecord(number, end, record.outcome, delay, self.position, record.at)
-        found = self._with_attempt(stage, visit, attempt)
-        # The record before this one may be that of another branch, written while this one ran.
-        self._open[stage, visit] = replace(found, began=min(found.began, record.at - record.outcome.duration))
+        began = record.at - record.outcome.duration
+        self._open[stage, visit] = self._with_attempt(stage, visit, attempt, began)
 
-    def _with_attempt(self, stage: str, visit: int, attempt: AttemptRecord) -> VisitRecord:
-        found = self._open.get((stage, visit)) or VisitRecord(stage, visit, self._at)
+    def _with_attempt(self, stage: str, visit: int, attempt: AttemptRecord, began: float = inf) -> VisitRecord:
+        # The last record may be that of another branch, written while this one ran: `began` can be earlier.
+        found = self._open.get((stage, visit)) or VisitRecord(stage, visit, min(self._at, began))
         current = self._state.cursor.stage
         return replace(found, attempts=(*found.attempts, attempt), within=current if stage != current else "")
-
-    def _close(self, stage: str, visit: int) -> VisitRecord:
-        return self._open.pop((stage, visit), None) or VisitRecord(stage, visit, self._at)
 
     def _unfinished(self, end: AttemptEnd, now: float) -> dict[tuple[str, int], VisitRecord]:
         """The open visits; the running attempts end like this, or as cancelled if the run was."""
