@@ -6,7 +6,7 @@ from typing import Any
 from syrupy.assertion import SnapshotAssertion
 
 from pipeline.engine.events import Event, EventKind
-from pipeline.observe.progress import PlainLines, line, open_view
+from pipeline.observe.progress import PlainLines, event_line, open_view
 
 K = EventKind
 
@@ -41,12 +41,12 @@ EVERY = [
 def test_every_event_in_a_line(snapshot: SnapshotAssertion) -> None:
     """Each kind of event has its line, without its time here; output and checkpoints have none."""
     assert {one.event for one in EVERY} == set(K)
-    assert "\n".join(line(one)[8:] for one in EVERY) == snapshot
+    assert "\n".join(event_line(one)[8:] for one in EVERY) == snapshot
 
 
 def test_lines_begin_with_the_time_of_day() -> None:
     """A line begins with hours, minutes and seconds."""
-    clock = line(EVERY[2])[:8]
+    clock = event_line(EVERY[2])[:8]
     assert [clock[2], clock[5]] == [":", ":"]
 
 
