@@ -104,11 +104,13 @@ class RunNote:
 
 @dataclass(frozen=True, slots=True)
 class StageTotals:
-    """What all visits of one stage took."""
+    """What all visits of one stage took, and how the last one that was done or errored ended."""
 
     stage: str
     visits: int
-    last: Outcome | None  # of the last visit that was done or errored
+    status: str | None
+    source: str | None
+    reason: str | None
     seconds: float
     tokens: int
     cost_usd: float
@@ -156,21 +158,24 @@ class RunHistory:
         by_stage: dict[str, list[VisitRecord]] = {}
         for visit in self.visits:
             by_stage.setdefault(visit.stage, []).append(visit)
-        return [_total(stage, visits) for stage, visits in by_stage.items()]
-
-
-def _total(stage: str, visits: list[VisitRecord]) -> StageTotals:
-    outcomes = [attempt.outcome for visit in visits for attempt in visit.attempts if attempt.outcome]
-    ended = [outcome for visit in visits if (outcome := visit.outcome or visit.error)]
-    used = [outcome.usage for outcome in outcomes if outcome.usage]
-    return StageTotals(
-        stage=stage,
-        visits=len(visits),
-        last=ended[-1] if ended else None,
-        seconds=sum(outcome.duration for outcome in outcomes),
-        tokens=sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in used),
-        cost_usd=sum(usage.cost_usd or 0.0 for usage in used),
-    )
+        totals = list[StageTotals]()
+        for stage, visits in by_stage.items():
+            outcomes = [attempt.outcome for visit in visits for attempt in visit.attempts if attempt.outcome]
+            used = [outcome.usage for outcome in outcomes if outcome.usage]
+            last = next((end for visit in reversed(visits) if (end := visit.outcome or visit.error)), None)
+            totals.append(
+                StageTotals(
+                    stage=stage,
+                    visits=len(visits),
+                    status=last.status if last else None,
+                    source=last.source if last else None,
+                    reason=last.reason if last else None,
+                    seconds=round(sum(outcome.duration for outcome in outcomes), 3),
+                    tokens=sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in used),
+                    cost_usd=sum(usage.cost_usd or 0.0 for usage in used),
+                )
+            )
+        return totals
 
 
 _AttemptEnded = AttemptFailed | StageErrored | BranchCompleted | VisitCompleted
@@ -216,7 +221,9 @@ class HistoryBuilder:
         timeline = list(self._timeline)
         for visit in self._unfinished(AttemptEnd.OPEN, inf).values():
             place = len(timeline)
-            while visit.ended is not None and place and _is_note_since(timeline[place - 1], visit.ended):
+            while visit.ended is not None and place and isinstance(note := timeline[place - 1], RunNote):
+                if note.at < visit.ended:
+                    break
                 place -= 1  # an error goes before the pause that followed it
             timeline.insert(place, visit)
         return RunHistory(self._created, self._state, tuple(timeline), self.position, self._at)
@@ -253,10 +260,6 @@ def running_visits(state: State) -> list[tuple[str, int]]:
     ended = state.progress.branches.keys() | state.progress.errors.keys()
     names = [branch.stage for branch in stage.branches if branch.stage not in ended]
     return [(name, state.visits.get(name, 0) + 1) for name in names]
-
-
-def _is_note_since(entry: VisitRecord | RunNote, moment: float) -> bool:
-    return isinstance(entry, RunNote) and entry.at >= moment
 
 
 def _note_text(record: AnyRecord) -> str:

@@ -66,7 +66,7 @@ class RunSummary:
     cost_usd: float = 0.0
     until: float | None = None  # when a used-up quota resets
 
-    def observed(self, is_driven: IsDriven) -> "RunSummary":
+    def resolve_status(self, is_driven: IsDriven) -> "RunSummary":
         """The summary with what no record tells: a run that is recorded as running may have been interrupted."""
         if self.status != RunStatus.RUNNING:
             return self
@@ -180,7 +180,7 @@ def overview_of(history: RunHistory, *, driven: bool | None) -> RunOverview:
     gate = None if state.status.final else next_question(state)
     workspace = state.workspace
     return RunOverview(
-        **vars(summarize(history).observed(lambda _: driven)),
+        **vars(summarize(history).resolve_status(lambda _: driven)),
         limits=tuple(_limits(state)),
         stages=tuple(history.stage_totals()),
         errors=() if succeeded else tuple(_errors(history)),

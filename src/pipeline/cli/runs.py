@@ -44,7 +44,7 @@ def command(limit: int | None, where: StoreLocation, *, everything: bool, as_jso
         count = limit or (len(run_ids) if everything or as_json else DEFAULT_LIMIT)
         for run_id in run_ids[::-1][:count]:
             try:
-                summaries.append(summarize_run(store.journal, run_id).observed(store.driven))
+                summaries.append(summarize_run(store.journal, run_id).resolve_status(store.driven))
             except JournalError as error:
                 damaged.append(error)
     if as_json:

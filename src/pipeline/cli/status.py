@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
 import click
 
@@ -47,7 +46,7 @@ def command(run: str, where: StoreLocation, *, as_json: bool) -> None:
     overview, now = overview_of(history, driven=driven), time.time()
     if as_json:
         cluster = {"cluster": asdict(worker) if worker else None} if where.on else {}
-        print_json({**as_object(overview), "next": next_commands(overview, where, now), **cluster})
+        print_json({**asdict(overview), "next": next_commands(overview, where, now), **cluster})
         return
     style = Style.of(sys.stdout)
     for line in (*_facts(overview, worker, style, now), *_sections(overview, where, style, now)):
@@ -67,24 +66,6 @@ def next_commands(overview: RunOverview, where: StoreLocation, now: float) -> li
     if overview.failed:
         commands.append(f"awf logs {overview.run_id} {overview.failed}")
     return [command + where.end for command in commands]
-
-
-def as_object(overview: RunOverview) -> dict[str, Any]:
-    """The overview as JSON."""
-    stages = [
-        {
-            "stage": one.stage,
-            "visits": one.visits,
-            "status": one.last.status if one.last else None,
-            "source": one.last.source if one.last else None,
-            "reason": one.last.reason if one.last else None,
-            "seconds": round(one.seconds, 3),
-            "tokens": one.tokens,
-            "cost_usd": one.cost_usd,
-        }
-        for one in overview.stages
-    ]
-    return {**asdict(overview), "stages": stages}
 
 
 def _facts(overview: RunOverview, worker: WorkerInfo | None, style: Style, now: float) -> Iterator[str]:
@@ -110,8 +91,11 @@ def _facts(overview: RunOverview, worker: WorkerInfo | None, style: Style, now: 
         yield fact("" if number else "limits", _limit_text(limit))
     if overview.workspace:
         yield fact("workspace", sanitize_line(overview.workspace))
-    if worker:
-        yield fact("cluster", _worker_text(worker))
+    if worker and (worker.worker is None or worker.events is None):
+        yield fact("cluster", "no worker answers; the run continues when one does")
+    elif worker and worker.events is not None:
+        place = f"on {sanitize_line(worker.worker)}" if worker.worker else "not on a worker yet"
+        yield fact("cluster", f"{place}, {plural(worker.events, 'event')} in its history")
 
 
 def _limit_text(limit: LimitUsage) -> str:
@@ -125,21 +109,14 @@ def _limit_text(limit: LimitUsage) -> str:
     return f"{limit.name:<13}{write(limit.used)} {allowed}{stage}"
 
 
-def _worker_text(worker: WorkerInfo) -> str:
-    if worker.worker is None or worker.events is None:
-        return "no worker answers; the run continues when one does"
-    place = f"on {sanitize_line(worker.worker)}" if worker.worker else "not on a worker yet"
-    return f"{place}, {plural(worker.events, 'event')} in its history"
-
-
 def _sections(overview: RunOverview, where: StoreLocation, style: Style, now: float) -> Iterator[str]:
     if overview.stages:
         rows = (
             (
                 truncate(sanitize_line(one.stage), 24),
                 str(one.visits),
-                one.last.status if one.last else "-",
-                one.last.source if one.last else "-",
+                one.status or "-",
+                one.source or "-",
                 format_duration(one.seconds),
                 format_count(one.tokens) if one.tokens else "-",
                 format_cost(one.cost_usd) if one.cost_usd else "-",
@@ -156,8 +133,9 @@ def _sections(overview: RunOverview, where: StoreLocation, style: Style, now: fl
     if overview.question:
         yield from ("", truncate(f"question: {sanitize_line(overview.question)}", style.width - 1))
         yield truncate(f"options: {', '.join(map(sanitize_line, overview.options))}", style.width - 1)
-    for number, text in enumerate(next_commands(overview, where, now)):
-        yield from () if number else ("",)
+    if commands := next_commands(overview, where, now):
+        yield ""
+    for number, text in enumerate(commands):
         yield style.quiet(f"{'' if number else 'next':<11}") + text
 
 

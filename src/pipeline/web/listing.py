@@ -60,7 +60,7 @@ class RunListing:
             for run, head in reversed(heads.items()):
                 with self._lock:
                     summary = self._summary(journal, run, head)
-                yield RunLine(summary.observed(self._driven), len(self._rounds.get(run, ())))
+                yield RunLine(summary.resolve_status(self._driven), len(self._rounds.get(run, ())))
 
     def _summary(self, journal: Journal, run: str, head: int) -> RunSummary:
         at, known = self._known.get(run, (0, None))

@@ -24,7 +24,7 @@ REPORT = {"stageId": "build", "iteration": 1, "status": "fail", "failureReason":
 
 
 def summary_of(*records: AnyRecord, driven: bool | None = False) -> RunSummary:
-    return summarize(RunHistory.read(records)).observed(lambda _: driven)
+    return summarize(RunHistory.read(records)).resolve_status(lambda _: driven)
 
 
 def overview(*records: AnyRecord, driven: bool | None = False) -> RunOverview:

@@ -16,7 +16,7 @@ from pipeline.engine.context import Key
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.ports import Journal
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Change, Finding, FixAttempt, Gate
+from pipeline.findings.model import Finding, Gate
 from pipeline.findings.rounds import Round, rounds
 from pipeline.text import format_cost, format_count, format_duration, sanitize_line, truncate
 
@@ -223,25 +223,24 @@ def _find_cycle(names: Sequence[str]) -> tuple[int, int]:
 
 def path_table(steps: Sequence[PathStep]) -> ReportTable:
     """Every step, in order."""
+    rows = list[tuple[str, ...]]()
+    for step in steps:
+        attempts = f"{step.attempts} attempts. " if step.attempts > 1 else ""
+        if step.attempt:
+            attempts = f"attempt {step.attempt}: "
+        rows.append(
+            (
+                one_line(step.stage, _MAX_NAME) + (f" (in {one_line(step.within, _MAX_NAME)})" if step.within else ""),
+                str(step.visit) if step.stage else "",
+                step.status,
+                step.source,
+                format_duration(step.seconds) if step.seconds is not None else "",
+                one_line(step.target, _MAX_NAME),
+                attempts + one_line(step.text),
+            )
+        )
     head = ("stage", "visit", "outcome", "source", "time", "next", "reason")
-    return ReportTable(head, tuple(map(_path_row, steps)), frozenset({1, 4}), 2)
-
-
-def _path_row(step: PathStep) -> tuple[str, ...]:
-    if not step.stage:
-        return ("", "", "", "", "", "", one_line(step.text))
-    attempts = f"{step.attempts} attempts. " if step.attempts > 1 else ""
-    if step.attempt:
-        attempts = f"attempt {step.attempt}: "
-    return (
-        one_line(step.stage, _MAX_NAME) + (f" (in {one_line(step.within, _MAX_NAME)})" if step.within else ""),
-        str(step.visit),
-        step.status,
-        step.source,
-        format_duration(step.seconds) if step.seconds is not None else "",
-        one_line(step.target, _MAX_NAME),
-        attempts + one_line(step.text),
-    )
+    return ReportTable(head, tuple(rows), frozenset({1, 4}), 2)
 
 
 def rounds_table(review: ReviewSummary) -> ReportTable:
@@ -273,20 +272,16 @@ def findings_table(findings: Sequence[Finding]) -> ReportTable:
 
 def finding_history(finding: Finding) -> list[str]:
     """What happened to a finding, and how its fixes went."""
-    lines = [*map(_change_text, finding.history), *map(_attempt_text, finding.attempts)]
+    lines = list[str]()
+    for change in finding.history:
+        state = f" {change.state.replace('_', ' ')}" if change.state else ""
+        by = f" by {change.by}" if change.by else ""
+        lines.append(f"{change.at}: {change.what}{state}{by}" + (f" ({change.note})" if change.note else ""))
+    for attempt in finding.attempts:
+        words = [f"round {attempt.round}" if attempt.round else "", attempt.by, attempt.outcome.replace("_", " ")]
+        lines.append(f"fix attempt: {', '.join(filter(None, [*words, attempt.what])) or 'no details'}")
     rest = [f"and {len(lines) - MAX_ROWS} more"] if len(lines) > MAX_ROWS else []
     return [*map(one_line, lines[:MAX_ROWS]), *rest]
-
-
-def _change_text(change: Change) -> str:
-    state = f" {change.state.replace('_', ' ')}" if change.state else ""
-    by = f" by {change.by}" if change.by else ""
-    return f"{change.at}: {change.what}{state}{by}" + (f" ({change.note})" if change.note else "")
-
-
-def _attempt_text(attempt: FixAttempt) -> str:
-    words = [f"round {attempt.round}" if attempt.round else "", attempt.by, attempt.outcome.replace("_", " ")]
-    return f"fix attempt: {', '.join(filter(None, [*words, attempt.what])) or 'no details'}"
 
 
 def reports_table(overview: RunOverview) -> ReportTable:
@@ -315,7 +310,7 @@ def totals_table(report: RunReport) -> ReportTable:
         (
             one_line(one.stage, _MAX_NAME),
             str(one.visits),
-            one.last.status if one.last else "",
+            one.status or "",
             *_usage_cells(one.seconds, one.tokens, one.cost_usd),
         )
         for one in run.stages

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 
 from pipeline.app.report import content
 from pipeline.app.report.content import ReportTable, ReviewSummary, RunReport
-from pipeline.findings.rounds import Round
 
 _SPECIAL = re.compile(r"[\\`*_\[\]<>~&$]|^[-+=]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 _NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
@@ -51,7 +50,12 @@ def _lines(report: RunReport) -> Iterator[str]:
 def _review(review: ReviewSummary) -> Iterator[str]:
     if review.rounds:
         yield from _section("Rounds", content.rounds_table(review))
-        yield from ("", "```text", "outstanding in each round", *_bars(review.rounds), "```")
+        most = max(1, *(len(one.outstanding) for one in review.rounds))
+        yield from ("", "```text", "outstanding in each round")
+        for one in review.rounds:
+            count = len(one.outstanding)
+            yield f"{one.number:>4}  {'█' * max(round(_BAR_WIDTH * count / most), 1 if count else 0)} {count}"
+        yield "```"
     if review.findings:
         shown = review.findings[: content.MAX_ROWS]
         yield from _section("Findings", content.findings_table(shown))
@@ -63,14 +67,6 @@ def _review(review: ReviewSummary) -> Iterator[str]:
             histories.append(f"- no. {finding.number}, {escape_markdown(content.one_line(finding.title))}")
             histories += [f"  - {escape_markdown(line)}" for line in content.finding_history(finding)]
         yield from _folded("History of each finding", histories)
-
-
-def _bars(rounds: Iterable[Round]) -> Iterator[str]:
-    counts = [(one.number, len(one.outstanding)) for one in rounds]
-    most = max(1, *(count for _, count in counts))
-    for number, count in counts:
-        bar = "█" * max(round(_BAR_WIDTH * count / most), 1 if count else 0)
-        yield f"{number:>4}  {bar} {count}"
 
 
 def _folded(summary: str, lines: Iterable[str]) -> Iterator[str]:
