@@ -13,7 +13,7 @@ from pipeline.app.history import AttemptEnd, RunHistory, RunNote, VisitRecord, r
 from pipeline.app.overview import RunOverview, error_kind, overview_of
 from pipeline.app.workspace_diff import diff_run
 from pipeline.engine.context import Key
-from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.outcome import Status
 from pipeline.engine.ports import Journal
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, Gate
@@ -30,7 +30,7 @@ _LONGEST_CYCLE = 8
 
 @dataclass(frozen=True, slots=True)
 class PathStep:
-    """One visit or failed attempt on the path of a run, or, without a stage, something that happened between visits."""
+    """One attempt on the path of a run, or, without a stage, something that happened between visits."""
 
     text: str
     stage: str = ""
@@ -38,10 +38,9 @@ class PathStep:
     status: str = ""
     source: str = ""
     seconds: float | None = None  # None while it runs
-    attempts: int = 1
-    attempt: int = 0  # the number of an attempt that is not the visit's last
     within: str = ""  # the parallel stage, for a branch
     target: str = ""
+    is_retried: bool = False  # whether another attempt of the same visit followed
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,40 +98,33 @@ def describe_changes(history: RunHistory, environ: Mapping[str, str], store: Pat
 
 
 def _steps(timeline: Sequence[VisitRecord | RunNote], unfinished: str) -> list[PathStep]:
-    """Visits, attempts and notes, each where it ended; unfinished visits are last."""
+    """Attempts and notes, each where it ended; unfinished visits are last."""
     steps = list[tuple[float, PathStep]]()
     for entry in timeline:
         if isinstance(entry, RunNote):
             steps.append((entry.at, PathStep(entry.text)))
             continue
+        attempts = f"{entry.attempt} attempts. " if entry.attempt > 1 else ""
         for attempt in entry.attempts:
-            if attempt.outcome and attempt.at is not None and attempt.end is not AttemptEnd.DONE:
-                retry = f" (retried after {format_duration(attempt.delay)})" if attempt.end is AttemptEnd.FAILED else ""
-                last = attempt.outcome is entry.error
-                step = _step(entry, attempt.outcome, attempt.number, 0 if last else attempt.number, retry)
-                steps.append((attempt.at, step))
-        if entry.outcome and entry.ended is not None:
-            steps.append((entry.ended, _step(entry, entry.outcome, entry.attempt)))
-        elif entry.error is None:
-            steps.append(
-                (inf, PathStep("", entry.stage, entry.visit, unfinished, attempts=entry.attempt, within=entry.within))
+            if (outcome := attempt.outcome) is None or attempt.at is None:
+                continue
+            is_last = entry.ended is not None and attempt is entry.attempts[-1]
+            retried = f" (retried after {format_duration(attempt.delay)})" if attempt.end is AttemptEnd.FAILED else ""
+            step = PathStep(
+                text=(attempts if is_last else f"attempt {attempt.number}: ") + outcome.reason + retried,
+                stage=entry.stage,
+                visit=entry.visit,
+                status=outcome.status,
+                source=error_kind(outcome.failure) if outcome.status is Status.ERROR else outcome.source,
+                seconds=outcome.duration,
+                within=entry.within,
+                target=(entry.chosen.target or "") if entry.chosen and is_last else "",
+                is_retried=not is_last,
             )
+            steps.append((attempt.at, step))
+        if entry.ended is None:
+            steps.append((inf, PathStep(attempts, entry.stage, entry.visit, unfinished, within=entry.within)))
     return [step for _, step in sorted(steps, key=lambda pair: pair[0])]
-
-
-def _step(visit: VisitRecord, outcome: Outcome, attempts: int, attempt: int = 0, retry: str = "") -> PathStep:
-    return PathStep(
-        text=outcome.reason + retry,
-        stage=visit.stage,
-        visit=visit.visit,
-        status=outcome.status,
-        source=error_kind(outcome.failure) if outcome.status is Status.ERROR else outcome.source,
-        seconds=outcome.duration,
-        attempts=attempts,
-        attempt=attempt,
-        within=visit.within,
-        target=(visit.chosen.target or "") if visit.chosen and not attempt else "",
-    )
 
 
 def read_review(journal: Journal, run_id: str) -> ReviewSummary:
@@ -198,7 +190,7 @@ def _format_time(at: float) -> str:
 
 def path_line(steps: Sequence[PathStep]) -> str:
     """The path on one line; what repeats is written once, with the number of times."""
-    visits = [step for step in steps if step.stage and not step.within and not step.attempt]
+    visits = [step for step in steps if step.stage and not step.within and not step.is_retried]
     names = [one_line(step.stage, _MAX_NAME) + (" (error)" if step.status == "error" else "") for step in visits]
     parts: list[str] = []
     while names:
@@ -223,22 +215,18 @@ def _find_cycle(names: Sequence[str]) -> tuple[int, int]:
 
 def path_table(steps: Sequence[PathStep]) -> ReportTable:
     """Every step, in order."""
-    rows = list[tuple[str, ...]]()
-    for step in steps:
-        attempts = f"{step.attempts} attempts. " if step.attempts > 1 else ""
-        if step.attempt:
-            attempts = f"attempt {step.attempt}: "
-        rows.append(
-            (
-                one_line(step.stage, _MAX_NAME) + (f" (in {one_line(step.within, _MAX_NAME)})" if step.within else ""),
-                str(step.visit) if step.stage else "",
-                step.status,
-                step.source,
-                format_duration(step.seconds) if step.seconds is not None else "",
-                one_line(step.target, _MAX_NAME),
-                attempts + one_line(step.text),
-            )
+    rows = (
+        (
+            one_line(step.stage, _MAX_NAME) + (f" (in {one_line(step.within, _MAX_NAME)})" if step.within else ""),
+            str(step.visit) if step.stage else "",
+            step.status,
+            step.source,
+            format_duration(step.seconds) if step.seconds is not None else "",
+            one_line(step.target, _MAX_NAME),
+            one_line(step.text),
         )
+        for step in steps
+    )
     head = ("stage", "visit", "outcome", "source", "time", "next", "reason")
     return ReportTable(head, tuple(rows), frozenset({1, 4}), 2)
 
