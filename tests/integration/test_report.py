@@ -1,4 +1,4 @@
-"""`awf report`, as the real command writes it."""
+"""`awf report`: the pages the real command writes."""
 
 import json
 import subprocess
@@ -76,7 +76,7 @@ SCRIPT = {
 
 @pytest.fixture
 def project(tmp_path: Path, awf: Awf) -> Path:
-    """A repository with a run that found something, mended it, and merged."""
+    """A repository with a run that found something, fixed it, and merged."""
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "old.txt").write_text("old\n")
@@ -91,7 +91,7 @@ def project(tmp_path: Path, awf: Awf) -> Path:
 
 
 def test_two_pages_are_written_and_named(project: Path, awf: Awf) -> None:
-    """The Markdown and the HTML are in the store; both tell of the path, the finding and the change."""
+    """The Markdown and the HTML are in the store; both show the path, the finding and the changes."""
     done = awf("report", "latest", cwd=project)
     assert (done.returncode, done.stdout) == (0, ".awf/reports/r1.md\n.awf/reports/r1.html\n"), done.stderr
     for name in ("r1.md", "r1.html"):
@@ -112,15 +112,15 @@ def test_a_report_written_again_is_the_same(project: Path, awf: Awf) -> None:
         assert (project / first[form]).read_bytes() == (project / second[form]).read_bytes()
 
 
-def test_a_place_that_cannot_be_written_is_named(project: Path, awf: Awf) -> None:
-    """The error says which file, and what to do."""
+def test_a_directory_that_cannot_be_written_is_an_error(project: Path, awf: Awf) -> None:
+    """The error names the directory and says what to do."""
     done = awf("report", "r1", "-o", "old.txt/below", cwd=project)
     assert done.returncode == 2
     assert "could not be written to old.txt/below" in done.stderr
     assert "-o DIR" in done.stderr
 
 
-def test_errors_and_pauses_are_told_in_order(tmp_path: Path, awf: Awf) -> None:
+def test_errors_and_pauses_are_shown_in_order(tmp_path: Path, awf: Awf) -> None:
     """Each attempt that errored has a row before the pause that followed; while paused the path ends at the error."""
     (tmp_path / "w.awf.kdl").write_text(FLAKY)
     assert awf("run", "w.awf.kdl", "--run-id", "r1").returncode == 3
@@ -146,8 +146,8 @@ def test_errors_and_pauses_are_told_in_order(tmp_path: Path, awf: Awf) -> None:
     assert "resume with" not in page
 
 
-def test_a_quota_and_notes_are_told(tmp_path: Path, awf: Awf) -> None:
-    """The page has the time at which a quota resets, and what was put back in view files, as text."""
+def test_a_quota_and_notes_are_shown(tmp_path: Path, awf: Awf) -> None:
+    """The page shows when a quota resets, and what was restored in view files, as text."""
     (tmp_path / "w.awf.kdl").write_text(NOTED)
     notes = [{"stage": "build", "visit": 1, "at": "", "note": "put back <b>severity</b>"}]
     quota = {"error": "quota", "message": "used up", "retry_after": 7200}
@@ -162,8 +162,8 @@ def test_a_quota_and_notes_are_told(tmp_path: Path, awf: Awf) -> None:
     assert '<span class="bad">error</span>' in html
 
 
-def test_a_run_that_is_not_there(awf: Awf) -> None:
-    """It is refused as every command that looks at runs refuses it."""
+def test_an_unknown_run(awf: Awf) -> None:
+    """It is an error, as in every command that shows runs."""
     done = awf("report", "latest")
     assert done.returncode != 0
     assert "there are no runs yet" in done.stderr

@@ -1,4 +1,4 @@
-"""A page about a run tells what its records tell, and nothing that a run said can act on its reader."""
+"""A report shows what the records say, and nothing a run said can act on its reader."""
 
 import re
 from collections.abc import Iterator
@@ -89,16 +89,16 @@ def done(stage: str, visit: int, to: str | None, *, reason: str = "", passed: bo
     )
 
 
-def story(rounds: int = 1, reason: str = "2 tests failed", goal: str = "Ship it.\n\nSoon.") -> list[AnyRecord]:
-    """A run that fails its check so many times, then passes."""
-    told: list[AnyRecord] = [created(goal)]
+def run_records(rounds: int = 1, reason: str = "2 tests failed", goal: str = "Ship it.\n\nSoon.") -> list[AnyRecord]:
+    """A run that fails its check a number of times, then passes."""
+    records: list[AnyRecord] = [created(goal)]
     for number in range(1, rounds + 1):
-        told += [
+        records += [
             done("build", number, "check"),
             done("check", number, "build", reason=reason, passed=False),
         ]
     last = rounds + 1
-    return [*told, done("build", last, "check"), done("check", last, "exit"), *ended()]
+    return [*records, done("build", last, "check"), done("check", last, "exit"), *ended()]
 
 
 def ended() -> list[AnyRecord]:
@@ -106,11 +106,11 @@ def ended() -> list[AnyRecord]:
 
 
 def ledger(title: str = "The handle is never closed") -> Ledger:
-    """Two rounds: a grave finding that was tried twice, and a small one that is fixed; and one of another run."""
-    told = Ledger()
+    """Two rounds: a severe finding that a fix missed, and a minor one that is fixed; and a finding of another run."""
+    found = Ledger()
     for number, run in ((1, "r1"), (2, "r1"), (1, "other")):
         passed = Pass(id=PassId(f"REV-{number}-{run}"), started_at=AT, run=run, round=number)
-        told.apply(Assessed(at=AT, assessment=passed))
+        found.apply(Assessed(at=AT, assessment=passed))
     must = GateDecision(value=Gate.MUST)
     place = (Location(path="src/app.py", start=5),)
     for name, run, more in (
@@ -123,7 +123,7 @@ def ledger(title: str = "The handle is never closed") -> Ledger:
         ("foreign", "other", {"title": "Not of this run"}),
     ):
         raised = plain(id=FindingId(f"fnd_{name}"), signature=f"sha256:{name}", pass_id=f"REV-1-{run}", **more)
-        told.apply(Raised(at=AT, finding=raised))
+        found.apply(Raised(at=AT, finding=raised))
     tried = FixAttempt(run="r1", round=1, by="fix", what="closed it", outcome="not_fixed")
     for event in (
         Tried(at=AT, id=FindingId("fnd_grave"), attempt=tried),
@@ -136,8 +136,8 @@ def ledger(title: str = "The handle is never closed") -> Ledger:
         ),
         Turned(at=AT, id=FindingId("fnd_small"), state=FindingState.VERIFIED_FIXED, by="revalidate", note="gone"),
     ):
-        told.apply(event)
-    return told
+        found.apply(event)
+    return found
 
 
 def report_on(records: list[AnyRecord], review: ReviewSummary | None = None, *, driven: bool = False) -> RunReport:
@@ -147,16 +147,16 @@ def report_on(records: list[AnyRecord], review: ReviewSummary | None = None, *, 
 def report(*, rounds: int = 1, review: ReviewSummary | None = None, **more: Any) -> RunReport:
     found = review if review is not None else summarize_review(ledger(), "r1")
     changes = "2 files changed, 10 insertions(+), 3 deletions(-)"
-    return build_report(RunHistory.read(story(rounds, **more)), found, changes, driven=False)
+    return build_report(RunHistory.read(run_records(rounds, **more)), found, changes, driven=False)
 
 
 def test_the_markdown(snapshot: SnapshotAssertion) -> None:
-    """The page tells the goal, the ending, the path, the rounds, the findings and the cost."""
+    """The page has the goal, the outcome, the path, the rounds, the findings and the cost."""
     assert render_markdown(report()) == snapshot
 
 
 def test_the_html(snapshot: SnapshotAssertion) -> None:
-    """The HTML tells the same, with a curve."""
+    """The HTML has the same, with a chart of the rounds."""
     assert render_html(report()) == snapshot
 
 
@@ -165,8 +165,8 @@ def test_the_same_records_give_the_same_pages() -> None:
     assert (render_markdown(report()), render_html(report())) == (render_markdown(report()), render_html(report()))
 
 
-def test_a_run_with_nothing_to_tell_has_no_empty_sections() -> None:
-    """A run that has only begun says that it was interrupted, and no more."""
+def test_a_run_that_has_just_started_has_no_empty_sections() -> None:
+    """A run that did nothing yet shows that it was interrupted, and no more."""
     page = render_markdown(report_on([created("")]))
     assert re.findall("^## .*", page, re.MULTILINE) == ["## Path", "## Time and cost"]
     assert "| build | 1 | interrupted |" in page
@@ -175,23 +175,23 @@ def test_a_run_with_nothing_to_tell_has_no_empty_sections() -> None:
     assert "<svg" not in render_html(report_on([created("")]))
 
 
-def test_what_somebody_is_at_is_running() -> None:
-    """A visit without an outcome is under way while the run is driven."""
+def test_an_unfinished_visit_is_running_while_the_run_is_driven() -> None:
+    """Without a process, it would be interrupted."""
     assert report_on([created()], driven=True).steps[-1].status == "running"
 
 
 def test_what_happened_between_visits_is_on_the_path() -> None:
-    """A pause and a resumption have rows of their own."""
+    """Pausing and resuming have rows of their own."""
     paused = RunPaused(at=BEGAN, limit="max_visits", stage="check", count=1, allowed=1, reason="enough for now")
-    told = [created(), done("build", 1, "check"), paused, RunResumed(at=BEGAN + 1, raised={"max_visits": 9})]
-    page = render_markdown(report_on(told))
+    records = [created(), done("build", 1, "check"), paused, RunResumed(at=BEGAN + 1, raised={"max_visits": 9})]
+    page = render_markdown(report_on(records))
     assert "|  |  |  |  |  |  | paused: enough for now |" in page
     assert "resumed with max\\_visits=9" in page
 
 
 @pytest.mark.parametrize(("rounds", "folded"), [(4, False), (5, True)])
 def test_a_long_path_is_folded(rounds: int, *, folded: bool) -> None:
-    """Above a dozen steps the table is folded away, and the line above it says what was repeated."""
+    """With more than a dozen steps, the table is folded away; the line above it shows what repeated."""
     made = report(rounds=rounds, review=ReviewSummary())
     assert len(made.steps) == 2 * rounds + 3
     for page in (render_markdown(made), render_html(made)):
@@ -200,7 +200,7 @@ def test_a_long_path_is_folded(rounds: int, *, folded: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "line"),
     [
         ("a", "a"),
         ("a a a b", "a × 3 → b"),
@@ -209,25 +209,25 @@ def test_a_long_path_is_folded(rounds: int, *, folded: bool) -> None:
         ("a b c", "a → b → c"),
     ],
 )
-def test_what_is_repeated_is_told_once(names: str, said: str) -> None:
-    """The shortest cycle that covers most is the one in brackets."""
+def test_what_repeats_is_written_once(names: str, line: str) -> None:
+    """The shortest cycle that covers most names is the one in parentheses."""
     steps = [PathStep("", name) for name in names.split()]
-    assert content.path_line(steps) == said.replace("a b)", "a → b)")
+    assert content.path_line(steps) == line.replace("a b)", "a → b)")
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=30))
-def test_the_way_can_be_read_back(names: list[str]) -> None:
-    """No stage is lost on the line, whatever was repeated."""
-    told: list[str] = []
+def test_the_path_line_can_be_read_back(names: list[str]) -> None:
+    """No stage is lost on the line, whatever repeats."""
+    read: list[str] = []
     for group, one, times in re.findall(
         r"(?:\(([^)]*)\)|(\w))(?: × (\d+))?", content.path_line([PathStep("", n) for n in names])
     ):
-        told += (group.split(" → ") if group else [one]) * int(times or 1)
-    assert told == names
+        read += (group.split(" → ") if group else [one]) * int(times or 1)
+    assert read == names
 
 
 def test_the_last_row_is_that_of_the_run() -> None:
-    """Branches run side by side: their times do not add up to that of the run."""
+    """Branches run side by side, so their times do not add up to that of the run."""
     run = report()
     last = content.totals_table(replace(run, seconds=1.0, overview=replace(run.overview, tokens=0, cost_usd=0.0))).rows[
         -1
@@ -235,13 +235,13 @@ def test_the_last_row_is_that_of_the_run() -> None:
     assert last == ("the run", "5", "", "1.0s", "", "")
 
 
-def test_a_page_does_not_say_where_the_workflow_lay() -> None:
-    """The file has its name only: the rest is about the machine of whoever ran it."""
+def test_a_page_does_not_show_where_the_workflow_was() -> None:
+    """Only the name of the file is shown: its directory is a detail of the machine."""
     assert ("workflow", "Ship (ship.awf.kdl)") in content.facts(replace(report(), file="/home/me/ship.awf.kdl"))
 
 
 def test_branches_and_notes_are_not_on_the_line() -> None:
-    """A branch belongs to its parallel stage, and a note to no stage."""
+    """A branch is part of its parallel stage, and a note is not a stage."""
     assert content.path_line([PathStep("", "a", within="both"), PathStep("paused"), PathStep("", "both")]) == "both"
 
 
@@ -258,9 +258,9 @@ def test_findings_of_the_run_only_and_important_ones_first() -> None:
 
 def test_a_finding_that_the_run_only_tried_to_fix_is_shown() -> None:
     """What another run found and this one worked on is part of what it did."""
-    told = ledger()
-    told.apply(Tried(at=AT, id=FindingId("fnd_foreign"), attempt=FixAttempt(run="r1")))
-    foreign = next(one for one in summarize_review(told, "r1").findings if one.number == 3)
+    both = ledger()
+    both.apply(Tried(at=AT, id=FindingId("fnd_foreign"), attempt=FixAttempt(run="r1")))
+    foreign = next(one for one in summarize_review(both, "r1").findings if one.number == 3)
     assert finding_history(foreign)[-1] == "fix attempt: no details"
 
 
@@ -288,7 +288,7 @@ def test_many_findings_are_not_all_shown() -> None:
 
 
 class Shown(HTMLParser):
-    """What a browser would make of a page: its tags and its text."""
+    """What a browser makes of a page: its tags and its text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -306,8 +306,8 @@ class Shown(HTMLParser):
 
 
 def evil(text: str) -> RunReport:
-    """A run that says this text wherever it can."""
-    made = report_on(story(reason=text, goal=text), summarize_review(ledger(text), "r1"))
+    """A run with this text wherever a text can be."""
+    made = report_on(run_records(reason=text, goal=text), summarize_review(ledger(text), "r1"))
     outstanding = ({"stage": text, "iteration": 1, "reason": text},)
     overview = replace(made.overview, workflow=text, reason=text, findings=outstanding)
     return replace(made, overview=overview, file=text)
@@ -315,15 +315,15 @@ def evil(text: str) -> RunReport:
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda text: bool(text.strip())) | st.just(EVIL))
 def test_no_text_becomes_markup(text: str) -> None:
-    """The HTML has the tags and attributes that it has for harmless words, whatever a run said."""
+    """Whatever a run said, the HTML has the same tags and attributes as for a harmless word."""
     page, harmless = Shown(render_html(evil(text))), Shown(render_html(evil("word")))
     assert {*page.tags} - {"br"} == {*harmless.tags} - {"br"}
     assert page.attributes == harmless.attributes
     assert not page.attributes & {"src", "onclick", "onload", "href"}
 
 
-def test_what_could_act_shows_as_nothing_or_as_a_mark() -> None:
-    """Colours of a terminal are gone, a change of direction is a mark, and the words are there."""
+def test_control_characters_are_removed_or_replaced() -> None:
+    """Terminal colors are gone, a change of direction is replaced, and the words are kept."""
     for page in (render_html(evil(EVIL)), render_markdown(evil(EVIL))):
         assert "\x1b" not in page
         assert "\u202e" not in page
@@ -338,8 +338,8 @@ def test_a_goal_cannot_leave_its_fence() -> None:
     assert "\n`````text\na\n````\n# heading\n`````\n" in page
 
 
-def test_a_long_goal_is_cut() -> None:
-    """What is left out is marked."""
+def test_a_long_goal_is_shortened() -> None:
+    """An ellipsis marks what is left out."""
     assert content.goal_lines(report(goal="x" * 5000))[-1] == "…"
 
 
@@ -360,12 +360,12 @@ def test_a_long_goal_is_cut() -> None:
     ],
 )
 def test_markdown_is_escaped(text: str, shown: str) -> None:
-    """Signs of markup show as they are; people and issues are not called."""
+    """Markup is shown as it is; people and issues are not mentioned."""
     assert escape_markdown(text) == shown
 
 
-def test_the_page_needs_nothing_from_elsewhere() -> None:
-    """No script, no link, no picture, no font: and a policy that would refuse them."""
+def test_the_page_needs_no_other_resource() -> None:
+    """No script, link, picture or font, and a policy that would refuse them."""
     page = render_html(report())
     assert not {"script", "link", "img", "iframe"} & {*Shown(page).tags}
     assert "url(" not in page
@@ -374,8 +374,8 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 40])
-def test_the_curve_stays_in_its_picture(rounds: int) -> None:
-    """However many rounds there are, and where all numbers are nothing."""
+def test_the_chart_stays_within_its_bounds(rounds: int) -> None:
+    """However many rounds there are, even if every number is zero."""
     counts = tuple(Round(number) for number in range(1, rounds + 1))
     (picture,) = re.findall("<svg.*</svg>", render_html(report(review=ReviewSummary(counts))), re.DOTALL)
     across = [float(x) for x in re.findall(r' (?:x|x1|x2|cx)="([^"]*)"', picture)]
@@ -408,7 +408,7 @@ def test_a_machine_without_git_reports_no_changes(tmp_path: Path) -> None:
 
 def test_a_report_reads_its_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command reads every record once and folds it once, whatever the pages show of it."""
-    records = story(rounds=3)
+    records = run_records(rounds=3)
     with closing(SqliteJournal(tmp_path)) as journal:
         journal.create("r1", records[0])
         for record in records[1:]:

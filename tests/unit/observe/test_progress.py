@@ -1,4 +1,4 @@
-"""One line for each event that matters."""
+"""One line for each event that matters to a person."""
 
 import io
 from typing import Any
@@ -39,7 +39,7 @@ EVERY = [
 
 
 def test_every_event_in_a_line(snapshot: SnapshotAssertion) -> None:
-    """Each kind of event has its line, without its time here; output and checkpoints have none."""
+    """Every kind of event has a line, shown here without its time; output and checkpoints have none."""
     assert {one.event for one in EVERY} == set(K)
     assert "\n".join(event_line(one)[8:] for one in EVERY) == snapshot
 
@@ -60,6 +60,6 @@ def test_what_does_not_matter_is_not_written() -> None:
 
 
 def test_a_pipe_gets_plain_lines() -> None:
-    """Where there is no terminal, there is no live view."""
+    """There is no live view without a terminal."""
     with open_view(io.StringIO()) as view:
         assert isinstance(view, PlainLines)
