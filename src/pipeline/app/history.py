@@ -206,7 +206,7 @@ class HistoryBuilder:
             case VisitCompleted():
                 self._end_attempt(record, record.stage, record.visit, record.attempt, AttemptEnd.DONE)
                 branches = [(branch.stage, branch.visit) for branch in record.branches]
-                self._timeline += [self._open.pop(branch) for branch in branches if branch in self._open]
+                self._timeline += [self._open.pop(key, VisitRecord(*key, self._at)) for key in branches]
                 visit = self._open.pop((record.stage, record.visit))
                 self._timeline.append(replace(visit, chosen=record.chosen, option=record.option))
             case RunResumed():
