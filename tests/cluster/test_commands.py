@@ -87,7 +87,7 @@ def test_a_run_is_shown_as_on_one_machine(shell: Shell) -> None:
     assert shell.awf("answer", run, "yes").returncode == 0
     assert shell.lab.over("c").status is RunStatus.SUCCESS
     second = shell.awf("answer", run, "no")
-    assert (second.returncode, "has answered" in second.stderr) == (1, True)
+    assert (second.returncode, "has already answered" in second.stderr) == (1, True)
     page = json.loads(shell.awf("report", run, "--json").stdout)["markdown"]
     assert "no tests" in (shell.folder / page).read_text()
 
@@ -127,7 +127,7 @@ def test_a_run_is_handed_over(shell: Shell) -> None:
     done = shell.awf("run", "w.awf.kdl", "--goal", "g", "--script", "s.json", "--run-id", shell.run_id, "--detach")
     assert (done.returncode, done.stdout.splitlines()) == (
         0,
-        [f"run {shell.run_id} is with the workers", f"look with: awf status {shell.run_id}"],
+        [f"run {shell.run_id} is with the workers", f"see: awf status {shell.run_id}"],
     )
     assert shell.lab.stopped("c").status is RunStatus.WAITING
     assert "is for runs on a cluster" in shell.awf("run", "w.awf.kdl", "--detach", there=False).stderr
@@ -205,7 +205,7 @@ def test_a_cancelled_run_is_answered_and_goes_on_there(shell: Shell) -> None:
     shell.awf("cancel", shell.run_id)
     done = shell.awf("answer", shell.run_id, "yes", "--resume")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("the process at the run goes on with it\n")
+    assert done.stdout.endswith("the run continues\n")
 
 
 def test_the_settings_name_the_cluster(shell: Shell, tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_what_is_missing_is_said(shell: Shell, server: Server, tmp_path: Path) -
     """No store, no server, no namespace, no address, no extra: each has its own words and something to do about it."""
     nobody = f"temporal://127.0.0.1:{free_port()}/default"
     for words, told in (
-        (("runs", "--on", server.url, "--artefacts", ""), "has no store that its machines share"),
+        (("runs", "--on", server.url, "--artefacts", ""), "no shared storage is set"),
         (("runs", "--on", nobody), "cannot be reached"),
         (("runs", "--on", server.url.replace("default", "nowhere")), 'has no namespace "nowhere"'),
         (("runs", "--on", "https://example.invalid"), "is no address of a cluster"),

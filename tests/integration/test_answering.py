@@ -109,7 +109,7 @@ def test_a_process_that_waits_takes_the_answers_up(awf: Awf, start: Start, tmp_p
     first = awf("answer", "r", "ask", "no", "--feedback", "Not yet.")
     assert (first.returncode, first.stdout) == (
         0,
-        'run r: "ask" #1 is answered: no\nthe process at the run goes on with it\n',
+        'run r: answered "ask" #1 with no\nthe run continues\n',
     )
     run.says(f"answered: no (by {ME})")
     run.says("ask #2                asks a person")
@@ -160,9 +160,9 @@ def test_of_two_answers_at_once_one_counts(script: Awf, awf: Awf, tmp_path: Path
     kept = SqliteMailbox(tmp_path / ".awf").answer("r", "ask", 1)
     assert kept is not None
     lost = next(done for done in both if done.returncode)
-    assert f'{ME} has answered "ask" #1 of run r already: "{kept.option}", at 2' in lost.stderr
+    assert f'{ME} has already answered "ask" #1 of run r: "{kept.option}", at 2' in lost.stderr
     late = awf("answer", "r", "yes")
-    assert (late.returncode, f'already: "{kept.option}"' in late.stderr) == (1, True)
+    assert (late.returncode, f'of run r: "{kept.option}"' in late.stderr) == (1, True)
 
 
 def test_an_answer_outlives_whoever_was_to_take_it(awf: Awf, start: Start, tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_a_run_that_asks_nothing_says_so(awf: Awf) -> None:
     """Showing the question of a run that is over is refused."""
     assert awf("run", "w.awf.kdl", "--run-id", "r", "--auto-approve").returncode == 0
     done = awf("answer", "r")
-    assert (done.returncode, "does not wait for a person" in done.stderr) == (2, True)
+    assert (done.returncode, "is not waiting for a person" in done.stderr) == (2, True)
 
 
 class Terminal:
@@ -277,7 +277,7 @@ def test_an_answer_at_the_terminal_and_one_from_elsewhere_leave_the_same_record(
     typed, sent = (completed(tmp_path / ".awf", run)[0] for run in ("typed", "sent"))
     assert without_times(typed) == without_times(sent)
     late = awf("answer", "typed", "no", "--feedback", "x")
-    assert (late.returncode, f'{ME} has answered "ask" #1' in late.stderr) == (1, True)
+    assert (late.returncode, f'{ME} has already answered "ask" #1' in late.stderr) == (1, True)
 
 
 def cancellation(store: Path) -> RunCancelled:
@@ -351,4 +351,4 @@ def test_a_run_that_nobody_drives_is_cancelled_at_once(awf: Awf, tmp_path: Path)
     assert json.loads(awf("status", "r", "--json").stdout)["status"] == "cancelled"
     assert awf("answer", "r", "yes", "--resume").returncode == 0
     over = awf("cancel", "r")
-    assert (over.returncode, "is over (success)" in over.stderr) == (1, True)
+    assert (over.returncode, "has finished (success)" in over.stderr) == (1, True)

@@ -27,8 +27,8 @@ def command(words: tuple[str, ...], where: StoreLocation, *, as_json: bool) -> N
 
     RUN is a run's id, the beginning of one, or "latest", the default.
     """
-    with where.shelf() as shelf:
-        run_id, records, key = load_run_and_name(shelf, words, lambda state: state.context.values)
+    with where.open() as store:
+        run_id, records, key = load_run_and_name(store, words, lambda state: state.context.values)
     values = replay(records).context.values
     if not key:
         _all(dict(values), as_json=as_json)

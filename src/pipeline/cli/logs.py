@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from pipeline.app.artifacts import STREAMS, AttemptArtifacts, find_artifacts
-from pipeline.app.store import RunStore, StoredFiles
+from pipeline.app.store import RunStore
 from pipeline.cli.options import as_json_option, attempt_option, visit_option
 from pipeline.cli.output import copy_to_stdout, load_run_and_name, print_json, print_text, stage_names
 from pipeline.cli.store_options import StoreLocation, store_location_options
@@ -63,18 +63,18 @@ def command(
     RUN is a run's id, the beginning of one, or "latest", the default. The last visit and attempt are meant
     unless others are given.
     """
-    with where.shelf() as shelf:
-        run_id, records, stage = load_run_and_name(shelf, words, stage_names, needed=True)
-        found = find_artifacts(shelf.files.directory, records, stage, visit, attempt)
+    with where.open() as store:
+        run_id, records, stage = load_run_and_name(store, words, stage_names, needed=True)
+        found = find_artifacts(store.directory, records, stage, visit, attempt)
         names = _names(found, stream)
         if follow:
-            _follow(found, names, partial(_goes_on, shelf, found), ELSEWHERE if where.on else PAUSE)
+            _follow(found, names, partial(_goes_on, store, found), ELSEWHERE if where.on else PAUSE)
             return
-        shelf.files.bring(found)
-        parts = _parts(found, names, shelf.files)
+        store.fetch_files(found)
+        parts = _parts(found, names, store)
         if as_json:
             place = {"run_id": run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt}
-            print_json({**place, "files": [_object(part, shelf.files) for part in parts]})
+            print_json({**place, "files": [_object(part, store) for part in parts]})
             return
         _print(parts)
     if found.outcome and found.outcome.status is Status.ERROR:  # there may be nothing else to read
@@ -96,11 +96,11 @@ def _answered(found: AttemptArtifacts) -> bool:
     return found.outcome is not None and bool(found.outcome.response or not found.outcome.logs)
 
 
-def _parts(found: AttemptArtifacts, names: Sequence[str], files: StoredFiles) -> list[LogPart]:
+def _parts(found: AttemptArtifacts, names: Sequence[str], store: RunStore) -> list[LogPart]:
     parts = [part for name in names if (part := _part(found, name))]
     if not parts:
         where = f'stage "{found.stage}", visit {found.visit}, attempt {found.attempt}'
-        help = f"its files would be in {files.shown(found.directory)}"
+        help = f"its files would be in {store.display_path(found.directory)}"
         raise AwfError(f"there is no {' or '.join(names)} of {where}", help=help)
     return parts
 
@@ -113,9 +113,9 @@ def _part(found: AttemptArtifacts, name: str) -> LogPart | None:
     return LogPart(name, None, found.outcome.response) if answered and found.outcome else None
 
 
-def _object(part: LogPart, files: StoredFiles) -> dict[str, str | None]:
+def _object(part: LogPart, store: RunStore) -> dict[str, str | None]:
     text = part.path.read_bytes().decode(errors="replace") if part.path else part.text
-    return {"name": part.name, "path": files.shown(part.path) if part.path else None, "text": text}
+    return {"name": part.name, "path": store.display_path(part.path) if part.path else None, "text": text}
 
 
 def _print(parts: Sequence[LogPart]) -> None:
@@ -131,15 +131,14 @@ def _print(parts: Sequence[LogPart]) -> None:
             copy_to_stdout(file)
 
 
-def _goes_on(shelf: RunStore, found: AttemptArtifacts) -> bool:
+def _goes_on(store: RunStore, found: AttemptArtifacts) -> bool:
     """Whether more may be written: the attempt has not ended, and somebody is at the run. What there is, is brought."""
-    driven = shelf.driven(found.run_id)  # asked before the records: whoever has left since has written them
-    records = [entry.record for entry in shelf.journal.entries(found.run_id)]
+    driven = store.is_driven(found.run_id)  # asked before the records: whoever has left since has written them
+    records = [entry.record for entry in store.journal.entries(found.run_id)]
     last, this = (
-        find_artifacts(shelf.files.directory, records, found.stage, found.visit, attempt)
-        for attempt in (None, found.attempt)
+        find_artifacts(store.directory, records, found.stage, found.visit, attempt) for attempt in (None, found.attempt)
     )
-    shelf.files.bring(this)
+    store.fetch_files(this)
     return driven and not this.done and last.attempt == found.attempt
 
 

@@ -17,14 +17,14 @@ from pipeline.text import display_width, pad
 _LONGEST_LINE = 64 * 1024
 
 
-def load_run(shelf: RunStore, name: str) -> tuple[str, list[AnyRecord]]:
+def load_run(store: RunStore, name: str) -> tuple[str, list[AnyRecord]]:
     """The id of the run that is meant, and its records."""
-    run_id = find_run(name, shelf.journal.runs())
-    return run_id, [entry.record for entry in shelf.journal.entries(run_id)]
+    run_id = find_run(name, store.journal.runs())
+    return run_id, [entry.record for entry in store.journal.entries(run_id)]
 
 
 def load_run_and_name(
-    shelf: RunStore, words: Sequence[str], names: Callable[[State], Collection[str]], *, needed: bool = False
+    store: RunStore, words: Sequence[str], names: Callable[[State], Collection[str]], *, needed: bool = False
 ) -> tuple[str, list[AnyRecord], str]:
     """The run that arguments mean, its records, and the name after it, such as a stage; empty when there is none.
 
@@ -34,10 +34,10 @@ def load_run_and_name(
         raise click.UsageError(f"unexpected argument {words[2]!r}")
 
     def known(newest: str) -> Collection[str]:
-        return names(replay(entry.record for entry in shelf.journal.entries(newest)))
+        return names(replay(entry.record for entry in store.journal.entries(newest)))
 
-    run_id, rest = split_run(words, shelf.journal.runs(), known, least=int(needed), most=1)
-    return *load_run(shelf, run_id), next(iter(rest), "")
+    run_id, rest = split_run(words, store.journal.runs(), known, least=int(needed), most=1)
+    return *load_run(store, run_id), next(iter(rest), "")
 
 
 def stage_names(state: State) -> Collection[str]:

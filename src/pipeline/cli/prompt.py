@@ -24,10 +24,10 @@ def command(
 
     RUN is a run's id, the beginning of one, or "latest", the default.
     """
-    with where.shelf() as shelf:
-        run_id, records, stage = load_run_and_name(shelf, words, stage_names, needed=True)
+    with where.open() as store:
+        run_id, records, stage = load_run_and_name(store, words, stage_names, needed=True)
         found = find_artifacts(where.store, records, stage, visit, attempt)
-        text = _prompt(found, shelf.journal)
+        text = _prompt(found, store.journal)
     if not as_json:
         print_text(text)
         return

@@ -34,9 +34,9 @@ def command(run: str, output: Path | None, where: StoreLocation, *, as_json: boo
 
     RUN is a run's id, the beginning of one, or "latest", the default. The HTML needs no other file and no network.
     """
-    with where.shelf() as shelf:
-        run_id, records = load_run(shelf, run)
-        reviews, driven = reviews_of(shelf.ledger(run_id), run_id), shelf.driven(run_id)
+    with where.open() as store:
+        run_id, records = load_run(store, run)
+        reviews, driven = reviews_of(store.ledger(run_id), run_id), store.is_driven(run_id)
     diff = asyncio.run(diff_of(replay(records), os.environ, head_of(records), where.store))
     report = report_of(records, reviews, diff, driven=driven)
     folder = output or where.store / "reports"

@@ -37,14 +37,14 @@ def command(limit: int | None, where: StoreLocation, *, everything: bool, as_jso
     A run that was being run by a process that is gone is shown as interrupted: `awf resume` takes it up again. One that
     cannot be read is named after the others, and the exit code is 1.
     """
-    with where.shelf() as shelf:
-        names = shelf.journal.runs()
+    with where.open() as store:
+        names = store.journal.runs()
         count = limit or (len(names) if everything or as_json else SHOWN)
-        summaries, damaged = _summaries(shelf, names[::-1][:count])
+        summaries, damaged = _summaries(store, names[::-1][:count])
     if as_json:
         print_json([asdict(summary) for summary in summaries])
     elif not names:
-        click.echo(f"There are no runs in {shelf.name}. Start one with: awf run WORKFLOW", err=True)
+        click.echo(f"There are no runs in {store.name}. Start one with: awf run WORKFLOW", err=True)
     else:
         _print(summaries)
         if len(names) > count:
@@ -54,12 +54,12 @@ def command(limit: int | None, where: StoreLocation, *, everything: bool, as_jso
     return ExitCode.RUN_FAILED if damaged else ExitCode.SUCCESS
 
 
-def _summaries(shelf: RunStore, names: Sequence[str]) -> tuple[list[RunSummary], list[JournalError]]:
+def _summaries(store: RunStore, names: Sequence[str]) -> tuple[list[RunSummary], list[JournalError]]:
     """What can be said of some runs, and what is wrong with those that cannot be read."""
     found, damaged = list[RunSummary](), list[JournalError]()
     for name in names:
         try:
-            found.append(summarise((entry.record for entry in shelf.journal.entries(name)), shelf.driven))
+            found.append(summarise((entry.record for entry in store.journal.entries(name)), store.is_driven))
         except JournalError as error:
             damaged.append(error)
     return found, damaged

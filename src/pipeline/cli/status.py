@@ -44,10 +44,10 @@ def command(run: str, where: StoreLocation, *, as_json: bool) -> None:
 
     RUN is a run's id, the beginning of one, or "latest", the default.
     """
-    with where.shelf() as shelf:
-        run_id, records = load_run(shelf, run)
-        driven = shelf.driven(run_id)
-        standing, attended = overview_of(records, driven=driven), shelf.attended(run_id) if driven else None
+    with where.open() as store:
+        run_id, records = load_run(store, run)
+        driven = store.is_driven(run_id)
+        standing, attended = overview_of(records, driven=driven), store.worker_info(run_id) if driven else None
     if as_json:
         cluster = {"cluster": asdict(attended) if attended else None} if where.on else {}
         print_json(as_object(standing, where) | cluster)

@@ -39,10 +39,10 @@ def command(words: tuple[str, ...], where: StoreLocation, *, as_json: bool) -> N
     """
     if len(words) == 1 and words[0].startswith(_FINDING):
         words = (NEWEST[0], *words)
-    with where.shelf() as shelf:
-        run_id, records, stage = load_run_and_name(shelf, words, stage_names)
-        driven = shelf.driven(run_id)
-        rounds = [] if stage or as_json else rounds_of(shelf.ledger(run_id), run_id)
+    with where.open() as store:
+        run_id, records, stage = load_run_and_name(store, words, stage_names)
+        driven = store.is_driven(run_id)
+        rounds = [] if stage or as_json else rounds_of(store.ledger(run_id), run_id)
     story, notes = story_of(records), view_notes(replay(records))
     if stage:
         visited = {part.stage for part in story if isinstance(part, VisitRecord)}
