@@ -359,7 +359,7 @@ def test_when_the_answers_run_out_the_run_waits(awf: Awf, tmp_path: Path) -> Non
     ("answer", "told"),
     [
         ("revise", 'answer 1 for "ask": option "revise" needs feedback'),
-        ("aprove", "unknown option "aprove""),
+        ("aprove", 'unknown option "aprove"'),
         ({"option": "aprove"}, 'did you mean "approve"?'),
     ],
 )

@@ -17,7 +17,7 @@ from pipeline.app.store import RunStore, StoppedWatching, WorkerInfo, load_state
 from pipeline.app.wiring import Runtime
 from pipeline.cluster.artefacts import open_artefacts
 from pipeline.cluster.files import FILES, bring
-from pipeline.cluster.following import Following
+from pipeline.cluster.following import RunFollower
 from pipeline.cluster.orders import QUEUE
 from pipeline.cluster.runs import Cluster
 from pipeline.cluster.server import Address, Unreachable, connected
@@ -85,9 +85,9 @@ class ClusterStore(RunStore):
     def _watch(self, run_id: str, after: int, runtime: Runtime) -> RunResult:
         """Tell the listeners what happens to a run after a record, until it stops."""
         plugins = PluginManager(time.time, runtime.listeners, runtime.redactor)
-        following = Following(self.cluster, run_id, plugins)
+        follower = RunFollower(self.cluster, run_id, plugins)
         try:
-            return self.call(following.until_it_stops(after, stay=runtime.wait_for_answer))
+            return self.call(follower.until_it_stops(after, stay=runtime.wait_for_answer))
         except KeyboardInterrupt:
             raise StoppedWatching(run_id) from None
 

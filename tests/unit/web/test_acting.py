@@ -93,7 +93,7 @@ def test_a_paused_run_goes_on_with_a_higher_limit(browser: Browser, store: Path,
     ("fields", "words"),
     [
         ({"raise-max_visits": "many"}, "is not a value for max_visits"),
-        ({"raise-nothing": "+1"}, "unknown limit"),
+        ({"raise-nothing": "+1"}, "Unknown limit"),
         ({"raise-max_visits": "--adopt=x"}, "is not a value"),
     ],
 )

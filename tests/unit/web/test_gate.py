@@ -134,9 +134,9 @@ def test_of_two_people_one_wins(browser: Browser, store: Path) -> None:
     [
         ({"option": "revise"}, "needs feedback"),
         ({"option": "revise", "feedback": "  \r\n "}, "needs feedback"),
-        ({"option": "nothing"}, "unknown option"),
-        ({"option": ""}, "unknown option"),
-        ({}, "unknown option"),
+        ({"option": "nothing"}, "Unknown option"),
+        ({"option": ""}, "Unknown option"),
+        ({}, "Unknown option"),
         ({"option": "approve", "stage": "build"}, "is not waiting for a person"),
         ({"option": "approve", "visit": "7"}, "is not waiting for a person"),
     ],
