@@ -71,7 +71,7 @@ def test_without_a_repository_the_page_says_so(browser: Browser, store: Path) ->
     """Where git knows nothing, that is said, and answering is possible all the same."""
     ran(store, GATE)
     page = browser().get(PAGE).text
-    assert "Not known: the run works in no git repository" in page
+    assert "Not known: the run does not work in a git repository" in page
     assert 'name="option"' in page
 
 
