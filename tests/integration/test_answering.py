@@ -258,7 +258,7 @@ def test_the_prompt_is_taken_away_from_the_terminal(awf: Awf, terminal: Open) ->
     screen.until(b"Your choice (yes, no): ")
     assert awf("answer", "r", "yes").returncode == 0
     assert screen.ended() == 0
-    assert b"none of the options" not in screen.written
+    assert b"Unknown option" not in screen.written
     lines = shown(screen.written.decode())
     assert not [line for line in lines if "Your choice" in line]
     assert f"{ME} answered: yes" in lines

@@ -1,6 +1,7 @@
 """Start and resume runs on this machine, and what every run records when it starts, resumes and stops."""
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from pipeline.findings.repository import head
 from pipeline.language.model import LlmStage, Workflow, parse_duration
 from pipeline.redaction import Redactor
 
+AWF_COMMAND = (sys.executable, "-P", "-c", "from pipeline.cli.main import main; main()")  # for a separate process
 FIX_ERRORS_HELP = "fix what awf validate reports; awf explain CODE says more about each error"
 LONGEST_GOAL = 100_000  # bytes: commands get the goal in an environment variable
 _LIMITS = ("max_visits", "max_stages", "max_duration", "max_cost_usd")

@@ -1,7 +1,6 @@
 """Running a run from the command line: signals, what is shown meanwhile, and how it ends."""
 
 import contextlib
-import gc
 import json
 import os
 import sys
@@ -20,15 +19,12 @@ from pipeline.cli.location import user_name
 from pipeline.cli.options import current_settings
 from pipeline.cli.store_options import StoreLocation
 from pipeline.cli.terminal import best_effort_output, sanitize
-from pipeline.cli.terminal_responder import TerminalResponder
-from pipeline.cli.terminal_triage import TerminalTriage
+from pipeline.cli.terminal_responder import TerminalResponder, TerminalTriage
 from pipeline.engine.events import Event, EventKind, Listener
 from pipeline.engine.state import RunStatus
 from pipeline.errors import ExitCode
 from pipeline.observe.progress import open_view
 from pipeline.text import format_time_until, plural
-
-_MADE = 10_000  # objects between two looks for garbage
 
 Action = Callable[[RunStore, Runtime], RunResult]  # starts or resumes a run
 
@@ -55,7 +51,6 @@ def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> in
             wait_for_answer=watch.stay,
             wait_for_quota=watch.stay or (sys.stdin.isatty() and sys.stderr.isatty()),
         )
-        spare_the_collector()
         try:
             if watch.as_json or watch.detach:
                 result = action(store, replace(runtime, listeners=(print_event, *listeners)))
@@ -75,12 +70,6 @@ def _closing_words(result: RunResult, where: StoreLocation, watch: WatchOptions)
     if watch.as_json:
         return json.dumps({"run_id": result.run_id})
     return f"run {result.run_id} is with the workers\nsee: awf status {result.run_id}{where.end}"
-
-
-def spare_the_collector() -> None:
-    """Have garbage looked for seldom: the program itself is none, and a run makes little that goes in circles."""
-    gc.freeze()
-    gc.set_threshold(_MADE)
 
 
 def _watched(action: Action, store: RunStore, runtime: Runtime) -> RunResult:
