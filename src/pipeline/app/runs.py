@@ -147,8 +147,8 @@ def build_adoption(entry: CatalogEntry, checked: CheckedWorkflow, redactor: Reda
 def read_prompts(entry: CatalogEntry, workflow: Workflow) -> dict[str, str]:
     """The texts of a workflow's prompt files, which must exist."""
     paths = {path for stage in workflow.stages if isinstance(stage, LlmStage) for path in stage.prompt_file}
-    found = {path: next(root / path for root in entry.prompt_roots if (root / path).is_file()) for path in paths}
-    return {path: read_text(found[path], "a prompt file must be readable UTF-8 text") for path in sorted(paths)}
+    help = "a prompt file must be readable UTF-8 text"
+    return {path: read_text(entry.prompt(path) or Path(path), help) for path in sorted(paths)}
 
 
 def redact_record(redactor: Redactor, record: WorkflowRecord) -> WorkflowRecord:

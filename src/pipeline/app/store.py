@@ -95,22 +95,11 @@ class WorkerInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierAnswer:
-    """What was chosen at an earlier visit of the same stage."""
-
-    visit: int
-    option: str
-    feedback: str
-    by: str
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
 class PendingQuestion:
     """What a run waits for. At most one stage waits: a human stage cannot be a branch of a parallel one."""
 
     question: HumanQuestion
-    earlier: tuple[EarlierAnswer, ...]
+    earlier: tuple[HumanAnswer, ...]  # at earlier visits of the stage
     answered: HumanAnswer | None  # one that no process has picked up yet
 
 
@@ -146,27 +135,15 @@ class RunStore(ABC):
         """Whether a process or worker is running a run, and picks up an answer by itself."""
 
     @abstractmethod
-    def ledger(self, run_id: str) -> Journal:
-        """The journal whose ledger holds the findings of a run."""
-
-    @abstractmethod
     def fetch_files(self, found: AttemptArtifacts) -> None:
         """Bring the files of an attempt into `directory`, as far as they are written."""
 
     @abstractmethod
-    def display_path(self, path: Path) -> str:
-        """A file in `directory`, as messages call it."""
+    def start(self, record: RunCreated, runtime: "Runtime") -> "RunResult":
+        """Start a run and follow it until it stops; with `runtime.detach`, leave it to a cluster."""
 
     @abstractmethod
-    def worker_info(self, run_id: str) -> WorkerInfo | None:
-        """The worker that has a run; None on this machine."""
-
-    @abstractmethod
-    def start(self, record: RunCreated, runtime: "Runtime", *, detach: bool = False) -> "RunResult":
-        """Start a run and follow it until it stops; with `detach` a cluster gets it and nobody watches."""
-
-    @abstractmethod
-    def resume(self, run_id: str, request: "ResumeRequest", runtime: "Runtime", *, detach: bool = False) -> "RunResult":
+    def resume(self, run_id: str, request: "ResumeRequest", runtime: "Runtime") -> "RunResult":
         """Continue a run where its journal ends, and follow it as `start` does."""
 
     @abstractmethod
@@ -176,6 +153,18 @@ class RunStore(ABC):
     @abstractmethod
     def wake(self, answer: HumanAnswer) -> bool:
         """Tell a run that it has an answer, and return whether it continues by itself."""
+
+    def ledger(self, run_id: str) -> Journal:  # noqa: ARG002 - runs on this machine share one
+        """The journal whose ledger holds the findings of a run."""
+        return self.journal
+
+    def worker_info(self, run_id: str) -> WorkerInfo | None:  # noqa: ARG002 - a run on this machine has none
+        """The worker that has a run."""
+        return None
+
+    def display_path(self, path: Path) -> str:
+        """A file in `directory`, as messages call it."""
+        return str(path)
 
     def question(self, run_id: str) -> PendingQuestion | None:
         """What a run asks a person; None when it asks nothing."""
@@ -236,31 +225,15 @@ class LocalRunStore(RunStore):
     def is_driven(self, run_id: str) -> bool:
         return is_driven(self.directory, run_id)
 
-    def ledger(self, run_id: str) -> Journal:  # noqa: ARG002 - all runs of the store share one
-        return self.journal
-
     def fetch_files(self, found: AttemptArtifacts) -> None:
-        """Nothing to do: the attempt wrote its files into the directory."""
+        """Do nothing: attempts write their files into the directory."""
 
-    def display_path(self, path: Path) -> str:
-        return str(path)
-
-    def worker_info(self, run_id: str) -> WorkerInfo | None:  # noqa: ARG002 - there are no workers
-        return None
-
-    def start(self, record: RunCreated, runtime: "Runtime", *, detach: bool = False) -> "RunResult":  # noqa: ARG002 - clusters only
+    def start(self, record: RunCreated, runtime: "Runtime") -> "RunResult":
         from pipeline.app import runs  # noqa: PLC0415 - 100 ms that commands which only read save
 
         return asyncio.run(_until_stopped(runs.start(record, self.journal, runtime)))
 
-    def resume(
-        self,
-        run_id: str,
-        request: "ResumeRequest",
-        runtime: "Runtime",
-        *,
-        detach: bool = False,  # noqa: ARG002 - as above
-    ) -> "RunResult":
+    def resume(self, run_id: str, request: "ResumeRequest", runtime: "Runtime") -> "RunResult":
         from pipeline.app import runs  # noqa: PLC0415 - as above
 
         return asyncio.run(_until_stopped(runs.resume(run_id, request, self.journal, runtime)))
@@ -346,17 +319,11 @@ def find_question(records: Sequence[AnyRecord], mailbox: Mailbox) -> PendingQues
     if gate is None:
         return None
     visit = state.cursor.visit
-    earlier = [
-        EarlierAnswer(
-            record.visit,
-            record.option,
-            record.outcome.response,
-            str(record.outcome.updates.get(Key.HUMAN_BY, "")),
-            record.at,
-        )
-        for record in records
-        if isinstance(record, VisitCompleted) and record.stage == gate.id
-    ]
+    earlier = []
+    for record in records:
+        if isinstance(record, VisitCompleted) and record.stage == gate.id:
+            given = (state.run_id, gate.id, record.visit, record.option, record.outcome.response)
+            earlier.append(HumanAnswer(*given, str(record.outcome.updates.get(Key.HUMAN_BY, "")), record.at))
     answered = mailbox.answer(state.run_id, gate.id, visit)
     return PendingQuestion(build_question(state, gate, visit), tuple(earlier), answered)
 

@@ -64,6 +64,7 @@ class Runtime:
     deciders: "tuple[Decider, ...]" = ()  # the same person, asked about findings one by one
     wait_for_answer: bool = False  # whether to wait for the mailbox when nobody here can answer
     wait_for_quota: bool = False  # whether to wait until an exhausted quota resets
+    detach: bool = False  # whether to leave a run to a cluster without watching it
     workspaces: Workspaces | None = None  # where worktrees do not stay on this machine
 
     @cached_property

@@ -102,6 +102,9 @@ def _as_object(pending: PendingQuestion) -> dict[str, Any]:
             for option in question.options
         ],
         "details": dict(question.details),
-        "earlier": [asdict(one) for one in pending.earlier],
+        "earlier": [
+            {"visit": one.visit, "option": one.option, "feedback": one.feedback, "by": one.by, "at": one.at}
+            for one in pending.earlier
+        ],
         "answered": asdict(pending.answered) if pending.answered else None,
     }

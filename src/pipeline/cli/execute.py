@@ -50,6 +50,7 @@ def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> in
             mailbox=store.mailbox,
             wait_for_answer=watch.stay,
             wait_for_quota=watch.stay or (sys.stdin.isatty() and sys.stderr.isatty()),
+            detach=watch.detach,
         )
         try:
             if watch.as_json or watch.detach:

@@ -68,7 +68,7 @@ def resume_run(run: str, request: ResumeRequest, where: StoreLocation, watch: Wa
         raise click.UsageError("--detach is for runs on a cluster; name one with --on")
 
     def resume(store: RunStore, runtime: Runtime) -> RunResult:
-        return store.resume(_meant(run, store.journal), request, runtime, detach=watch.detach)
+        return store.resume(_meant(run, store.journal), request, runtime)
 
     return execute_run(resume, where, watch)
 

@@ -60,9 +60,9 @@ class ClusterStore(RunStore):
     def worker_info(self, run_id: str) -> WorkerInfo | None:
         return self.call(self.cluster.attended(run_id))
 
-    def start(self, record: RunCreated, runtime: Runtime, *, detach: bool = False) -> RunResult:
+    def start(self, record: RunCreated, runtime: Runtime) -> RunResult:
         self.call(self._hand_over(record, runtime))
-        return _just_begun(record.run_id) if detach else self._watch(record.run_id, 0, runtime)
+        return self._watch(record.run_id, 0, runtime)
 
     async def _hand_over(self, record: RunCreated, runtime: Runtime) -> None:
         record = with_head(record, runtime.environ)
@@ -76,14 +76,16 @@ class ClusterStore(RunStore):
             record = record.model_copy(update={"options": {**record.options, "remote": sent.model_dump()}})
         await self.cluster.start(record, runtime.redactor)
 
-    def resume(self, run_id: str, request: ResumeRequest, runtime: Runtime, *, detach: bool = False) -> RunResult:
+    def resume(self, run_id: str, request: ResumeRequest, runtime: Runtime) -> RunResult:
         last = self.journal.last(run_id).seq
         records = resume_records(load_state(self.journal, run_id), request, runtime.redactor)
         self.call(self.cluster.resume(run_id, [record for record in records if record]))
-        return _just_begun(run_id) if detach else self._watch(run_id, last, runtime)
+        return self._watch(run_id, last, runtime)
 
     def _watch(self, run_id: str, after: int, runtime: Runtime) -> RunResult:
         """Tell the listeners what happens to a run after a record, until it stops."""
+        if runtime.detach:
+            return RunResult(run_id, RunStatus.RUNNING, (), 0, "")
         plugins = PluginManager(time.time, runtime.listeners, runtime.redactor)
         follower = RunFollower(self.cluster, run_id, plugins)
         try:
@@ -113,10 +115,6 @@ class CommandStore(ClusterStore):
             return self._runner.run(work)
         except RPCError as error:
             raise Unreachable(f"the Temporal server does not answer: {error.message}") from None
-
-
-def _just_begun(run_id: str) -> RunResult:
-    return RunResult(run_id, RunStatus.RUNNING, (), 0, "")
 
 
 @contextmanager
