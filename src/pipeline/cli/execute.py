@@ -60,17 +60,15 @@ def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> in
         except StoppedWatching as stopped:
             click.echo(f"\n{stopped.message}; cancel it with: awf cancel {stopped.run_id}{where.end}", err=True)
             return ExitCode.CANCELLED
+    run_id = result.run_id
+    if watch.detach:
+        handed_over = f"run {run_id} is with the workers\nsee: awf status {run_id}{where.end}"
+        words = json.dumps({"run_id": run_id}) if watch.as_json else handed_over
+    else:
+        words = json.dumps(result.as_event()) if watch.as_json else format_result(result, where)
     with best_effort_output():
-        click.echo(_closing_words(result, where, watch))
+        click.echo(words)
     return ExitCode.SUCCESS if watch.detach else result.exit_code
-
-
-def _closing_words(result: RunResult, where: StoreLocation, watch: WatchOptions) -> str:
-    if not watch.detach:
-        return json.dumps(result.as_event()) if watch.as_json else format_result(result, where)
-    if watch.as_json:
-        return json.dumps({"run_id": result.run_id})
-    return f"run {result.run_id} is with the workers\nsee: awf status {result.run_id}{where.end}"
 
 
 def _watched(action: Action, store: RunStore, runtime: Runtime) -> RunResult:

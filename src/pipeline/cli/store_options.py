@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _CLUSTER = (
-    click.option("--on", envvar="AWF_ON", metavar="URL", help="A cluster: temporal://HOST:PORT/NAMESPACE."),
+    click.option("--on", envvar="AWF_ON", metavar="URL", help="Use a cluster: temporal://HOST:PORT/NAMESPACE."),
     click.option(
-        "--artefacts", envvar="AWF_ARTEFACTS", metavar="URL", help="What it shares: a directory, or s3://BUCKET."
+        "--artefacts",
+        envvar="AWF_ARTEFACTS",
+        metavar="URL",
+        help="Storage the cluster shares: a directory or s3://BUCKET.",
     ),
-    click.option("--queue", envvar="AWF_QUEUE", metavar="NAME", help="The queue of its workers. [default: awf]"),
+    click.option("--queue", envvar="AWF_QUEUE", metavar="NAME", help="Queue of the cluster's workers. [default: awf]"),
 )
 
 
