@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -131,6 +132,20 @@ def test_a_run_is_handed_over(shell: Shell) -> None:
     )
     assert shell.lab.stopped("c").status is RunStatus.WAITING
     assert "is for runs on a cluster" in shell.awf("run", "w.awf.kdl", "--detach", there=False).stderr
+
+
+def test_ctrl_c_leaves_the_run_to_the_workers(shell: Shell) -> None:
+    """The command exits with 130 and says how to cancel the run, which still waits on the cluster."""
+    given = ("--goal", "g", "--script", "s.json", "--run-id", shell.run_id, "--wait")
+    with subprocess.Popen(
+        [COMMAND, "run", "w.awf.kdl", *given], cwd=shell.folder, env=shell.there, stderr=subprocess.PIPE, text=True
+    ) as watching:
+        assert watching.stderr
+        assert any("asks a person" in line for line in watching.stderr)
+        watching.send_signal(signal.SIGINT)
+        assert f"awf cancel {shell.run_id}" in watching.stderr.read()
+    assert watching.returncode == 130
+    assert json.loads(shell.awf("status", shell.run_id, "--json").stdout)["status"] == "waiting"
 
 
 def test_the_logs_of_an_attempt_come_from_the_store(shell: Shell) -> None:

@@ -114,9 +114,8 @@ class FirstResponder:
                 return self._keep(question, reply)
             return await sent if self.stay or sent.done() else inbox.read(question)
         finally:
-            withdrawn = sent.done() and not sent.cancelled() and not sent.exception()
-            reason = f"{sent.result().by or 'somebody'} answered: {sent.result().option}" if withdrawn else ""
-            typed.cancel(reason)
+            answer = sent.result() if sent.done() and not sent.cancelled() and not sent.exception() else None
+            typed.cancel(f"{answer.by or 'somebody'} answered: {answer.option}" if answer else "")
             sent.cancel()
             await asyncio.wait((typed, sent))  # the terminal is released before anything else happens
 
