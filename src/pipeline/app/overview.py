@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any
 
 from pipeline.app.history import StageTotals, VisitRecord, stage_totals, visits_of
-from pipeline.engine.context import EMPTY, Context, Key
+from pipeline.engine.context import EMPTY, Context
 from pipeline.engine.machine import EFFECTS, HOLD, Ask, Pause, decide
 from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome
 from pipeline.engine.records import (
@@ -24,6 +24,7 @@ from pipeline.engine.records import (
 )
 from pipeline.engine.state import RunStatus, State, apply, creation_record, read_workflow, replay
 from pipeline.errors import AwfError
+from pipeline.findings.keys import ReviewKey
 from pipeline.language.model import HumanStage, LlmStage, ToolStage, WorkflowSettings, write_duration
 
 _ADVICE: dict[str, str] = {
@@ -165,7 +166,7 @@ class Gathering:
         self._visits += 1 + len(record.branches)
         self._cost += _cost(record.outcome) + sum(_cost(branch.outcome) for branch in record.branches)
         self._completed[record.stage] = record.visit
-        if changed := [operation for operation in record.operations if operation[1] == Key.FINDINGS]:
+        if changed := [operation for operation in record.operations if operation[1] == ReviewKey.REPORTS]:
             self._findings = self._findings.apply(changed)
         if record.ends is None:
             self._stage = record.chosen.target or record.stage
@@ -185,7 +186,7 @@ class Gathering:
             stage=self._stage,
             visit=self._completed.get(self._stage, 0) + (1 if self._errored or not self._status.final else 0),
             visits=self._visits,
-            outstanding=len(self._findings.list_at(Key.FINDINGS)),
+            outstanding=len(self._findings.list_at(ReviewKey.REPORTS)),
             cost_usd=round(self._cost, 6),
             until=self._until,
         )
@@ -307,7 +308,7 @@ def standing(state: State, visits: Sequence[VisitRecord], began: float, *, drive
         limits=tuple(_limits(state)),
         stages=tuple(stage_totals(visits)),
         errors=() if state.status is RunStatus.SUCCESS else tuple(_errors(state, visits)),
-        findings=tuple(_finding(report) for report in state.context.list_at(Key.FINDINGS)),
+        findings=tuple(_finding(report) for report in state.context.list_at(ReviewKey.REPORTS)),
         notes=view_notes(state),
         tokens=state.tokens,
         workspace=_workspace(state),

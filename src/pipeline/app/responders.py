@@ -95,7 +95,7 @@ class FirstResponder:
         feedback = self.redactor.text(reply.feedback)
         visit = (question.run_id, question.stage, question.visit)
         by = TIMEOUT if reply.source is StatusSource.DEFAULT else reply.by
-        kept = self.letters.put(HumanAnswer(*visit, reply.option, feedback, by, self.now()))
+        kept = self.letters.put_answer(HumanAnswer(*visit, reply.option, feedback, by, self.now()))
         return _reply(kept) if question.fits(kept.option, kept.feedback) else reply
 
 
@@ -119,8 +119,8 @@ def cancel_on_request(driver: Driver, letters: Mailbox, heard: int) -> Iterator[
     run_id = driver.state.run_id
 
     async def listen() -> None:
-        wish = await poll(lambda: letters.cancellation(run_id, heard), a_while)
-        driver.cancelled_because = wish.words()
+        wish = await poll(lambda: letters.cancel_request(run_id, heard), a_while)
+        driver.cancelled_because = str(wish)
         if driving is not None:
             driving.cancel()
 

@@ -17,13 +17,13 @@ from pipeline.app.responders import cancel_on_request, check_answers
 from pipeline.app.wiring import Runtime, build_services, process_label
 from pipeline.app.workflow_files import read_text
 from pipeline.backends.process_tree import kill_by_label
-from pipeline.engine.context import Key
 from pipeline.engine.driver import Driver, Plugins
 from pipeline.engine.events import EventKind
 from pipeline.engine.ports import Journal
 from pipeline.engine.records import RunCreated, RunResumed, VisitCompleted, WorkflowAdopted
 from pipeline.engine.state import RunStatus, State, apply, begin, replay
 from pipeline.errors import AwfError, ExitCode
+from pipeline.findings.keys import ReviewKey
 from pipeline.findings.repository import head
 from pipeline.language.model import LlmStage, Workflow, parse_duration
 from pipeline.redaction import Redactor
@@ -173,8 +173,8 @@ def _read_prompt(entry: CatalogEntry, path: str) -> str:
 async def start(record: RunCreated, journal: Journal, around: Runtime) -> RunResult:
     """Begin a run and drive it until it stops."""
     record = redact_record(around.redactor, with_head(record, around.environ))
-    heard = around.letters.cancellations(record.run_id)
-    with journal.own(record.run_id):
+    heard = around.letters.cancel_requests(record.run_id)
+    with journal.lock(record.run_id):
         state = begin(record)
         made = build_services(state, journal, around)  # refuses a run without an agent, before it is recorded
         journal.create(record.run_id, record)
@@ -188,8 +188,8 @@ def with_head(record: RunCreated, environ: Mapping[str, str]) -> RunCreated:
 
 async def resume(run_id: str, how: ResumeRequest, journal: Journal, around: Runtime) -> RunResult:
     """Take a run up where its journal ends and drive it until it stops."""
-    heard = around.letters.cancellations(run_id)
-    with journal.own(run_id):
+    heard = around.letters.cancel_requests(run_id)
+    with journal.lock(run_id):
         state = load_state(journal, run_id)
         refuse_finished(state)
         options = redact_options(around.redactor, dict(how.options))
@@ -233,7 +233,7 @@ async def _quota_has_reset(driver: Driver, around: Runtime, heard: int) -> bool:
         return False
     stage, visit = state.cursor
     told: dict[str, Any] = {"status": state.status, "reason": state.reason, "until": state.until}
-    made.plugins.tell(EventKind.RUN_PAUSED, state, stage, visit, **told)
+    made.plugins.emit(EventKind.RUN_PAUSED, state, stage, visit, **told)
     try:
         with cancel_on_request(driver, around.letters, heard):
             await made.clock.sleep_until(state.until)
@@ -267,7 +267,7 @@ def build_adoption(entry: CatalogEntry, checked: CheckedWorkflow, redactor: Reda
 async def _drive(driver: Driver, beginning: EventKind, around: Runtime, heard: int) -> RunResult:
     made, state = driver.services, driver.state
     cursor = state.cursor
-    made.plugins.tell(beginning, state, cursor.stage, cursor.visit, goal=state.goal, workflow=state.workflow.name)
+    made.plugins.emit(beginning, state, cursor.stage, cursor.visit, goal=state.goal, workflow=state.workflow.name)
     with cancel_on_request(driver, around.letters, heard):
         await driver.drive()
     result = result_of(driver.state, made.journal)
@@ -278,7 +278,7 @@ async def _drive(driver: Driver, beginning: EventKind, around: Runtime, heard: i
 def emit_end(plugins: Plugins, state: State, result: RunResult) -> None:
     """Let everybody know how a run ended, or where it stopped."""
     told = {"status": result.status, "reason": result.reason, "outstanding": result.outstanding}
-    plugins.tell(_ENDINGS[state.status], state, state.cursor.stage, state.cursor.visit, **told)
+    plugins.emit(_ENDINGS[state.status], state, state.cursor.stage, state.cursor.visit, **told)
 
 
 def load_state(journal: Journal, run_id: str) -> State:
@@ -288,7 +288,7 @@ def load_state(journal: Journal, run_id: str) -> State:
 
 def result_of(state: State, journal: Journal) -> RunResult:
     """A run's result, with the path it took."""
-    outstanding = len(state.context.list_at(Key.FINDINGS))
+    outstanding = len(state.context.list_at(ReviewKey.REPORTS))
     needed = () if state.status is RunStatus.SUCCESS else tuple(resume_options(state))
     path = path_of(journal, state.run_id)
     return RunResult(state.run_id, state.status, path, outstanding, state.reason, needed, state.until)

@@ -260,7 +260,7 @@ def answer(
     key = _checked(question, option, feedback)
     place = (run_id, question.stage, question.visit)
     given = HumanAnswer(*place, key, desk.redactor.text(feedback), by, desk.now())
-    kept = desk.letters.put(given)
+    kept = desk.letters.put_answer(given)
     if (kept.by, kept.at) != (given.by, given.at):
         raise AlreadyAnswered(kept)
     return AnswerReceipt(kept, desk.driven(run_id))
@@ -274,8 +274,8 @@ def cancel(desk: Desk, run_id: str, *, by: str, reason: str = "") -> CancelRecei
             return _record_cancelled(desk, wish)
         except RunIsOwned:  # by somebody who has just come
             pass
-    desk.letters.cancel(wish)
-    return CancelReceipt(run_id, recorded=False, reason=wish.words())
+    desk.letters.put_cancel_request(wish)
+    return CancelReceipt(run_id, recorded=False, reason=str(wish))
 
 
 def _records(desk: Desk, run_id: str) -> list[AnyRecord]:
@@ -350,7 +350,7 @@ def _instead(state: State, found: PendingQuestion | None, stage: str) -> str:
 
 def _record_cancelled(desk: Desk, wish: CancelRequest) -> CancelReceipt:
     run_id = wish.run_id
-    with desk.journal.own(run_id):
+    with desk.journal.lock(run_id):
         state = load_state(desk.journal, run_id)
         if state.status.final:
             help = f"there is nothing to stop; look at it with: awf why {run_id}"
@@ -359,6 +359,6 @@ def _record_cancelled(desk: Desk, wish: CancelRequest) -> CancelReceipt:
             return CancelReceipt(run_id, recorded=True, reason=state.reason)
         kill_by_label(process_label(desk.store, run_id))  # what a killed process left running
         cursor = state.cursor
-        record = RunCancelled(at=wish.at, stage=cursor.stage, visit=cursor.visit, reason=wish.words())
+        record = RunCancelled(at=wish.at, stage=cursor.stage, visit=cursor.visit, reason=str(wish))
         desk.journal.append(run_id, record)
     return CancelReceipt(run_id, recorded=True, reason=record.reason)

@@ -20,12 +20,12 @@ from pipeline.app.workspace_diff import ReviewDiffs
 from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.worktree import GitWorktrees
-from pipeline.engine.context import Key
 from pipeline.engine.driver import Services
 from pipeline.engine.events import Listener
-from pipeline.engine.ports import Handler, Job, Journal, Mailbox
-from pipeline.engine.state import ERROR_RETRY, State, Workspaces
-from pipeline.findings.file import FindingsFile
+from pipeline.engine.policy import ERROR_RETRY
+from pipeline.engine.ports import Handler, Job, Journal, Mailbox, Workspaces
+from pipeline.engine.routing import require_functions
+from pipeline.engine.state import State
 from pipeline.findings.plugin import ReviewFindings
 from pipeline.handlers.human import HumanHandler, Responder
 from pipeline.handlers.llm import AgentDefaults, LlmHandler
@@ -88,37 +88,37 @@ def build_services(state: State, journal: Journal, around: Runtime) -> Services:
     clock = SystemClock()
     plugins = PluginManager(clock.now, around.listeners, around.redactor)
     trusted = around.settings.record_writers
-    reviews = ReviewFindings(
+    findings = ReviewFindings(
         journal, state.cwd, around.environ, around.store, clock.now, plugins.trackers, around.deciders, trusted
     )
-    plugins.register(reviews, "findings")
+    plugins.register(findings, "findings")
     plugins.register(ReviewDiffs(around.environ, around.store), "reviewed")
     plugins.load_installed()
     label = process_label(around.store, state.run_id)
     processes = LocalProcesses(label=label, redactor=around.redactor)
     worktrees = around.workspaces or GitWorktrees(around.store / "worktrees", dict(around.environ))
-    backends = BackendSelector(state.options, processes, plugins.backends(), around.settings, around.environ, label)
+    backends = BackendSelector(
+        state.options, processes, plugins.agent_backends(), around.settings, around.environ, label
+    )
     if not state.stages_run:
         backends.check(state.workflow)  # a missing agent is told before the first stage, not when it is reached
 
-    outstanding = ReportIndex()
-    findings = FindingsFile(around.store.absolute() / "runs" / state.run_id / "findings.json")
-
-    def findings_file(job: Job) -> Path:
-        return findings.current(job.context.list_at(Key.FINDINGS))
+    reports = ReportIndex()
 
     def summary(job: Job) -> str:
+        worklist = plugins.worklist(job)
         return render(
             job.context,
-            outstanding.groups(job.context),
+            reports.groups(job.context),
             goal=job.state.goal,
             workflow=job.state.workflow.name,
             past=job.state.recent,
             omitted_visits=job.state.stages_run - len(job.state.recent),
             budget=_summary_budget(job),
-            findings_path=str(findings_file(job)) if job.context.list_at(Key.FINDINGS) else "",
-            extra=plugins.sections(job.stage, job.visit, job.state),
-            items=lambda room: reviews.items(job.context, room),
+            findings_path=worklist.path,
+            extra=plugins.summary_sections(job),
+            items=worklist.render,
+            only_items=worklist.replaces_reports,
         )
 
     @cache  # to tell what is secret takes longer than all else that a short stage does
@@ -132,9 +132,9 @@ def build_services(state: State, journal: Journal, around: Runtime) -> Services:
     beside = FirstResponder(ResponderChain(around.people), around.letters, clock.now, around.redactor, stay=around.stay)
     handlers: dict[StageKind, Handler] = {
         StageKind.LLM: LlmHandler(
-            backends.choose, summary, environment, clock.now, _defaults(around.settings), reviews.read_answer
+            backends.choose, summary, environment, clock.now, _defaults(around.settings), plugins.read_answer
         ),
-        StageKind.TOOL: ToolHandler(processes, environment, findings_file, reviews.read_report),
+        StageKind.TOOL: ToolHandler(processes, environment, plugins.stage_variables, plugins.read_report),
         StageKind.HUMAN: HumanHandler(ResponderChain(_responders(state, around, beside)), clock.now, beside.settle),
         StageKind.DECISION: PassThroughHandler(),
         StageKind.WORKSPACE_CREATE: workspace,
@@ -142,8 +142,10 @@ def build_services(state: State, journal: Journal, around: Runtime) -> Services:
         StageKind.WORKSPACE_CLEANUP: workspace,
         StageKind.EXIT: PassThroughHandler(),
     }
-    handlers.update(plugins.handlers())
+    handlers.update(plugins.stage_handlers())
     require_handlers(state.workflow, handlers)
+    functions = plugins.expression_functions()
+    require_functions(state.workflow, functions)
     return Services(
         journal,
         handlers,
@@ -155,6 +157,7 @@ def build_services(state: State, journal: Journal, around: Runtime) -> Services:
         around.redactor,
         _error_retry(around.settings),
         waits=around.waits,
+        functions=functions,
     )
 
 

@@ -60,7 +60,7 @@ def _elsewhere(where: StoreLocation, desk: Desk, run_id: str, reason: str) -> Ca
     """Have a cluster stop a run; nothing of it runs any more then."""
     wish = CancelRequest(run_id, desk.redactor.text(reason), user_name(), desk.now())
     with where.remote() as remote:
-        state = remote.call(remote.cluster.cancel(run_id, wish.words()))
+        state = remote.call(remote.cluster.cancel(run_id, str(wish)))
     return CancelReceipt(run_id, recorded=True, reason=state.reason)
 
 

@@ -54,7 +54,7 @@ def _doctor(store: Path) -> Doctor:
         store=store,
         processes=LocalProcesses(f"doctor-{os.getpid()}"),
         cache=probe_cache_path(os.environ, home()),
-        added=plugins.backends(),
+        added=plugins.agent_backends(),
     )
 
 

@@ -128,7 +128,11 @@ def _problems(
     found += project_problems(workflow, project(), Path.cwd(), os.environ)
     plugins = PluginManager(time.time)
     plugins.load_installed()
-    settings, processes, added = current_settings(), LocalProcesses(f"preflight-{os.getpid()}"), plugins.backends()
+    settings, processes, added = (
+        current_settings(),
+        LocalProcesses(f"preflight-{os.getpid()}"),
+        plugins.agent_backends(),
+    )
     backends = BackendSelector(options, processes, added, settings, os.environ)
     missing = backends.missing(workflow)
     if ask and not missing:

@@ -89,7 +89,7 @@ class SharedJournal:
                     yield behind
                     after = behind.seq
 
-    def enter(self, lines: Iterable[str]) -> int:
+    def append_ledger(self, lines: Iterable[str]) -> int:
         kept = tuple(lines)
         if kept:
             self._check(self._run)
@@ -115,7 +115,7 @@ class SharedJournal:
         except StoreAway:
             return False
 
-    def own(self, run_id: str) -> AbstractContextManager[None]:
+    def lock(self, run_id: str) -> AbstractContextManager[None]:
         """Nobody owns a run of a cluster: who writes its next record is at it."""
         check_run_id(run_id)
         return nullcontext()

@@ -126,7 +126,7 @@ class Window:
     def cancel(self, run_id: str, *, by: str, reason: str, redactor: Redactor) -> None:
         """Stop a run, and wait until nothing of it runs any more."""
         wish = CancelRequest(run_id, redactor.text(reason), by, time.time())
-        self._call(self._cluster.cancel(run_id, wish.words()), _LONGEST_DEED)
+        self._call(self._cluster.cancel(run_id, str(wish)), _LONGEST_DEED)
         self.refresh(run_id)
 
     def _wake(self, kept: HumanAnswer) -> None:

@@ -34,7 +34,7 @@ class SqliteMailbox:
     def __init__(self, store: Path) -> None:
         self._path = store.absolute() / DATABASE
 
-    def put(self, answer: HumanAnswer) -> HumanAnswer:
+    def put_answer(self, answer: HumanAnswer) -> HumanAnswer:
         feedback = answer.feedback.encode(errors="replace").decode()  # half of a surrogate pair has no UTF-8
         values = (answer.run_id, answer.stage, answer.visit, answer.option, feedback, answer.by, answer.at)
         with self._writing() as database:
@@ -45,18 +45,18 @@ class SqliteMailbox:
         row = self._row(_ANSWER, run_id, stage, visit)
         return HumanAnswer(*row) if row else None
 
-    def cancel(self, wish: CancelRequest) -> None:
+    def put_cancel_request(self, wish: CancelRequest) -> None:
         with self._writing() as database:
             number = database.execute(_COUNT, (wish.run_id,)).fetchone()[0] + 1
             reason = wish.reason.encode(errors="replace").decode()
             values = (wish.run_id, number, reason, wish.by, wish.at)
             database.execute("INSERT INTO cancellations VALUES (?, ?, ?, ?, ?)", values)
 
-    def cancellation(self, run_id: str, after: int) -> CancelRequest | None:
+    def cancel_request(self, run_id: str, after: int) -> CancelRequest | None:
         row = self._row(_WISH, run_id, after)
         return CancelRequest(*row) if row else None
 
-    def cancellations(self, run_id: str) -> int:
+    def cancel_requests(self, run_id: str) -> int:
         return sum(self._row(_COUNT, run_id))
 
     def _row(self, query: str, *values: str | int) -> tuple[Any, ...]:
@@ -83,17 +83,17 @@ class MemoryMailbox:
         self._answers: dict[tuple[str, str, int], HumanAnswer] = {}
         self._wishes: dict[str, list[CancelRequest]] = {}
 
-    def put(self, answer: HumanAnswer) -> HumanAnswer:
+    def put_answer(self, answer: HumanAnswer) -> HumanAnswer:
         return self._answers.setdefault((answer.run_id, answer.stage, answer.visit), answer)
 
     def answer(self, run_id: str, stage: str, visit: int) -> HumanAnswer | None:
         return self._answers.get((run_id, stage, visit))
 
-    def cancel(self, wish: CancelRequest) -> None:
+    def put_cancel_request(self, wish: CancelRequest) -> None:
         self._wishes.setdefault(wish.run_id, []).append(wish)
 
-    def cancellation(self, run_id: str, after: int) -> CancelRequest | None:
+    def cancel_request(self, run_id: str, after: int) -> CancelRequest | None:
         return next(iter(self._wishes.get(run_id, [])[after:]), None)
 
-    def cancellations(self, run_id: str) -> int:
+    def cancel_requests(self, run_id: str) -> int:
         return len(self._wishes.get(run_id, []))

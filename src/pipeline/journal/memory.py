@@ -28,7 +28,7 @@ class MemoryJournal:
     def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
         bodies = self._bodies(run_id)
         bodies.append(encode(record))
-        self.enter(lines)
+        self.append_ledger(lines)
         if attached:
             self._attached[run_id, len(bodies)] = pack_text(attached)
         return len(bodies)
@@ -46,7 +46,7 @@ class MemoryJournal:
         bodies = self._bodies(run_id)
         return JournalEntry(len(bodies), decode(bodies[-1], run_id, len(bodies)))
 
-    def enter(self, lines: Iterable[str]) -> int:
+    def append_ledger(self, lines: Iterable[str]) -> int:
         self._lines += lines
         return len(self._lines)
 
@@ -57,7 +57,7 @@ class MemoryJournal:
         return tuple(self._runs)
 
     @contextmanager
-    def own(self, run_id: str) -> Iterator[None]:
+    def lock(self, run_id: str) -> Iterator[None]:
         check_run_id(run_id)
         if run_id in self._owned:
             raise RunIsOwned(f"run {run_id} is being run by this process; wait for it or stop it")

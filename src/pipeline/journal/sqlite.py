@@ -369,7 +369,7 @@ class SqliteJournal:
         self._newest[number] = id
         return id & _SEQ
 
-    def enter(self, lines: Iterable[str]) -> int:
+    def append_ledger(self, lines: Iterable[str]) -> int:
         if self._database is None:
             with translate_errors(self._path):
                 create_store(self._directory)
@@ -409,7 +409,7 @@ class SqliteJournal:
         rows = self._rows("SELECT name FROM runs ORDER BY number")
         return tuple(_sound(self._path, row[0], str) for row in rows)
 
-    def own(self, run_id: str) -> AbstractContextManager[None]:
+    def lock(self, run_id: str) -> AbstractContextManager[None]:
         check_run_id(run_id)
         return lock_run(self._directory / LOCKS, run_id, self._now)
 

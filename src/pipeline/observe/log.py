@@ -32,7 +32,7 @@ def _listener(file: TextIO) -> Listener:
     logger = structlog.wrap_logger(structlog.WriteLogger(file), processors=[renderer])
 
     def listen(event: Event) -> None:
-        told = event.flat()
+        told = event.to_dict()
         told["time"] = datetime.fromtimestamp(event.at, UTC).isoformat(timespec="milliseconds")
         with suppress(OSError, ValueError):  # a full disk ends the log, not the run
             logger.info(str(told.pop("event")), **told)

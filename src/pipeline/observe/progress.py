@@ -87,7 +87,7 @@ def _told(event: Event) -> str | None:
             return f"{data.get('status', ''):<7}  {duration:>6}  {_text(data.get('reason'))}"
         case EventKind.STAGE_ERRORED:
             return f"{'error':<7}  {format_duration(data.get('duration', 0.0)):>6}  {_text(data.get('reason'))}"
-        case EventKind.FINDINGS_CHANGED:
+        case "findings_changed":
             return f"{plural(data.get('outstanding', 0), 'finding')} outstanding"
         case EventKind.HUMAN_ASKED:
             return "asks a person"
@@ -98,7 +98,7 @@ def _told(event: Event) -> str | None:
         case EventKind.RUN_PAUSED | EventKind.RUN_COMPLETED | EventKind.RUN_FAILED | EventKind.RUN_CANCELLED:
             until = f"; continues {format_time_until(data['until'], event.at)}" if data.get("until") else ""
             return f"{data.get('status', ''):<7}  {'':>6}  {_text(data.get('reason'))}{until}"
-        case EventKind.STAGE_OUTPUT | EventKind.CHECKPOINT_SAVED:
+        case _:
             return None
 
 

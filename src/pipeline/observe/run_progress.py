@@ -86,7 +86,7 @@ class RunProgress:
                 self._again(event)
             case EventKind.STAGE_COMPLETED | EventKind.STAGE_FAILED | EventKind.STAGE_ERRORED:
                 self._done(event)
-            case EventKind.FINDINGS_CHANGED:
+            case "findings_changed":
                 self.outstanding = int(event.data.get("outstanding", 0))
             case EventKind.PLUGIN_FAILED:
                 words = f"plugin {event.data.get('plugin')} failed in {event.data.get('hook')}: "
@@ -148,7 +148,7 @@ class RunProgress:
     def _done(self, event: Event) -> None:
         running = self.running.pop((event.stage, event.visit), None)
         status = event.data.get("status", "")
-        mark = LineMark.PARTLY if status == Status.PARTIAL_SUCCESS else _MARKS[event.event]
+        mark = LineMark.PARTLY if status == Status.PARTIAL_SUCCESS else _MARKS[EventKind(event.event)]
         option = f"chose {running.option}" if running and running.option else ""
         text = str(event.data.get("reason") or option)
         self.fresh.append(ProgressLine(mark, event.stage, event.visit, event.data.get("duration", 0.0), text))

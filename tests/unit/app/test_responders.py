@@ -67,7 +67,7 @@ def delivered(letters: MemoryMailbox, answer: HumanAnswer = ANNA) -> Pause:
     """A pause in which a letter comes."""
 
     async def pause() -> None:
-        letters.put(answer)
+        letters.put_answer(answer)
 
     return pause
 
@@ -93,7 +93,7 @@ def test_an_answer_here_is_kept_in_the_box_without_secrets() -> None:
 def test_a_letter_that_was_quicker_by_a_moment_counts() -> None:
     """An answer typed here after it does not, even when the box was not looked into in between."""
     letters = MemoryMailbox()
-    here = Somebody(HumanReply("yes", by="ben"), before=lambda: letters.put(ANNA))
+    here = Somebody(HumanReply("yes", by="ben"), before=lambda: letters.put_answer(ANNA))
     assert asked(here, letters) == HumanReply("no", "Not yet.", by="anna")
 
 
@@ -108,7 +108,7 @@ def settled(letters: MemoryMailbox, default: HumanReply | None) -> HumanReply | 
 def test_a_letter_that_came_before_the_time_was_up_counts(default: HumanReply | None) -> None:
     """Its sender was told so, even when nobody had looked into the box since."""
     letters = MemoryMailbox()
-    letters.put(ANNA)
+    letters.put_answer(ANNA)
     assert settled(letters, default) == HumanReply("no", "Not yet.", by="anna")
 
 
@@ -116,7 +116,7 @@ def test_a_default_that_was_taken_is_told_to_who_comes_too_late() -> None:
     """It is kept as the answer to its visit, and a process that takes it up again knows that it was nobody's."""
     letters = MemoryMailbox()
     assert settled(letters, DEFAULT) == DEFAULT
-    assert (letters.put(ANNA).option, letters.put(ANNA).by) == ("yes", "the timeout")
+    assert (letters.put_answer(ANNA).option, letters.put_answer(ANNA).by) == ("yes", "the timeout")
     assert MailboxResponder(letters).look(ASKED) == DEFAULT
 
 
@@ -131,7 +131,7 @@ def test_with_nobody_here_nobody_is_waited_for() -> None:
 def test_a_letter_that_is_no_answer_any_more_is_not_taken(unfit: HumanAnswer) -> None:
     """The workflow may have been changed since; then people are asked, and their answer counts."""
     letters = MemoryMailbox()
-    letters.put(unfit)
+    letters.put_answer(unfit)
     assert asyncio.run(MailboxResponder(letters).ask(ASKED)) is None
     assert asked(Somebody(HumanReply("yes", by="ben")), letters) == HumanReply("yes", by="ben")
 
@@ -139,7 +139,7 @@ def test_a_letter_that_is_no_answer_any_more_is_not_taken(unfit: HumanAnswer) ->
 def test_a_letter_for_another_visit_is_not_taken() -> None:
     """Nothing is answered twice by one answer."""
     letters = MemoryMailbox()
-    letters.put(ANNA)
+    letters.put_answer(ANNA)
     assert asyncio.run(MailboxResponder(letters).ask(ASKED)) == HumanReply("no", "Not yet.", by="anna")
     assert asyncio.run(MailboxResponder(letters).ask(replace(ASKED, visit=2))) is None
 

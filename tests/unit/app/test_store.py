@@ -55,12 +55,12 @@ def taken_up(desk: Desk, option: str, feedback: str = "") -> None:
     assert isinstance(state.stage, HumanStage)
     outcome = choice_outcome(state.stage, HumanReply(option, feedback, by="anna"))
     operations = stage_operations(state.stage, outcome)
-    desk.journal.append("r", complete(state, outcome, operations, 50.0, option=option).record)
+    desk.journal.append("r", complete(state, outcome, operations, 50.0, option=option))
 
 
 def done(desk: Desk, status: Status) -> None:
     state = load_state(desk.journal, "r")
-    desk.journal.append("r", complete(state, Outcome(status=status), (), 60.0).record)
+    desk.journal.append("r", complete(state, Outcome(status=status), (), 60.0))
 
 
 def test_what_a_run_asks(desk: Desk) -> None:
@@ -173,7 +173,7 @@ def test_a_run_that_nobody_drives_is_recorded_as_cancelled(desk: Desk) -> None:
     again = cancel(desk, "r", by="ben", reason="me too")
     assert again == cancelled
     assert len(list(desk.journal.entries("r"))) == 2
-    assert desk.letters.cancellations("r") == 0
+    assert desk.letters.cancel_requests("r") == 0
     assert find_question(desk, "r") is not None
 
 
@@ -182,15 +182,15 @@ def test_the_process_at_a_run_is_told_to_stop(desk: Desk) -> None:
     """Nothing is recorded in its place."""
     told = cancel(desk, "r", by="anna")
     assert (told.recorded, told.reason) == (False, "by anna")
-    assert desk.letters.cancellation("r", 0) == CancelRequest("r", "", "anna", 100.0)
+    assert desk.letters.cancel_request("r", 0) == CancelRequest("r", "", "anna", 100.0)
     assert len(list(desk.journal.entries("r"))) == 1
 
 
 def test_a_process_that_has_just_come_is_told(desk: Desk) -> None:
     """Who takes the run between the look and the record gets the wish."""
-    with desk.journal.own("r"):
+    with desk.journal.lock("r"):
         assert not cancel(desk, "r", by="anna").recorded
-    assert desk.letters.cancellations("r") == 1
+    assert desk.letters.cancel_requests("r") == 1
 
 
 def test_a_run_that_is_over_stays_so(desk: Desk) -> None:

@@ -11,9 +11,8 @@ import pytest
 
 from pipeline.engine.context import Append, Key, Operation
 from pipeline.engine.driver import Driver, Services
-from pipeline.engine.events import EventKind
-from pipeline.engine.outcome import LedgerLine, Outcome, Status, Usage
-from pipeline.engine.ports import Job, JournalError, Waiting
+from pipeline.engine.outcome import Outcome, Status, Usage
+from pipeline.engine.ports import Job, JournalError, LedgerLine, Waiting
 from pipeline.engine.records import AnyRecord, BranchCompleted, RunCreated, RunResumed, VisitCompleted
 from pipeline.engine.state import RunStatus, Workspace, apply, begin, replay
 from pipeline.journal.memory import MemoryJournal
@@ -28,10 +27,13 @@ class Quiet:
     def before_stage(self, *_: object) -> None:
         """Nothing is looked at."""
 
-    def operations(self, *_: object) -> tuple[Operation, ...]:
+    def after_stage(self, *_: object) -> tuple[Operation, ...]:
         return ()
 
-    def branch_operations(self, *_: object) -> tuple[Operation, ...]:
+    def commit_events(self, *_: object) -> tuple[tuple[str, dict[str, Any]], ...]:
+        return ()
+
+    def after_branch(self, *_: object) -> tuple[Operation, ...]:
         return ()
 
     def after_commit(self, *_: object) -> None:
@@ -40,7 +42,7 @@ class Quiet:
     def on_resume(self, *_: object) -> None:
         """Nothing is put right."""
 
-    def tell(self, kind: EventKind, *_: object, **data: object) -> None:
+    def emit(self, kind: str, *_: object, **data: object) -> None:
         """Nobody listens."""
 
 
@@ -135,7 +137,7 @@ def test_cancelling_reaches_whatever_is_waited_for(stage: str) -> None:
 class Reporting(Quiet):
     """Plugins that have a line for the ledger about every stage."""
 
-    def operations(self, stage: BaseStage, *_: object) -> tuple[LedgerLine, ...]:  # type: ignore[override]  # one of the two
+    def after_stage(self, stage: BaseStage, *_: object) -> tuple[LedgerLine, ...]:  # type: ignore[override]  # one of the two
         return (LedgerLine(f"about {stage.id}"),)
 
 
@@ -203,7 +205,7 @@ def test_branches_run_at_once_and_are_applied_in_the_order_of_the_file() -> None
 class Appending(Quiet):
     """Plugins that add one entry for each stage that is done, as reports are added."""
 
-    def operations(self, stage: BaseStage, *_: object) -> tuple[Operation, ...]:  # type: ignore[override]
+    def after_stage(self, stage: BaseStage, *_: object) -> tuple[Operation, ...]:  # type: ignore[override]
         return (Append("done", stage.id),)
 
 

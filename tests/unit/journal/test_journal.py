@@ -117,7 +117,7 @@ def test_an_unsafe_name_is_refused(journal: Journal, name: str) -> None:
     """Neither a run nor a lock is made under a name that leaves the store."""
     with pytest.raises(AwfError, match="cannot be the name"):
         journal.create(name, created(name))
-    with pytest.raises(AwfError, match="cannot be the name"), journal.own(name):
+    with pytest.raises(AwfError, match="cannot be the name"), journal.lock(name):
         pass
     assert not journal.runs()
 
@@ -162,27 +162,27 @@ def test_reading_and_appending_may_alternate(journal: Journal) -> None:
 
 def test_a_run_has_one_owner(local: Journal) -> None:
     """A second owner is refused, even in the same process, until the first is done; other runs are free."""
-    with local.own("a"):
-        with local.own("b"), pytest.raises(RunIsOwned, match="run a is being run by"), local.own("a"):
+    with local.lock("a"):
+        with local.lock("b"), pytest.raises(RunIsOwned, match="run a is being run by"), local.lock("a"):
             pass
-        with pytest.raises(RunIsOwned, match="wait for it or stop it"), local.own("a"):
+        with pytest.raises(RunIsOwned, match="wait for it or stop it"), local.lock("a"):
             pass
-    with local.own("a"):
+    with local.lock("a"):
         pass
 
 
 def test_ownership_ends_with_an_error(local: Journal) -> None:
     """A run whose owner failed can be owned again."""
-    with pytest.raises(ZeroDivisionError), local.own("a"):
+    with pytest.raises(ZeroDivisionError), local.lock("a"):
         raise ZeroDivisionError
-    with local.own("a"):
+    with local.lock("a"):
         pass
 
 
 def test_lines_of_the_ledger_come_back_in_order(local: Journal) -> None:
     """They belong to no run, count from one, and are read from where one left off."""
     assert list(local.ledger()) == []
-    local.enter([f"line {number} \udcff" for number in range(1, 251)])
+    local.append_ledger([f"line {number} \udcff" for number in range(1, 251)])
     assert [number for number, _ in local.ledger()] == list(range(1, 251))
     assert list(local.ledger(after=248)) == [(249, "line 249 \udcff"), (250, "line 250 \udcff")]
     assert not local.runs()

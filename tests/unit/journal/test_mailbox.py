@@ -42,7 +42,7 @@ def tables(store: Path) -> set[str]:
 def test_an_answer_is_for_its_visit_only(letters: Mailbox) -> None:
     """It is found under its run, stage and visit, whole, as often as it is looked for."""
     assert letters.answer("r", "ask", 1) is None
-    assert letters.put(NO) == NO
+    assert letters.put_answer(NO) == NO
     assert [letters.answer("r", "ask", 1) for _ in range(2)] == [NO, NO]
     others = [("q", "ask", 1), ("r", "other", 1), ("r", "ask", 2)]
     assert [letters.answer(*other) for other in others] == [None, None, None]
@@ -50,34 +50,38 @@ def test_an_answer_is_for_its_visit_only(letters: Mailbox) -> None:
 
 def test_the_first_answer_stays(letters: Mailbox) -> None:
     """A second one to the same visit is given the first, and changes nothing."""
-    assert letters.put(YES) == YES
-    assert letters.put(NO) == YES
+    assert letters.put_answer(YES) == YES
+    assert letters.put_answer(NO) == YES
     assert letters.answer("r", "ask", 1) == YES
     again = replace(NO, visit=2)
-    assert letters.put(again) == again
+    assert letters.put_answer(again) == again
 
 
 def test_wishes_are_read_from_where_one_began_to_listen(letters: Mailbox) -> None:
     """What was there before is not meant for a process that comes later; other runs are not touched."""
     first, second = (CancelRequest("r", reason, "anna", at) for at, reason in enumerate(("wrong goal", "")))
-    assert (letters.cancellations("r"), letters.cancellation("r", 0)) == (0, None)
-    letters.cancel(first)
-    assert (letters.cancellations("r"), letters.cancellation("r", 0), letters.cancellation("r", 1)) == (1, first, None)
-    letters.cancel(second)
-    assert (letters.cancellations("r"), letters.cancellation("r", 0), letters.cancellation("r", 1)) == (
+    assert (letters.cancel_requests("r"), letters.cancel_request("r", 0)) == (0, None)
+    letters.put_cancel_request(first)
+    assert (letters.cancel_requests("r"), letters.cancel_request("r", 0), letters.cancel_request("r", 1)) == (
+        1,
+        first,
+        None,
+    )
+    letters.put_cancel_request(second)
+    assert (letters.cancel_requests("r"), letters.cancel_request("r", 0), letters.cancel_request("r", 1)) == (
         2,
         first,
         second,
     )
-    assert (letters.cancellations("q"), letters.cancellation("q", 0)) == (0, None)
-    assert [first.words(), second.words()] == ["by anna: wrong goal", "by anna"]
+    assert (letters.cancel_requests("q"), letters.cancel_request("q", 0)) == (0, None)
+    assert [str(first), str(second)] == ["by anna: wrong goal", "by anna"]
 
 
 def test_text_that_is_no_text_is_kept_as_far_as_it_can_be(letters: Mailbox) -> None:
     """Half of a surrogate pair, as a terminal may hand it over, does not lose the answer."""
-    assert letters.put(replace(NO, feedback="a\udcffb")).option == "no"
-    letters.cancel(CancelRequest("r", "\ud83d", "anna", 1.0))
-    assert letters.cancellations("r") == 1
+    assert letters.put_answer(replace(NO, feedback="a\udcffb")).option == "no"
+    letters.put_cancel_request(CancelRequest("r", "\ud83d", "anna", 1.0))
+    assert letters.cancel_requests("r") == 1
 
 
 def test_of_many_answers_at_once_one_is_kept(store: Path) -> None:
@@ -87,7 +91,7 @@ def test_of_many_answers_at_once_one_is_kept(store: Path) -> None:
 
     def put(answer: HumanAnswer) -> None:
         together.wait()
-        kept.append(SqliteMailbox(store).put(answer))
+        kept.append(SqliteMailbox(store).put_answer(answer))
 
     threads = [threading.Thread(target=put, args=(answer,)) for answer in given]
     for thread in threads:
@@ -103,7 +107,7 @@ def test_nothing_is_made_before_the_first_letter(store: Path, tmp_path: Path) ->
     before = tables(store)
     assert SqliteMailbox(store).answer("r", "ask", 1) is None
     assert tables(store) == before == {"runs", "records"}
-    assert SqliteMailbox(tmp_path / "none").cancellations("r") == 0
+    assert SqliteMailbox(tmp_path / "none").cancel_requests("r") == 0
     assert not (tmp_path / "none").exists()
 
 
@@ -111,7 +115,7 @@ def test_the_journal_goes_on_beside_it(store: Path) -> None:
     """A journal that is open when the first letter comes reads and appends as before."""
     with closing(SqliteJournal(store)) as journal:
         assert journal.append("r", CREATED) == 2
-        SqliteMailbox(store).put(YES)
+        SqliteMailbox(store).put_answer(YES)
         assert journal.append("r", CREATED) == 3
         assert [entry.seq for entry in journal.entries("r")] == [1, 2, 3]
     assert tables(store) == {"runs", "records", "answers", "cancellations"}
@@ -120,5 +124,5 @@ def test_the_journal_goes_on_beside_it(store: Path) -> None:
 def test_a_letter_for_no_store_is_refused(tmp_path: Path) -> None:
     """Nothing is made for it."""
     with pytest.raises(JournalError, match="cannot be opened"):
-        SqliteMailbox(tmp_path).put(YES)
+        SqliteMailbox(tmp_path).put_answer(YES)
     assert not list(tmp_path.iterdir())

@@ -275,16 +275,16 @@ def test_a_record_that_fails_leaves_no_lines(tmp_path: Path) -> None:
 def test_two_processes_write_one_ledger(tmp_path: Path) -> None:
     """Lines of two journals at one store are numbered one after the other."""
     one, other = SqliteJournal(tmp_path), SqliteJournal(tmp_path)
-    one.enter(["a", "b"])
-    other.enter(["c"])
-    one.enter(["d"])
+    one.append_ledger(["a", "b"])
+    other.append_ledger(["c"])
+    one.append_ledger(["d"])
     assert [line for _, line in other.ledger()] == ["a", "b", "c", "d"]
 
 
 def test_a_damaged_line_is_told(tmp_path: Path) -> None:
     """A line whose checksum does not match is named, and none after it is read."""
     journal = SqliteJournal(tmp_path)
-    journal.enter(["a", "b", "c"])
+    journal.append_ledger(["a", "b", "c"])
     with sqlite3.connect(tmp_path / DATABASE) as other:
         other.execute("UPDATE records SET body = 'x' WHERE id = 2")
     with pytest.raises(JournalError, match="record 2 of the ledger is damaged: its checksum does not match"):

@@ -57,7 +57,7 @@ def test_records_become_messages(book: Book, store: Path) -> None:
         book.journal.append("r1", RunCancelled(at=3, stage="build", visit=2))
         book.begin("r2")
         book.visit("r2", ends=Status.FAIL)
-        book.journal.enter(["{}"])
+        book.journal.append_ledger(["{}"])
         got = [message for _, message in await take(stream, 5)]
         assert {one["store"] for one in got} == {"shop"}
         ledger = next(one for one in got if one["what"] == "ledger")
@@ -163,7 +163,7 @@ def test_a_process_that_dies_is_told(book: Book, store: Path) -> None:
 
     async def use(feed: Feed) -> None:
         stream = feed.listen(feed.position)
-        with book.journal.own("r1"):
+        with book.journal.lock("r1"):
             book.visit("r1")
             assert [message["what"] for _, message in await take(stream)] == ["visit_completed"]
         [(_, message)] = await take(stream)

@@ -133,11 +133,11 @@ def test_gathered_runs_stay_few(book: Book, store: Path, monkeypatch: pytest.Mon
 def test_rounds_are_those_of_the_ledger(book: Book, store: Path) -> None:
     """Each round of a run counts once, however many passes it had, and new ones are added to those known."""
     book.begin("r1")
-    book.journal.enter(['{"kind":"assessed","assessment":{"run":"r1"}}', '{"kind":"raised","of":"assessed"}'])
+    book.journal.append_ledger(['{"kind":"assessed","assessment":{"run":"r1"}}', '{"kind":"raised","of":"assessed"}'])
     listing = RunListing(store)
     assert [line.rounds for line in listing.lines()] == [1]
     more = '{"kind":"assessed","assessment":{"run":"r1","round":%d}}'
-    book.journal.enter([more % 2, more % 2])
+    book.journal.append_ledger([more % 2, more % 2])
     assert [line.rounds for line in listing.lines()] == [2]
 
 
