@@ -187,7 +187,7 @@ def begin(record: RunCreated) -> State:
 def read_workflow(file: str, source: str) -> Workflow:
     """Return the workflow of a recorded source, which was checked when it was recorded."""
     draft = parse_workflow(SourceText(file, source))
-    if draft.workflow is None or draft.hits:
+    if draft.workflow is None:
         message = f'the recorded workflow "{file}" cannot be read: {draft.hits[0].problem.message}'
         raise AwfError(message, help="use the version of awf that started the run, or a later one")
     return draft.workflow
