@@ -32,7 +32,7 @@ from pipeline.handlers.llm import AgentDefaults, LlmHandler
 from pipeline.handlers.registry import PassThroughHandler, require_handlers
 from pipeline.handlers.tool import ToolHandler
 from pipeline.handlers.workspace import WorkspaceHandler
-from pipeline.journal.mailbox import MemoryMailbox
+from pipeline.journal.memory import MemoryMailbox
 from pipeline.language.model import LlmStage, Retry, StageKind
 from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import Redactor, redactor_of

@@ -38,7 +38,7 @@ from pipeline.cli.options import (
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import AwfError, ExitCode
-from pipeline.journal.ids import check_run_id, new_run_id
+from pipeline.journal import check_run_id, new_run_id
 from pipeline.language.model import Workflow
 from pipeline.plugins.manager import PluginManager
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pipeline.cluster.artefacts import Artefacts, StoreAway
 from pipeline.engine.ports import JournalEntry, UnknownRun
 from pipeline.engine.records import AnyRecord
+from pipeline.journal import check_run_id, run_exists
 from pipeline.journal.codec import ATTACHMENT_ERRORS, damaged_record, decode, encode, pack_text, unpack_text
-from pipeline.journal.ids import check_run_id, run_exists
 
 INDEX = "index/"  # what the keys begin with that name the runs in the order of their times
 _BATCH = 100  # objects asked for at once

@@ -27,7 +27,7 @@ from pipeline.cluster.server import Address, Unreachable, connected
 from pipeline.engine.ports import CancelRequest, HumanAnswer, Mailbox
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
-from pipeline.journal.mailbox import MemoryMailbox
+from pipeline.journal.memory import MemoryMailbox
 from pipeline.redaction import Redactor
 
 T = TypeVar("T")

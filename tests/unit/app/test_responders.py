@@ -11,7 +11,7 @@ from pipeline.app.responders import FirstResponder, MailboxResponder, Pause, pol
 from pipeline.engine.outcome import StatusSource
 from pipeline.engine.ports import HumanAnswer, JournalError
 from pipeline.handlers.human import HumanQuestion, HumanReply, Responder
-from pipeline.journal.mailbox import MemoryMailbox
+from pipeline.journal.memory import MemoryMailbox
 from pipeline.redaction import PATTERNS_ONLY, redactor_of
 
 ASKED = question()

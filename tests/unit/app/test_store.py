@@ -26,8 +26,7 @@ from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError, ExitCode
 from pipeline.handlers.human import HumanReply, choice_outcome
 from pipeline.journal.lock import lock_run
-from pipeline.journal.mailbox import MemoryMailbox
-from pipeline.journal.memory import MemoryJournal
+from pipeline.journal.memory import MemoryJournal, MemoryMailbox
 from pipeline.language.model import HumanStage
 from pipeline.redaction import redactor_of
 

@@ -212,7 +212,7 @@ def test_a_damaged_record_is_told_once(book: Book, store: Path) -> None:
     watch = live.Watch(store)
     watch.look()
     book.visit("r1")
-    book.journal._opened().execute("UPDATE records SET crc = 0 WHERE id = (1 << 32) + 2")
+    book.journal._open().execute("UPDATE records SET body = x'00' WHERE run = 1 AND seq = 2")
     assert [(one["run"], one["what"]) for one in watch.look()] == [("r1", "trouble")]
     assert watch.look() == []
     watch.close()

@@ -145,7 +145,7 @@ def test_a_damaged_run_hides_no_other(browser: Browser, book: Book) -> None:
     """A run that cannot be read is listed as such, beside the others."""
     book.begin("r1")
     book.begin("r2")
-    book.journal._opened().execute("UPDATE records SET crc = 0 WHERE id >> 32 = 1")
+    book.journal._open().execute("UPDATE records SET body = x'00' WHERE run = 1")
     found = browser().get(f"{RUNS}?format=json").json()["runs"]
     assert [(one["run_id"], one["status"]) for one in found] == [("r2", "interrupted"), ("r1", "unreadable")]
     assert "unreadable" in browser().get(RUNS).text
