@@ -648,7 +648,7 @@ def test_a_new_run_can_be_told_from_every_other(awf: Awf, tmp_path: Path) -> Non
     assert awf("run", "w.awf.kdl", "--run-id", "r").returncode == 0
     again, newest = awf("run", "w.awf.kdl", "--run-id", "r"), awf("run", "w.awf.kdl", "--run-id", "latest")
     assert (again.returncode, newest.returncode) == (2, 2)
-    assert "there is already a run r\nhelp: choose another name" in again.stderr
+    assert "run r already exists\nhelp: choose another name" in again.stderr
     assert '"latest" cannot be the name of a run' in newest.stderr
     assert [row["run_id"] for row in json.loads(awf("runs", "--json").stdout)] == ["r"]
 

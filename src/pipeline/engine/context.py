@@ -129,7 +129,11 @@ class Context:
                     values[key] = [*present, value] if isinstance(present, list) else [value]
                 case "discard":
                     if isinstance(present := values.get(key), list):
-                        values[key] = [entry for entry in present if not _has_fields(entry, value)]
+                        values[key] = [
+                            entry
+                            for entry in present
+                            if not (isinstance(entry, dict) and value.items() <= entry.items())
+                        ]
         return Context(values)
 
 
@@ -139,7 +143,3 @@ EMPTY = Context({})
 def is_extension(before: Sequence[Json], after: Sequence[Json]) -> bool:
     """Return whether a list is another one with nothing but entries added at its end."""
     return len(after) >= len(before) and list(after[: len(before)]) == list(before)
-
-
-def _has_fields(entry: Json, fields: Mapping[str, Json]) -> bool:
-    return isinstance(entry, dict) and all(name in entry and entry[name] == value for name, value in fields.items())

@@ -174,9 +174,13 @@ class StageExecutor:
             review=is_review(stage),
             on_error=self.services.error_retry,
         )
-        if decision.again:
-            return self._record_retry(visit, outcome, decision.delay)
-        return _require_result(outcome) if is_review(stage) else outcome
+        if not decision.again:
+            return _require_result(outcome) if is_review(stage) else outcome
+        at = self._now()
+        attempt: dict[str, Any] = {"stage": stage.id, "visit": visit.visit, "attempt": visit.attempt}
+        self._record(AttemptFailed(at=at, **attempt, outcome=outcome, delay=decision.delay))
+        self._emit(EventKind.STAGE_RETRYING, **attempt, reason=outcome.reason, delay=decision.delay)
+        return Visit(stage.id, visit.visit, visit.attempt + 1, at + decision.delay)
 
     async def conclude(self, visit: Visit, outcome: Outcome) -> None:
         """Record the outcome of the visit at the cursor with the transition taken, or that the stage errored."""
@@ -372,12 +376,6 @@ class StageExecutor:
         for kind, data in self.services.plugins.commit_events(before, self.state.context):
             self._emit(kind, record.stage, record.visit, **data)
 
-    def _record_retry(self, visit: Visit, outcome: Outcome, delay: float) -> Visit:
-        stage, number, attempt, at = visit.stage, visit.visit, visit.attempt, self._now()
-        self._record(AttemptFailed(at=at, stage=stage, visit=number, attempt=attempt, outcome=outcome, delay=delay))
-        self._emit(EventKind.STAGE_RETRYING, stage, number, attempt=attempt, reason=outcome.reason, delay=delay)
-        return Visit(stage, number, attempt + 1, at + delay)
-
     def _record_error(self, visit: Visit, outcome: Outcome, *, inform_plugins: bool = True) -> None:
         """Record that a stage could not do its job. Nothing downstream is decided, and the context stays as it was.
 
@@ -480,11 +478,21 @@ class Driver(StageExecutor):
         """
         try:
             while True:
-                while not isinstance(command := decide(self.state), Stop):
-                    await self._execute(command)
-                if self.state.until is None or not self.services.waits:
-                    return
-                await self._wait_for_quota(self.state.until)
+                match decide(self.state):
+                    case Visit() as visit:
+                        await self.conclude(visit, await self._run_attempts(visit))
+                    case Ask() as command:
+                        await self.ask(command)
+                    case FanOut() as command:
+                        await self._fan_out(command)
+                    case Pause() as command:
+                        self.pause(command)
+                    case Fail() as command:
+                        self.fail(command)
+                    case Stop():
+                        if self.state.until is None or not self.services.waits:
+                            return
+                        await self._wait_for_quota(self.state.until)
         except asyncio.CancelledError:
             self.cancel(self.cancelled_because)
 
@@ -495,19 +503,6 @@ class Driver(StageExecutor):
         kept = await self.restore_workspace()
         self._record(RunResumed(at=self._now(), torn=kept))
         self._emit(EventKind.RUN_RESUMED, *cursor, goal=state.goal, workflow=state.workflow.name)
-
-    async def _execute(self, command: Visit | Ask | FanOut | Pause | Fail) -> None:
-        match command:
-            case Visit():
-                await self.conclude(command, await self._run_attempts(command))
-            case Ask():
-                await self.ask(command)
-            case FanOut():
-                await self._fan_out(command)
-            case Pause():
-                self.pause(command)
-            case Fail():
-                self.fail(command)
 
     async def _run_attempts(self, visit: Visit, before: State | None = None) -> Outcome:
         """Run a stage until an attempt is final."""

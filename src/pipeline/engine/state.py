@@ -326,24 +326,21 @@ def _add_usage(state: State, outcomes: Sequence[Outcome]) -> State:
 def _apply_resumed(state: State, record: RunResumed) -> State:
     if state.status is RunStatus.SUCCESS:
         raise AwfError(f"run {state.run_id} was resumed after it had succeeded", help=_DAMAGED)
-    progress, context, cursor = state.progress, state.context, state.cursor
     if state.status in (RunStatus.RUNNING, RunStatus.CANCELLED):
-        progress = _interrupt(state, record.at)
-    if state.status is RunStatus.PAUSED and Key.HOLD in context:
-        context = context.apply([Delete(Key.HOLD)])  # only then has a person seen it: a killed run is still held
-    if state.status is RunStatus.FAIL and not progress.errors:
-        cursor = _cursor_after_failure(state)
-        progress = progress._replace(started=progress.started | _completed_externally(state))
+        state = state._replace(progress=_interrupt(state, record.at))
+    elif state.status is RunStatus.PAUSED and Key.HOLD in state.context:
+        # Only then has a person seen why it was held; a run that was killed before stays held.
+        state = state._replace(context=state.context.apply([Delete(Key.HOLD)]))
+    elif state.status is RunStatus.FAIL and not state.progress.errors:
+        state = _restart_failed(state)
     return state._replace(
         status=RunStatus.RUNNING,
         reason="",
         until=None,
-        cursor=cursor,
         repeat=record.repeat,
-        context=context,
         options={**state.options, **record.options},
         settings=_raise_limits(state.settings, record.raised),
-        progress=progress._replace(errors={}),
+        progress=state.progress._replace(errors={}),
     )
 
 
@@ -360,19 +357,19 @@ def _interrupt(state: State, at: float) -> Progress:
     return progress._replace(interrupted={**progress.interrupted, **counts}, retry_at=waiting)
 
 
-def _cursor_after_failure(state: State) -> Cursor:
-    """Return where a failed run continues: at the stage that failed, or at the goal gate that blocked the exit."""
-    gate = next(unsatisfied_gates(state.workflow, state.outcomes), None) if isinstance(state.stage, ExitStage) else None
-    stage = _owner_of(state.workflow, gate.id) if gate else state.cursor.stage
-    return Cursor(stage, state.visits.get(stage, 0) + 1)
+def _restart_failed(state: State) -> State:
+    """Move the cursor of a failed run to the stage that failed, or to the goal gate that blocked its exit.
 
-
-def _completed_externally(state: State) -> frozenset[str]:
-    """Return the stage at the cursor if it did its external work and only then had no transition to follow."""
-    stage = state.stage
-    if not isinstance(stage, ToolStage) or stage.effects is not Effects.EXTERNAL:
-        return frozenset()
-    return frozenset({stage.id}) if state.outcomes.get(stage.id, Status.FAIL).passes else frozenset()
+    A stage that did its external work, and only then had no transition to follow, counts as started.
+    """
+    stage, name = state.stage, state.cursor.stage
+    if isinstance(stage, ExitStage) and (gate := next(unsatisfied_gates(state.workflow, state.outcomes), None)):
+        name = _owner_of(state.workflow, gate.id)
+    started = state.progress.started
+    if isinstance(stage, ToolStage) and stage.effects is Effects.EXTERNAL:
+        started |= {stage.id} if state.outcomes.get(stage.id, Status.FAIL).passes else set()
+    cursor = Cursor(name, state.visits.get(name, 0) + 1)
+    return state._replace(cursor=cursor, progress=state.progress._replace(started=started))
 
 
 def _owner_of(workflow: Workflow, stage: str) -> str:

@@ -234,5 +234,5 @@ def test_output_is_not_written_through_a_link(store: Path, tmp_path: Path) -> No
     with pytest.raises(NotStarted, match="could not be started"):
         launch(["--version"], store, "r1", store)
     assert not (tmp_path / "elsewhere").exists()
-    with pytest.raises(AwfError, match="cannot be the name of a run"):
+    with pytest.raises(AwfError, match="is not a valid run name"):
         launch(["--version"], store, "../r1", store)
