@@ -30,6 +30,7 @@ from pipeline.language.model import write_duration
 from pipeline.plugins import hooks as specifications
 
 HERE = Path(__file__).parent
+PAGES = "../src/pipeline/language/rules"
 WIDE = 100_000  # columns: Markdown wraps by itself
 _PART = re.compile(
     r"(?P<begin><!-- (?P<name>[\w.-]+): made by make docs -->\n).*?(?P<end><!-- end of (?P=name) -->)", re.DOTALL
@@ -69,11 +70,11 @@ def attributes(element: type[model.Element]) -> str:
         (f"`{name}`{_place(name, element)}", _values(field.annotation), _default(field), meanings[name])
         for name, field in fields.items()
     ]
-    return table(("attribute", "value", "default", "is"), rows)
+    return table(("attribute", "value", "default", "meaning"), rows)
 
 
 def _place(name: str, element: type[model.Element]) -> str:
-    return ", written first" if name in element.positional else ""
+    return ", an argument" if name in element.positional else ""
 
 
 def _values(annotation: Any) -> str:
@@ -122,13 +123,13 @@ def _gives(function: Function) -> str:
 
 def stage_kinds() -> str:
     """Every kind of stage."""
-    return table(("kind", "is"), [(f"`{kind}`", KINDS[kind]) for kind in model.StageKind])
+    return table(("kind", "meaning"), [(f"`{kind}`", KINDS[kind]) for kind in model.StageKind])
 
 
 def rules() -> str:
-    """Every rule, with the first line of its page."""
-    rows = [(rule.code, rule.severity, rule.name, rule.summary) for rule in every_rule()]
-    return table(("code", "is", "name", "says"), rows)
+    """Every rule, with a link to its page."""
+    rows = [(f"[{rule.code}]({PAGES}/{rule.code}.md)", rule.severity, rule.name, rule.summary) for rule in every_rule()]
+    return table(("code", "severity", "name", "problem"), rows)
 
 
 def hooks() -> str:

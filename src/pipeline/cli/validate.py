@@ -1,4 +1,4 @@
-"""`awf validate`: everything that is wrong with some workflows, in one go."""
+"""`awf validate`: every problem of one or more workflows."""
 
 import sys
 
@@ -15,16 +15,16 @@ from pipeline.language.diagnostics import has_errors
 @click.command("validate")
 @click.argument("workflows", nargs=-1, required=True, metavar="FILE|NAME|DIRECTORY...")
 @click.option(
-    "--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True, help="Who is to read it."
+    "--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True, help="Output format."
 )
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 def command(workflows: tuple[str, ...], form: str) -> int:
-    """Check workflows and say everything that is wrong with them.
+    """Check workflows and report every problem.
 
-    Exits with 2 when there is an error; a warning alone is no error. A directory means every workflow in it.
+    Exits with 2 if there is an error; warnings alone are not errors. A directory stands for all workflows in it.
     """
     checked = check_all(catalog(), workflows)
     with best_effort_output():
         click.echo(FORMATS[form](checked, Style.of(sys.stdout)), nl=False)
-    wrong = any(has_errors(one.diagnostics) for one in checked)
-    return ExitCode.USAGE if wrong else ExitCode.SUCCESS
+    failed = any(has_errors(workflow.diagnostics) for workflow in checked)
+    return ExitCode.USAGE if failed else ExitCode.SUCCESS

@@ -1,4 +1,4 @@
-"""What a run can reach, where it can loop and what it always passes: the graph of a workflow, for its checks.
+"""What a run can reach and where it can loop: the graph of a workflow, for its checks.
 
 The algorithms are written out. Importing networkx takes 100 ms, and every command that reads a workflow would pay it.
 """
@@ -19,7 +19,7 @@ class Graph:
     """The stages of a workflow, joined by the transitions that a run follows, and the branches of parallel stages."""
 
     workflow: Workflow
-    ways: Successors
+    successors: Successors
     branches: Mapping[str, tuple[str, ...]]  # of each parallel stage
 
     @cached_property
@@ -41,36 +41,36 @@ class Graph:
         """The stages that a run can reach; all of them if the start is unknown, which another check reports."""
         start = _intended_stage(self.workflow.start, self.workflow.by_id)
         if not start:
-            return frozenset(self.ways)
-        reached = reachable_from(self.ways, [start])
+            return frozenset(self.successors)
+        reached = reachable_from(self.successors, [start])
         return frozenset(reached.union(*(self.branches.get(stage, ()) for stage in reached)))
 
     @cached_property
     def can_exit(self) -> frozenset[str]:
         """The stages from which some exit can be reached."""
-        return frozenset(reachable_from(reversed_edges(self.ways), self.exits))
+        return frozenset(reachable_from(reversed_edges(self.successors), self.exits))
 
     @cached_property
     def loops(self) -> tuple[tuple[str, ...], ...]:
         """The groups of stages that are on cycles together, each in the order of the file."""
         order = {stage.id: index for index, stage in enumerate(self.workflow.stages)}
-        loops = (tuple(sorted(cycle, key=order.__getitem__)) for cycle in find_cycles(self.ways))
+        loops = (tuple(sorted(cycle, key=order.__getitem__)) for cycle in find_cycles(self.successors))
         return tuple(sorted(loops, key=lambda loop: order[loop[0]]))
 
 
 def build_graph(workflow: Workflow) -> Graph:
     """Build the graph of a workflow, even of one with errors: a mistyped target counts as the intended stage."""
-    ways: dict[str, list[str]] = {name: [] for name in workflow.by_id}
+    successors: dict[str, list[str]] = {name: [] for name in workflow.by_id}
     branches: dict[str, list[str]] = {}
     for edge in edges(workflow):
         source, target = (_intended_stage(name, workflow.by_id) for name in (edge.source, edge.target))
         if source is None or target is None:
             continue
-        targets = branches.setdefault(source, []) if edge.role is EdgeRole.BRANCH else ways[source]
+        targets = branches.setdefault(source, []) if edge.role is EdgeRole.BRANCH else successors[source]
         targets.append(target)
     return Graph(
         workflow,
-        {name: tuple(dict.fromkeys(targets)) for name, targets in ways.items()},
+        {name: tuple(dict.fromkeys(targets)) for name, targets in successors.items()},
         {name: tuple(targets) for name, targets in branches.items()},
     )
 
@@ -80,8 +80,8 @@ def _intended_stage(name: str, ids: Mapping[str, object]) -> str | None:
 
 
 def reachable_from(graph: Successors, starts: Iterable[str], blocked: Collection[str] = frozenset()) -> set[str]:
-    """Return the starts and all nodes that can be reached from them without passing a blocked one."""
-    reached = set(starts)
+    """Return the starts and all nodes that can be reached from them, without the blocked ones and those behind them."""
+    reached = set(starts).difference(blocked)
     pending = list(reached)
     while pending:
         fresh = [node for node in graph[pending.pop()] if node not in reached and node not in blocked]
@@ -108,7 +108,7 @@ def find_cycles(graph: Successors) -> Iterator[set[str]]:
     """Yield the strongly connected components that contain a cycle, by Kosaraju's algorithm."""
     predecessors = reversed_edges(graph)
     assigned: set[str] = set()
-    for node in reversed(_postorder(graph, graph)):
+    for node in reversed(_postorder(graph)):
         if node in assigned:
             continue
         component = reachable_from(predecessors, [node], assigned)
@@ -117,11 +117,11 @@ def find_cycles(graph: Successors) -> Iterator[set[str]]:
             yield component
 
 
-def _postorder(graph: Successors, starts: Iterable[str]) -> list[str]:
-    """Return the nodes in the order in which a depth-first search from the starts leaves them."""
+def _postorder(graph: Successors) -> list[str]:
+    """Return the nodes in the order in which a depth-first search leaves them."""
     seen: set[str] = set()
     order: list[str] = []
-    for start in starts:
+    for start in graph:
         if start in seen:
             continue
         seen.add(start)
@@ -136,29 +136,3 @@ def _postorder(graph: Successors, starts: Iterable[str]) -> list[str]:
                 seen.add(target)
                 path.append((target, iter(graph[target])))
     return order
-
-
-def dominators(graph: Successors, start: str) -> dict[str, str]:
-    """Return the immediate dominator of every node that can be reached: the last other one on all paths to it.
-
-    The start is its own. After Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm".
-    """
-    order = _postorder(graph, [start])
-    rank = {node: index for index, node in enumerate(order)}
-    predecessors = reversed_edges(subgraph(graph, rank))
-    dominator = {start: start}
-    changed = True
-    while changed:
-        changed = False
-        for node in reversed(order[:-1]):
-            first, *others = (other for other in predecessors[node] if other in dominator)
-            for other in others:
-                while first != other:
-                    if rank[first] < rank[other]:
-                        first = dominator[first]
-                    else:
-                        other = dominator[other]  # noqa: PLW2901
-            if dominator.get(node) != first:
-                dominator[node] = first
-                changed = True
-    return dominator

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 
-from pipeline.graph.analysis import Graph, dominators, find_cycles, reachable_from, subgraph
+from pipeline.graph.analysis import Graph, find_cycles, reachable_from, subgraph
 from pipeline.language.checks.conditions import constant
 from pipeline.language.diagnostics import Problem, error, warning
 from pipeline.language.edges import FOLLOWED, Edge, EdgeRole, by_preference, edges, failure_transitions
@@ -54,7 +54,7 @@ def dead_end(graph: Graph) -> Iterator[Problem]:
     for stage in graph.workflow.stages:
         in_path = stage.id in graph.reachable and stage.id not in graph.owners
         if in_path and stage.id not in graph.can_exit:
-            reason = "no exit can be reached" if graph.ways[stage.id] else "no transition leads on"
+            reason = "no exit can be reached" if graph.successors[stage.id] else "no transition leads on"
             yield Problem(stage.spans.node, f'{reason} from stage "{stage.id}"', "add a transition from it", stage.id)
 
 
@@ -73,7 +73,7 @@ def unbounded_loop(graph: Graph) -> Iterator[Problem]:
         if not counted.isdisjoint(cycle) or any(set(cycle) <= set(loop.stages) for loop in workflow.loops):
             continue
         unattended = {name for name in cycle if not waits_for_person(workflow.by_id[name])}
-        if any(find_cycles(subgraph(graph.ways, unattended))):
+        if any(find_cycles(subgraph(graph.successors, unattended))):
             stage = workflow.by_id[cycle[0]]
             visits = workflow.settings.max_visits
             message = f"the loop of {_listing(cycle)} has no limit but the default of {visits} visits per stage"
@@ -105,7 +105,7 @@ def fix_without_findings(graph: Graph) -> Iterator[Problem]:
     stages = graph.workflow.stages
     reporting = (stage.id for stage in stages if isinstance(stage, ToolStage) or is_review(stage))
     sources = set(chain.from_iterable(_cursor_stages(graph, name) for name in reporting))
-    informed = reachable_from(graph.ways, chain.from_iterable(graph.ways[source] for source in sources))
+    informed = reachable_from(graph.successors, chain.from_iterable(graph.successors[source] for source in sources))
     for stage in stages:
         fixes = isinstance(stage, LlmStage) and not stage.auto_status and _FIX_LIKE.search(stage.id)
         if fixes and informed.isdisjoint(_cursor_stages(graph, stage.id)):
@@ -118,24 +118,18 @@ def bypassed_gate(graph: Graph) -> Iterator[Problem]:
     """An exit can be reached without passing a goal gate."""
     workflow = graph.workflow
     gates = [stage for stage in workflow.stages if isinstance(stage, LlmStage | ToolStage) and stage.goal_gate]
-    if not gates or workflow.start not in graph.ways:
+    if workflow.start not in graph.successors:
         return
-    parents = dominators(graph.ways, workflow.start)
-    always_passed = {name: set(_ancestors(name, parents)) for name in graph.exits if name in parents}
     for stage in gates:
-        for name, passed in always_passed.items():
-            if passed.isdisjoint(_cursor_stages(graph, stage.id)):
+        bypassing = [
+            reachable_from(graph.successors, [workflow.start], blocked={passed})
+            for passed in _cursor_stages(graph, stage.id)
+        ]
+        for name in graph.exits:
+            if all(name in reached for reached in bypassing):
                 message = f'exit "{name}" can be reached without passing goal gate "{stage.id}"'
                 help = "lead every transition through it, or remove goal_gate"
                 yield Problem(stage.spans.of("goal_gate"), message, help, stage.id)
-
-
-def _ancestors(name: str, parents: Mapping[str, str]) -> Iterator[str]:
-    """A node of a tree and everything above it; the root is its own parent."""
-    yield name
-    while (parent := parents[name]) != name:
-        yield parent
-        name = parent
 
 
 @warning("AWF110")

@@ -99,7 +99,7 @@ def draw_text_line(content: str, at: Point, css: str) -> str:
 def draw_icon(name: str, corner: Point) -> str:
     """Draw the icon of a kind of stage with its upper left corner at a point."""
     at = f"translate({format_number(corner.x)} {format_number(corner.y)})"
-    return f'<path class="sign" transform="{at}" d="{_ICONS[name]}"/>' if name in _ICONS else ""
+    return f'<path class="sign" transform="{at}" d="{_ICONS[name]}"/>'
 
 
 def draw_rectangle(box: Box, radius: float, css: str) -> str:
