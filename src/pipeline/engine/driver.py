@@ -373,8 +373,11 @@ class StageExecutor:
         self._emit(EventKind.CHECKPOINT_SAVED, record.stage, record.visit)
         transition = {"to": record.chosen.target, "why": record.chosen.reason}
         self._emit_done(record.stage, record.visit, record.outcome, **transition)
-        for kind, data in self.services.plugins.commit_events(before, self.state.context):
-            self._emit(kind, record.stage, record.visit, **data)
+        try:
+            for kind, data in self.services.plugins.commit_events(before, self.state.context):
+                self._emit(kind, record.stage, record.visit, **data)
+        except PluginFailed as error:
+            self._hold(error)
 
     def _record_error(self, visit: Visit, outcome: Outcome, *, inform_plugins: bool = True) -> None:
         """Record that a stage could not do its job. Nothing downstream is decided, and the context stays as it was.
@@ -454,8 +457,10 @@ def _route_error(stage: BaseStage, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _is_storage_error(error: Exception, store: Path) -> bool:
+def _is_storage_error(error: BaseException | None, store: Path) -> bool:
     """Return whether the disk is full or the run's files cannot be written, which no stage can help."""
+    if isinstance(error, PluginFailed):
+        error = error.__cause__
     if not isinstance(error, OSError) or isinstance(error, FileNotFoundError):
         return False
     if error.errno in _DISK_FULL:
