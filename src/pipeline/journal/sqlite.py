@@ -149,10 +149,8 @@ def database_exists(path: Path) -> bool:
 
 def open_database(path: Path) -> sqlite3.Connection:
     """Return a connection to a database, read-only if it cannot be written."""
-    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
-        database = _connect(path, "mode=rw")
-    else:
-        database = _open_read_only(path)
+    is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    database = _connect(path, "mode=rw") if is_writable else _open_read_only(path)
     database.execute("PRAGMA synchronous=FULL")
     database.execute("PRAGMA cell_size_check=ON")
     if database.execute("PRAGMA user_version").fetchone()[0] < SCHEMA:
@@ -165,6 +163,8 @@ def open_database(path: Path) -> sqlite3.Connection:
             present = {name for (name,) in database.execute("SELECT name FROM main.sqlite_master")}
             for name in {"answers", "cancellations"} - present:
                 database.execute(f"CREATE TEMP TABLE {name} {_TABLES[name]}")
+    if not is_writable:
+        database.execute("PRAGMA query_only=ON")
     return database
 
 
@@ -201,9 +201,7 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
     with TemporaryDirectory(prefix="awf-") as copy:  # the open connection outlives the names of its files
         for part in (path, _log(path)):
             shutil.copyfile(part, Path(copy, part.name))
-        database = _connect(Path(copy, path.name), "mode=rw")
-        database.execute("PRAGMA query_only=ON")
-        return database
+        return _connect(Path(copy, path.name), "mode=rw")
 
 
 def _upgrade(database: sqlite3.Connection) -> None:

@@ -122,6 +122,27 @@ def test_a_store_on_a_read_only_disk_is_read_as_it_is(tmp_path: Path, mount: Mou
     assert (store / DATABASE).read_bytes() == before
 
 
+def test_a_read_only_copy_with_a_log_is_read_as_it_is(tmp_path: Path, mount: Mount) -> None:
+    """What was not yet moved from the log into the database is there too, and writing to it is an error."""
+    (tmp_path / "live").mkdir()
+    (tmp_path / "copy").mkdir()
+    store = store_of_schema_1(tmp_path / "live")
+    writer = sqlite3.connect(store / DATABASE)
+    writer.execute("DELETE FROM runs WHERE name = 'other'")
+    writer.commit()
+    for name in (DATABASE, f"{DATABASE}-wal"):
+        shutil.copyfile(store / name, tmp_path / "copy" / name)
+    writer.close()
+    mount("--bind", tmp_path / "copy", tmp_path / "copy")
+    mount("-o", "remount,bind,ro", tmp_path / "copy")
+    journal = SqliteJournal(tmp_path / "copy")
+    assert list(journal.runs()) == ["golden"]
+    assert [entry.record for entry in journal.entries("golden")] == RECORDS
+    with pytest.raises(JournalError, match="cannot be written"):
+        journal.append("golden", STARTED)
+    journal.close()
+
+
 def test_a_store_on_a_full_disk_is_read_as_it_is(tmp_path: Path, mount: Mount) -> None:
     """There is no room to convert it, but there is all that was recorded."""
     source = store_of_schema_1(tmp_path)
