@@ -117,7 +117,7 @@ class Story:
         operations = (*stage_operations(self.state.stage, outcome), *more)
         announced = self.state.cursor.stage == "build"
         at = 1_000.0 + len(self.records) + announced
-        record = complete(self.state, outcome, operations, at, option=option, branches=branches).record
+        record = complete(self.state, outcome, operations, at, option=option, branches=branches)
         if announced:
             self.tell(VisitStarted, stage="build", visit=record.visit, attempt=record.attempt)
         self.state = apply(self.state, record)

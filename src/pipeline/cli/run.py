@@ -39,7 +39,7 @@ from pipeline.cli.options import (
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import AwfError, ExitCode
-from pipeline.journal.ids import check_run_id, new_run_id
+from pipeline.journal import check_run_id, new_run_id
 from pipeline.language.model import Workflow
 from pipeline.plugins.manager import PluginManager
 
@@ -129,7 +129,11 @@ def _problems(
     found += project_problems(workflow, project(), Path.cwd(), os.environ)
     plugins = PluginManager(time.time)
     plugins.load_installed()
-    settings, processes, added = current_settings(), LocalProcesses(f"preflight-{os.getpid()}"), plugins.backends()
+    settings, processes, added = (
+        current_settings(),
+        LocalProcesses(f"preflight-{os.getpid()}"),
+        plugins.agent_backends(),
+    )
     backends = BackendSelector(options, processes, added, settings, os.environ)
     missing = backends.problems(workflow)
     if ask and not missing:

@@ -21,7 +21,7 @@ def test_an_unknown_run_brings_the_nearest() -> None:
     with pytest.raises(UnknownRun, match="no run") as unknown:
         find_run("20261116-083012-aaaab", runs)
     assert runs[0] in str(unknown.value.help)
-    with pytest.raises(AwfError, match="2 runs begin"):
+    with pytest.raises(AwfError, match="2 runs"):
         find_run("2026", runs)
     with pytest.raises(AwfError) as several:
         find_run("r", ["rz", "ra", "rm"])

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.engine.context import Append, Key, Operation
+from pipeline.engine.context import Append, Context, Key, Operation
 from pipeline.engine.driver import Driver, Services
-from pipeline.engine.events import EventKind
-from pipeline.engine.outcome import LedgerLine, Outcome, Status, Usage
-from pipeline.engine.ports import Job, JournalError, Waiting
+from pipeline.engine.outcome import Outcome, Status, Usage
+from pipeline.engine.ports import Job, JournalError, LedgerLine, PluginFailed, Waiting
 from pipeline.engine.records import AnyRecord, BranchCompleted, RunCreated, RunResumed, VisitCompleted
 from pipeline.engine.state import RunStatus, Workspace, apply, begin, replay
 from pipeline.journal.memory import MemoryJournal
@@ -28,10 +27,13 @@ class Quiet:
     def before_stage(self, *_: object) -> None:
         """Nothing is looked at."""
 
-    def operations(self, *_: object) -> tuple[Operation, ...]:
+    def after_stage(self, *_: object) -> tuple[Operation, ...]:
         return ()
 
-    def branch_operations(self, *_: object) -> tuple[Operation, ...]:
+    def commit_events(self, *_: object) -> tuple[tuple[str, dict[str, Any]], ...]:
+        return ()
+
+    def after_branch(self, *_: object) -> tuple[Operation, ...]:
         return ()
 
     def after_commit(self, *_: object) -> None:
@@ -40,7 +42,7 @@ class Quiet:
     def on_resume(self, *_: object) -> None:
         """Nothing is put right."""
 
-    def tell(self, kind: EventKind, *_: object, **data: object) -> None:
+    def emit(self, kind: str, *_: object, **data: object) -> None:
         """Nobody listens."""
 
 
@@ -135,7 +137,7 @@ def test_cancelling_reaches_whatever_is_waited_for(stage: str) -> None:
 class Reporting(Quiet):
     """Plugins that have a line for the ledger about every stage."""
 
-    def operations(self, stage: BaseStage, *_: object) -> tuple[LedgerLine, ...]:  # type: ignore[override]  # one of the two
+    def after_stage(self, stage: BaseStage, *_: object) -> tuple[LedgerLine, ...]:  # type: ignore[override]  # one of the two
         return (LedgerLine(f"about {stage.id}"),)
 
 
@@ -203,7 +205,7 @@ def test_branches_run_at_once_and_are_applied_in_the_order_of_the_file() -> None
 class Appending(Quiet):
     """Plugins that add one entry for each stage that is done, as reports are added."""
 
-    def operations(self, stage: BaseStage, *_: object) -> tuple[Operation, ...]:  # type: ignore[override]
+    def after_stage(self, stage: BaseStage, *_: object) -> tuple[Operation, ...]:  # type: ignore[override]
         return (Append("done", stage.id),)
 
 
@@ -354,15 +356,23 @@ def test_a_journal_that_cannot_be_written_stops_the_run() -> None:
         asyncio.run(Driver(made.state, broken).drive())
 
 
+def plugin_failure(cause: Exception) -> PluginFailed:
+    """What the manager makes of a plugin that raises while a handler asks it."""
+    error = PluginFailed("mine", "worklist", cause)
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     "trouble",
     [
         OSError(errno.ENOSPC, "No space left on device"),
         OSError(errno.EROFS, "Read-only file system", "/anywhere"),
+        plugin_failure(OSError(errno.ENOSPC, "No space left on device")),
         PermissionError(errno.EACCES, "Permission denied", "/nowhere/runs/r/a/1"),
     ],
 )
-def test_a_stage_whose_files_cannot_be_kept_stops_the_run(trouble: OSError) -> None:
+def test_a_stage_whose_files_cannot_be_kept_stops_the_run(trouble: Exception) -> None:
     """A full disk and a store that cannot be written are no failure of the stage: nothing is recorded of it."""
 
     def fail(_: Job) -> Outcome:
@@ -406,3 +416,65 @@ def test_an_outcome_that_is_nested_without_end_fails_its_stage() -> None:
     asyncio.run(made.drive())
     assert made.state.status is RunStatus.PAUSED
     assert "RecursionError" in made.state.reason
+
+
+class Failing(Quiet):
+    """Plugins of which one raises when it is asked what to announce."""
+
+    def commit_events(self, *_: object) -> tuple[tuple[str, dict[str, Any]], ...]:
+        raise PluginFailed("mine", "commit_events", ValueError("no"))
+
+
+TWO_TOOLS = """
+stage "a" kind="tool" command="x"
+stage "b" kind="tool" command="x"
+transition from="a" to="b"
+transition from="b" to="end"
+"""
+
+
+def test_a_plugin_that_fails_after_the_commit_pauses_the_run() -> None:
+    """The stage is on record, and the next one does not run."""
+    made = driver(TWO_TOOLS, lambda _: SUCCESS, Clock())
+    made.services = replace(made.services, plugins=Failing())
+    asyncio.run(made.drive())
+    assert [record.kind for record in records(made)] == ["run_created", "visit_completed", "run_paused"]
+    assert 'plugin "mine" failed in commit_events' in made.state.reason
+
+
+def test_an_expression_function_that_fails_decides_nothing() -> None:
+    """The stage errors and the run pauses: a condition without a value is neither true nor false."""
+
+    def fail(*_: object) -> object:
+        raise PluginFailed("mine", "expression_functions", ValueError("no"))
+
+    body = TWO_TOOLS.replace('from="a" to="b"', 'from="a" to="b" when="findings() == 0"')
+    made = driver(body, lambda _: SUCCESS, Clock())
+    made.services = replace(made.services, functions={"findings": fail})
+    asyncio.run(made.drive())
+    assert [record.kind for record in records(made)] == ["run_created", "stage_errored", "run_paused"]
+    assert made.state.outcomes == {}
+
+
+class Announcing(Quiet):
+    """Plugins that have an event of their own after every commit."""
+
+    def __init__(self) -> None:
+        self.emitted: list[tuple[str, dict[str, object]]] = []
+
+    def commit_events(self, before: Context, after: Context) -> tuple[tuple[str, dict[str, Any]], ...]:  # type: ignore[override]
+        return (("keys_changed", {"added": sorted(set(after) - set(before))}),)
+
+    def emit(self, kind: str, *_: object, **data: object) -> None:
+        self.emitted.append((kind, data))
+
+
+def test_a_plugin_announces_what_a_commit_changed() -> None:
+    """Its event comes after those of the stage, with the contexts before and after the commit."""
+    plugins = Announcing()
+    made = driver('stage "a" kind="tool" command="x"\ntransition from="a" to="end"', lambda _: SUCCESS, Clock())
+    made.services = replace(made.services, plugins=plugins)
+    asyncio.run(made.drive())
+    kinds = [kind for kind, _ in plugins.emitted]
+    assert kinds[:4] == ["stage_started", "checkpoint_saved", "stage_completed", "keys_changed"]
+    assert "a.status" in str(plugins.emitted[3][1]["added"])

@@ -1,12 +1,10 @@
-"""Loops that end: by rounds used up, or by what findings show."""
-
-from collections.abc import Iterable
+"""Loops that end: by rounds used up, or by a signal of a plugin."""
 
 from tests.unit.engine.conftest import Machine, Make
 
-from pipeline.engine.context import Key, Operation, Set
-from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.outcome import Status
 from pipeline.engine.records import VisitCompleted
+from pipeline.engine.routing import ExpressionFunction
 
 BODY = """
 stage "a" kind="llm" auto_status=true prompt="Review"
@@ -36,10 +34,7 @@ def reasons(made: Machine) -> list[str]:
     return [record.chosen.reason for record in done if record.chosen.role == "loop"]
 
 
-def stalling(stage: str, outcome: Outcome) -> Iterable[Operation]:
-    """A review that says that it is of no use."""
-    del outcome
-    return [Set(Key.STALLED, "finding #3 was not fixed twice")] if stage == "a" else []
+STALLED: dict[str, ExpressionFunction] = {"stalled": lambda _, __: "finding #3 was not fixed twice"}
 
 
 def test_a_loop_that_settles_is_left_by_its_own_way(machine: Make) -> None:
@@ -64,13 +59,20 @@ def test_a_person_may_have_one_more_round(machine: Make) -> None:
 def test_a_stalled_loop_fixes_no_more(machine: Make) -> None:
     """The way to the fixer leads to a person instead, with the reason."""
     made = machine(BODY, a=[Status.FAIL], person=["stop"])
-    made.contribute = stalling
+    made.functions = STALLED
     assert made.run().path == ["a", "gate", "person", "end"]
     assert reasons(made) == ['loop "fixing" is stalled: finding #3 was not fixed twice']
+
+
+def test_a_signal_without_a_reason_is_no_signal(machine: Make) -> None:
+    """A plugin that has nothing to say leaves the loop alone, as does one that is not loaded."""
+    made = machine(BODY, a=[Status.FAIL], person=["stop"])
+    made.functions = {"stalled": lambda _, __: ""}
+    assert made.run().path == machine(BODY, a=[Status.FAIL], person=["stop"]).run().path
 
 
 def test_without_a_way_for_it_a_stalled_loop_goes_on(machine: Make) -> None:
     """Only the rounds bound it then."""
     made = machine(BODY.replace('  on "stalled" to="person"\n', ""), a=[Status.FAIL], person=["stop"])
-    made.contribute = stalling
+    made.functions = STALLED
     assert made.run().path == [*["a", "gate", "fix"] * 3, "person", "end"]

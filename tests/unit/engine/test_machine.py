@@ -1,7 +1,7 @@
 """The machine alone, fed with records: whole workflows without asyncio, clock or disk."""
 
 import pytest
-from tests.unit.engine.conftest import Make
+from tests.unit.engine.conftest import Machine, Make
 
 from pipeline.engine.context import Append, Discard, Key, Operation, Set
 from pipeline.engine.machine import Ask, FanOut, Pause, Stop, Visit, decide
@@ -189,7 +189,7 @@ def test_a_goal_gate_that_never_ran_is_not_satisfied(machine: Make) -> None:
     """Going round it does not help."""
     body = """
     stage "a" kind="decision" {
-      route when="findings() > 0" to="g"
+      route when="visits(\\"g\\") > 0" to="g"
       route when="true" to="end"
     }
     stage "g" kind="tool" command="x" goal_gate=true
@@ -243,23 +243,28 @@ def accumulate(stage: str, outcome: Outcome) -> list[Operation]:
     if stage != "a":
         return []
     if outcome.status is FAIL:
-        return [Append("review.findings", {"stageId": stage})]
-    return [Discard("review.findings", {"stageId": stage})]
+        return [Append("found", {"stageId": stage})]
+    return [Discard("found", {"stageId": stage})]
 
 
-def test_a_loop_goes_round_while_findings_are_outstanding(machine: Make) -> None:
-    """`findings()` counts what is in `review.findings`."""
-    run = machine(LOOP, a=[FAIL, FAIL, SUCCESS])
+def loop(machine: Make, settings: str = "", **script: list[Status]) -> Machine:
+    """A loop whose gate asks a function of a plugin, which counts what the plugin has put into the context."""
+    run = machine(settings + LOOP, **script)
     run.contribute = accumulate
-    assert run.run().path == ["a", "gate", "fix"] * 2 + ["a", "gate", "end"]
-    assert run.state.context.get("review.findings") == []
+    run.functions = {"findings": lambda context, _: len(context.list_at("found"))}
+    return run
+
+
+def test_a_loop_runs_until_a_plugin_has_nothing_left(machine: Make) -> None:
+    """Conditions see what plugins add to a stage as soon as it is done."""
+    run = loop(machine, a=[FAIL, FAIL, SUCCESS]).run()
+    assert run.path == ["a", "gate", "fix"] * 2 + ["a", "gate", "end"]
+    assert run.state.context.get("found") == []
 
 
 def test_reaching_a_limit_pauses_and_raising_it_goes_on(machine: Make) -> None:
     """max_visits: paused before the visit too many, with limit, stage and count; not killed."""
-    run = machine("settings { max_visits 3; }" + LOOP, a=[FAIL])
-    run.contribute = accumulate
-    run.run()
+    run = loop(machine, "settings { max_visits 3; }", a=[FAIL]).run()
     assert run.path == ["a", "gate", "fix"] * 3
     assert (run.state.status, run.state.reason) == (RunStatus.PAUSED, "max_visits is reached: 3 of 3")
     run.feed(RunResumed(at=99.0, raised={"max_visits": 4}))
@@ -392,7 +397,12 @@ def test_resuming_forgets_nothing(machine: Make) -> None:
     used = Outcome(status=FAIL, duration=2.0, usage=Usage(cost_usd=0.5, input_tokens=7))
     run = machine(body, a=[used], ask=["no"]).run(steps=2)
     before = run.state
-    assert (before.outcomes["a"], before.owed, before.seconds, before.cost_usd) == (FAIL, frozenset({"ask"}), 2.0, 0.5)
+    assert (before.outcomes["a"], before.pending_gates, before.seconds, before.cost_usd) == (
+        FAIL,
+        frozenset({"ask"}),
+        2.0,
+        0.5,
+    )
     run.feed(RunResumed(at=9))
     assert run.state._replace(progress=before.progress) == before
 
@@ -430,7 +440,7 @@ def test_an_interruption_gives_no_attempt_back(machine: Make) -> None:
     run = machine(CHAIN)
     run.feed(AttemptFailed(at=1, stage="a", visit=1, attempt=1, outcome=Outcome(status=FAIL), delay=0))
     run.feed(RunResumed(at=2))
-    assert (run.state.progress.failed, run.state.progress.torn) == ({"a": 1}, {"a": 1})
+    assert (run.state.progress.failed, run.state.progress.interrupted) == ({"a": 1}, {"a": 1})
 
 
 def test_what_a_failed_attempt_cost_is_counted(machine: Make) -> None:
@@ -482,7 +492,7 @@ def test_a_cancelled_run_stops_and_can_be_resumed(machine: Make) -> None:
 def test_a_run_that_succeeded_is_not_resumed(machine: Make) -> None:
     """Its journal would be damaged."""
     run = machine(CHAIN).run()
-    with pytest.raises(AwfError, match="finished"):
+    with pytest.raises(AwfError, match="succeeded"):
         apply(run.state, RunResumed(at=9))
 
 
@@ -508,10 +518,10 @@ def test_a_condition_without_a_value_fails_the_run_with_its_reason(machine: Make
 
 def test_the_reason_of_every_way_is_on_record(machine: Make) -> None:
     """`awf why` has something to print."""
-    run = machine(LOOP, a=[SUCCESS]).run()
+    run = loop(machine, a=[SUCCESS]).run()
     reasons = [record.chosen.reason for record in run.records if isinstance(record, VisitCompleted)]
     assert reasons == [
         "only transition",
         "otherwise (findings() = 0)",
-        "the exit is reached",
+        "reached exit",
     ]

@@ -9,19 +9,17 @@ from hypothesis import strategies as st
 from tests.unit.engine.conftest import Make
 
 from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Status
-from pipeline.engine.state import (
+from pipeline.engine.policy import (
     JITTER,
-    Cursor,
     LimitReached,
     RetryDecision,
-    approving_options,
     decide_retry,
-    pending_gate,
     quota_resets_after,
     reached_limit,
     retry_delay,
-    unsatisfied_gates,
 )
+from pipeline.engine.routing import approving_options, pending_gate, unsatisfied_gates
+from pipeline.engine.state import Cursor
 from pipeline.language.model import (
     Backoff,
     HumanOption,

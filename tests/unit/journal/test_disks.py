@@ -86,7 +86,7 @@ def check_read_only(path: Path) -> None:
         journal.append("a", started(11))
     with pytest.raises(JournalError, match=r"cannot be written|Read-only"):
         journal.create("b", created("b"))
-    with pytest.raises(JournalError, match="cannot be locked"), journal.own("a"):
+    with pytest.raises(JournalError, match="cannot be locked"), journal.lock("a"):
         pass
     assert journal.last("a").seq == 10
     journal.close()

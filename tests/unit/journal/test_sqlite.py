@@ -2,7 +2,6 @@
 
 import sqlite3
 import subprocess
-import zlib
 from pathlib import Path
 
 import pytest
@@ -40,7 +39,7 @@ def test_a_commit_is_on_the_disk(tmp_path: Path) -> None:
     filled(tmp_path, 2).close()
     journal = SqliteJournal(tmp_path)
     journal.append("a", started(3))
-    asked = [journal._opened().execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+    asked = [journal._open().execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
     assert asked == ["wal", 2]  # 2 is FULL
     journal.close()
 
@@ -117,7 +116,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     """A database of a newer program is neither read nor written."""
     filled(tmp_path, 2).close()
     with sqlite3.connect(tmp_path / "awf.db") as database:
-        database.execute("PRAGMA user_version = 2")
+        database.execute("PRAGMA user_version = 3")
     database.close()
     before = (tmp_path / "awf.db").read_bytes()
     journal = SqliteJournal(tmp_path)
@@ -130,7 +129,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
 def test_a_newer_record_is_refused_by_its_number(tmp_path: Path) -> None:
     """The records before it can still be read."""
     journal = filled(tmp_path, 3)
-    change(tmp_path, "UPDATE records SET body = '{\"v\":9}', crc = crc32('{\"v\":9}', 3) WHERE id & 255 = 3")
+    change(tmp_path, "UPDATE records SET body = CAST('{\"v\":9}' AS BLOB) WHERE seq = 3")
     reading = journal.entries("a")
     assert [next(reading).seq, next(reading).seq] == [1, 2]
     with pytest.raises(JournalError, match="record 3 of run a was written by a newer awf"):
@@ -149,7 +148,6 @@ def test_another_database_is_refused(tmp_path: Path) -> None:
 
 def change(store: Path, statement: str) -> None:
     database = sqlite3.connect(store / "awf.db")
-    database.create_function("crc32", 2, lambda text, start: zlib.crc32(text.encode(), start))
     database.execute(statement)
     database.commit()
     database.close()
@@ -158,10 +156,11 @@ def change(store: Path, statement: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("UPDATE records SET body = replace(body, 'build', 'guild') WHERE id & 255 = 3", "checksum"),
-        ("UPDATE records SET body = x'ff' WHERE id & 255 = 3", "checksum"),
-        ("UPDATE records SET id = id + 50 WHERE id & 255 = 3", "missing|checksum"),
-        ("DELETE FROM records WHERE id & 255 = 3", "missing"),
+        ("UPDATE records SET body = replace(body, 'build', 'guild') WHERE seq = 3", "changed by hand"),
+        ("UPDATE records SET body = substr(body, 1, length(body) - 1) WHERE seq = 3", "not JSON"),
+        ("UPDATE records SET body = x'ff' WHERE seq = 3", "not JSON"),
+        ("UPDATE records SET seq = seq + 50 WHERE seq = 3", "missing"),
+        ("DELETE FROM records WHERE seq = 3", "missing"),
     ],
 )
 def test_a_changed_record_is_found(tmp_path: Path, statement: str, problem: str) -> None:
@@ -176,12 +175,12 @@ def test_a_changed_record_is_found(tmp_path: Path, statement: str, problem: str)
 
 
 @pytest.mark.parametrize("words", [1, 100], ids=["short", "long"])
-@pytest.mark.parametrize("body", ["x''", "x'00'", "'text'", "substr(attached, 1, length(attached) - 1)"])
+@pytest.mark.parametrize("body", ["x''", "x'00'", "'text'", "substr(body, 1, length(body) - 1)"])
 def test_a_damaged_attachment_is_found(tmp_path: Path, body: str, words: int) -> None:
     """The error names its record, which can still be read."""
     journal = filled(tmp_path, 2)
     journal.append("a", started(3), attached="a prompt " * words)
-    change(tmp_path, f"UPDATE records SET attached = {body}")  # noqa: S608  # the cases above
+    change(tmp_path, f"UPDATE attachments SET body = {body}")  # noqa: S608  # the cases above
     with pytest.raises(JournalError, match="record 3 of run a is damaged: the text attached"):
         journal.attached("a", 3)
     assert journal.last("a").record == started(3)
@@ -263,7 +262,7 @@ def test_a_record_that_fails_leaves_no_lines(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path)
     journal.create("a", created("a"))
     with sqlite3.connect(tmp_path / DATABASE) as other:
-        other.execute("CREATE TRIGGER full BEFORE INSERT ON records WHEN NEW.id = 2 BEGIN SELECT * FROM nowhere; END")
+        other.execute("CREATE TRIGGER full BEFORE INSERT ON ledger WHEN NEW.seq = 2 BEGIN SELECT * FROM nowhere; END")
     with pytest.raises(JournalError, match="no such table"):
         journal.append("a", started(1), lines=["one", "two"])
     with sqlite3.connect(tmp_path / DATABASE) as other:
@@ -275,17 +274,17 @@ def test_a_record_that_fails_leaves_no_lines(tmp_path: Path) -> None:
 def test_two_processes_write_one_ledger(tmp_path: Path) -> None:
     """Lines of two journals at one store are numbered one after the other."""
     one, other = SqliteJournal(tmp_path), SqliteJournal(tmp_path)
-    one.enter(["a", "b"])
-    other.enter(["c"])
-    one.enter(["d"])
+    one.append_ledger(["a", "b"])
+    other.append_ledger(["c"])
+    one.append_ledger(["d"])
     assert [line for _, line in other.ledger()] == ["a", "b", "c", "d"]
 
 
 def test_a_damaged_line_is_told(tmp_path: Path) -> None:
-    """A line whose checksum does not match is named, and none after it is read."""
+    """A line that is not text is named, and none after it is read."""
     journal = SqliteJournal(tmp_path)
-    journal.enter(["a", "b", "c"])
+    journal.append_ledger(["a", "b", "c"])
     with sqlite3.connect(tmp_path / DATABASE) as other:
-        other.execute("UPDATE records SET body = 'x' WHERE id = 2")
-    with pytest.raises(JournalError, match="record 2 of the ledger is damaged: its checksum does not match"):
+        other.execute("UPDATE ledger SET line = x'ff' WHERE seq = 2")
+    with pytest.raises(JournalError, match="record 2 of the ledger is damaged: it is not text"):
         list(journal.ledger())
