@@ -149,8 +149,7 @@ def _is_running(store: RunStore, found: AttemptArtifacts) -> bool:
     driven = store.is_driven(found.run_id)  # before the records: a process that has ended since has written them
     history = load_history(store, found.run_id)
     last, this = (
-        find_artifacts(store.directory, history, found.stage, found.visit, attempt)
-        for attempt in (None, found.attempt)
+        find_artifacts(store.directory, history, found.stage, found.visit, attempt) for attempt in (None, found.attempt)
     )
     store.fetch_files(this)
     return driven and not this.done and last.attempt == found.attempt
