@@ -340,9 +340,9 @@ _FRESH = Progress()
 _MID_STAGE = (RunStatus.RUNNING, RunStatus.CANCELLED)
 
 
-def begin(record: RunCreated) -> State:
+def begin(record: RunCreated, workflow: Workflow | None = None) -> State:
     """The state of a run that has just been created."""
-    workflow = read_workflow(record.file, record.source)
+    workflow = workflow or read_workflow(record.file, record.source)
     goal = record.goal or workflow.goal
     context = EMPTY.apply([Set(Key.GOAL, goal), Set(Key.NAME, workflow.name)])
     return State(
