@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from pipeline.app.history import visits_of
+from pipeline.app.history import RunHistory
 from pipeline.app.program import AWF_COMMAND
 from pipeline.demo.crash import kill_after
 from pipeline.demo.project import GOAL, git, make_project
@@ -95,7 +95,7 @@ class Story:
 
     def _findings(self) -> None:
         with contextlib.closing(SqliteJournal(self.store)) as journal:
-            found = findings_of(visits_of(entry.record for entry in journal.entries(RUN_ID)))
+            found = findings_of(RunHistory.read(entry.record for entry in journal.entries(RUN_ID)).visits)
         self._title("What was found, by whom, and when it went away")
         for line in finding_lines(found):
             self.console.print(line)
