@@ -12,6 +12,7 @@ import pipeline.engine
 from pipeline.app import runs
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
+from pipeline.app.store import load_state
 from pipeline.app.wiring import Runtime
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
@@ -103,7 +104,7 @@ def test_a_workflow_with_reviews_tools_and_gates_runs_to_its_exit(tmp_path: Path
     result, journal = run(tmp_path, WORKFLOW)
     one_round = ("build", "checks", "style", "tests", "reviews")
     assert (result.status, result.path) == (RunStatus.SUCCESS, ("plan", *one_round, *one_round, "approve", "end"))
-    state = runs.load_state(journal, "r")
+    state = load_state(journal, "r")
     assert not [key for key in state.context if key.startswith("review.")]
     assert list(journal.ledger()) == []
 

@@ -1,81 +1,83 @@
 """Running a run from the command line: signals, what is shown meanwhile, and how it ends."""
 
-import asyncio
 import contextlib
-import gc
 import json
 import os
-import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from pipeline.app.overview import resume_commands
 from pipeline.app.runs import RunResult
+from pipeline.app.store import RunStore, StoppedWatching
 from pipeline.app.wiring import Runtime
 from pipeline.cli.location import user_name
 from pipeline.cli.options import current_settings
 from pipeline.cli.store_options import StoreLocation
 from pipeline.cli.terminal import best_effort_output, sanitize
-from pipeline.cli.terminal_responder import TerminalResponder
-from pipeline.cli.terminal_triage import TerminalTriage
+from pipeline.cli.terminal_responder import TerminalResponder, TerminalTriage
 from pipeline.engine.events import Event, EventKind, Listener
-from pipeline.engine.ports import Journal
 from pipeline.engine.state import RunStatus
-from pipeline.handlers.human import Responder
-from pipeline.journal.mailbox import SqliteMailbox
-from pipeline.journal.sqlite import SqliteJournal
+from pipeline.errors import ExitCode
 from pipeline.observe.progress import open_view
 from pipeline.text import format_time_until, plural
 
-_MADE = 10_000  # objects between two looks for garbage
-
-Run = Callable[[Journal, Runtime], Coroutine[Any, Any, RunResult]]
+Action = Callable[[RunStore, Runtime], RunResult]  # starts or resumes a run
 
 
-def execute_run(run: Run, where: StoreLocation, *, as_json: bool, log: Path | None = None, stay: bool = False) -> int:
-    """Drive a run to where it stops and tell how it ended; `log` takes its events as well.
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """How to watch a run."""
 
-    With `stay` it does not stop where nobody here can answer, but waits for somebody elsewhere.
-    """
-    store = where.store.resolve()  # agents and tools run in another directory
-    letters = SqliteMailbox(store)
-    waits = stay or (sys.stdin.isatty() and sys.stderr.isatty())
-    around = Runtime(store, dict(os.environ), settings=current_settings(), letters=letters, stay=stay, waits=waits)
-    spare_the_collector()
-    with contextlib.closing(SqliteJournal(store)) as journal, open_event_log(log) as listeners:
-        if as_json:
-            around = replace(around, listeners=(print_event, *listeners))
-            result = asyncio.run(_until_stopped(run(journal, around)))
-            said = json.dumps(result.as_event())
-        else:
-            result = _watched(run, journal, replace(around, listeners=listeners))
-            said = format_result(result, where)
+    as_json: bool = False
+    log: Path | None = None
+    stay: bool = False  # wait for `awf answer`, or for a quota to reset, instead of stopping
+    detach: bool = False  # leave the run to a cluster
+
+
+def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> int:
+    """Start or resume a run where it is kept, show it until it stops, and return the exit code."""
+    with where.open() as store, open_event_log(watch.log) as listeners:
+        runtime = Runtime(
+            where.store.resolve(),  # agents and tools run in another directory
+            dict(os.environ),
+            listeners,
+            settings=current_settings(),
+            mailbox=store.mailbox,
+            wait_for_answer=watch.stay,
+            wait_for_quota=watch.stay or (sys.stdin.isatty() and sys.stderr.isatty()),
+            detach=watch.detach,
+        )
+        try:
+            if watch.as_json or watch.detach:
+                result = action(store, replace(runtime, listeners=(print_event, *listeners)))
+            else:
+                result = _watched(action, store, runtime)
+        except StoppedWatching as stopped:
+            click.echo(f"\n{stopped.message}; cancel it with: awf cancel {stopped.run_id}{where.end}", err=True)
+            return ExitCode.CANCELLED
+    run_id = result.run_id
+    if watch.detach:
+        handed_over = f"run {run_id} is with the workers\nsee: awf status {run_id}{where.end}"
+        words = json.dumps({"run_id": run_id}) if watch.as_json else handed_over
+    else:
+        words = json.dumps(result.as_event()) if watch.as_json else format_result(result, where)
     with best_effort_output():
-        click.echo(said)
-    return result.exit_code
+        click.echo(words)
+    return ExitCode.SUCCESS if watch.detach else result.exit_code
 
 
-def spare_the_collector() -> None:
-    """Have garbage looked for seldom: the program itself is none, and a run makes little that goes in circles."""
-    gc.freeze()
-    gc.set_threshold(_MADE)
-
-
-def _watched(run: Run, journal: Journal, around: Runtime) -> RunResult:
+def _watched(action: Action, store: RunStore, runtime: Runtime) -> RunResult:
     """With a live view on a terminal, plain lines elsewhere; a person at the terminal can be asked."""
     with open_view(sys.stderr) as view:
-        people: tuple[Responder, ...] = ()
         if sys.stdin.isatty():
-            people = (TerminalResponder(view.hide, view.show, user_name()),)
-            around = replace(around, deciders=(TerminalTriage(view.hide, view.show),))
-        around = replace(around, listeners=(view.listen, *around.listeners), people=people)
-        return asyncio.run(_until_stopped(run(journal, around)))
+            responder = TerminalResponder(view.hide, view.show, user_name())
+            runtime = replace(runtime, responders=(responder,), deciders=(TerminalTriage(view.hide, view.show),))
+        return action(store, replace(runtime, listeners=(view.listen, *runtime.listeners)))
 
 
 @contextlib.contextmanager
@@ -88,16 +90,6 @@ def open_event_log(path: Path | None) -> Iterator[tuple[Listener, ...]]:
 
     with event_log(path) as listener:
         yield (listener,)
-
-
-async def _until_stopped(work: Coroutine[Any, Any, RunResult]) -> RunResult:
-    """Run until it stops by itself, or a signal stops it; a run that is stopping is not stopped again."""
-    task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
-            loop.add_signal_handler(number, task.cancel)
-    return await task
 
 
 def print_event(event: Event) -> None:

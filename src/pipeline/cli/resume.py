@@ -1,17 +1,15 @@
 """`awf resume`: take a run up again."""
 
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pipeline.app.check import check
-from pipeline.app.runs import ResumeRequest, RunResult, resume
-from pipeline.app.store import find_run, find_unfinished
+from pipeline.app.runs import ResumeRequest, RunResult
+from pipeline.app.store import RunStore, find_run, find_unfinished
 from pipeline.app.wiring import Runtime
-from pipeline.cli.cluster_run import WatchOptions, resume_on_cluster
-from pipeline.cli.execute import execute_run
+from pipeline.cli.execute import WatchOptions, execute_run
 from pipeline.cli.location import catalog
 from pipeline.cli.options import (
     agent_options,
@@ -64,19 +62,15 @@ def command(
     return resume_run(run, how, where, WatchOptions(as_json=as_json, log=log, stay=stay, detach=detach))
 
 
-def resume_run(run: str, how: ResumeRequest, where: StoreLocation, watching: WatchOptions) -> int:
+def resume_run(run: str, request: ResumeRequest, where: StoreLocation, watch: WatchOptions) -> int:
     """Resume a run where it is kept, and watch it until it stops. Without a name it is the newest unfinished one."""
-    if where.on:
-        with where.shelf() as shelf:
-            run_id = _meant(run, shelf.journal)
-        return resume_on_cluster(where, run_id, how, watching)
-    if watching.detach:
+    if watch.detach and not where.on:
         raise click.UsageError("--detach is for runs on a cluster; name one with --on")
 
-    def work(journal: Journal, around: Runtime) -> Coroutine[Any, Any, RunResult]:
-        return resume(_meant(run, journal), how, journal, around)
+    def resume(store: RunStore, runtime: Runtime) -> RunResult:
+        return store.resume(_meant(run, store.journal), request, runtime)
 
-    return execute_run(work, where, as_json=watching.as_json, log=watching.log, stay=watching.stay)
+    return execute_run(resume, where, watch)
 
 
 def _meant(run: str, journal: Journal) -> str:

@@ -5,6 +5,7 @@ import os
 import secrets
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ from pipeline.app.check import check
 from pipeline.app.doctor import Doctor
 from pipeline.app.preflight import agent_problems, goal_problems, project_problems
 from pipeline.app.responders import check_answers
-from pipeline.app.runs import build_record, start
-from pipeline.app.store import check_run_name
+from pipeline.app.runs import RunResult, build_record
+from pipeline.app.store import RunStore, check_run_name
+from pipeline.app.wiring import Runtime
 from pipeline.backends.probe import probe_cache_path
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import BackendSelector
 from pipeline.cli import diagnostics as formats
-from pipeline.cli.cluster_run import WatchOptions, start_on_cluster
-from pipeline.cli.execute import execute_run
+from pipeline.cli.execute import WatchOptions, execute_run
 from pipeline.cli.location import catalog, home, project
 from pipeline.cli.main import print_error
 from pipeline.cli.options import (
@@ -103,12 +104,12 @@ def command(
         for stranger in unknown_stage_notes(options, checked.workflow):
             click.echo(f"note: {sanitize(stranger)}", err=True)
     record = build_record(entry, checked, name, goal, options, project(), time.time())
-    if where.on:
-        how = WatchOptions(as_json=as_json, log=log, stay=stay, detach=detach)
-        return start_on_cluster(where, record, remote or current_settings().remote, how)
-    return execute_run(
-        lambda journal, around: start(record, journal, around), where, as_json=as_json, log=log, stay=stay
-    )
+
+    def start(store: RunStore, runtime: Runtime) -> RunResult:
+        settings = runtime.settings.with_option("remote", "--remote", remote or None)
+        return store.start(record, replace(runtime, settings=settings))
+
+    return execute_run(start, where, WatchOptions(as_json, log, stay, detach))
 
 
 def _problems(

@@ -57,7 +57,7 @@ def command(
     for missing in (one for one in stores if not one.is_dir()):
         raise AwfError(f'there is no store at "{missing}"', help="name a directory that awf run has made, such as .awf")
     cluster = find_cluster(usual, on, artefacts, queue, named="stores")
-    with cluster.window() if cluster else nullcontext() as window:
+    with cluster.open_window() if cluster else nullcontext() as window:
         places = (*(stores or (() if window else (usual,))), *((window,) if window else ()))
         _serve(places, host, port, opens=opens, read_only=read_only)
     click.echo("\nEnded.", err=True)

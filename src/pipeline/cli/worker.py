@@ -35,20 +35,20 @@ def command(
     where = find_cluster(store, on, artefacts, queue)
     if where is None:
         raise AwfError("a worker needs a cluster", help="name it: awf worker --on temporal://HOST:PORT/NAMESPACE")
-    with where.remote() as remote:
+    with where.open_cluster() as runs:
         from pipeline.cluster.worker import Duties, own_queue, work  # noqa: PLC0415 - an extra
 
-        around = Runtime(where.store.absolute(), dict(os.environ), settings=current_settings())
-        cluster = remote.cluster
+        runtime = Runtime(where.store.absolute(), dict(os.environ), settings=current_settings())
+        cluster = runs.cluster
         duties = Duties(cluster.queue, concurrency, grace)
-        click.echo(f"working for {where.on}, queue {duties.queue}, as {own_queue(around.store)}", err=True)
+        click.echo(f"working for {where.on}, queue {duties.queue}, as {own_queue(runtime.store)}", err=True)
 
         async def until_told() -> None:
             leave = asyncio.Event()
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, leave.set)
-            await work(cluster.client, cluster.store, around, duties, leave)
+            await work(cluster.client, cluster.store, runtime, duties, leave)
 
         with suppress(KeyboardInterrupt):
-            remote.call(until_told())
+            runs.call(until_told())
     click.echo("left", err=True)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pipeline.app.history import RunHistory
-from pipeline.app.program import AWF_COMMAND
+from pipeline.app.runs import AWF_COMMAND
 from pipeline.demo.crash import kill_after
 from pipeline.demo.project import GOAL, git, make_project
 from pipeline.demo.rounds import Found, findings_of
