@@ -12,7 +12,7 @@ _HERE = "pipeline.cli.findings"
 class Findings(LazyGroup):
     """The commands about findings."""
 
-    commands_known: ClassVar[Commands] = {
+    lazy_commands: ClassVar[Commands] = {
         "diff": (f"{_HERE}.diff", "Tell what became of findings between two passes."),
         "export": (f"{_HERE}.exporting", "Write findings in the format of another program."),
         "import": (f"{_HERE}.importing", "Take in what reviewers and tools returned: one pass."),
