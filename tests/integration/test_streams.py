@@ -80,4 +80,4 @@ def test_a_directory_that_is_gone(shell: Awf) -> None:
     for line in ("runs", "validate w.awf.kdl", "run w.awf.kdl"):
         done = shell(f"--version; mkdir gone; cd gone; rmdir ../gone; {COMMAND} {line}")
         assert (done.returncode, "Traceback" in done.stderr) == (1, False)
-        assert "the current directory is no longer there" in done.stderr
+        assert "the current directory" in done.stderr
