@@ -40,7 +40,7 @@ BAD = """workflow "Release" {
 def test_the_shipped_workflows_are_clean(awf: Awf, name: str) -> None:
     """Found by name from anywhere, without an error or a warning."""
     result = awf("validate", name)
-    assert (result.returncode, result.stdout, result.stderr) == (0, "1 workflow checked, nothing to say.\n", "")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "1 workflow checked, no problems.\n", "")
 
 
 def test_the_report_for_a_person(awf: Awf, tmp_path: Path, snapshot: SnapshotAssertion) -> None:

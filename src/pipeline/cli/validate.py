@@ -1,13 +1,11 @@
 """`awf validate`: everything that is wrong with some workflows, in one go."""
 
-import sys
-
 import click
 
 from pipeline.app.check import check_all
 from pipeline.cli.diagnostics import FORMATS
 from pipeline.cli.location import catalog
-from pipeline.cli.terminal import Style, best_effort_output
+from pipeline.cli.terminal import best_effort_output
 from pipeline.errors import ExitCode
 from pipeline.language.diagnostics import has_errors
 
@@ -25,6 +23,6 @@ def command(workflows: tuple[str, ...], form: str) -> int:
     """
     checked = check_all(catalog(), workflows)
     with best_effort_output():
-        click.echo(FORMATS[form](checked, Style.of(sys.stdout)), nl=False)
+        click.echo(FORMATS[form](checked), nl=False)
     wrong = any(has_errors(one.diagnostics) for one in checked)
     return ExitCode.USAGE if wrong else ExitCode.SUCCESS
