@@ -100,7 +100,7 @@ def format_result(result: RunResult, where: StoreLocation) -> str:
     """Format the closing lines: how the run ended and what to do next."""
     end = where.end
     words = f"run {result.run_id}: {result.status}"
-    if result.reason:
+    if result.reason and result.reason != result.status:
         words += f" ({sanitize(result.reason)})"
     if result.outstanding:
         left = plural(result.outstanding, "finding")

@@ -53,7 +53,10 @@ def agent_options(command: F) -> F:
         agent_command_option,
         click.option("--answers", type=_FILE, help="JSON file with answers for human stages."),
         click.option(
-            "--summary-budget", type=click.IntRange(1000), help="Most characters about the run that a prompt may hold."
+            "--summary-budget",
+            type=click.IntRange(1000),
+            metavar="N",
+            help="Maximum length of the summary that precedes a prompt, in characters.",
         ),
         click.option(
             "--on-error",
@@ -105,7 +108,7 @@ def split_command(command: str, option: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(command))
     except ValueError as error:
-        raise AwfError(f"{option} {shlex.quote(command)}: {error}", help="quote it as in a shell") from None
+        raise AwfError(f'{option} "{command}": {error}', help="quote it as in a shell") from None
 
 
 def settings_files() -> SettingsPaths:

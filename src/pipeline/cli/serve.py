@@ -18,9 +18,17 @@ if TYPE_CHECKING:
 
 
 @click.command("serve")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 for any free one. [default: 8765, or a free one]")
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; others than this let others connect."
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="Port; 0 for any free one. [default: 8765, or a free one]",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; any but the default lets other machines connect.",
 )
 @click.option("--open", "opens", is_flag=True, help="Open the dashboard in a browser.")
 @click.option("--read-only", is_flag=True, help="Show everything, change nothing.")
@@ -46,8 +54,8 @@ def command(
 ) -> None:
     """Show runs and findings in a browser, as they happen.
 
-    Prints an address that holds a token; anyone who has the address can see the runs. Ctrl-C stops the dashboard and
-    no run. With --on it shows the runs of a cluster, and those of any stores you name.
+    Prints an address that holds a token; anyone who has the address can see the runs. Ctrl-C stops the dashboard,
+    not the runs. With --on it shows the runs of a cluster, and those of any stores you name.
     """
     for store in stores:
         if not store.is_dir():

@@ -17,13 +17,16 @@ from pipeline.errors import AwfError
 @click.command("worker")
 @store_option
 @cluster_options
-@click.option("--concurrency", type=click.IntRange(min=1), default=4, show_default=True, help="Stages at once.")
+@click.option(
+    "--concurrency", type=click.IntRange(1), metavar="N", default=4, show_default=True, help="Stages at once."
+)
 @click.option(
     "--grace",
     type=click.FloatRange(min=0),
+    metavar="SECONDS",
     default=60.0,
     show_default=True,
-    help="Seconds for running stages to finish when the worker is stopped.",
+    help="Time for running stages to finish when the worker is stopped.",
 )
 def command(
     store: Path, on: str | None, artefacts: str | None, queue: str | None, concurrency: int, grace: float
