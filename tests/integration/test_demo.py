@@ -41,7 +41,7 @@ def ask(project: Path, stage: str, prompt: str = "") -> str:
 
 
 def titles(project: Path) -> list[str]:
-    """What was committed to the project, oldest first."""
+    """The titles of the project's commits, oldest first."""
     return git(project, "log", "--reverse", "--format=%s").splitlines()
 
 
@@ -54,7 +54,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("crash", [False, True])
-def test_every_defect_is_found_and_goes_away(awf: Awf, tmp_path: Path, *, crash: bool) -> None:
+def test_every_defect_is_found_and_fixed(awf: Awf, tmp_path: Path, *, crash: bool) -> None:
     """A run that is killed in the middle finds and fixes the same as one that is not."""
     project = tmp_path / "demo"
     done = awf("demo", "--dir", str(project), *(["--crash"] if crash else []))
