@@ -16,32 +16,31 @@ from pipeline.errors import AwfError, ExitCode
 from pipeline.redaction import redactor_of
 from pipeline.text import did_you_mean
 
-Commands = Mapping[str, tuple[str, str]]  # name -> the module that has it as `command`, and its purpose
+Commands = Mapping[str, tuple[str, str]]  # name -> where it is (module:attribute), and its purpose
 
-# Each command is the `command` of the module of this package that has its name.
-COMMANDS = {
-    "answer": "Answer a run that waits for a person.",
-    "cancel": "Cancel a run.",
-    "config": "Show the settings and where each one is set.",
-    "context": "Print the context of a run.",
-    "demo": "Watch a sample project being reviewed and fixed.",
-    "doctor": "Check which agents work here and what is missing.",
-    "explain": "Explain a rule and how to fix what it reports.",
-    "findings": "Import, list, explain and decide findings.",
-    "logs": "Print the output of a tool or the answer of an agent.",
-    "prompt": "Print the full prompt of a stage.",
-    "report": "Write a run as one page.",
-    "resume": "Resume a run where it stopped.",
-    "run": "Run a workflow.",
-    "runs": "List runs, newest first.",
-    "serve": "Show runs and findings in a browser.",
-    "show": "Draw a workflow, or the workflow of a run.",
-    "status": "Show where a run is and what to do next.",
-    "validate": "Check workflows and report all problems.",
-    "verdict": "Print the verdict on all findings.",
-    "why": "Explain why a run took its path.",
-    "worker": "Run stages of a cluster's runs on this machine.",
-    "workflows": "List the workflows available by name.",
+COMMANDS: Commands = {
+    "answer": ("pipeline.cli.answer:command", "Answer a run that waits for a person."),
+    "cancel": ("pipeline.cli.cancel:command", "Cancel a run."),
+    "config": ("pipeline.cli.config:command", "Show the settings and where each one is set."),
+    "context": ("pipeline.cli.context:command", "Print the context of a run."),
+    "demo": ("pipeline.cli.demo:command", "Watch a sample project being reviewed and fixed."),
+    "doctor": ("pipeline.cli.doctor:command", "Check which agents work here and what is missing."),
+    "explain": ("pipeline.cli.explain:command", "Explain a rule and how to fix what it reports."),
+    "findings": ("pipeline.cli.findings:command", "Import, list, explain and decide findings."),
+    "logs": ("pipeline.cli.logs:command", "Print the output of a tool or the answer of an agent."),
+    "prompt": ("pipeline.cli.prompt:command", "Print the full prompt of a stage."),
+    "report": ("pipeline.cli.report:command", "Write a run as one page."),
+    "resume": ("pipeline.cli.resume:command", "Resume a run where it stopped."),
+    "run": ("pipeline.cli.run:command", "Run a workflow."),
+    "runs": ("pipeline.cli.runs:command", "List runs, newest first."),
+    "serve": ("pipeline.cli.serve:command", "Show runs and findings in a browser."),
+    "show": ("pipeline.cli.show:command", "Draw a workflow, or the workflow of a run."),
+    "status": ("pipeline.cli.status:command", "Show where a run is and what to do next."),
+    "validate": ("pipeline.cli.validate:command", "Check workflows and report all problems."),
+    "verdict": ("pipeline.cli.verdict:command", "Print the verdict on all findings."),
+    "why": ("pipeline.cli.why:command", "Explain why a run took its path."),
+    "worker": ("pipeline.cli.worker:command", "Run stages of a cluster's runs on this machine."),
+    "workflows": ("pipeline.cli.workflows:command", "List the workflows available by name."),
 }
 
 
@@ -56,7 +55,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in self.lazy_commands:
             return None
-        command: click.Command = importlib.import_module(self.lazy_commands[cmd_name][0]).command
+        module, _, attribute = self.lazy_commands[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
@@ -76,7 +76,7 @@ class LazyGroup(click.Group):
 class Awf(LazyGroup):
     """All commands of `awf`."""
 
-    lazy_commands: ClassVar[Commands] = {name: (f"pipeline.cli.{name}", purpose) for name, purpose in COMMANDS.items()}
+    lazy_commands: ClassVar[Commands] = COMMANDS
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; succeed if its reader closes the pipe, which click would report as a failure."""
