@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from tests.integration.conftest import Awf
 from tests.integration.serving import serving_at
 
-from pipeline.cli.serve import command
+from pipeline.cli.services import serve_command
 from pipeline.web import serving
 
 WORKFLOW = """
@@ -135,7 +135,7 @@ def test_without_the_extra_the_error_says_how_to_install_it(tmp_path: Path, scri
 def test_other_hosts_are_told_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, host: str, warned: bool) -> None:  # noqa: FBT001 - a column of the table
     """Listening to other machines is never the default, and says what it means."""
     monkeypatch.setattr(serving, "serve", lambda site: site.listening.close())
-    done = CliRunner().invoke(command, ["--host", host, "--port", "0", "--store", str(tmp_path)])
+    done = CliRunner().invoke(serve_command, ["--host", host, "--port", "0", "--store", str(tmp_path)])
     assert done.exit_code == 0
     assert ("encrypted" in done.stderr) is warned
     assert "0.0.0.0" not in done.stdout  # noqa: S104 - as above
@@ -151,5 +151,5 @@ def test_an_unknown_host_is_an_error(awf: Awf) -> None:
 def test_help_loads_no_server() -> None:
     """What only this command needs is loaded by this command alone."""
     heavy = "'starlette', 'uvicorn', 'jinja2', 'sse_starlette'"
-    code = f"import sys, pipeline.cli.serve; sys.exit(any(name in sys.modules for name in ({heavy})))"
+    code = f"import sys, pipeline.cli.services; sys.exit(any(name in sys.modules for name in ({heavy})))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Problems of workflows and settings as text for people, JSON, GitHub annotations or SARIF."""
+"""`awf validate` and `awf explain`: problems of workflows, in every output format, and the rules behind them."""
 
 import json
 import sys
@@ -9,11 +9,13 @@ from urllib.parse import quote
 import click
 
 from pipeline import __version__
-from pipeline.app.check import CheckedWorkflow, every_rule
-from pipeline.cli.terminal import Style, sanitize
-from pipeline.language.diagnostics import Diagnostic, RuleSeverity
+from pipeline.app.check import CheckedWorkflow, check_all, every_rule
+from pipeline.cli.location import catalog
+from pipeline.cli.terminal import Style, best_effort_output, sanitize
+from pipeline.errors import AwfError, ExitCode
+from pipeline.language.diagnostics import Diagnostic, RuleSeverity, has_errors
 from pipeline.language.source import SourceText
-from pipeline.text import display_width, plural
+from pipeline.text import did_you_mean, display_width, plural
 
 _MAX_EXCERPT = 100  # columns of a source line
 _EXCERPT_FRAME = 6  # columns around an excerpt: the bar, two ellipses and the last column
@@ -109,26 +111,23 @@ def format_sarif(checked: Sequence[CheckedWorkflow]) -> str:
         if rule.code in codes
     ]
     index = {rule["id"]: position for position, rule in enumerate(rules)}
-    run = {
-        "tool": {"driver": {"name": "awf", "version": __version__, "rules": rules}},
-        "columnKind": "unicodeCodePoints",
-        "results": [_sarif_result(problem, index[problem.code]) for problem in problems],
-    }
+    results = []
+    for problem in problems:
+        path = PurePath(problem.file)
+        uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
+        region = {"startLine": problem.line, "startColumn": problem.column, "endColumn": problem.column + problem.width}
+        result = {
+            "ruleId": problem.code,
+            "ruleIndex": index[problem.code],
+            "level": problem.severity,
+            "message": {"text": problem.message + (f" ({problem.help})" if problem.help else "")},
+            "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}],
+        }
+        results.append(result)
+    driver = {"name": "awf", "version": __version__, "rules": rules}
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2) + "\n"
-
-
-def _sarif_result(problem: Diagnostic, rule: int) -> dict[str, object]:
-    path = PurePath(problem.file)
-    uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
-    region = {"startLine": problem.line, "startColumn": problem.column, "endColumn": problem.column + problem.width}
-    return {
-        "ruleId": problem.code,
-        "ruleIndex": rule,
-        "level": problem.severity,
-        "message": {"text": problem.message + (f" ({problem.help})" if problem.help else "")},
-        "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}],
-    }
 
 
 FORMATS: dict[str, Callable[[Sequence[CheckedWorkflow]], str]] = {
@@ -137,3 +136,44 @@ FORMATS: dict[str, Callable[[Sequence[CheckedWorkflow]], str]] = {
     "github": format_github,
     "sarif": format_sarif,
 }
+
+
+@click.command("validate")
+@click.argument("workflows", nargs=-1, required=True, metavar="FILE|NAME|DIRECTORY...")
+@click.option(
+    "--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True, help="Output format."
+)
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
+def validate_command(workflows: tuple[str, ...], form: str) -> int:
+    """Check workflows and report every problem.
+
+    Exits with 2 if there is an error; warnings alone are not errors. A directory stands for all workflows in it.
+    """
+    checked = check_all(catalog(), workflows)
+    with best_effort_output():
+        click.echo(FORMATS[form](checked), nl=False)
+    failed = any(has_errors(workflow.diagnostics) for workflow in checked)
+    return ExitCode.USAGE if failed else ExitCode.SUCCESS
+
+
+@click.command("explain")
+@click.argument("code", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print the rule as one object, or all rules as an array.")
+def explain_command(code: str | None, *, as_json: bool) -> None:
+    """Print what a rule checks, why, and how to fix what it reports.
+
+    CODE is a rule's code or name, such as AWF012 or unknown-choice. Without one, all rules are listed.
+    """
+    rules = every_rule()
+    found = [rule for rule in rules if code is None or code.upper() == rule.code or code.lower() == rule.name]
+    if code is not None and not found:
+        names = [name for rule in rules for name in (rule.code, rule.name)]
+        raise AwfError(f'unknown rule "{code}"', help=did_you_mean(code, names) or '"awf explain" lists all rules')
+    if as_json:
+        rows = [{"code": r.code, "name": r.name, "severity": r.severity, "page": r.page} for r in found]
+        click.echo(json.dumps(rows if code is None else rows[0], indent=2))
+    elif code is None:
+        click.echo("\n".join(f"{rule.code}  {rule.severity:<8}{rule.summary}" for rule in rules))
+    else:
+        (rule,) = found
+        click.echo(f"# {rule.code} {rule.name} ({rule.severity})\n\n{rule.page}")

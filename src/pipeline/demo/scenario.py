@@ -100,8 +100,11 @@ class Demo:
     def _kill(self, child: "subprocess.Popen[bytes]") -> bool:
         """Kill the run in the middle of its second fix, as a power cut would; False if it ended before."""
         deadline = time.monotonic() + _KILL_TIMEOUT
-        while child.poll() is None and self._completed_stages() < _KILL_AFTER and time.monotonic() < deadline:
+        completed = 0
+        while child.poll() is None and completed < _KILL_AFTER and time.monotonic() < deadline:
             time.sleep(0.02)
+            with contextlib.closing(SqliteJournal(self.directory / ".awf")) as journal, contextlib.suppress(AwfError):
+                completed = sum(isinstance(entry.record, VisitCompleted) for entry in journal.entries(RUN_ID))
         time.sleep(0.2)  # let the fix leave something half done
         alive = child.poll() is None
         child.kill()
@@ -110,11 +113,6 @@ class Demo:
             sys.stderr.write(f"\r\n{_SHOW_CURSOR}")  # the live view had no time to restore it
             sys.stderr.flush()
         return alive
-
-    def _completed_stages(self) -> int:
-        with contextlib.closing(SqliteJournal(self.directory / ".awf")) as journal, contextlib.suppress(AwfError):
-            return sum(isinstance(entry.record, VisitCompleted) for entry in journal.entries(RUN_ID))
-        return 0
 
     def _print_findings(self) -> None:
         with contextlib.closing(SqliteJournal(self.directory / ".awf")) as journal:
@@ -202,24 +200,16 @@ def findings_by_round(visits: Iterable[VisitRecord]) -> list[DemoFinding]:
     findings: dict[tuple[str, str], DemoFinding] = {}
     round = 1
     for visit in visits:
-        if visit.outcome is not None:
-            failed = visit.outcome.status is Status.FAIL
-            reported = dict(_reported(visit.stage, visit.outcome.response, round)) if failed else {}
-            for key, finding in findings.items():
-                if key[0] == visit.stage and key not in reported and finding.gone is None:
-                    findings[key] = replace(finding, gone=round)
-            for key, finding in reported.items():
-                findings.setdefault(key, finding)
-        round += visit.stage == "fix"
+        stage, outcome, reported = visit.stage, visit.outcome, set()
+        for found in _FINDING.finditer(outcome.response) if outcome and outcome.status is Status.FAIL else ():
+            test, text = found["test"], found["text"]
+            source = stage if stage != "selfci" else f"{stage} ({'unittest' if test else 'check.py'})"
+            location = "unit test" if test else f"{found['file']}:{found['line']}"
+            key = (stage, test or f"{found['file']}: {text}")
+            findings.setdefault(key, DemoFinding(source, location, test or text, round))
+            reported.add(key)
+        for key, finding in findings.items():
+            if outcome and key[0] == stage and key not in reported and finding.gone is None:
+                findings[key] = replace(finding, gone=round)
+        round += stage == "fix"
     return list(findings.values())
-
-
-def _reported(stage: str, answer: str, round: int) -> Iterator[tuple[tuple[str, str], DemoFinding]]:
-    """Find the findings in a stage's answer; those of the tool stage are attributed to the tool."""
-    for found in _FINDING.finditer(answer):
-        if found["test"]:
-            yield (stage, found["test"]), DemoFinding(f"{stage} (unittest)", "unit test", found["test"], round)
-        else:
-            source = f"{stage} (check.py)" if stage == "selfci" else stage
-            location = f"{found['file']}:{found['line']}"
-            yield (stage, f"{found['file']}: {found['text']}"), DemoFinding(source, location, found["text"], round)
