@@ -30,6 +30,7 @@ from pipeline.language.model import write_duration
 from pipeline.plugins import hooks as specifications
 
 HERE = Path(__file__).parent
+PAGES = "../src/pipeline/language/rules"
 WIDE = 100_000  # columns: Markdown needs no wrapping
 _PART = re.compile(
     r"(?P<begin><!-- (?P<name>[\w.-]+): made by make docs -->\n).*?(?P<end><!-- end of (?P=name) -->)", re.DOTALL
@@ -67,7 +68,7 @@ def attributes(element: type[model.Element]) -> str:
         raise KeyError(f"docs/meanings.py and {element.__name__} disagree about {', '.join(sorted(lost))}")
     rows = [
         (
-            f"`{name}`{', written first' if name in element.positional else ''}",
+            f"`{name}`{', an argument' if name in element.positional else ''}",
             _values(field.annotation),
             _default(field),
             meanings[name],
@@ -123,9 +124,9 @@ def stage_kinds() -> str:
 
 
 def rules() -> str:
-    """Tabulate the rules, each with the first line of its page."""
-    rows = [(rule.code, rule.severity, rule.name, rule.summary) for rule in every_rule()]
-    return table(("code", "severity", "name", "summary"), rows)
+    """Tabulate the rules, each with a link to its page."""
+    rows = [(f"[{rule.code}]({PAGES}/{rule.code}.md)", rule.severity, rule.name, rule.summary) for rule in every_rule()]
+    return table(("code", "severity", "name", "problem"), rows)
 
 
 def hooks() -> str:

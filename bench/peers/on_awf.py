@@ -18,11 +18,12 @@ from bench.loop import WORKFLOW
 from bench.peers.protocol import REVIEWERS, ROUND, Engine, begun, main, review
 
 from pipeline.app import runs
-from pipeline.app.backends import BackendSelector
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
+from pipeline.app.settings import NOTHING_SET
 from pipeline.app.wiring import Runtime, build_services
 from pipeline.backends.process import LocalProcesses
+from pipeline.backends.select import BackendSelector
 from pipeline.engine.driver import Services
 from pipeline.engine.events import Event, EventKind
 from pipeline.engine.ports import Journal
@@ -53,7 +54,7 @@ def note(event: Event) -> None:
 def without_summary(state: State, journal: Journal, around: Runtime) -> Services:
     """The services of a run whose agents are told nothing of it."""
     made = build_services(state, journal, around)
-    choose = BackendSelector(state.options, LocalProcesses(RUN), {}).choose
+    choose = BackendSelector(state.options, LocalProcesses(RUN), {}, NOTHING_SET, {}).choose
     silent = LlmHandler(choose, lambda _: "", lambda _: {}, time.time)
     return replace(made, handlers={**made.handlers, StageKind.LLM: silent})
 

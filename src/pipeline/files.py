@@ -125,6 +125,17 @@ def read_file(path: Path, most: int = LARGEST) -> bytes | None:
         os.close(descriptor)
 
 
+def read_text(path: Path, help: str) -> str:
+    """The text of a file that a user named. Raises AwfError with `help` if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        why = error.strerror
+    except UnicodeDecodeError as error:
+        why = f"invalid UTF-8: {error.reason} at byte {error.start}"
+    raise AwfError(f'cannot read "{path}": {why}', help=help)
+
+
 def move_aside(path: Path) -> str:
     """Rename whatever has this name; return its new name."""
     names = (f"{path.name}.unreadable-{number}" for number in count(1))

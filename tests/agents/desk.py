@@ -9,9 +9,9 @@ from tests.agents.programs import Program
 
 from pipeline.backends import process_tree as sweep
 from pipeline.backends.agents.base import ProgramBackend
-from pipeline.backends.agents.registry import agent
 from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
+from pipeline.backends.select import AGENTS
 from pipeline.engine.ports import AgentEvent, AgentRequest, AgentResult, AgentSession, RequestLimits
 from pipeline.language.model import Access
 
@@ -30,7 +30,7 @@ class Desk:
         self.cwd.mkdir()
         self.artifacts = directory / "artifacts"
         self.events: list[AgentEvent] = []
-        self._backend = ProgramBackend(agent(program.name), LocalProcesses(label))
+        self._backend = ProgramBackend(AGENTS[program.name], LocalProcesses(label))
 
     def ask(
         self,

@@ -13,7 +13,7 @@ from tests.agents.programs import Program
 from tests.agents.server.conversation import INPUT_TOKENS, OUTPUT_TOKENS
 from tests.agents.server.script import Drop, Once, Refuse, Say, Shell, Step, WriteFile
 
-from pipeline.backends.agents.registry import agent
+from pipeline.backends.select import AGENTS
 from pipeline.engine.ports import AgentStatus, ErrorKind
 from pipeline.language.model import Access
 
@@ -119,7 +119,7 @@ def test_a_secret_that_is_not_the_providers_is_not_seen_by_the_agents_tools(make
 
 def test_the_program_still_takes_the_flags_it_is_used_with(program: Program, make: Make) -> None:
     """Each of them is in its help."""
-    used = agent(program.name)
+    used = AGENTS[program.name]
     desk, _ = make({})
     said = subprocess.run(
         [used.name, *used.help],

@@ -106,7 +106,7 @@ def test_a_run_without_an_agent_does_not_begin(awf: Awf, project: Path) -> None:
     """It is told before the first stage is run and before anything is recorded: the run's name is still free."""
     done = run(awf, project)
     assert (done.returncode, done.stdout) == (2, "")
-    assert 'stage "build" cannot run: no agent was found: claude, codex' in done.stderr
+    assert 'stage "build" cannot run: no agent found: looked for claude, codex' in done.stderr
     assert '"awf doctor"' in done.stderr
     assert not (project / "ran.txt").exists()
     stub(project / "bin", "pi", prints=(ANSWERED, SETTLED))

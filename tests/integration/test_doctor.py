@@ -163,4 +163,4 @@ def test_a_damaged_store_is_told(doctor: Doctor, tmp_path: Path) -> None:
     (tmp_path / ".awf/awf.db").write_text("no database")
     done = doctor()
     assert done.returncode == 1
-    assert done.stdout.endswith("\nNot ready for a run: see to store.\n")
+    assert done.stdout.endswith("\nNot ready: fix store.\n")

@@ -308,7 +308,7 @@ def test_a_backend_that_is_none_is_told_first(here: Here) -> None:
     here.claim()
     code, _, err = here.run(command, "--backend", "cluade")
     assert code == 2
-    assert 'there is no backend "cluade"' in err
+    assert 'unknown backend "cluade"' in err
 
 
 def test_nothing_to_look_at_is_told(here: Here) -> None:

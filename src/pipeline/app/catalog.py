@@ -1,33 +1,73 @@
-"""Where workflows are found: a path, or a bare name looked up in a fixed order of directories."""
+"""Finding and reading workflow files: by path, or by a name that is looked up in several directories."""
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.app.workflow_files import SUFFIX, workflow_files
 from pipeline.errors import AwfError
 from pipeline.findings.repository import is_top
+from pipeline.language.diagnostics import RuleHit
+from pipeline.language.reader import MAX_BYTES, TOO_LARGE, UNREADABLE_FILE, WorkflowDraft, parse_workflow
+from pipeline.language.source import START, SourceText, Span, decode
 from pipeline.text import did_you_mean
+
+SUFFIX = ".awf.kdl"
+_NEVER_SEARCHED = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache__"})
+
+
+def read_source(path: Path, name: str) -> tuple[SourceText, list[RuleHit]]:
+    """The text of a file, or why it has none: too large, binary, or not UTF-8. Raises OSError."""
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        return SourceText(name, ""), [TOO_LARGE.hit(START, f'"{name}" is too large; the limit is 1 MiB', "split it up")]
+    if b"\0" in data:
+        return SourceText(name, ""), [UNREADABLE_FILE.hit(START, f'"{name}" is a binary file')]
+    try:
+        return decode(name, data), []
+    except UnicodeDecodeError as error:
+        before = decode(name, data[: error.start]).text
+        source = SourceText(name, before + "\N{REPLACEMENT CHARACTER}")
+        message = f"invalid UTF-8: byte 0x{data[error.start]:02x}"
+        span = Span(len(before), len(before) + 1)
+        return source, [UNREADABLE_FILE.hit(span, message, "save the file as UTF-8")]
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """A workflow file: the name it is called by, where it is, and where its prompt files are looked for."""
+    """A workflow file, its name, and where its prompt files are looked up."""
 
     name: str
     path: Path
-    shown: str  # how messages call the file
+    display_path: str  # as messages show it
     prompt_roots: tuple[Path, ...]
 
     def prompt(self, path: str) -> Path | None:
-        """Where a prompt file is; None when it is missing."""
+        """The path of a prompt file; None if it does not exist."""
         return next((root / path for root in self.prompt_roots if (root / path).is_file()), None)
+
+    def read(self) -> WorkflowDraft:
+        """Read and parse the file. One that cannot be read is a diagnostic, never an exception."""
+        name = self.display_path
+        try:
+            source, hits = read_source(self.path, name)
+            return WorkflowDraft(source, None, tuple(hits)) if hits else parse_workflow(source)
+        except FileNotFoundError:
+            beside = did_you_mean(self.path.name, sorted(one.name for one in self.path.parent.glob(f"*{SUFFIX}")))
+            message, help = f'"{name}" does not exist', beside or '"awf workflows" lists what can be run by name'
+        except IsADirectoryError:
+            message, help = f'"{name}" is a directory', f'name a file in it that ends in "{SUFFIX}"'
+        except PermissionError:
+            message, help = f'no permission to read "{name}"', "chmod u+r"
+        except OSError as error:
+            message, help = f'cannot read "{name}": {error.strerror or error}', "name a readable file"
+        return WorkflowDraft(SourceText(name, ""), None, (UNREADABLE_FILE.hit(START, message, help),))
 
 
 @dataclass(frozen=True, slots=True)
 class WorkflowFolder:
-    """A directory that is searched for workflows, and what it is called."""
+    """A directory that is searched for workflows."""
 
     directory: Path
     title: str
@@ -43,7 +83,7 @@ class Catalog:
     shipped: Path
 
     def folders(self) -> tuple[WorkflowFolder, ...]:
-        """The directories searched, the first to have a name winning."""
+        """The directories that are searched; the first that has a name wins."""
         root = repository_root(self.cwd)
         bases = [self.cwd, *([root] if root and root != self.cwd else [])]
         local = [WorkflowFolder(base / below, "project") for base in bases for below in ("workflows", ".awf/workflows")]
@@ -51,7 +91,7 @@ class Catalog:
         return (*local, personal, WorkflowFolder(self.shipped, "shipped", shipped=True))
 
     def entries(self) -> Iterator[tuple[WorkflowFolder, CatalogEntry]]:
-        """Every workflow in every folder, winners before those they shadow."""
+        """Every workflow in every folder, before those that it shadows."""
         seen: set[Path] = set()
         for folder in self.folders():
             for path in sorted(folder.directory.glob(f"*{SUFFIX}")):
@@ -60,46 +100,46 @@ class Catalog:
                 seen.add(path.resolve())
 
     def find(self, reference: str) -> CatalogEntry:
-        """The workflow a person means by a path or a name."""
+        """The workflow that a path or a name refers to. Raises AwfError for an unknown name."""
         path = self.cwd / reference
-        if is_path(reference) or os.path.isfile(path):  # noqa: PTH113 - as below
+        if is_path(reference) or os.path.isfile(path):  # noqa: PTH113 - as in expand
             return self._entry(path)
         names = []
         for _, entry in self.entries():
             if entry.name == reference:
                 return entry
             names.append(entry.name)
-        raise AwfError(f'there is no workflow "{reference}"', help=self._instead(reference, names))
+        if os.path.isfile(f"{path}{SUFFIX}"):  # noqa: PTH113 - as in expand
+            help = f'use the full name of the file: "{reference}{SUFFIX}"'
+        else:
+            help = did_you_mean(reference, names) or '"awf workflows" lists those that are found'
+        raise AwfError(f'unknown workflow "{reference}"', help=help)
 
     def expand(self, reference: str) -> list[CatalogEntry]:
-        """The workflows meant by a path, a name, or a directory that holds them."""
+        """The workflows that a path, a name or a directory refers to. Raises AwfError if there are none."""
         directory = self.cwd / reference
-        if not os.path.isdir(directory):  # noqa: PTH112 - one that may not be looked at is none, and no error
+        if not os.path.isdir(directory):  # noqa: PTH112 - Path.is_dir raises where this has no permission to look
             return [self.find(reference)]
-        entries = [self._entry(path) for path in workflow_files(directory)]
-        if not entries:
-            raise AwfError(f'the directory "{reference}" holds no workflow', help=f'their names end in "{SUFFIX}"')
-        return entries
-
-    def _instead(self, reference: str, names: list[str]) -> str:
-        beside = f"{reference}{SUFFIX}"
-        if os.path.isfile(self.cwd / beside):  # noqa: PTH113 - as below
-            return f'a file is named in full: "{beside}"'
-        return did_you_mean(reference, names) or 'see "awf workflows" for those that are found'
+        found = []
+        for folder, folders, names in os.walk(directory):
+            folders[:] = [name for name in folders if name not in _NEVER_SEARCHED]
+            found += [Path(folder, name) for name in names if name.endswith(SUFFIX)]
+        if not found:
+            raise AwfError(f'no workflow in directory "{reference}"', help=f'their names end in "{SUFFIX}"')
+        return [self._entry(path) for path in sorted(found)]
 
     def _entry(self, path: Path, *, shipped: bool = False) -> CatalogEntry:
         root = None if shipped else repository_root(path.parent)
         roots = (*([root] if root else []), path.parent)
-        shown = path.relative_to(self.cwd) if path.is_relative_to(self.cwd) else path
-        return CatalogEntry(path.name.removesuffix(SUFFIX), path, str(shown), roots)
+        display_path = path.relative_to(self.cwd) if path.is_relative_to(self.cwd) else path
+        return CatalogEntry(path.name.removesuffix(SUFFIX), path, str(display_path), roots)
 
 
 def is_path(reference: str) -> bool:
-    """Whether a file is meant rather than a name."""
+    """Whether a reference is a path rather than a name."""
     return "/" in reference or reference.endswith(".kdl")
 
 
 def repository_root(directory: Path) -> Path | None:
     """The root of the git repository or worktree around a directory; None outside of one."""
-    folders = (directory, *directory.parents)
-    return next(filter(is_top, folders), None)
+    return next(filter(is_top, (directory, *directory.parents)), None)

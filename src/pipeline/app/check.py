@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 
 from pipeline.app.catalog import Catalog, CatalogEntry
-from pipeline.app.workflow_files import load_file
 from pipeline.errors import AwfError
 from pipeline.graph import checks as graph_checks
 from pipeline.graph.analysis import build_graph
@@ -47,7 +46,7 @@ def check_all(catalog: Catalog, references: Iterable[str]) -> list[CheckedWorkfl
 
 def check(entry: CatalogEntry) -> CheckedWorkflow:
     """Read a workflow file and check it."""
-    return check_draft(load_file(entry.path, entry.shown), lambda path: entry.prompt(path) is not None)
+    return check_draft(entry.read(), lambda path: entry.prompt(path) is not None)
 
 
 def check_draft(draft: WorkflowDraft, prompt_exists: Callable[[str], bool]) -> CheckedWorkflow:

@@ -1,4 +1,4 @@
-"""What of a machine is ready for a run: its agents, git, the store. Nothing here changes anything or shows a key."""
+"""Whether a machine is ready for a run: its agents, git, the store. Nothing here changes anything or shows a key."""
 
 import asyncio
 import os
@@ -12,15 +12,12 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from pipeline.app.backends import BackendSelector
 from pipeline.app.settings import Settings
-from pipeline.backends.agents.base import AgentProgram
-from pipeline.backends.agents.registry import AGENTS, agent
 from pipeline.backends.environment import child_environment
 from pipeline.backends.probe import probe
+from pipeline.backends.select import AGENTS, BackendSelector
 from pipeline.engine.ports import (
     AgentRequest,
-    AgentResult,
     AgentStatus,
     Backend,
     ExitReason,
@@ -31,13 +28,12 @@ from pipeline.engine.ports import (
 from pipeline.errors import AwfError
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.language.model import UNCHOSEN, Access, ModelChoice
-from pipeline.redaction import SECRET_NAMES, Redactor, matches_any, redactor_of
+from pipeline.redaction import SECRET_NAMES, matches_any, redactor_of
 from pipeline.text import plural
 
 PROMPT = "Answer with the word OK and nothing else.\n"
 CALL_TIMEOUT = 120.0  # seconds for a tiny request
-# What can be installed besides, and the modules that come with it.
-EXTRAS = {
+EXTRAS = {  # optional dependencies, and the modules that come with them
     "api": ("pydantic_ai",),
     "cluster": ("s3fs", "temporalio"),
     "web": ("jinja2", "sse_starlette", "starlette", "uvicorn"),
@@ -46,37 +42,37 @@ EXTRAS = {
 
 @dataclass(frozen=True, slots=True)
 class AgentCall:
-    """What came of a tiny request."""
+    """The result of asking an agent for one word."""
 
     seconds: float
     text: str = ""
     cost_usd: float | None = None
-    error: str = ""  # its kind, or how the agent was stopped
+    error: str = ""  # its kind, or the limit that was reached
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentCheck:
-    """How one agent stands."""
+    """What was found out about one agent."""
 
     name: str
     path: str = ""  # of its program
     version: str = ""
-    missing: tuple[str, ...] = ()  # flags that it does not take
+    missing: tuple[str, ...] = ()  # flags that it does not support
     keys: tuple[str, ...] = ()  # the names of the variables with a key for it
     problem: str = ""
-    advice: str = ""  # how to get it, or how it gets its key
+    advice: str = ""  # how to install it, or how to give it a key
     call: AgentCall | None = None
 
     @property
     def works(self) -> bool:
-        """Whether it is there and nothing speaks against it."""
+        """Whether it is installed and nothing is known to be wrong with it."""
         return bool(self.path) and not self.problem and not self.missing and not (self.call and self.call.error)
 
 
 @dataclass(frozen=True, slots=True)
 class SystemCheck:
-    """How something else of the machine stands."""
+    """What was found out about another part of the machine."""
 
     name: str
     state: str
@@ -86,150 +82,143 @@ class SystemCheck:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Everything that was looked at."""
+    """Everything that was checked."""
 
     agents: tuple[AgentCheck, ...]
     parts: tuple[SystemCheck, ...]
-    default: str  # the backend of a stage that asks for none; empty when there is none
+    default: str  # the backend of a stage that names none; empty if there is none
 
     @property
     def healthy(self) -> bool:
-        """Whether a run can be worked on: by one agent at least, and with everything that it needs."""
-        return any(one.works for one in self.agents) and all(part.ok for part in self.parts if part.needed)
+        """Whether a run can start: at least one agent works, and so does every part that is needed."""
+        return any(agent.works for agent in self.agents) and all(part.ok for part in self.parts if part.needed)
 
 
-@dataclass(frozen=True, slots=True)
 class Doctor:
-    """Looks at a machine."""
+    """Checks a machine."""
 
-    settings: Settings
-    environ: Mapping[str, str]
-    store: Path
-    processes: Processes
-    cache: Path | None  # where probes are remembered
-    added: Mapping[str, Backend]  # the backends that plugins bring
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        store: Path,
+        processes: Processes,
+        cache: Path | None,  # of what programs say about themselves
+        plugins: Mapping[str, Backend],
+    ) -> None:
+        self.settings = settings
+        self._environ = environ
+        self._store = store
+        self._processes = processes
+        self._cache = cache
+        self._plugins = plugins
+        self._redactor = redactor_of(environ)
+        self._selector = BackendSelector({}, processes, plugins, settings, environ)
+        try:
+            self._default = self._selector.default_name(settings.model_choice.provider)
+        except AwfError:
+            self._default = ""  # the agents' own lines say what is missing
 
     async def examine(self, *, call: bool) -> Diagnosis:
-        """Look at everything; with `call`, every agent that is there is asked for a word."""
-        agents = await asyncio.gather(
-            *(self._agent(name) for name in AGENTS), *(self._other(name) for name in self._others())
-        )
+        """Check everything; with `call`, ask every agent that works for one word."""
+        configured = {"acp": self.settings.acp_command, "command": self.settings.override("command").program}
+        others = [*(name for name, command in configured.items() if command), "api", *sorted(self._plugins)]
+        agents = [*await asyncio.gather(*map(self._check_agent, AGENTS)), *map(self._check_other, others)]
         if call:
-            agents = await asyncio.gather(*(self._called(one) for one in agents))
-        parts = (await self._git(), _store(self.store), *_python(), *map(_extra, EXTRAS))
-        return Diagnosis(tuple(agents), parts, self._default())
-
-    @property
-    def _redactor(self) -> Redactor:
-        return redactor_of(self.environ)
-
-    def _backends(self) -> BackendSelector:
-        return BackendSelector({}, self.processes, self.added, self.settings, self.environ)
-
-    def _default(self) -> str:
-        try:
-            return self._backends().default(self.settings.model_choice.provider)
-        except AwfError:
-            return ""  # the agents' own lines say what is missing
-
-    async def _agent(self, name: str) -> AgentCheck:
-        known, override = agent(name), self.settings.override(name)
-        path = self._backends().path_of(name)
-        keys = self._keys((*known.variables(self._choice(name).provider), *override.variables))
-        if path is None:
-            return AgentCheck(name, keys=keys, advice=known.install)
-        probed = await probe(known, Path(path), self.processes, self._environment(()), self.cache, override.program[1:])
-        problem = self._redactor.text(probed.problem)
-        return AgentCheck(name, path, probed.version, probed.missing, keys, problem, self._advice(name, known))
-
-    def _others(self) -> list[str]:
-        """The backends that have no program of a known name, where they are set up or a plugin brings them."""
-        own = {"acp": self.settings.acp_command, "command": self.settings.override("command").program}
-        return [*(name for name, command in own.items() if command), "api", *sorted(self.added)]
-
-    async def _other(self, name: str) -> AgentCheck:
-        try:
-            backend = self._backends().named(name)
-        except AwfError as error:
-            return AgentCheck(name, advice=error.help or "", problem=error.message)
-        keys = self._keys(backend.variables(self._choice(name).provider))
-        if name in self.added:
-            return AgentCheck(name, "a plugin", keys=keys)
-        if name == "api":
-            return AgentCheck(name, "a library", keys=keys, problem="" if keys else "it needs a provider and its key")
-        path = self._backends().path_of(name) or ""
-        return AgentCheck(name, path, keys=keys, problem="" if path else "its program was not found")
-
-    def _advice(self, name: str, known: AgentProgram) -> str:
-        """An agent with many providers is given the key of the one that is named, and no other."""
-        if self._choice(name).provider or any(
-            matches_any(variable, SECRET_NAMES) for variable in known.variables(None)
-        ):
-            return ""
-        return "it is given a key when a stage or the settings name a provider"
-
-    async def _called(self, one: AgentCheck) -> AgentCheck:
-        if not one.works:
-            return one
-        return replace(one, call=await self.ask(self._backends().named(one.name), self._choice(one.name)))
+            names = [agent.name for agent in agents if agent.works]
+            calls = await asyncio.gather(*(self.ask(self._selector.get(name), self._choice(name)) for name in names))
+            answers = dict(zip(names, calls, strict=True))
+            agents = [replace(agent, call=answers.get(agent.name)) for agent in agents]
+        parts = [await self._check_git(), _check_store(self._store)]
+        parts += [SystemCheck("python", platform.python_version()), SystemCheck("sqlite", sqlite3.sqlite_version)]
+        for name, modules in EXTRAS.items():
+            installed = all(map(find_spec, modules))
+            state = "installed" if installed else f'not installed (optional): pip install "awf-pipeline[{name}]"'
+            parts.append(SystemCheck(f"extra {name}", state, ok=installed, needed=False))
+        return Diagnosis(tuple(agents), tuple(parts), self._default)
 
     async def ask(self, backend: Backend, choice: ModelChoice) -> AgentCall:
         """Ask an agent for one word."""
         with tempfile.TemporaryDirectory(prefix="awf-doctor-") as folder:
-            began = time.monotonic()
-            result = await backend.run(self._request(backend, choice, Path(folder)), lambda _: None)
-            return self._call(result, time.monotonic() - began)
-
-    def _request(self, backend: Backend, choice: ModelChoice, folder: Path) -> AgentRequest:
-        return AgentRequest(
-            stage="doctor",
-            visit=1,
-            attempt=1,
-            review=False,
-            prompt=PROMPT,
-            cwd=folder,
-            artifacts=folder / "artifacts",
-            model=choice.model,
-            provider=choice.provider,
-            reasoning_effort=choice.reasoning_effort,
-            access=Access.NONE,
-            limits=RequestLimits(timeout=CALL_TIMEOUT),
-            env=self._environment(backend.variables(choice.provider)),
-        )
-
-    def _choice(self, name: str) -> ModelChoice:
-        """The model of the settings: it is meant for the agent they choose, and for no other."""
-        return self.settings.model_choice if name == self._default() else UNCHOSEN
-
-    def _call(self, result: AgentResult, seconds: float) -> AgentCall:
+            request = AgentRequest(
+                stage="doctor",
+                visit=1,
+                attempt=1,
+                review=False,
+                prompt=PROMPT,
+                cwd=Path(folder),
+                artifacts=Path(folder, "artifacts"),
+                model=choice.model,
+                provider=choice.provider,
+                reasoning_effort=choice.reasoning_effort,
+                access=Access.NONE,
+                limits=RequestLimits(timeout=CALL_TIMEOUT),
+                env=self._child_environment(backend.variables(choice.provider)),
+            )
+            started = time.monotonic()
+            result = await backend.run(request, lambda _: None)
+            seconds = time.monotonic() - started
         cost = result.usage.cost_usd if result.usage else None
         if result.status is AgentStatus.OK:
             return AgentCall(seconds, self._redactor.text(result.text), cost)
-        kind = result.error.kind if result.error else result.status
-        return AgentCall(seconds, "", cost, kind, self._redactor.text(result.error.message if result.error else ""))
+        if result.error is None:
+            return AgentCall(seconds, cost_usd=cost, error=result.status)
+        message = self._redactor.text(result.error.message)
+        return AgentCall(seconds, cost_usd=cost, error=result.error.kind, message=message)
 
-    def _environment(self, names: Collection[str]) -> Mapping[str, str]:
-        return child_environment(self.environ, extra_names=(*names, *self.settings.environment))
+    async def _check_agent(self, name: str) -> AgentCheck:
+        agent, override, provider = AGENTS[name], self.settings.override(name), self._choice(name).provider
+        path = self._selector.program_path(name)
+        keys = self._keys((*agent.variables(provider), *override.variables))
+        if path is None:
+            return AgentCheck(name, keys=keys, advice=agent.install)
+        env, arguments = self._child_environment(()), override.program[1:]
+        probed = await probe(agent, Path(path), self._processes, env, self._cache, arguments)
+        problem = self._redactor.text(probed.problem)
+        # An agent for many providers is given the key of the one that is named, and no other.
+        needs_provider = not provider and not any(matches_any(key, SECRET_NAMES) for key in agent.variables(None))
+        advice = "it gets a key if a stage or the settings name a provider" if needs_provider else ""
+        return AgentCheck(name, path, probed.version, probed.missing, keys, problem, advice)
 
-    def _keys(self, names: Collection[str]) -> tuple[str, ...]:
-        """The variables with a key: by their names, never their values."""
-        return tuple(
-            name for name in dict.fromkeys(names) if matches_any(name, SECRET_NAMES) and self.environ.get(name)
-        )
+    def _check_other(self, name: str) -> AgentCheck:
+        try:
+            backend = self._selector.get(name)
+        except AwfError as error:
+            return AgentCheck(name, advice=error.help or "", problem=error.message)
+        keys = self._keys(backend.variables(self._choice(name).provider))
+        if name in self._plugins:
+            return AgentCheck(name, "a plugin", keys=keys)
+        if name == "api":
+            return AgentCheck(name, "a library", keys=keys, problem="" if keys else "it needs a provider and its key")
+        path = self._selector.program_path(name) or ""
+        return AgentCheck(name, path, keys=keys, problem="" if path else "its program was not found")
 
-    async def _git(self) -> SystemCheck:
-        with tempfile.TemporaryDirectory(prefix="awf-doctor-") as folder:
-            command = ProcessCommand(
-                ("git", "--version"), Path(folder), self._environment(()), Path(folder), timeout=30.0
+    async def _check_git(self) -> SystemCheck:
+        with tempfile.TemporaryDirectory(prefix="awf-doctor-") as name:
+            folder, env = Path(name), self._child_environment(())
+            finished = await self._processes.run(
+                ProcessCommand(("git", "--version"), folder, env, folder, timeout=30.0)
             )
-            finished = await self.processes.run(command)
         if finished.ending is not ExitReason.EXITED or finished.exit_code:
             return SystemCheck("git", finished.message or "does not run", ok=False)
         return SystemCheck("git", finished.stdout_tail.strip().removeprefix("git version "))
 
+    def _choice(self, name: str) -> ModelChoice:
+        """The model of the settings, which is meant for the agent they choose and no other."""
+        return self.settings.model_choice if name == self._default else UNCHOSEN
 
-def _store(store: Path) -> SystemCheck:
-    """Whether runs can be kept: a file is really written, and the runs that are there are really read."""
+    def _child_environment(self, names: Collection[str]) -> Mapping[str, str]:
+        return child_environment(self._environ, extra_names=(*names, *self.settings.environment))
+
+    def _keys(self, names: Collection[str]) -> tuple[str, ...]:
+        """The names of the variables that hold a key."""
+        return tuple(
+            name for name in dict.fromkeys(names) if matches_any(name, SECRET_NAMES) and self._environ.get(name)
+        )
+
+
+def _check_store(store: Path) -> SystemCheck:
+    """Write a file, and read the runs that exist."""
     nearest = next(folder for folder in (store.absolute(), *store.absolute().parents) if folder.exists())
     try:
         with tempfile.TemporaryFile(dir=nearest) as file:
@@ -243,13 +232,3 @@ def _store(store: Path) -> SystemCheck:
     except AwfError as error:
         return SystemCheck("store", error.message, ok=False)
     return SystemCheck("store", f"{store}, {plural(runs, 'run')}")
-
-
-def _python() -> tuple[SystemCheck, SystemCheck]:
-    return SystemCheck("python", platform.python_version()), SystemCheck("sqlite", sqlite3.sqlite_version)
-
-
-def _extra(name: str) -> SystemCheck:
-    there = all(find_spec(module) for module in EXTRAS[name])
-    state = "installed" if there else f'not installed (optional): pip install "awf-pipeline[{name}]"'
-    return SystemCheck(f"extra {name}", state, ok=there, needed=False)

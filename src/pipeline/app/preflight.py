@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.app.backends import BackendSelector, format_stages
 from pipeline.app.catalog import CatalogEntry
 from pipeline.app.doctor import Doctor
-from pipeline.app.workflow_files import read_text
+from pipeline.backends.select import BackendSelector, format_stages
 from pipeline.engine.context import Context, Key
 from pipeline.engine.ports import Backend
 from pipeline.errors import AwfError
+from pipeline.files import read_text
 from pipeline.findings.repository import asked, head
 from pipeline.handlers.variables import expand_prompt, shell_command
 from pipeline.language.model import LlmStage, ModelChoice, Stage, StageKind, ToolStage, Workflow, choose_model

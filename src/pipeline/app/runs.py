@@ -15,7 +15,6 @@ from pipeline.app.check import CheckedWorkflow
 from pipeline.app.overview import resume_options
 from pipeline.app.responders import cancel_on_request, check_answers
 from pipeline.app.wiring import Runtime, build_services, process_label
-from pipeline.app.workflow_files import read_text
 from pipeline.backends.process_tree import kill_by_label
 from pipeline.engine.context import Key
 from pipeline.engine.driver import Driver, Plugins
@@ -24,6 +23,7 @@ from pipeline.engine.ports import Journal
 from pipeline.engine.records import RunCreated, RunResumed, VisitCompleted, WorkflowAdopted
 from pipeline.engine.state import RunStatus, State, apply, begin, replay
 from pipeline.errors import AwfError, ExitCode
+from pipeline.files import read_text
 from pipeline.findings.repository import head
 from pipeline.language.model import LlmStage, Workflow, parse_duration
 from pipeline.redaction import Redactor

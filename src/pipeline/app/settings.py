@@ -5,7 +5,7 @@ The user's file comes first, the project's overrides it, and options of the comm
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from pipeline.app.workflow_files import read_source
+from pipeline.app.catalog import read_source
 from pipeline.backends.agents.base import AgentOverride
 from pipeline.language.diagnostics import Diagnostic, RuleHit, to_diagnostics
 from pipeline.language.kdl import KdlNode
@@ -28,43 +28,33 @@ FILE_NAME = "config.kdl"
 # A project that is not trusted may not set what names a program or an address, or passes variables on.
 _NEEDS_TRUST = frozenset({"environment", "on", "artefacts", "remote"})
 _BLOCKS_NEED_TRUST = ("agent.", "acp.", "trust.")
-_VARIABLE = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
 
 
-def _require(expected: str, *, satisfied: bool) -> None:
-    if not satisfied:
-        raise PydanticCustomError("expected", "{expected}", {"expected": expected})
+def _matching(pattern: str, expected: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text, re.DOTALL):
+            raise PydanticCustomError("expected", "{expected}", {"expected": expected})
+        return text
 
-
-def _check_text(text: str) -> str:
-    _require("non-empty text", satisfied=text != "")
-    return text
-
-
-def _check_variable(name: str) -> str:
-    _require("the name of a variable such as CI or NPM_CONFIG_*", satisfied=bool(_VARIABLE.fullmatch(name)))
-    return name
-
-
-def _check_directory(path: str) -> str:
-    _require("the absolute path of a directory", satisfied=path.startswith("/"))
-    return path
+    return AfterValidator(check)
 
 
 def _check_program(words: tuple[str, ...]) -> tuple[str, ...]:
-    """A relative path would name another file in the run's workspace than here."""
-    relative = "/" in words[0] and not words[0].startswith("/")
-    _require("an absolute path or the name of a program on PATH", satisfied=not relative)
+    """Refuse a relative path: it would name another file in the run's workspace than here."""
+    if "/" in words[0] and not words[0].startswith("/"):
+        raise PydanticCustomError("expected", "an absolute path or the name of a program on PATH")
     return words
 
 
 _ONE_OR_MORE = BeforeValidator(lambda value: value if isinstance(value, tuple) else (value,))
-Text = Annotated[str, AfterValidator(_check_text)]
+Text = Annotated[str, _matching(".+", "non-empty text")]
+Variable = Annotated[str, _matching("[A-Za-z_*][A-Za-z0-9_*]*", "the name of a variable such as CI or NPM_CONFIG_*")]
+Directory = Annotated[str, _matching("/.*", "the absolute path of a directory")]
 Words = Annotated[tuple[str, ...], _ONE_OR_MORE]
 Texts = Annotated[tuple[Text, ...], _ONE_OR_MORE]
 Program = Annotated[tuple[Text, ...], AfterValidator(_check_program), _ONE_OR_MORE]
-Directories = Annotated[tuple[Annotated[str, AfterValidator(_check_directory)], ...], _ONE_OR_MORE]
-Variables = Annotated[tuple[Annotated[str, AfterValidator(_check_variable)], ...], _ONE_OR_MORE]
+Directories = Annotated[tuple[Directory, ...], _ONE_OR_MORE]
+Variables = Annotated[tuple[Variable, ...], _ONE_OR_MORE]
 
 
 # Only what a file sets is read from these models: their defaults stand for "not set".
@@ -354,17 +344,12 @@ def read_settings(source: SourceText, level: SettingLevel) -> tuple[Settings, li
         return NOTHING_SET, hits
     blocks = {"": file, "acp.": file.acp, "limits.": file.limits, "trust.": file.trust}
     blocks |= {f"agent.{name}.": agent for name, agent in agents.items()}
-    entries = {
-        f"{prefix}{name}": Setting(value, SettingOrigin(level, source.name, source.position(offset).line))
-        for prefix, element in blocks.items()
-        for name, value, offset in _written_attributes(element)
-    }
+    entries = {}
+    for prefix, element in blocks.items():
+        for field_name, info in type(element).model_fields.items():
+            name = info.alias or field_name
+            if name in element.spans.attributes and name in element.attributes():
+                line = source.position(element.spans.of(name).start).line
+                origin = SettingOrigin(level, source.name, line)
+                entries[f"{prefix}{name}"] = Setting(getattr(element, field_name), origin)
     return Settings(MappingProxyType(entries)), []
-
-
-def _written_attributes(element: Element) -> Iterator[tuple[str, Any, int]]:
-    """The attributes that a file sets, with their values and offsets."""
-    for field_name, info in type(element).model_fields.items():
-        name = info.alias or field_name
-        if name in element.spans.attributes and name in element.attributes():
-            yield name, getattr(element, field_name), element.spans.of(name).start

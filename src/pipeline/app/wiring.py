@@ -13,12 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from pipeline.app.backends import BackendSelector
 from pipeline.app.responders import AutoApprove, FileResponder, FirstResponder, MailboxResponder, ResponderChain
 from pipeline.app.settings import NOTHING_SET, Settings
 from pipeline.app.workspace_diff import ReviewDiffs
 from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
+from pipeline.backends.select import BackendSelector
 from pipeline.backends.worktree import GitWorktrees
 from pipeline.engine.context import Key
 from pipeline.engine.driver import Services

@@ -1,7 +1,6 @@
-"""What an agent's program is: its version, and whether it still takes the flags it is used with.
+"""What an agent's program says about itself: its version, and whether it still has the flags it is used with.
 
-A program is asked once and remembered until its file changes. What is remembered is a help, never a need: a file that
-is broken or cannot be written costs the asking, and nothing else.
+Results are cached until the program's file changes. A broken or unwritable cache costs another question, nothing else.
 """
 
 import json
@@ -9,7 +8,7 @@ import re
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ _LONGEST_HELP = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What a program said of itself. With a `problem` it could not be asked."""
+    """What a program said about itself, or the problem that kept it from answering."""
 
     path: str
     version: str = ""
@@ -32,7 +31,7 @@ class ProbeResult:
 
 
 def probe_cache_path(environ: Mapping[str, str], home: Path) -> Path:
-    """Where probes are remembered; a relative XDG_CACHE_HOME means nothing, as its standard says."""
+    """Where results are cached; a relative XDG_CACHE_HOME is ignored, as its standard says."""
     given = Path(environ.get("XDG_CACHE_HOME", ""))
     return (given if given.is_absolute() else home / ".cache") / "awf" / "agents.json"
 
@@ -43,107 +42,73 @@ async def probe(
     processes: Processes,
     env: Mapping[str, str],
     cache: Path | None,
-    words: tuple[str, ...] = (),
+    arguments: tuple[str, ...] = (),
 ) -> ProbeResult:
-    """Ask the program at `path` what it is, unless it is remembered; `words` stand before every argument of ours."""
-    real = _real(path)
-    identity = _identity(agent, real, words)
-    if cache and (known := _known(_remembered(cache).get(real), identity)):
-        return replace(known, path=str(path))
-    asked = await _ask(agent, (str(path), *words), processes, env)
-    if cache and not asked.problem:
-        entry = {"of": identity, "version": asked.version, "missing": list(asked.missing)}
-        _write(cache, {**_remembered(cache), real: entry})
-    return asked
-
-
-async def _ask(
-    agent: AgentProgram, program: tuple[str, ...], processes: Processes, env: Mapping[str, str]
-) -> ProbeResult:
-    told = []
-    for arguments in (("--version",), agent.help):
-        with tempfile.TemporaryDirectory(prefix="awf-probe-") as folder:
-            place = Path(folder)
-            command = ProcessCommand((*program, *arguments), place, env, place, timeout=TIMEOUT)
+    """Ask the program at `path` about itself, unless the answer is cached; `arguments` precede our own."""
+    real, identity = _identify(agent, path, arguments)
+    match _read_cache(cache).get(real):
+        case {"of": of, "version": str(version), "missing": [*flags]} if of == identity:
+            return ProbeResult(str(path), version, tuple(map(str, flags)))
+    answers = []
+    for question in (("--version",), agent.help):
+        with tempfile.TemporaryDirectory(prefix="awf-probe-") as name:
+            folder = Path(name)
+            command = ProcessCommand((str(path), *arguments, *question), folder, env, folder, timeout=TIMEOUT)
             finished = await processes.run(command)
             if problem := _problem(command, finished):
-                return ProbeResult(program[0], problem=problem)
-            told.append(_said(finished))
-    version, help = told
-    missing = tuple(flag for flag in agent.flags if not _names(help, flag))
-    return ProbeResult(program[0], _version(version), missing)
+                return ProbeResult(str(path), problem=problem)
+            # Some programs print their help as an error.
+            output = b"\n".join(path.read_bytes()[:_LONGEST_HELP] for path in (finished.stdout, finished.stderr))
+            answers.append(output.decode(errors="replace"))
+    found = _VERSION.search(answers[0])
+    version = found[0] if found else answers[0].strip().partition("\n")[0]
+    # A longer flag, such as --model, does not stand for --mode.
+    patterns = {flag: rf"(?<![\w-]){re.escape(flag)}(?![\w-])" for flag in agent.flags}
+    missing = tuple(flag for flag, pattern in patterns.items() if not re.search(pattern, answers[1]))
+    if cache:
+        entry = {"of": identity, "version": version, "missing": list(missing)}
+        _write_cache(cache, {**_read_cache(cache), real: entry})
+    return ProbeResult(str(path), version, missing)
 
 
 def _problem(command: ProcessCommand, finished: ProcessResult) -> str:
-    asked = f'"{" ".join(command.argv)}"'
+    question = f'"{" ".join(command.argv)}"'
     match finished.ending:
         case ExitReason.EXITED if finished.exit_code == 0:
             return ""
         case ExitReason.EXITED:
             last = next((line for line in reversed(finished.stderr_tail.split("\n")) if line.strip()), "")
-            return f"{asked} exited with code {finished.exit_code}" + (f": {last.strip()}" if last else "")
+            return f"{question} exited with code {finished.exit_code}" + (f": {last.strip()}" if last else "")
         case ExitReason.TIMEOUT | ExitReason.IDLE:
-            return f"{asked} did not end within {TIMEOUT:g} seconds"
+            return f"{question} did not finish within {TIMEOUT:g} seconds"
         case _:
-            return f"{asked} failed: {finished.message}"
+            return f"{question} failed: {finished.message}"
 
 
-def _said(finished: ProcessResult) -> str:
-    """Both streams: some programs print their help as an error."""
-    parts = []
-    for path in (finished.stdout, finished.stderr):
-        with path.open("rb") as file:
-            parts.append(file.read(_LONGEST_HELP).decode(errors="replace"))
-    return "\n".join(parts)
-
-
-def _version(said: str) -> str:
-    found = _VERSION.search(said)
-    return found[0] if found else said.strip().partition("\n")[0]
-
-
-def _names(help: str, flag: str) -> bool:
-    """Whether a help text names a flag, and not only a longer one."""
-    return re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", help) is not None
-
-
-def _real(path: Path) -> str:
-    return str(path.resolve())
-
-
-def _identity(agent: AgentProgram, real: str, words: tuple[str, ...]) -> list[int | str]:
-    """Changes with the file, and with what is asked of it. Package managers set old times: `ctime` is the true one."""
-    asked = (*words, agent.name, *agent.help, *agent.flags)
+def _identify(agent: AgentProgram, path: Path, arguments: tuple[str, ...]) -> tuple[str, list[int | str]]:
+    """The real path of a program, and what changes with its file and with the questions."""
+    real, asked = path.resolve(), (*arguments, agent.name, *agent.help, *agent.flags)
     try:
-        state = Path(real).stat()
+        state = real.stat()
     except OSError:
-        return [*asked]  # it is not there: asking it will say so, and that is not remembered
-    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, *asked]
+        return str(real), [*asked]  # the file is gone; asking it will say so, and that is not cached
+    # Package managers set an old `mtime`, but cannot set `ctime`.
+    return str(real), [state.st_size, state.st_mtime_ns, state.st_ctime_ns, *asked]
 
 
-def _known(entry: Any, identity: list[int | str]) -> ProbeResult | None:
-    match entry:
-        case {"of": of, "version": str(version), "missing": [*missing]} if of == identity:
-            return ProbeResult("", version, tuple(map(str, missing)))
-    return None
-
-
-def _remembered(cache: Path) -> dict[str, Any]:
+def _read_cache(cache: Path | None) -> dict[str, Any]:
     try:
-        found = json.loads(cache.read_text(encoding="utf-8"))
+        found = json.loads(cache.read_text(encoding="utf-8")) if cache else {}
     except (OSError, ValueError):
-        return {}  # there is none yet, or it is broken: the program is asked again
+        return {}  # missing or broken: the program is asked again
     return found if isinstance(found, dict) else {}
 
 
-def _write(cache: Path, content: dict[str, Any]) -> None:
-    """Write the file whole or not at all, since two commands may do so at once; where that fails, so be it."""
-    with suppress(OSError), tempfile.TemporaryDirectory(dir=_made(cache.parent)) as folder:
-        draft = Path(folder) / cache.name
-        draft.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        draft.replace(cache)
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def _write_cache(cache: Path, content: dict[str, Any]) -> None:
+    """Replace the file atomically, since two commands may write it at once."""
+    with suppress(OSError):
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache.parent) as folder:
+            draft = Path(folder) / cache.name
+            draft.write_text(json.dumps(content, indent=1), encoding="utf-8")
+            draft.replace(cache)

@@ -1,4 +1,4 @@
-"""`awf doctor`: what is there for a run, and what is missing."""
+"""`awf doctor`: which agents are installed, and what is missing for a run."""
 
 import asyncio
 import os
@@ -8,11 +8,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
-from pipeline.app.doctor import AgentCall, AgentCheck, Diagnosis, Doctor, SystemCheck
+from pipeline.app.doctor import AgentCheck, Diagnosis, Doctor
 from pipeline.backends.probe import probe_cache_path
 from pipeline.backends.process import LocalProcesses
 from pipeline.cli.location import home
@@ -31,116 +30,91 @@ _NAME, _STATE, _PART = 11, 12, 15  # columns
 @store_option
 @as_json_option
 def command(store: Path, *, probe: bool, as_json: bool) -> int:
-    """Show which agents are there, and what a run lacks.
+    """Show which agents are installed and what is missing for a run.
 
-    Exits with 0 when at least one agent, git and the store are ready for a run, with 1 otherwise.
+    Exits with 0 if git, the store and at least one agent are ready, otherwise with 1.
     """
-    diagnosis = asyncio.run(_doctor(store).examine(call=probe))
-    with best_effort_output():
-        if as_json:
-            print_json(as_object(diagnosis))
-        else:
-            for line in lines(diagnosis, Style.of(sys.stdout)):
-                click.echo(line)
-    return ExitCode.SUCCESS if diagnosis.healthy else ExitCode.RUN_FAILED
-
-
-def _doctor(store: Path) -> Doctor:
     plugins = PluginManager(time.time)
     plugins.load_installed()
-    return Doctor(
+    doctor = Doctor(
         settings=current_settings(),
         environ=dict(os.environ),
         store=store,
         processes=LocalProcesses(f"doctor-{os.getpid()}"),
         cache=probe_cache_path(os.environ, home()),
-        added=plugins.backends(),
+        plugins=plugins.backends(),
     )
+    diagnosis = asyncio.run(doctor.examine(call=probe))
+    with best_effort_output():
+        if as_json:
+            agents = [{**asdict(agent), "works": agent.works} for agent in diagnosis.agents]
+            parts = [asdict(part) for part in diagnosis.parts]
+            default = diagnosis.default or None
+            print_json({"healthy": diagnosis.healthy, "default": default, "agents": agents, "parts": parts})
+        else:
+            for line in _lines(diagnosis, Style.of(sys.stdout)):
+                click.echo(line)
+    return ExitCode.SUCCESS if diagnosis.healthy else ExitCode.RUN_FAILED
 
 
-def as_object(diagnosis: Diagnosis) -> dict[str, Any]:
-    """A diagnosis as JSON has it."""
-    agents = [{**asdict(one), "works": one.works} for one in diagnosis.agents]
-    parts = [asdict(part) for part in diagnosis.parts]
-    return {"healthy": diagnosis.healthy, "default": diagnosis.default or None, "agents": agents, "parts": parts}
-
-
-def lines(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
-    """A diagnosis as a person reads it."""
+def _lines(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
     yield style.name("agents")
-    for one in diagnosis.agents:
-        yield from _agent(one, style)
+    for agent in diagnosis.agents:
+        if agent.works:
+            state, rest = style.good(f"{agent.version or 'found':<{_STATE}}"), agent.path
+        elif agent.path:
+            state, rest = style.error(f"{'not usable':<{_STATE}}"), agent.path
+        else:
+            state = style.quiet(f"{'not found':<{_STATE}}")
+            rest = agent.problem or f"install: {agent.advice}"
+        yield f"  {sanitize_line(agent.name):<{_NAME}}{state} {_fit(rest, _NAME + _STATE + 4)}"
+        indent = " " * (_NAME + _STATE + 3)
+        for detail in map(sanitize_line, _details(agent)):  # in full: it may be an error to act on
+            width = max(terminal_width() - 1, 60)
+            yield textwrap.fill(detail, width, initial_indent=indent, subsequent_indent=indent)
     yield ""
     yield style.name("machine")
-    yield from (_part(part, style) for part in diagnosis.parts)
+    for part in diagnosis.parts:
+        paint = style.good if part.ok else style.error if part.needed else style.quiet
+        yield f"  {part.name:<{_PART}}" + paint(_fit(part.state, _PART + 3))
     yield ""
-    yield _verdict(diagnosis, style)
+    yield from _verdict(diagnosis, style)
 
 
-def _agent(one: AgentCheck, style: Style) -> Iterator[str]:
-    if one.works:
-        yield _row(one.name, style.good(f"{one.version or 'there':<{_STATE}}"), one.path)
-    elif one.path:
-        yield _row(one.name, style.error(f"{'not usable':<{_STATE}}"), one.path)
-    else:
-        yield _row(one.name, style.quiet(f"{'not there':<{_STATE}}"), one.problem or f"get it: {one.advice}")
-    if not one.path:
-        yield from [_more(one.advice)] if one.problem and one.advice else []
+def _details(agent: AgentCheck) -> Iterator[str]:
+    if not agent.path:
+        if agent.problem and agent.advice:
+            yield agent.advice
         return
-    if one.problem:
-        yield _more(one.problem)
-    if one.missing:
-        yield _more(f"version {one.version} does not take {', '.join(one.missing)}: update it")
-    yield _more(_key(one))
-    if one.call:
-        yield _more(_called(one.call))
+    if agent.problem:
+        yield agent.problem
+    if agent.missing:
+        yield f"version {agent.version} does not support {', '.join(agent.missing)}: update it"
+    if agent.keys:
+        yield f"key in {', '.join(agent.keys)}"
+    else:
+        yield agent.advice or "no key in the environment; it may be logged in"
+    if call := agent.call:
+        after = f"after {format_duration(call.seconds)}"
+        if call.error:
+            yield f"failed {after}: {call.error}" + (f": {call.message}" if call.message else "")
+        else:
+            cost = format_cost(call.cost_usd) if call.cost_usd is not None else "cost unknown"
+            yield f'answered "{truncate(sanitize_line(call.text), 30)}" {after}, {cost}'
 
 
-def _key(one: AgentCheck) -> str:
-    if one.keys:
-        return f"key in {', '.join(one.keys)}"
-    return one.advice or "no key in the environment; it may be logged in"
-
-
-def _called(call: AgentCall) -> str:
-    took = f"after {format_duration(call.seconds)}"
-    if call.error:
-        return f"failed {took}: {call.error}" + (f": {call.message}" if call.message else "")
-    cost = f", {format_cost(call.cost_usd)}" if call.cost_usd is not None else ", cost unknown"
-    return f'answered "{truncate(sanitize_line(call.text), 30)}" {took}{cost}'
-
-
-def _part(part: SystemCheck, style: Style) -> str:
-    paint = style.good if part.ok else style.error if part.needed else style.quiet
-    return f"  {part.name:<{_PART}}" + paint(_cut(part.state, _PART + 3))
-
-
-def _row(name: str, state: str, rest: str) -> str:
-    return f"  {sanitize_line(name):<{_NAME}}{state} {_cut(rest, _NAME + _STATE + 4)}"
-
-
-def _more(text: str) -> str:
-    """What else there is to say of an agent, whole: it may be an error that somebody has to act on."""
-    indent = " " * (_NAME + _STATE + 3)
-    return textwrap.fill(
-        sanitize_line(text), max(terminal_width() - 1, 60), initial_indent=indent, subsequent_indent=indent
-    )
-
-
-def _cut(text: str, taken: int) -> str:
+def _fit(text: str, taken: int) -> str:
     return truncate(sanitize_line(text), terminal_width() - taken)
 
 
-def _verdict(diagnosis: Diagnosis, style: Style) -> str:
+def _verdict(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
+    working = {agent.name for agent in diagnosis.agents if agent.works}
     if diagnosis.healthy:
-        works = diagnosis.default in {one.name for one in diagnosis.agents if one.works}
-        note = "." if works else style.warning(", which is not usable.")
-        chosen = (
-            f" A stage that asks for no agent gets {sanitize_line(diagnosis.default)}{note}"
-            if diagnosis.default
-            else ""
-        )
-        return style.good("Ready for a run.") + chosen
-    wrong = [part.name for part in diagnosis.parts if part.needed and not part.ok]
-    wrong += [] if any(one.works for one in diagnosis.agents) else ["the agents"]
-    return style.error(f"Not ready for a run: see to {', '.join(wrong)}.")
+        note = "." if diagnosis.default in working else style.warning(", which is not usable.")
+        default = f" A stage that names no agent gets {sanitize_line(diagnosis.default)}{note}"
+        yield style.good("Ready.") + (default if diagnosis.default else "")
+        return
+    if wrong := [part.name for part in diagnosis.parts if part.needed and not part.ok]:
+        yield style.error(f"Not ready: fix {' and '.join(wrong)}.")
+    if not working:
+        yield style.error("No usable agent found. Install one, or use --backend command.")

@@ -13,12 +13,12 @@ import click
 
 from pipeline.app.responders import read_answers
 from pipeline.app.settings import NOTHING_SET, LoadedSettings, Settings, SettingsPaths, load_settings
-from pipeline.app.workflow_files import read_text
 from pipeline.backends.agents.scripted import load_script
 from pipeline.cli.diagnostics import format_diagnostic
 from pipeline.cli.location import default_store, home, nearest_store, project
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import AwfError
+from pipeline.files import read_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 

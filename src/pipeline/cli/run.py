@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from pipeline.app.backends import BackendSelector
 from pipeline.app.catalog import CatalogEntry
 from pipeline.app.check import check
 from pipeline.app.doctor import Doctor
@@ -21,6 +20,7 @@ from pipeline.app.runs import build_record, start
 from pipeline.app.store import check_run_name
 from pipeline.backends.probe import probe_cache_path
 from pipeline.backends.process import LocalProcesses
+from pipeline.backends.select import BackendSelector
 from pipeline.cli.cluster_run import WatchOptions, start_on_cluster
 from pipeline.cli.diagnostics import print_diagnostics
 from pipeline.cli.execute import execute_run
@@ -130,7 +130,7 @@ def _problems(
     plugins.load_installed()
     settings, processes, added = current_settings(), LocalProcesses(f"preflight-{os.getpid()}"), plugins.backends()
     backends = BackendSelector(options, processes, added, settings, os.environ)
-    missing = backends.missing(workflow)
+    missing = backends.problems(workflow)
     if ask and not missing:
         doctor = Doctor(settings, os.environ, where.store, processes, probe_cache_path(os.environ, home()), added)
         missing = asyncio.run(agent_problems(workflow, backends, doctor))

@@ -1,12 +1,10 @@
-"""`awf workflows`: what can be run by name, and from where."""
+"""`awf workflows`: what can be run by name, and where it is."""
 
 import json
 import sys
 
 import click
 
-from pipeline.app.catalog import CatalogEntry, WorkflowFolder
-from pipeline.app.workflow_files import load_file
 from pipeline.cli.location import catalog
 from pipeline.cli.terminal import Style, sanitize
 
@@ -14,39 +12,30 @@ from pipeline.cli.terminal import Style, sanitize
 @click.command("workflows")
 @click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
 def command(*, as_json: bool) -> None:
-    """List the workflows that are found by name.
+    """List the workflows that can be run by name.
 
-    Of two with the same name the first is meant; the other is listed as shadowed.
+    Of two with the same name, the first is used and the other is listed as shadowed.
     """
-    rows = []
-    seen: set[str] = set()
+    rows: list[dict[str, object]] = []
     for folder, entry in catalog().entries():
-        rows.append(_row(folder, entry, shadowed=entry.name in seen))
-        seen.add(entry.name)
+        workflow = entry.read().workflow
+        row = {
+            "name": entry.name,
+            "from": folder.title,
+            "path": str(entry.path),
+            "file": entry.display_path,
+            "description": workflow.description if workflow else 'cannot be read: see "awf validate"',
+            "shadowed": entry.name in [row["name"] for row in rows],
+        }
+        rows.append(row)
     if as_json:
         click.echo(json.dumps(rows, indent=2))
-    else:
-        _print(rows)
-
-
-def _row(folder: WorkflowFolder, entry: CatalogEntry, *, shadowed: bool) -> dict[str, str | bool]:
-    workflow = load_file(entry.path, entry.shown).workflow
-    description = workflow.description if workflow else 'cannot be read: see "awf validate"'
-    return {
-        "name": entry.name,
-        "from": folder.title,
-        "path": str(entry.path),
-        "file": entry.shown,
-        "description": description,
-        "shadowed": shadowed,
-    }
-
-
-def _print(rows: list[dict[str, str | bool]]) -> None:
+        return
     style = Style.of(sys.stdout)
     for row in rows:
-        note = style.warning("  shadowed by the one above of that name") if row["shadowed"] else ""
-        click.echo(f"{style.name(sanitize(str(row['name'])))}  {style.quiet(str(row['from']))}{note}")
-        if row["description"]:
-            click.echo(f"    {sanitize(str(row['description']))}")
-        click.echo(f"    {sanitize(str(row['file']))}")
+        name, title, description, file = (sanitize(str(row[key])) for key in ("name", "from", "description", "file"))
+        note = style.warning("  shadowed by an earlier one") if row["shadowed"] else ""
+        click.echo(f"{style.name(name)}  {style.quiet(title)}{note}")
+        if description:
+            click.echo(f"    {description}")
+        click.echo(f"    {file}")

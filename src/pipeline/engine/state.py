@@ -369,7 +369,7 @@ def _bounds(workflow: Workflow, options: Mapping[str, Any]) -> WorkflowSettings:
 def read_workflow(file: str, source: str) -> Workflow:
     """The workflow of a recorded source; it was checked when it was recorded."""
     draft = parse_workflow(SourceText(file, source))
-    if draft.workflow is None or draft.hits:
+    if draft.workflow is None:
         words = f'the recorded workflow "{file}" cannot be read: {draft.hits[0].problem.message}'
         raise AwfError(words, help="use the awf that the run was started with, or a later one; nothing was changed")
     return draft.workflow

@@ -99,19 +99,16 @@ class Diagnostic:
 
 def to_diagnostics(source: SourceText, hits: Iterable[RuleHit]) -> tuple[Diagnostic, ...]:
     """The diagnostics of a file, sorted by position and without repetitions."""
-    diagnostics = {_to_diagnostic(source, hit) for hit in hits}
+    diagnostics = set()
+    for rule, problem in hits:
+        span = problem.span
+        if problem.inside is not None:
+            span = span_inside(source.text, span, problem.inside)
+        line, column = source.position(span.start)
+        width = max(1, min(span.end - span.start, len(source.line(line)) - column + 1))
+        about = (problem.message, problem.help, problem.stage)
+        diagnostics.add(Diagnostic(rule.code, rule.severity, source.name, line, column, width, *about))
     return tuple(sorted(diagnostics, key=lambda d: (d.line, d.column, d.code, d.message)))
-
-
-def _to_diagnostic(source: SourceText, hit: RuleHit) -> Diagnostic:
-    rule, problem = hit
-    span = problem.span
-    if problem.inside is not None:
-        span = span_inside(source.text, span, problem.inside)
-    line, column = source.position(span.start)
-    width = max(1, min(span.end - span.start, len(source.line(line)) - column + 1))
-    about = (problem.message, problem.help, problem.stage)
-    return Diagnostic(rule.code, rule.severity, source.name, line, column, width, *about)
 
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:

@@ -65,6 +65,36 @@ class NestingError(KdlError):
         super().__init__(Span(offset, offset + 1), "blocks are nested too deeply")
 
 
+# kdl-py's messages for the most frequent mistakes, with ours and a hint.
+_MESSAGES: dict[str, tuple[str, str | None]] = {
+    "Expected value after prop=.": ("missing value after =", 'quote text: name="value"'),
+    "Hit EOF while looking for the end of the string": ("unterminated string", 'end it with "'),
+    "Hit EOF while looking for the end of the raw string.": (
+        "unterminated raw string",
+        'end it with " and as many # as it starts with',
+    ),
+    "Hit EOF while searching for end of child list": ("unclosed block", "end it with }"),
+    "Hit EOF while inside a multiline comment": ("unclosed comment", "end it with */"),
+    "KDL strings use double-quotes.": ("strings need double quotes", "write \"value\" instead of 'value'"),
+    "KDL keywords are lower-case.": ("true, false and null must be lower case", None),
+    "Junk after node, before terminator.": (
+        "unexpected text after a node",
+        'quote text, and start the next node on a new line or after ";"',
+    ),
+    "Junk between end of child list and closing }": ("expected a node", "a node starts with its name"),
+    "Expected a node": ("expected a node", "a node starts with its name"),
+    "Invalid character escape": (
+        "unknown escape",
+        r"the escapes are \n \r \t \\ \" \/ \b \f and \u{...}; a raw string r#\"...\"# keeps backslashes",
+    ),
+}
+_UNENDED_NODE = ("missing ; or blank before }", "write { a 1; b 2; } or { a 1; b 2 }")
+_ESCAPED_LINE_BREAK = (
+    "a backslash cannot end a line inside a string",
+    "remove the backslash: strings may span several lines",
+)
+
+
 def parse_kdl(source: SourceText) -> tuple[KdlNode, ...]:
     """Parse a text. Raises KdlError at the first mistake."""
     _check_depth(source.text)
@@ -82,7 +112,14 @@ def _parse(source: SourceText, text: str) -> tuple[KdlNode, ...]:
     try:
         return tuple(parse(text, config).nodes)
     except ParseError as error:
-        raise _translate(source, error) from None
+        at = source.offset(Position(error.line, error.col))
+        original = re.sub(r"\A\d+:\d+ parse error:\s*", "", error.msg)
+        message, help = _MESSAGES.get(original, (original.rstrip("."), None))
+        if original == "Invalid character escape" and source.text[at + 1 : at + 2] == "\n":
+            message, help = _ESCAPED_LINE_BREAK
+        elif original == "Junk after node, before terminator." and source.text[at : at + 1] == "}":
+            message, help = _UNENDED_NODE
+        raise KdlError(Span(at, at), message, help) from None
     except (ValueError, ArithmeticError, RecursionError) as error:
         # kdl-py fails so on an exponent of five thousand digits, which follows the last value it converted.
         raise KdlError(Span(converter.last_end, converter.last_end), f"invalid KDL: {error}") from None
@@ -189,21 +226,16 @@ class _Converter:
         if len(own) == len(node.args) + len(node.props):
             return {}
         duplicates = {}
-        end = span.end
+        after = span.end
         for value in own:
-            name = self._property_name(value, end)
-            end = value.span.end
-            kept = node.props.get(name)
-            if kept is not None and value.span.start < kept.span.start:
-                duplicates[name] = kept.span
+            key = key_before(self.text, after, value)
+            if key and "/-" not in _BLOCK_COMMENT.sub("", self.text[after : key.start]):  # not commented out
+                name = self.text[slice(*key)].strip('"')
+                kept = node.props.get(name)
+                if kept is not None and value.span.start < kept.span.start:
+                    duplicates[name] = kept.span
+            after = value.span.end
         return duplicates
-
-    def _property_name(self, value: KdlValue, after: int) -> str:
-        """The name written before a value; empty for an argument and for what a slashdash comments out."""
-        key = key_before(self.text, after, value)
-        if key is None or "/-" in _BLOCK_COMMENT.sub("", self.text[after : key.start]):
-            return ""
-        return self.text[slice(*key)].strip('"')
 
 
 _KEY = re.compile(r'("(?:[^"\\]|\\.)*"|[^\s"{}();=]+)=(?:\([^)]*\))?\Z')
@@ -231,44 +263,3 @@ def _read_number(written: str, span: Span) -> int | float:
     if isinf(number):
         raise KdlError(span, "this number is too large")
     return number
-
-
-# kdl-py's messages for the most frequent mistakes, with ours and a hint.
-_MESSAGES: dict[str, tuple[str, str | None]] = {
-    "Expected value after prop=.": ("missing value after =", 'quote text: name="value"'),
-    "Hit EOF while looking for the end of the string": ("unterminated string", 'end it with "'),
-    "Hit EOF while looking for the end of the raw string.": (
-        "unterminated raw string",
-        'end it with " and as many # as it starts with',
-    ),
-    "Hit EOF while searching for end of child list": ("unclosed block", "end it with }"),
-    "Hit EOF while inside a multiline comment": ("unclosed comment", "end it with */"),
-    "KDL strings use double-quotes.": ("strings need double quotes", "write \"value\" instead of 'value'"),
-    "KDL keywords are lower-case.": ("true, false and null must be lower case", None),
-    "Junk after node, before terminator.": (
-        "unexpected text after a node",
-        'quote text, and start the next node on a new line or after ";"',
-    ),
-    "Junk between end of child list and closing }": ("expected a node", "a node starts with its name"),
-    "Expected a node": ("expected a node", "a node starts with its name"),
-    "Invalid character escape": (
-        "unknown escape",
-        r"the escapes are \n \r \t \\ \" \/ \b \f and \u{...}; a raw string r#\"...\"# keeps backslashes",
-    ),
-}
-_UNENDED_NODE = ("missing ; or blank before }", "write { a 1; b 2; } or { a 1; b 2 }")
-_ESCAPED_LINE_BREAK = (
-    "a backslash cannot end a line inside a string",
-    "remove the backslash: strings may span several lines",
-)
-
-
-def _translate(source: SourceText, error: ParseError) -> KdlError:
-    at = source.offset(Position(error.line, error.col))
-    original = re.sub(r"\A\d+:\d+ parse error:\s*", "", error.msg)
-    message, help = _MESSAGES.get(original, (original.rstrip("."), None))
-    if original == "Invalid character escape" and source.text[at + 1 : at + 2] == "\n":
-        message, help = _ESCAPED_LINE_BREAK
-    elif original == "Junk after node, before terminator." and source.text[at : at + 1] == "}":
-        message, help = _UNENDED_NODE
-    return KdlError(Span(at, at), message, help)

@@ -92,10 +92,6 @@ def _split_names(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _read_flag(value: object) -> object:
-    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
-
-
 Duration = Annotated[timedelta, BeforeValidator(_validate_duration), PlainSerializer(write_duration)]
 TimeLimit = Annotated[timedelta, BeforeValidator(_validate_time_limit), PlainSerializer(write_duration)]
 _CONDITION_SCHEMA = core_schema.no_info_plain_validator_function(
@@ -104,7 +100,7 @@ _CONDITION_SCHEMA = core_schema.no_info_plain_validator_function(
 )
 Condition = Annotated[Expression, GetPydanticSchema(lambda _source, _handler: _CONDITION_SCHEMA)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_names)]  # separated by commas, or one argument each
-Flag = Annotated[bool, BeforeValidator(_read_flag)]  # also as text, "true" or "false"
+Flag = Annotated[bool, BeforeValidator(lambda value: {"true": True, "false": False}.get(str(value), value))]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 SummaryBudget = Annotated[int, Field(ge=1000, le=10_000_000)]
 

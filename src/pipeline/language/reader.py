@@ -213,7 +213,8 @@ class _ElementReader:
     def read_block(self, child: KdlNode, field: str) -> None:
         """Read a child node that is an element itself."""
         annotation = self.model.model_fields[field].annotation
-        models = [part for part in (annotation, *get_args(annotation)) if _is_element(part)]
+        types = [part for part in (annotation, *get_args(annotation)) if isinstance(part, type)]
+        models = [part for part in types if issubclass(part, Element)]
         if models:
             built = _ElementReader(models[0], child, _describe(child), self.text, self.hits, self.stage).read()
         else:  # the stages are a union of models
@@ -390,10 +391,6 @@ def _plain_data(node: KdlNode) -> dict[str, object]:
             own.append(_plain_data(child))
         gathered.setdefault(child.name, []).extend(own or [None])
     return {name: values[0] if len(values) == 1 else values for name, values in gathered.items()}
-
-
-def _is_element(annotation: object) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, Element)
 
 
 def _with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:

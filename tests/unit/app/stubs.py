@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pipeline.backends.agents.registry import AGENTS, agent
+from pipeline.backends.select import AGENTS
 
 ANSWERED = {  # how pi prints an answer
     "type": "message_end",
@@ -26,7 +26,7 @@ def stub(
     folder: Path, name: str, *, version: str = "1.2.3", of: str = "", without: str = "", prints: tuple[object, ...] = ()
 ) -> Path:
     """Make a program that knows its version and an agent's flags but `without`; other calls leave lines in NAME.ran."""
-    flags = agent(of or name).flags if of or name in AGENTS else ()
+    flags = AGENTS[of or name].flags if of or name in AGENTS else ()
     help = "\n".join(f"  {flag} VALUE" for flag in flags if flag != without)
     lines = "\n".join(json.dumps(line) for line in prints)
     folder.mkdir(parents=True, exist_ok=True)

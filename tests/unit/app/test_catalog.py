@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from pipeline.app.catalog import Catalog
-from pipeline.app.workflow_files import load_file
 from pipeline.errors import AwfError
 
 WORKFLOW = 'workflow "W" {\n  version 2\n  start "end"\n  stage "end" kind="exit"\n}\n'
@@ -68,7 +67,7 @@ def test_a_directory_means_every_workflow_in_it(project: Path) -> None:
 def test_an_unknown_name_is_answered_with_the_nearest(project: Path) -> None:
     """The error says what was looked for and what was probably meant."""
     put(project / "workflows/quick-dev.awf.kdl")
-    with pytest.raises(AwfError, match='there is no workflow "quikdev"') as caught:
+    with pytest.raises(AwfError, match='unknown workflow "quikdev"') as caught:
         catalog(project).find("quikdev")
     assert caught.value.help == 'did you mean "quick-dev"?'
 
@@ -76,16 +75,16 @@ def test_an_unknown_name_is_answered_with_the_nearest(project: Path) -> None:
 def test_a_file_is_named_in_full(project: Path) -> None:
     """What is meant by half of a file's name, or by a mistyped one, is told."""
     put(project / "fix.awf.kdl")
-    with pytest.raises(AwfError, match='there is no workflow "fix"') as caught:
+    with pytest.raises(AwfError, match='unknown workflow "fix"') as caught:
         catalog(project).find("fix")
-    assert caught.value.help == 'a file is named in full: "fix.awf.kdl"'
-    ((rule, problem),) = load_file(project / "fxi.awf.kdl", "fxi.awf.kdl").hits
+    assert caught.value.help == 'use the full name of the file: "fix.awf.kdl"'
+    ((rule, problem),) = catalog(project).find("fxi.awf.kdl").read().hits
     assert (rule.code, problem.help) == ("AWF001", 'did you mean "fix.awf.kdl"?')
 
 
 def test_an_empty_directory_is_an_error(project: Path) -> None:
     """Checking nothing must not look like success."""
-    with pytest.raises(AwfError, match="holds no workflow"):
+    with pytest.raises(AwfError, match="no workflow in directory"):
         catalog(project).expand("sub")
 
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 from tests.unit.app.stubs import ANSWERED, SETTLED, stub
-from tests.unit.app.test_backends import settings
+from tests.unit.backends.test_select import settings
 
 from pipeline.app.doctor import EXTRAS, AgentCheck, Diagnosis, Doctor, SystemCheck
-from pipeline.backends.agents.scripted import ScriptedBackend
+from pipeline.backends.agents.scripted import ScriptedBackend, load_script
 from pipeline.backends.process import LocalProcesses
 
 
 def examine(tmp_path: Path, text: str = "", *, call: bool = False, **environ: str) -> Diagnosis:
     """Look at a machine that has one plugin with a backend."""
-    added: dict[str, Any] = {"mine": ScriptedBackend({"doctor": "Here."})}
+    added: dict[str, Any] = {"mine": ScriptedBackend(load_script('{"doctor": "Here."}'))}
     given = {"PATH": str(tmp_path), **environ}
     doctor = Doctor(settings(text), given, tmp_path / "store", LocalProcesses("test", grace=0.2), None, added)
     return asyncio.run(doctor.examine(call=call))

@@ -27,7 +27,7 @@ from pipeline.app.settings import (
     read_settings,
 )
 from pipeline.backends.agents.base import AgentOverride
-from pipeline.backends.agents.registry import AGENTS
+from pipeline.backends.select import AGENTS
 from pipeline.cli.diagnostics import format_diagnostic
 from pipeline.cli.terminal import Style
 from pipeline.language.model import Element, ModelChoice

@@ -10,15 +10,15 @@ from tests.unit.app.stubs import asked, stub
 from tests.unit.backends.conftest import PATH, Bench
 
 from pipeline.backends import probe as module
-from pipeline.backends.agents.registry import agent
 from pipeline.backends.probe import ProbeResult, probe, probe_cache_path
+from pipeline.backends.select import AGENTS
 
 
 def look(
     bench: Bench, path: Path, cache: Path | None = None, words: tuple[str, ...] = (), name: str = "pi"
 ) -> ProbeResult:
     """What is said of a program."""
-    return asyncio.run(probe(agent(name), path, bench.processes, {"PATH": PATH}, cache, words))
+    return asyncio.run(probe(AGENTS[name], path, bench.processes, {"PATH": PATH}, cache, words))
 
 
 def test_a_program_tells_its_version_and_flags(bench: Bench, tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_flag_that_is_gone_is_missing(bench: Bench, tmp_path: Path) -> None:
 
 def test_help_may_be_a_command_of_its_own(bench: Bench, tmp_path: Path) -> None:
     """The flags of codex are printed by `exec --help`; what is printed as an error counts too."""
-    flags = " ".join(agent("codex").flags)
+    flags = " ".join(AGENTS["codex"].flags)
     path = script(
         tmp_path, f'[ "$1" = --version ] && echo "codex-cli 0.166.0" || [ "$*" = "exec --help" ] && echo "{flags}" >&2'
     )
@@ -76,7 +76,7 @@ def test_a_program_that_does_not_end_is_stopped(bench: Bench, tmp_path: Path, mo
     """A login prompt must not hang a run."""
     monkeypatch.setattr(module, "TIMEOUT", 0.1)
     path = script(tmp_path, "exec sleep 1000")
-    assert look(bench, path).problem == f'"{path} --version" did not end within 0.1 seconds'
+    assert look(bench, path).problem == f'"{path} --version" did not finish within 0.1 seconds'
 
 
 def test_a_program_that_is_not_there_is_a_problem(bench: Bench, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pipeline.app.backends import BackendSelector
 from pipeline.app.findings.books import iso, writing
 from pipeline.app.findings.filters import OUTSTANDING
 from pipeline.app.findings.lookup import find_finding
@@ -20,6 +19,7 @@ from pipeline.app.wiring import Runtime, SystemClock, process_label
 from pipeline.backends.environment import child_environment
 from pipeline.backends.git import git_in
 from pipeline.backends.process import LocalProcesses
+from pipeline.backends.select import BackendSelector
 from pipeline.engine.ports import (
     AgentEvent,
     AgentRequest,
@@ -240,7 +240,7 @@ class Revalidation:
             self.options, self._processes(), plugins.backends(), around.settings, around.environ, label
         )
         folder = around.store / "revalidations" / self.now.strftime("%Y%m%dT%H%M%S.%fZ")
-        return Reviewer(backends.named(str(name)), self.repository.root, folder, around)
+        return Reviewer(backends.get(str(name)), self.repository.root, folder, around)
 
     def _processes(self) -> Processes:
         return LocalProcesses(process_label(self.around.store, STAGE), redactor=self.around.redactor)

@@ -1,21 +1,21 @@
-"""A model asked directly, through pydantic-ai, with tools of our own.
+"""A model called directly through pydantic-ai, with file and shell tools of our own.
 
-It is loaded when the first request is run, since it takes a second. Failed requests are not repeated here: whether
-and when to try again is the engine's to decide.
+No tool reaches a file outside of the request's directory, and no command gets a provider's key. Failed requests are not
+repeated here: whether and when to retry is decided by the engine.
 """
 
 import asyncio
-import functools
-import inspect
-from collections.abc import AsyncIterable, Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, get_args
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pipeline.backends.agents.api_models import ModelUnavailable, model_for
-from pipeline.backends.agents.api_tools import FileTools, ShellTool, ToolFailure, ToolFunction, tools_for
-from pipeline.backends.agents.base import Now, cut_off, kind_of, local_now, with_retry_after
-from pipeline.backends.environment import provider_variables
-from pipeline.engine.outcome import Usage
+from pipeline.backends.agents.base import PathNotAllowed, local_now, resolve_inside
+from pipeline.backends.environment import PROVIDER_KEYS, provider_variables
+from pipeline.backends.provider_errors import with_retry_after
 from pipeline.engine.ports import (
     AgentError,
     AgentEvent,
@@ -24,223 +24,258 @@ from pipeline.engine.ports import (
     AgentStatus,
     Emit,
     ErrorKind,
+    ExitReason,
+    ProcessCommand,
     Processes,
 )
+from pipeline.language.model import Access
+from pipeline.redaction import MIN_LENGTH
 
 if TYPE_CHECKING:
-    from pydantic_ai import Agent, AgentRunResult, AgentStreamEvent, ModelResponse
-    from pydantic_ai.models import Model
-    from pydantic_ai.settings import ModelSettings
-    from pydantic_ai.usage import RunUsage
+    from pipeline.backends.agents.pydantic_agent import PydanticAgent
 
-_CUT_SHORT = {
-    "length": cut_off("length"),
-    "none": AgentError(ErrorKind.PROTOCOL, "the answer was cut off: the provider gave no finish reason"),
-    "error": AgentError(ErrorKind.PROTOCOL, 'the answer was cut off: the provider gave the finish reason "error"'),
-    "content_filter": AgentError(ErrorKind.DENIED, "the provider's content filter cut the answer short"),
-}
-_INSTALL = "the backend \"api\" is not installed: pip install 'awf-pipeline[api]'"
+LONGEST_RESULT = 40_000  # characters of what one tool returns
+_LARGEST_FILE = 8 * 1024 * 1024
+_MOST_FILES = 20_000  # that one search looks at
+_MOST_HITS = 500
+_ALL_KEYS = frozenset(chain.from_iterable(PROVIDER_KEYS.values()))
+
+ToolFunction = Callable[..., Any]
+
+
+class ModelUnavailable(Exception):
+    """A request without a usable model."""
+
+    def __init__(self, message: str, kind: ErrorKind = ErrorKind.CONFIG) -> None:
+        super().__init__(message)
+        self.error = AgentError(kind, message)
 
 
 class ApiBackend:
-    """Asks the model that a request names. `models` makes it; `turns` bounds how often one request may ask it."""
+    """Calls the model that a request names."""
 
     name = "api"
 
-    def __init__(
-        self,
-        processes: Processes,
-        models: "Callable[[AgentRequest], Model]" = model_for,
-        *,
-        turns: int = 200,
-        now: Now = local_now,
-    ) -> None:
+    def __init__(self, processes: Processes) -> None:
         self._processes = processes
-        self._models = models
-        self._turns = turns
-        self._now = now
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
         """The provider's key and address."""
         return provider_variables(provider)
 
     async def run(self, request: AgentRequest, emit: Emit) -> AgentResult:
-        """Ask the model until it has no more to do."""
+        """Call the model until it has answered."""
         emit(AgentEvent("started"))
         try:
-            model = await asyncio.to_thread(self._models, request)
-            result = await _Asking(request, emit, self._processes, self._turns).ask(model)
-            if result.error is None:
-                return result
-            return result._replace(error=with_retry_after(result.error, (result.error.message,), self._now()))
+            agent = await asyncio.to_thread(self._load_agent, request, emit)
+            result = await agent.run()
         except ImportError as error:
-            return _failed(AgentError(ErrorKind.CONFIG, f"{_INSTALL} ({error})"))
+            install = f"the backend \"api\" is not installed: pip install 'awf-pipeline[api]' ({error})"
+            return AgentResult(AgentStatus.ERROR, error=AgentError(ErrorKind.CONFIG, install))
         except ModelUnavailable as error:
-            return _failed(AgentError(error.kind, error.message))
+            return AgentResult(AgentStatus.ERROR, error=error.error)
+        if result.error is None:
+            return result
+        return result._replace(error=with_retry_after(result.error, (result.error.message,), local_now()))
+
+    def _load_agent(self, request: AgentRequest, emit: Emit) -> "PydanticAgent":
+        from pipeline.backends.agents.pydantic_agent import PydanticAgent, model_for  # noqa: PLC0415 - optional, 1 s
+
+        return PydanticAgent(model_for(request), request, emit, self._processes)
 
 
-class _Asking:
-    """One request: its limits, its tools, what it has used so far."""
+class ToolFailure(Exception):
+    """A tool call that failed. The model is told why, and continues."""
 
-    def __init__(self, request: AgentRequest, emit: Emit, processes: Processes, turns: int) -> None:
+
+class FileTools:
+    """The files of a directory, for a model to read and write."""
+
+    def __init__(self, root: Path) -> None:
+        self.denied: list[str] = []
+        self._root = root
+        self._writing = threading.Lock()  # a model may ask for two edits of one file at once
+
+    def read_file(self, path: str, first_line: int = 1, lines: int = 2000) -> str:
+        """Read a text file.
+
+        Args:
+            path: The file, relative to the working directory.
+            first_line: The number of the line to begin with; the first is 1.
+            lines: How many lines to read.
+        """
+        start = max(first_line, 1) - 1
+        text = _read_text(self._resolve(path))
+        return shorten("".join(islice(text.splitlines(keepends=True), start, start + max(lines, 0))))
+
+    def list_files(self, path: str = ".") -> str:
+        """List the files below a directory, one a line, relative to the working directory.
+
+        Args:
+            path: The directory, relative to the working directory.
+        """
+        top = self._resolve(path)
+        if not top.is_dir():
+            raise ToolFailure(f'"{path}" is not a directory')
+        return _join_hits(self._relative(file) for file in _walk(top))
+
+    def search(self, text: str, path: str = ".") -> str:
+        """Find the lines that hold a text, as `file:line: content`.
+
+        Args:
+            text: What to look for, literally: it is not a pattern.
+            path: The file or directory to look in, relative to the working directory.
+        """
+        top = self._resolve(path)
+        if not text:
+            raise ToolFailure("the text to look for is empty")
+        return _join_hits(hit for file in _walk(top) for hit in self._find(text, file))
+
+    def write_file(self, path: str, content: str) -> str:
+        """Write a text file, replacing what it holds; directories are created as needed.
+
+        Args:
+            path: The file, relative to the working directory.
+            content: The whole new content.
+        """
+        with self._writing:
+            _write_text(self._resolve(path), content)
+        return f'"{path}" was written'
+
+    def edit_file(self, path: str, old: str, new: str) -> str:
+        """Replace a text that occurs exactly once in a file.
+
+        Args:
+            path: The file, relative to the working directory.
+            old: The exact old text, with enough around it to occur only once.
+            new: The new text.
+        """
+        with self._writing:
+            target = self._resolve(path)
+            text = _read_text(target)
+            count = text.count(old) if old else 0
+            if count != 1:
+                raise ToolFailure(f'the old text occurs {count} times in "{path}"; it must occur exactly once')
+            _write_text(target, text.replace(old, new))
+        return f'"{path}" was edited'
+
+    def _resolve(self, name: str) -> Path:
+        try:
+            return resolve_inside(self._root, name)
+        except PathNotAllowed as error:
+            self.denied.append(name)
+            raise ToolFailure(str(error)) from error
+
+    def _relative(self, file: Path) -> str:
+        return file.relative_to(self._root.resolve()).as_posix()
+
+    def _find(self, text: str, file: Path) -> Iterator[str]:
+        try:
+            lines = _read_text(resolve_inside(self._root, str(file))).split("\n")
+        except (ToolFailure, PathNotAllowed):
+            return  # binary files, and links that lead out
+        for number, line in enumerate(lines, 1):
+            if text in line:
+                yield f"{self._relative(file)}:{number}: {line[:400]}"
+
+
+class ShellTool:
+    """Runs a model's commands in its directory."""
+
+    def __init__(self, request: AgentRequest, processes: Processes, on_output: Callable[[], None]) -> None:
         self._request = request
-        self._emit = emit
-        self._turns = turns
-        self._files = FileTools(request.cwd)
-        self._shell = ShellTool(request, processes, self._heard)
-        self._silence: asyncio.Timeout | None = None
+        self._processes = processes
+        self._on_output = on_output
+        self._numbers = itertools.count(1)
 
-    async def ask(self, model: "Model") -> AgentResult:
-        """Ask within the limits; what was used is told even of a request that failed."""
-        from pydantic_ai.usage import RunUsage  # noqa: PLC0415 - slow to load, and an extra
+    async def run_command(self, command: str, seconds: float = 600) -> str:
+        """Run a shell command in the working directory and return its exit code and output.
 
-        used, limits = RunUsage(), self._request.limits
-        result = _failed(AgentError(ErrorKind.SERVER, "the model's provider took too long"))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(limits.timeout) as whole, asyncio.timeout(limits.idle) as self._silence:
-                result = await self._judged(model, used)
-        if whole.expired():
-            result = AgentResult(AgentStatus.TIMEOUT)
-        elif self._silence and self._silence.expired():
-            result = AgentResult(AgentStatus.IDLE)
-        return self._with_usage(result, _usage(used))
-
-    async def _judged(self, model: "Model", used: "RunUsage") -> AgentResult:
-        from pydantic_ai.exceptions import AgentRunError, UserError  # noqa: PLC0415 - slow to load, and an extra
-
-        try:
-            agent = self._agent(model)
-            async with agent:
-                return _answer(await self._run(agent, used))
-        except UserError as error:
-            return _failed(AgentError(ErrorKind.CONFIG, error.message))
-        except AgentRunError as error:
-            return _failed(_error(error))
-
-    def _agent(self, model: "Model") -> "Agent[None, str | None]":
-        from pydantic_ai import Agent, Tool  # noqa: PLC0415 - slow to load, and an extra
-
-        tools = [Tool[None](_telling(tool)) for tool in tools_for(self._request, self._files, self._shell)]
-        return Agent(
-            model,
-            output_type=str | None,  # type: ignore[arg-type]  # a union is a type form, which mypy does not know yet
-            deps_type=type(None),
-            instructions=f"Your working directory is {self._request.cwd}. Paths are relative to it." if tools else None,
-            tools=tools,
+        Args:
+            command: The command, for /bin/sh.
+            seconds: How long it may take.
+        """
+        finished = await self._processes.run(
+            ProcessCommand(
+                argv=("/bin/sh", "-c", command),
+                cwd=self._request.cwd,
+                env=without_provider_keys(self._request.env, self._request.provider),
+                artifacts=self._request.artifacts / f"command-{next(self._numbers)}",
+                timeout=seconds,
+                output_bytes=self._request.limits.output_bytes,
+            ),
+            lambda _: self._on_output(),
         )
-
-    async def _run(self, agent: "Agent[None, str | None]", used: "RunUsage") -> "AgentRunResult[str | None]":
-        from pydantic_ai.usage import UsageLimits  # noqa: PLC0415 - slow to load, and an extra
-
-        return await agent.run(
-            self._request.prompt,
-            usage=used,
-            usage_limits=UsageLimits(request_limit=self._turns),
-            model_settings=_settings(self._request),
-            event_stream_handler=self._follow,
-        )
-
-    async def _follow(self, _: object, events: "AsyncIterable[AgentStreamEvent]") -> None:
-        async for event in events:
-            self._heard()
-            if told := _event(event):
-                self._emit(told)
-
-    def _heard(self) -> None:
-        """Begin to count the silence anew."""
-        idle = self._request.limits.idle
-        if idle is not None and self._silence and not self._silence.expired():
-            self._silence.reschedule(asyncio.get_running_loop().time() + idle)
-
-    def _with_usage(self, result: AgentResult, usage: Usage | None) -> AgentResult:
-        if usage:
-            self._emit(AgentEvent("usage", usage=usage))
-        denied = tuple(self._files.denied)
-        return AgentResult(result.status, result.text, result.error, usage, denied=denied)
+        if finished.ending is ExitReason.EXITED:
+            ended = f"exit code {finished.exit_code}"
+        else:
+            ended = "stopped: it took too long" if finished.ending is ExitReason.TIMEOUT else finished.message
+        printed = (path.read_text(encoding="utf-8", errors="replace") for path in (finished.stdout, finished.stderr))
+        return f"{ended}\n{''.join(map(shorten, printed))}"
 
 
-def _failed(error: AgentError) -> AgentResult:
-    return AgentResult(AgentStatus.ERROR, error=error)
+def tools_for(access: Access, files: FileTools, shell: ShellTool) -> tuple[ToolFunction, ...]:
+    """The tools that a stage's access grants."""
+    reading = (files.read_file, files.list_files, files.search)
+    match access:
+        case Access.NONE:
+            return ()
+        case Access.READ_ONLY:
+            return reading
+        case Access.CODING:
+            return (*reading, files.write_file, files.edit_file, shell.run_command)
 
 
-def _answer(run: "AgentRunResult[str | None]") -> AgentResult:
-    text = run.output or ""
-    if error := _CUT_SHORT.get(_finish_reason(run.response)):
-        return AgentResult(AgentStatus.ERROR, text, error)
-    if not text.strip():
-        return _failed(AgentError(ErrorKind.EMPTY, f'the model "{run.response.model_name}" answered nothing'))
-    return AgentResult(AgentStatus.OK, text)
+def without_provider_keys(env: Mapping[str, str], provider: str | None) -> dict[str, str]:
+    """The variables without any provider's key or address, nor copies of a key under another name."""
+    names = _ALL_KEYS | set(provider_variables(provider))
+    secret = {name for name in env if name in names or name.upper().endswith("_API_KEY")}
+    keys = {
+        env[name] for name in secret if len(env[name]) >= MIN_LENGTH
+    }  # a shorter value, such as a region, is no key
+    return {name: value for name, value in env.items() if name not in secret and value not in keys}
 
 
-def _finish_reason(response: "ModelResponse") -> str:
-    """Why the model stopped, by the provider alone: the kit takes a stream that just ends for a whole answer."""
-    told = (response.provider_details or {}).get("finish_reason")
-    return (response.finish_reason or "") if told or not response.provider_url else "none"
+def shorten(text: str) -> str:
+    """The beginning and the end of a text that is too long for a model."""
+    if len(text) <= LONGEST_RESULT:
+        return text
+    half = LONGEST_RESULT // 2
+    return f"{text[:half]}\n[{len(text) - 2 * half} characters omitted]\n{text[-half:]}"
 
 
-def _telling(tool: ToolFunction) -> ToolFunction:
-    """The tool, whose failure is told to the model."""
-    from pydantic_ai.exceptions import ToolFailed  # noqa: PLC0415 - slow to load, and an extra
-
-    @functools.wraps(tool)
-    async def call(*args: Any, **kwargs: Any) -> object:
-        try:
-            if inspect.iscoroutinefunction(tool):
-                return await tool(*args, **kwargs)
-            return await asyncio.to_thread(tool, *args, **kwargs)
-        except ToolFailure as error:
-            raise ToolFailed(str(error)) from error
-
-    return call
+def _join_hits(hits: Iterator[str]) -> str:
+    lines = list(islice(hits, _MOST_HITS + 1))
+    if len(lines) > _MOST_HITS:
+        lines[_MOST_HITS] = f"[more than {_MOST_HITS}; the rest is omitted]"
+    return shorten("\n".join(lines)) or "[nothing found]"
 
 
-def _settings(request: AgentRequest) -> "ModelSettings":
-    from pydantic_ai.settings import ModelSettings, ThinkingEffort  # noqa: PLC0415 - slow to load, and an extra
-
-    settings, efforts = ModelSettings(max_retries=0), get_args(ThinkingEffort)
-    if (effort := request.reasoning_effort) and effort not in efforts:
-        raise ModelUnavailable(f'there is no reasoning effort "{effort}"; there are {", ".join(efforts)}')
-    if effort:
-        settings["thinking"] = effort  # type: ignore[typeddict-item]  # mypy does not see that it is one of them
-    return settings
-
-
-def _event(event: "AgentStreamEvent") -> AgentEvent | None:
-    from pydantic_ai import messages  # noqa: PLC0415 - slow to load, and an extra
-
-    match event:
-        case messages.PartEndEvent(part=messages.TextPart(content=str(text))) if text:
-            return AgentEvent("text", text)
-        case messages.FunctionToolCallEvent():
-            return AgentEvent("tool_start", event.part.tool_name)
-        case messages.FunctionToolResultEvent():
-            return AgentEvent("tool_end", event.part.tool_name or "")
-    return None
+def _walk(top: Path) -> Iterator[Path]:
+    """Every file below, in order, without Git's own; links to directories are not followed."""
+    if top.is_file():
+        yield top
+    left = _MOST_FILES
+    for directory, below, names in os.walk(top):
+        below[:] = sorted(name for name in below if name != ".git")
+        yield from (Path(directory, name) for name in sorted(names)[:left])
+        left = max(left - len(names), 0)
+        if not left:
+            return
 
 
-def _error(error: Exception) -> AgentError:
-    from pydantic_ai import exceptions  # noqa: PLC0415 - slow to load, and an extra
-
-    words = str(error)
-    match error:
-        case exceptions.ModelHTTPError():
-            return AgentError(kind_of(error.status_code, words), words, error.retry_after)
-        case exceptions.ModelConnectionError():
-            return AgentError(ErrorKind.SERVER, words, error.retry_after)
-        case exceptions.ModelAPIError():
-            return AgentError(kind_of(None, words), words, error.retry_after)
-        case exceptions.ContentFilterError():
-            return AgentError(ErrorKind.DENIED, words)
-        case exceptions.UnexpectedModelBehavior():
-            return AgentError(ErrorKind.PROTOCOL, words)
-        case exceptions.UsageLimitExceeded():
-            return AgentError(ErrorKind.INVALID, f"the model was asked as often as one request may ({words})")
-    return AgentError(kind_of(None, words), words)
+def _read_text(path: Path) -> str:
+    try:
+        if not path.is_file() or path.stat().st_size > _LARGEST_FILE:
+            raise ToolFailure(f'"{path.name}" is not a file of at most {_LARGEST_FILE} bytes')
+        return path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ToolFailure(f'cannot read "{path.name}" as text: {error}') from error
 
 
-def _usage(used: "RunUsage") -> Usage | None:
-    """What was used; its cost is by the prices that came with the package, where they know the model."""
-    if not used.requests:
-        return None
-    cost = None if used.cost is None else float(used.cost)
-    return Usage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, cost_usd=cost)
+def _write_text(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="")
+    except (OSError, UnicodeEncodeError) as error:
+        raise ToolFailure(f'cannot write "{path.name}": {error}') from error

@@ -1,15 +1,24 @@
-"""What agents have in common to tell: which tool they use on what, and which model they are asked for."""
+"""What command-line agents share: starting the program, reading its messages, and judging how the run ended.
+
+Each agent's own module knows its arguments and its messages. An exit code alone proves nothing: some programs exit
+with 0 after they were refused, cut off or killed.
+"""
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
-from pipeline.backends.agents.provider_errors import read_retry_after
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from pipeline.backends.environment import provider_variables
+from pipeline.backends.provider_errors import error_kind, with_retry_after
 from pipeline.engine.outcome import Usage
 from pipeline.engine.ports import (
     AgentError,
@@ -26,387 +35,177 @@ from pipeline.engine.ports import (
     ProcessResult,
 )
 
-_QUOTED = 300  # characters of a line that could not be read
-_SHORT = 120  # characters of what a tool is used for
-_TELLING = (
+Message = Mapping[str, Any]
+MissingFlags = Callable[[Mapping[str, str]], Awaitable[Collection[str]]]
+
+MALFORMED = (AttributeError, KeyError, TypeError, ValueError)  # what reading a message of an unexpected form raises
+_SIGNALS = MappingProxyType(  # exit codes by which a shell or a program reports the signal that ended it
+    {129: "SIGHUP", 130: "SIGINT", 131: "SIGQUIT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
+)
+_NOT_STARTED = (126, 127)  # a shell's exit codes for a command that cannot be run or found
+_LAST_LINES = 5  # of an answer, in which a failed program may have printed its error
+_LONGEST_LINE = 2000
+_LONGEST_LABEL = 120
+_LONGEST_EXCERPT = 300
+_TELLING_ARGUMENTS = (  # what best describes a tool call, in this order
     *("command", "file_path", "filePath", "notebook_path", "dir_path", "path", "pattern", "query", "url"),
     *("description", "skill"),
 )
 
 
-def tool_label(name: str, what: str) -> str:
-    """A tool and what it is used for, on one short line: `Bash: pytest -q`."""
-    line = " ".join(what.split())
-    short = line if len(line) <= _SHORT else f"{line[:_SHORT]}…"
-    return f"{name}: {short}" if short else name
-
-
-def excerpt(line: bytes | object) -> str:
-    """The beginning of something that an agent printed and that could not be read."""
-    text = line.decode(errors="replace") if isinstance(line, bytes) else json.dumps(line, ensure_ascii=False)
-    return text.strip()[:_QUOTED]
-
-
-def tool_used(name: str, arguments: object) -> str:
-    """A tool and the one of its arguments that tells most."""
-    given = arguments if isinstance(arguments, dict) else {}
-    return tool_label(name, next((given[key] for key in _TELLING if isinstance(given.get(key), str)), ""))
-
-
-def model_path(request: AgentRequest) -> str:
-    """The model with its provider before it, as agents for many providers want it."""
-    model = request.model or ""
-    return f"{request.provider}/{model}" if request.provider and model and "/" not in model else model
-
-
-class PathNotAllowed(Exception):
-    """A path that is not an agent's to use."""
-
-
-def resolve_inside(root: Path, name: str) -> Path:
-    """The real path of what an agent names; raises OutOfBounds when that is not within `root`."""
-    try:
-        home, target = root.resolve(), (root / name).resolve()
-    except (OSError, RuntimeError, ValueError) as error:  # resolve() calls a loop of links a RuntimeError
-        raise PathNotAllowed(f'"{name}" is no path that can be followed: {error}') from error
-    if not target.is_relative_to(home):
-        raise PathNotAllowed(f'"{name}" is outside of "{root}": only what is within may be used')
-    return target
-
-
-Now = Callable[[], datetime]
-SHORT = 300.0  # seconds; who must wait longer has used up a quota, whatever the provider calls it
-_SCANNED = 16 * 1024  # characters of a message that are looked at
-_LAST_LINES = 5  # of an answer in which a program that failed may have said why
-_LONGEST_LINE = 2000
-_SIGNALS = MappingProxyType(  # exit codes by which a shell or a program tells of the signal that ended it
-    {129: "SIGHUP", 130: "SIGINT", 131: "SIGQUIT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
-)
-_NOT_STARTED = (126, 127)  # a shell's codes for a command that cannot be run or found
-_WAITS = (ErrorKind.QUOTA, ErrorKind.RATE_LIMIT, ErrorKind.SERVER)
-_BY_STATUS = MappingProxyType(
-    {400: ErrorKind.INVALID, 401: ErrorKind.AUTH, 403: ErrorKind.AUTH, 404: ErrorKind.INVALID, 422: ErrorKind.INVALID}
-    | {402: ErrorKind.QUOTA, 408: ErrorKind.SERVER, 413: ErrorKind.INVALID, 429: ErrorKind.RATE_LIMIT}
-)
-
-
-def _any(*words: str) -> re.Pattern[str]:
-    return re.compile("|".join(words), re.IGNORECASE)
-
-
-_CUT_OFF = _any(
-    r"incomplete response.{0,40}max_output_tokens",
-    r"exceeded the \d{1,9} output token maximum",
-    r"(finish|stop).?reason\W{1,5}(length|max.?tokens)",
-    r"response truncated|truncated due to token limit|ended without a .?finish_reason",
-)
-_NO_CAPACITY = _any(r"no capacity available|MODEL_CAPACITY_EXHAUSTED")  # Google's word for "busy", not a quota
-_QUOTA = _any(
-    r"usage.?limit|hit your (\w+ )?limit|(hour|weekly|daily|monthly|session|opus|sonnet) (usage )?limit reached",
-    r"insufficient.?(quota|credits|balance|funds)|credit balance is too low|requires more credits|out of credits",
-    r"exceeded (your|the) ([\w-]+ ){0,3}quota|quota.?(is |has been )?(exceeded|exhausted|used up)",
-    r"quota will reset|have no quota|exhausted your (capacity|\w+ quota)|usage (exceeded|exhausted)|spending.?limit",
-    r"billing.{0,20}limit|payment required",
-    r"RESOURCE_EXHAUSTED[\s\S]{0,2000}?retryDelay",
-)
-_BY_WORDS = (
-    (ErrorKind.PROTOCOL, _CUT_OFF),
-    (ErrorKind.RATE_LIMIT, _NO_CAPACITY),
-    (ErrorKind.QUOTA, _QUOTA),
-    (
-        ErrorKind.AUTH,
-        _any(
-            r"\b(401|403)\b|unauthori[sz]ed|unauthenticated|forbidden|PERMISSION_DENIED",
-            r"(?<![a-z])(invalid|incorrect|no|missing|bad)(?![a-z]).{0,20}(api.?key|credentials|auth token)",
-            r"(api.?key|credentials|(auth|access|bearer|session).?token).{0,30}(missing|invalid|required|expired|revoked)",
-            r"(api.?key|credentials).{0,30}not (found|set|provided)",
-            r"not logged in|please (run )?/?login|(log ?in|sign in) again|authentication|missing environment variable",
-        ),
-    ),
-    (
-        ErrorKind.CONFIG,
-        _any(
-            r"(unknown|unrecogni[sz]ed|unexpected|invalid|no such) (option|flag|arguments?)\b",
-            r"invalid value .{0,80} for '?--",
-        ),
-    ),
-    (ErrorKind.RATE_LIMIT, _any(r"\b429\b|rate.?limit|too many requests|RESOURCE_EXHAUSTED|throttl")),
-    (
-        ErrorKind.INVALID,
-        _any(
-            r"model.{0,60}(not found|does not exist|not supported|is not available)|unknown model|invalid model",
-            r"issue with the selected model|not_found_error|context (window|length)|prompt is too long",
-            r"invalid.?request|bad request",
-        ),
-    ),
-    (
-        ErrorKind.SERVER,
-        _any(
-            r"\b(500|502|503|504|520|522|524|529)\b|overloaded|internal server error|bad gateway|service unavailable",
-            r"(connection|socket|stream).{0,20}(reset|refused|closed|failed|disconnected|timed? ?out|aborted|error)",
-            r"request timed out|\blost (the )?connection",
-            r"disconnected|\bterminated\b|stream ended|fetch failed|socket hang up|\b(ECONN|ENOTFOUND|ETIMEDOUT|EPIPE)",
-            r"EAI_AGAIN|getaddrinfo|network (error|is unreachable)|could not connect|unable to connect|connect error",
-            r"error sending request|premature close|unexpected EOF|connection error|gateway time-?out",
-            r"high demand|at capacity|temporarily unavailable",
-        ),
-    ),
-    (ErrorKind.INVALID, _any(r"\b(400|404|422)\b")),
-)
-
-
-def local_now() -> datetime:
-    """The time by this machine's clock, in its zone."""
-    return datetime.now().astimezone()
-
-
-@dataclass(frozen=True, slots=True)
-class AgentTranscript:
-    """What a program's protocol told. `ended` is its last event, saying that all went well."""
-
-    text: str = ""
-    ended: bool = False
-    error: AgentError | None = None
-    limits: tuple[str, ...] = ()  # what besides the error's message says when to try again, the surest first
-    usage: Usage | None = None
-    session: AgentSession | None = None
-    denied: tuple[str, ...] = ()  # the tools it was refused
-    version: str = ""
-
-
-def judge(argv: tuple[str, ...], finished: ProcessResult, reading: AgentTranscript, now: datetime) -> AgentResult:
-    """The result of a request, from how its program ended and what it told."""
-    status, error = _verdict(argv[0] if argv else "", finished, reading)
-    if error:
-        error = with_retry_after(error, (*reading.limits, error.message, finished.stderr_tail), now)
-    return AgentResult(
-        status=status,
-        text=reading.text,
-        error=error,
-        usage=reading.usage,
-        session=reading.session,
-        exit_code=finished.exit_code,
-        argv=argv,
-        version=reading.version,
-        denied=reading.denied,
-    )
-
-
-def with_retry_after(error: AgentError, said: Iterable[str], now: datetime) -> AgentError:
-    """The error with the time until trying again can help, from the first text that says it."""
-    if error.kind not in _WAITS:
-        return error
-    after = error.retry_after
-    if after is None:
-        after = next((found for text in said if (found := read_retry_after(text, now)) is not None), None)
-    long = error.kind is ErrorKind.RATE_LIMIT and after is not None and after > SHORT
-    return replace(error, kind=ErrorKind.QUOTA if long else error.kind, retry_after=after)
-
-
-def _verdict(program: str, finished: ProcessResult, reading: AgentTranscript) -> tuple[AgentStatus, AgentError | None]:
-    match finished.ending:
-        case ExitReason.TIMEOUT:
-            return AgentStatus.TIMEOUT, None
-        case ExitReason.IDLE:
-            return AgentStatus.IDLE, None
-        case ExitReason.SPAWN_ERROR:
-            return AgentStatus.ERROR, AgentError(ErrorKind.SPAWN, finished.message)
-    error = reading.error or _failure(program, finished, reading)
-    return (AgentStatus.ERROR, error) if error else (AgentStatus.OK, None)
-
-
-def _failure(program: str, finished: ProcessResult, reading: AgentTranscript) -> AgentError | None:
-    """What is wrong with a run of which the program itself reported no error."""
-    code = finished.exit_code
-    kind, words = _last_words(finished, reading)
-    known = kind if kind in (ErrorKind.AUTH, ErrorKind.QUOTA, ErrorKind.RATE_LIMIT) else None
-    if finished.ending is ExitReason.SIGNAL or code in _SIGNALS:
-        name = _SIGNALS.get(code or 0) or finished.message
-        return AgentError(ErrorKind.KILLED, f'"{program}" was killed by {name}{words}')
-    if code:
-        kind = ErrorKind.SPAWN if code in _NOT_STARTED else kind
-        return AgentError(
-            kind, f'"{program}" exited with code {code}{words or ": it said nothing on its standard error"}'
-        )
-    if not reading.ended:
-        return AgentError(known or ErrorKind.PROTOCOL, f'"{program}" stopped before it told how it ended{words}')
-    if not reading.text.strip():
-        refused = f"; it was refused {', '.join(reading.denied)}" if reading.denied else ""
-        return AgentError(known or ErrorKind.EMPTY, f'"{program}" answered nothing{refused}{words}')
-    return None
-
-
-def _last_words(finished: ProcessResult, reading: AgentTranscript) -> tuple[ErrorKind, str]:
-    """What a program said of its failure, and its kind: the last line that tells one, else its last line.
-
-    Its standard error is asked first; a program that has none to say may have printed it in place of its answer.
-    """
-    complaint = [line.strip()[:_LONGEST_LINE] for line in finished.stderr_tail.split("\n") if line.strip()]
-    answer = reading.text[-_LAST_LINES * _LONGEST_LINE :].split("\n")
-    answer = [line.strip()[:_LONGEST_LINE] for line in answer if line.strip()][-_LAST_LINES:]
-    for line in (*reversed(complaint), *reversed(answer)):
-        if (kind := kind_of(None, line)) is not ErrorKind.UNKNOWN:
-            return kind, f": {line}"
-    last = (complaint or answer)[-1:]
-    return ErrorKind.UNKNOWN, f": {last[0]}" if last else ""
-
-
-def named_or(kind: ErrorKind, message: str) -> ErrorKind:
-    """The kind that a message names, else the given one."""
-    named = kind_of(None, message)
-    return kind if named is ErrorKind.UNKNOWN else named
-
-
-def cut_off(reason: str) -> AgentError:
-    """The error of an answer that ended at the token limit, by the reason that the agent gave."""
-    return AgentError(ErrorKind.PROTOCOL, f'the answer was cut off at the model\'s token limit ("{reason}")')
-
-
-def kind_of(status: int | None, message: str) -> ErrorKind:
-    """What kind of error a provider gave, by its HTTP status, else by its words; a quota by its words in any case."""
-    words = message[:_SCANNED]
-    if status is None:
-        return next((kind for kind, known in _BY_WORDS if known.search(words)), ErrorKind.UNKNOWN)
-    if status in (400, 403, 429) and _QUOTA.search(words) and not _NO_CAPACITY.search(words):
-        return ErrorKind.QUOTA
-    return _BY_STATUS.get(status, ErrorKind.SERVER if status >= 500 else ErrorKind.UNKNOWN)
-
-
-Message = Mapping[str, Any]
-
-
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """How a program is started for one request; the prompt is on its standard input."""
+    """How a program is started for one request. The prompt goes to its standard input."""
 
     arguments: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)  # on top of the request's
 
 
-class Reader(Protocol):
-    """Reads one run of a program, a JSON object of its standard output at a time."""
+@dataclass
+class AgentTranscript:
+    """What an agent has reported about one run so far. Each agent's subclass reads that agent's messages."""
 
-    def read(self, message: Message) -> Iterable[AgentEvent]:
-        """Take the next object; what of it is worth showing."""
-        ...
+    used_before: Usage | None = None  # by the session, before this run; None if unknown
+    text: str = ""
+    ended: bool = False  # whether it reported a successful end
+    error: AgentError | None = None
+    retry_hints: tuple[str, ...] = ()  # texts besides the error that may say when to retry, the surest first
+    usage: Usage | None = None
+    session: AgentSession | None = None
+    denied: list[str] = field(default_factory=list)  # the tools it was refused
+    version: str = ""
+    _unfinished_line: str = ""
 
-    def conclude(self, stderr: str) -> AgentTranscript:
-        """What came of it all; `stderr` is the end of what it wrote there."""
-        ...
+    def read(self, message: Message) -> Iterator[AgentEvent]:
+        """Take the agent's next message and yield the events to show; messages of unknown types are ignored."""
+        raise NotImplementedError
+
+    def finish(self, stderr: str) -> None:
+        """Settle the final state; `stderr` is the end of the program's standard error."""
+
+    def add_text(self, piece: str) -> Iterator[AgentEvent]:
+        """Add a piece of the answer, and yield the lines that it completes."""
+        self.text += piece
+        *lines, self._unfinished_line = (self._unfinished_line + piece).split("\n")
+        yield from (AgentEvent("text", line) for line in lines if line.strip())
+
+    def end_text(self) -> Iterator[AgentEvent]:
+        """Yield the last line of what was added."""
+        line, self._unfinished_line = self._unfinished_line, ""
+        if line.strip():
+            yield AgentEvent("text", line)
 
 
-class AgentProgram(Protocol):
-    """What is particular to one command-line agent. `flags` are those it cannot be used without."""
+class MessageModel(BaseModel):
+    """A part of a program's message, with names in snake_case or camelCase."""
 
-    name: str  # also of its program
-    flags: tuple[str, ...]
-    help: tuple[str, ...]  # the arguments that print the flags
-    install: str  # how to get it, in a few words
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class AgentProgram(ABC):
+    """What is particular to one command-line agent."""
+
+    name: ClassVar[str]  # of the agent and of its program
+    flags: ClassVar[tuple[str, ...]]  # that it cannot be used without
+    help: ClassVar[tuple[str, ...]] = ("--help",)  # the arguments that print its flags
+    install: ClassVar[str]  # the command that installs it
+    provider: ClassVar[str | None] = None  # whose key it needs if the stage names no provider
+    own_variables: ClassVar[tuple[str, ...]] = ()  # where it keeps its files, and how it logs in
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
-        """The names of the variables it needs: the provider's key, and where it keeps its own files."""
-        ...
+        """The names of the environment variables it needs."""
+        return (*provider_variables(provider or self.provider), *self.own_variables)
 
+    @abstractmethod
     def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
-        """Its arguments; `extra` are more of them that the user wants."""
-        ...
+        """How to start it for a request; `extra` are arguments added by the user."""
 
-    def reader(self, request: AgentRequest) -> Reader:
-        """A reader for one run of it."""
-        ...
+    @abstractmethod
+    def transcript(self, used_before: Usage | None) -> AgentTranscript:
+        """An empty transcript for one run in a session that has used so much before; None if that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentOverride:
-    """What a user changes of how a program is started."""
+    """What a user changes about how a program is started."""
 
     program: tuple[str, ...] = ()  # instead of its name: a path, or a program that runs it
     arguments: tuple[str, ...] = ()  # instead of ours
     extra: tuple[str, ...] = ()  # besides ours
-    variables: tuple[str, ...] = ()  # more names of variables that it gets
+    variables: tuple[str, ...] = ()  # names of more variables to pass on
 
 
-AS_IT_IS = AgentOverride()
-Missing = Callable[[Mapping[str, str]], Awaitable[Collection[str]]]
+_NO_OVERRIDE = AgentOverride()
+_NOTHING_USED = Usage(input_tokens=0, output_tokens=0, cost_usd=0)
 
 
-async def _nothing_missing(env: Mapping[str, str]) -> Collection[str]:
-    """Take it on trust that a program has its flags."""
-    del env
-    return ()
+def local_now() -> datetime:
+    """The current time on this machine, with its zone."""
+    return datetime.now().astimezone()
 
 
 class ProgramBackend:
-    """Runs a command-line agent. `missing` tells which of its flags the installed program does not have."""
+    """Runs a command-line agent. `missing_flags` says which of its flags the installed program lacks."""
 
     def __init__(
         self,
         agent: AgentProgram,
         processes: Processes,
-        override: AgentOverride = AS_IT_IS,
-        missing: Missing = _nothing_missing,
-        now: Now = local_now,
+        override: AgentOverride = _NO_OVERRIDE,
+        missing_flags: MissingFlags | None = None,
     ) -> None:
         self.name = agent.name
         self._agent = agent
         self._processes = processes
         self._override = override
-        self._missing = missing
-        self._now = now
+        self._missing_flags = missing_flags
+        self._missing: Collection[str] | None = None
 
     def variables(self, provider: str | None) -> Collection[str]:
-        """Its own, and those the user adds."""
+        """The agent's own, and those the user adds."""
         return (*self._agent.variables(provider), *self._override.variables)
 
     async def run(self, request: AgentRequest, emit: Emit) -> AgentResult:
-        """Run the program and read what it prints."""
+        """Run the program, read what it prints and judge how it ended."""
         emit(AgentEvent("started"))
-        started = self._agent.invocation(request, self._override.extra)
-        argv = (*(self._override.program or (self.name,)), *(self._override.arguments or started.arguments))
-        if lacking := [flag for flag in await self._missing(request.env) if flag in argv]:
-            return AgentResult(AgentStatus.ERROR, error=_outdated(argv[0], lacking), argv=argv)
-        reading = _Lines(self._agent.reader(request), emit)
-        finished = await self._processes.run(command_for(argv, request, started.env), reading.take)
-        if reading.broken:
-            return AgentResult(AgentStatus.ERROR, error=reading.broken, exit_code=finished.exit_code, argv=argv)
-        return judge(argv, finished, reading.reader.conclude(finished.stderr_tail), self._now())
+        invocation = self._agent.invocation(request, self._override.extra)
+        argv = (*(self._override.program or (self.name,)), *(self._override.arguments or invocation.arguments))
+        if self._missing is None:
+            self._missing = await self._missing_flags(request.env) if self._missing_flags else ()
+        if missing := [flag for flag in self._missing if flag in argv]:
+            problem = f'the installed "{argv[0]}" does not support {", ".join(missing)}'
+            help = "install a newer version, or set its arguments in the settings"
+            return AgentResult(AgentStatus.ERROR, error=AgentError(ErrorKind.CONFIG, f"{problem}; {help}"), argv=argv)
+        transcript = self._agent.transcript(request.session.used if request.session else _NOTHING_USED)
+        unreadable: list[AgentError] = []
 
+        def read_line(line: bytes) -> None:
+            try:
+                message = json.loads(line)
+            except (ValueError, RecursionError):
+                return  # programs print warnings, too
+            if not isinstance(message, dict):
+                return
+            try:
+                events = tuple(transcript.read(message))
+            except MALFORMED as error:
+                words = f'"{self.name}" printed a message of an unexpected form ({type(error).__name__})'
+                unreadable.append(AgentError(ErrorKind.PROTOCOL, f"{words}: {excerpt(line)}"))
+                return
+            for event in events:
+                emit(event)
 
-def _outdated(program: str, flags: list[str]) -> AgentError:
-    words = (
-        f'the installed "{program}" does not know {", ".join(flags)}; update it, or give its arguments in the settings'
-    )
-    return AgentError(ErrorKind.CONFIG, words)
-
-
-class _Lines:
-    """Hands the JSON objects of a stream to a reader; what is no JSON is passed over: programs print warnings too."""
-
-    def __init__(self, reader: Reader, emit: Emit) -> None:
-        self.reader = reader
-        self.broken: AgentError | None = None
-        self._emit = emit
-
-    def take(self, line: bytes) -> None:
-        """Read one line."""
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            return
-        if not isinstance(message, dict) or self.broken:
-            return
-        try:
-            for event in self.reader.read(message):
-                self._emit(event)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            words = f"it printed what is not its protocol ({error!r}): {excerpt(line)}"
-            self.broken = AgentError(ErrorKind.PROTOCOL, words)
+        finished = await self._processes.run(command_for(argv, request, invocation.env), read_line)
+        transcript.finish(finished.stderr_tail)
+        if unreadable:  # the lost message could be the one that mattered
+            transcript.error = unreadable[0]
+        return agent_result(argv, finished, transcript)
 
 
 def command_for(
     argv: tuple[str, ...], request: AgentRequest, env: Mapping[str, str] = MappingProxyType({})
 ) -> ProcessCommand:
-    """A program to run for a request, with variables on top of the request's."""
+    """The program to run for a request, with `env` on top of the request's variables."""
     return ProcessCommand(
         argv=argv,
         cwd=request.cwd,
@@ -417,3 +216,116 @@ def command_for(
         idle=request.limits.idle,
         output_bytes=request.limits.output_bytes,
     )
+
+
+def agent_result(argv: tuple[str, ...], finished: ProcessResult, transcript: AgentTranscript) -> AgentResult:
+    """Judge a run: by our own limits, then by what the agent reported, its exit code, and whether it answered."""
+    status, error = AgentStatus.OK, None
+    match finished.ending:
+        case ExitReason.TIMEOUT:
+            status = AgentStatus.TIMEOUT
+        case ExitReason.IDLE:
+            status = AgentStatus.IDLE
+        case ExitReason.SPAWN_ERROR:
+            error = AgentError(ErrorKind.SPAWN, finished.message)
+        case _:
+            error = transcript.error or _unreported_error(argv[0], finished, transcript)
+    if error:
+        status = AgentStatus.ERROR
+        error = error if error.message else replace(error, message=f'"{argv[0]}" failed without an error message')
+        error = with_retry_after(error, (*transcript.retry_hints, error.message, finished.stderr_tail), local_now())
+    return AgentResult(
+        status=status,
+        text=transcript.text,
+        error=error,
+        usage=transcript.usage,
+        session=transcript.session,
+        exit_code=finished.exit_code,
+        argv=argv,
+        version=transcript.version,
+        denied=tuple(transcript.denied),
+    )
+
+
+def _unreported_error(program: str, finished: ProcessResult, transcript: AgentTranscript) -> AgentError | None:
+    """What is wrong with a run whose program reported no error itself."""
+    code = finished.exit_code
+    kind, said = _last_words(finished.stderr_tail, transcript.text)
+    if finished.ending is ExitReason.SIGNAL or code in _SIGNALS:
+        signal = _SIGNALS.get(code or 0) or finished.message
+        return AgentError(ErrorKind.KILLED, f'"{program}" was killed by {signal}{said}')
+    if code:
+        kind = ErrorKind.SPAWN if code in _NOT_STARTED else kind
+        return AgentError(kind, f'"{program}" exited with code {code}{said or " and printed no error"}')
+    refused = kind if kind in (ErrorKind.AUTH, ErrorKind.QUOTA, ErrorKind.RATE_LIMIT) else None
+    if not transcript.ended:
+        return AgentError(refused or ErrorKind.PROTOCOL, f'"{program}" exited without reporting how it ended{said}')
+    if not transcript.text.strip():
+        denied = f"; it was denied {', '.join(transcript.denied)}" if transcript.denied else ""
+        return AgentError(refused or ErrorKind.EMPTY, f'"{program}" returned an empty answer{denied}{said}')
+    return None
+
+
+def _last_words(stderr: str, answer: str) -> tuple[ErrorKind, str]:
+    """The last line that names a kind of error, else the last line; some programs print errors as their answer."""
+    complaint = [line.strip()[:_LONGEST_LINE] for line in stderr.split("\n") if line.strip()]
+    ending = answer[-_LAST_LINES * _LONGEST_LINE :].split("\n")
+    ending = [line.strip()[:_LONGEST_LINE] for line in ending if line.strip()][-_LAST_LINES:]
+    for line in (*reversed(complaint), *reversed(ending)):
+        if (kind := error_kind(line)) is not ErrorKind.UNKNOWN:
+            return kind, f": {line}"
+    last = (complaint or ending)[-1:]
+    return ErrorKind.UNKNOWN, f": {last[0]}" if last else ""
+
+
+def find_error(stderr: str, pattern: str, kind: ErrorKind) -> AgentError | None:
+    """The error that matches the pattern, of the given kind unless its words name another."""
+    found = re.search(pattern, stderr, re.MULTILINE)
+    return AgentError(error_kind(found[0], default=kind), found[0]) if found else None
+
+
+def option(flag: str, value: str | None) -> tuple[str, ...]:
+    """A flag with its value, or nothing if there is no value."""
+    return (flag, value) if value else ()
+
+
+def qualified_model(request: AgentRequest) -> str:
+    """The model as `provider/model`, which agents for several providers expect; empty if none is named."""
+    model = request.model or ""
+    return f"{request.provider}/{model}" if request.provider and model and "/" not in model else model
+
+
+def tool_label(name: str, purpose: str) -> str:
+    """A tool and what it is used for, on one short line: `Bash: pytest -q`."""
+    line = " ".join(purpose.split())
+    short = line if len(line) <= _LONGEST_LABEL else f"{line[:_LONGEST_LABEL]}…"
+    return f"{name}: {short}" if short else name
+
+
+def tool_call_label(name: str, arguments: object) -> str:
+    """A tool and the most telling of its arguments."""
+    given = arguments if isinstance(arguments, dict) else {}
+    return tool_label(name, next((given[key] for key in _TELLING_ARGUMENTS if isinstance(given.get(key), str)), ""))
+
+
+def excerpt(line: bytes) -> str:
+    """The beginning of a line that could not be read."""
+    return line.decode(errors="replace").strip()[:_LONGEST_EXCERPT]
+
+
+class PathNotAllowed(Exception):
+    """A path that leads out of the agent's directory."""
+
+
+def resolve_inside(root: Path, name: str) -> Path:
+    """The real path of what an agent names; raises PathNotAllowed if it is not in `root`, by name or by a link.
+
+    This guards tools that take a path. It does not hold an agent that may run commands.
+    """
+    try:
+        home, target = root.resolve(), (root / name).resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # resolve() raises RuntimeError for a loop of links
+        raise PathNotAllowed(f'"{name}" cannot be resolved: {error}') from error
+    if not target.is_relative_to(home):
+        raise PathNotAllowed(f'"{name}" is outside "{root}"')
+    return target

@@ -1,35 +1,34 @@
-"""Claude Code: its arguments, and the messages that it prints.
+"""Claude Code: its arguments, and the messages it prints.
 
-Its last `result` message alone says how a run went: not its exit code, nor its `subtype`, which calls errors "success".
+Only its last `result` message says how a run went: not its exit code, nor its `subtype`, which calls errors "success".
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import Field, FiniteFloat, NonNegativeInt
 
 from pipeline.backends.agents.base import (
+    AgentProgram,
     AgentTranscript,
     Invocation,
     Message,
-    cut_off,
-    excerpt,
-    kind_of,
-    named_or,
-    tool_used,
+    MessageModel,
+    find_error,
+    option,
+    tool_call_label,
 )
-from pipeline.backends.environment import provider_variables
+from pipeline.backends.provider_errors import error_kind, truncated_answer
 from pipeline.engine.outcome import Usage
 from pipeline.engine.ports import AgentError, AgentEvent, AgentRequest, AgentSession, ErrorKind
 from pipeline.language.model import Access
 
 _RETRIES = "CLAUDE_CODE_MAX_RETRIES"
-_SWITCHES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {  # without these it does not turn to them
+_PROVIDER_SWITCHES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {  # without these it does not use the provider
         "bedrock": ("CLAUDE_CODE_USE_BEDROCK",),
         "vertex": ("CLAUDE_CODE_USE_VERTEX", "ANTHROPIC_VERTEX_PROJECT_ID", "CLOUD_ML_REGION"),
     }
@@ -38,59 +37,50 @@ _ACCESS: Mapping[Access, tuple[str, ...]] = MappingProxyType(
     {
         Access.NONE: ("--tools", ""),
         Access.READ_ONLY: ("--tools", "Read,Grep,Glob"),
-        # It edits under its directory. To allow "Edit" by its name would allow it everywhere.
+        # It edits below its directory. Allowing "Edit" by name would allow it everywhere.
         Access.CODING: ("--permission-mode", "acceptEdits", "--allowedTools", "Bash"),
     }
 )
-_LIMITS = ("error_max_turns", "error_max_budget_usd")
-_NO_SESSION = re.compile(r"No conversation found|--resume requires a valid session")
-_REFUSAL = re.compile(r"(?m)^([Ee]rror: |Claude Code could not start|No conversation found|--\S+ cannot be used).*")
+_NO_SESSION = r"No conversation found|--resume requires a valid session"
+_REFUSAL = r"^([Ee]rror: |Claude Code could not start|No conversation found|--\S+ cannot be used).*"
 
 
-class Claude:
-    """Runs `claude -p`; what it finds in the repository it works on cannot change its settings or add servers."""
+class Claude(AgentProgram):
+    """Runs `claude -p`. The repository it works on can neither change its settings nor add servers."""
 
     name = "claude"
-    flags: tuple[str, ...] = (
+    flags = (
         *("--print", "--verbose", "--output-format", "--setting-sources", "--strict-mcp-config", "--tools"),
         *("--permission-mode", "--allowedTools", "--model", "--effort", "--resume"),
     )
-    help: tuple[str, ...] = ("--help",)
     install = "npm install -g @anthropic-ai/claude-code"
+    provider = "anthropic"
+    own_variables = ("CLAUDE_CONFIG_DIR", _RETRIES)
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
-        """Anthropic's key unless another provider is named, and where it keeps its own files."""
-        used = (provider or "anthropic").lower()
-        return (*provider_variables(used), *_SWITCHES.get(used, ()), "CLAUDE_CONFIG_DIR", _RETRIES)
+        """The provider's key, the switch that makes it use that provider, and its own variables."""
+        return (*super().variables(provider), *_PROVIDER_SWITCHES.get((provider or "").lower(), ()))
 
     def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
-        """One question; it goes on with a session where one is given."""
+        """One prompt, in the given session if there is one."""
         arguments = (
             *("--print", "--verbose", "--output-format", "stream-json"),
             *("--setting-sources", "user", "--strict-mcp-config"),
             *_ACCESS[request.access],
-            *_option("--model", request.model),
-            *_option("--effort", request.reasoning_effort),
-            *_option("--resume", request.session.id if request.session else None),
+            *option("--model", request.model),
+            *option("--effort", request.reasoning_effort),
+            *option("--resume", request.session.id if request.session else None),
         )
-        # By itself it tries again for minutes, also where the key is wrong.
+        # By default it retries for minutes, even if the key is wrong.
         return Invocation((*arguments, *extra), {_RETRIES: request.env.get(_RETRIES, "5")})
 
-    def reader(self, request: AgentRequest) -> "ClaudeReader":
-        """A reader of `stream-json`; it reads the one message of `json` too."""
-        return ClaudeReader(
-            request.session.used if request.session else Usage(input_tokens=0, output_tokens=0, cost_usd=0)
-        )
+    def transcript(self, used_before: Usage | None) -> "ClaudeTranscript":
+        """A transcript that subtracts what the session had used before."""
+        return ClaudeTranscript(used_before)
 
 
-def _option(flag: str, value: str | None) -> tuple[str, ...]:
-    return (flag, value) if value else ()
-
-
-class _Tokens(BaseModel):
-    """A count of tokens: of a turn, in which names are_so, or of a model in the whole session, in which they areSo."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+class _Tokens(MessageModel):
+    """Tokens of a turn, or of one model in the whole session."""
 
     input_tokens: NonNegativeInt = 0  # without those of the cache
     cache_read_input_tokens: NonNegativeInt = 0
@@ -98,20 +88,16 @@ class _Tokens(BaseModel):
     output_tokens: NonNegativeInt = 0
 
     @property
-    def read(self) -> int:
+    def all_input(self) -> int:
         return self.input_tokens + self.cache_read_input_tokens + self.cache_creation_input_tokens
 
 
-class _Denial(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
+class _Denial(MessageModel):
     tool_name: str
 
 
-class _Result(BaseModel):
-    """Its last message."""
-
-    model_config = ConfigDict(frozen=True)
+class _Result(MessageModel):
+    """The last message of a run."""
 
     is_error: bool
     subtype: str
@@ -122,145 +108,100 @@ class _Result(BaseModel):
     api_error_status: int | None = None
     api_error_type: str | None = None
     api_error: str | None = None
-    total_cost_usd: FiniteFloat | None = None
+    total_cost_usd: FiniteFloat | None = None  # of the session, as are the models' tokens
     usage: _Tokens = _Tokens()
-    models: Mapping[str, _Tokens] = Field(default_factory=dict, alias="modelUsage")
+    model_usage: Mapping[str, _Tokens] = Field(default_factory=dict)
     permission_denials: tuple[_Denial, ...] = ()
 
     @property
-    def aborted(self) -> bool:
-        return (self.terminal_reason or "").startswith("aborted")
+    def session_usage(self) -> Usage:
+        return Usage(
+            input_tokens=sum(tokens.all_input for tokens in self.model_usage.values()),
+            output_tokens=sum(tokens.output_tokens for tokens in self.model_usage.values()),
+            cost_usd=self.total_cost_usd,
+        )
+
+    def agent_error(self, stop_reason: str) -> AgentError | None:
+        """The error it reports; `stop_reason` is that of the last answer."""
+        aborted = (self.terminal_reason or "").startswith("aborted")
+        if self.subtype == "success" and not self.is_error and not aborted:
+            reason = self.stop_reason or stop_reason
+            return truncated_answer(reason) if reason in ("max_tokens", "model_context_window_exceeded") else None
+        message = "; ".join(self.errors) or self.result or self.terminal_reason or ""
+        if aborted:
+            kind = ErrorKind.KILLED
+        elif self.subtype in ("error_max_turns", "error_max_budget_usd") or re.search(_NO_SESSION, message):
+            kind = ErrorKind.CONFIG
+        elif self.api_error == "connection_failed":
+            kind = ErrorKind.SERVER
+        else:
+            kind = error_kind(f"{self.api_error_type} {message}", self.api_error_status)
+        return AgentError(kind, message)
 
 
-class ClaudeReader:
+@dataclass
+class ClaudeTranscript(AgentTranscript):
     """Reads one run of Claude Code."""
 
-    def __init__(self, before: Usage | None) -> None:
-        self._before = before  # what the session had used; None is unknown
-        self._session = ""
-        self._version = ""
-        self._tools: dict[str, str] = {}  # what runs, by its id
-        self._result: _Result | None = None
-        self._broken: AgentError | None = None
-        self._limit = ""  # what it last printed of a limit that it hit
-        self._delay = ""  # of its own last try
-        self._stopped = ""  # why the last answer of the model ended
+    _tools: dict[str, str] = field(default_factory=dict)  # labels of running tools, by id
+    _result: _Result | None = None
+    _limit: str = ""  # the last limit that it reported
+    _delay: str = ""  # before its own last retry
+    _stop_reason: str = ""  # of the model's last answer
 
     def read(self, message: Message) -> Iterator[AgentEvent]:
-        """Take the next message; one that is not known is passed over, but for a result."""
+        """Take the next message."""
         if isinstance(session := message.get("session_id"), str):
-            self._session = session
+            self.session = AgentSession(session, self.used_before)
         match message:
             case {"type": "system", "subtype": "init", "claude_code_version": str(version)}:
-                self._version = version
+                self.version = version
             case {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected"} as info}:
                 self._limit = json.dumps(info)
             case {"type": "system", "subtype": "api_retry"}:
                 self._delay = json.dumps({"retry_delay_ms": message.get("retry_delay_ms")})
-                yield AgentEvent("retry", _retry(message))
-            case {"type": "system", "subtype": "permission_denied", "message": str(why)}:
-                yield AgentEvent("warning", why)
-            case {"type": "assistant", "message": {"content": list(blocks)}}:
-                yield from self._says(message, blocks)
-            case {"type": "user", "message": {"content": list(blocks)}}:
-                yield from self._tools_end(blocks)
+                cause = " ".join(str(message[key]) for key in ("error", "error_status") if message.get(key) is not None)
+                yield AgentEvent("retry", f"{cause}; attempt {message.get('attempt')} of {message.get('max_retries')}")
+            case {"type": "system", "subtype": "permission_denied", "message": str(reason)}:
+                yield AgentEvent("warning", reason)
+            case {"type": "assistant" | "user" as role, "message": {"content": list(blocks)}}:
+                if role == "assistant" and message.get("parent_tool_use_id") is None:
+                    self._result = None  # the run continues: an earlier result was not the last word
+                    self._stop_reason = str(message["message"].get("stop_reason") or "")
+                for block in blocks:
+                    yield from self._read_block(message, block)
             case {"type": "result"}:
-                yield from self._ends(message)
+                self._result = _Result.model_validate(message)
+                yield AgentEvent("usage", usage=self._usage(self._result))
 
-    def conclude(self, stderr: str) -> AgentTranscript:
-        """What its result says; before its first message only its standard error says what is wrong."""
-        if self._result is None:
-            error = self._broken or self._refusal(stderr)
-            return AgentTranscript(
-                error=error, limits=self._limits(error), session=self._kept(self._before), version=self._version
-            )
-        error = _error(self._result, self._stopped)
-        return AgentTranscript(
-            text=self._result.result or "" if error is None else "",
-            ended=error is None,
-            error=error,
-            limits=self._limits(error),
-            usage=self._usage(self._result),
-            session=None if error and _NO_SESSION.search(error.message) else self._kept(_totals(self._result)),
-            denied=tuple(dict.fromkeys(denial.tool_name for denial in self._result.permission_denials)),
-            version=self._version,
-        )
+    def _read_block(self, message: Message, block: object) -> Iterator[AgentEvent]:
+        match block:
+            case {"type": "text", "text": str(text)} if message["type"] == "assistant":
+                yield AgentEvent("warning" if message.get("is_api_error_message") else "text", text)
+            case {"type": "tool_use", "id": str(identity), "name": str(name), **more}:
+                self._tools[identity] = label = tool_call_label(name, more.get("input"))
+                yield AgentEvent("tool_start", label)
+            case {"type": "tool_result", "tool_use_id": str(identity), **more}:
+                label = self._tools.pop(identity, "a tool")
+                yield AgentEvent("tool_end", f"{label}: failed" if more.get("is_error") else label)
 
-    def _limits(self, error: AgentError | None) -> tuple[str, ...]:
-        """The time of its own next try is the last resort: it knows of no limit that resets in hours."""
-        return (self._limit, error.message if error else "", self._delay)
-
-    def _kept(self, used: Usage | None) -> AgentSession | None:
-        return AgentSession(self._session, used) if self._session else None
-
-    def _refusal(self, stderr: str) -> AgentError | None:
-        """Why it did not even begin: it found fault with what it was started with."""
-        found = None if self._session else _REFUSAL.search(stderr)
-        return AgentError(named_or(ErrorKind.CONFIG, found[0]), found[0]) if found else None
-
-    def _says(self, message: Message, blocks: list[Any]) -> Iterator[AgentEvent]:
-        if message.get("parent_tool_use_id") is None:
-            self._result = None  # it has gone on: what it said of its end was not the last word
-            self._stopped = str(message["message"].get("stop_reason") or "")
-        for block in blocks:
-            match block:
-                case {"type": "text", "text": str(text)}:
-                    yield AgentEvent("warning" if message.get("is_api_error_message") else "text", text)
-                case {"type": "tool_use", "id": str(identity), "name": str(name)}:
-                    self._tools[identity] = label = tool_used(name, block.get("input"))
-                    yield AgentEvent("tool_start", label)
-
-    def _tools_end(self, blocks: list[Any]) -> Iterator[AgentEvent]:
-        for block in blocks:
-            match block:
-                case {"type": "tool_result", "tool_use_id": str(identity)}:
-                    label = self._tools.pop(identity, "a tool")
-                    yield AgentEvent("tool_end", f"{label}: failed" if block.get("is_error") else label)
-
-    def _ends(self, message: Message) -> Iterator[AgentEvent]:
-        try:
-            self._result = _Result.model_validate(message)
-        except ValidationError as error:
-            mistakes = f"{error.error_count()} mistakes"
-            words = f'"claude" printed a result in a form not known of it ({mistakes}): {excerpt(message)}'
-            self._result, self._broken = None, AgentError(ErrorKind.PROTOCOL, words)
-        else:
-            yield AgentEvent("usage", usage=self._usage(self._result))
+    def finish(self, stderr: str) -> None:
+        """Take over what the result says; before its first message only its standard error says what is wrong."""
+        if result := self._result:
+            self.error = result.agent_error(self._stop_reason)
+            self.ended = self.error is None
+            self.text = result.result or "" if self.ended else ""
+            self.usage = self._usage(result)
+            self.denied = list(dict.fromkeys(denial.tool_name for denial in result.permission_denials))
+            lost = self.error and re.search(_NO_SESSION, self.error.message)
+            self.session = AgentSession(self.session.id, result.session_usage) if self.session and not lost else None
+        elif not self.session:
+            self.error = find_error(stderr, _REFUSAL, ErrorKind.CONFIG)
+        # The delay before its own retry comes last: it knows of no limit that resets in hours.
+        self.retry_hints = (self._limit, self.error.message if self.error else "", self._delay)
 
     def _usage(self, result: _Result) -> Usage:
-        """What this run used. `usage` leaves out subagents and a turn that was cut off; the session's totals do not."""
-        if self._before is None:  # then its cost, which is of the session, is not known
-            return Usage(input_tokens=result.usage.read, output_tokens=result.usage.output_tokens)
-        return _totals(result).since(self._before)
-
-
-def _totals(result: _Result) -> Usage:
-    """All that the session has used so far."""
-    return Usage(
-        input_tokens=sum(tokens.read for tokens in result.models.values()),
-        output_tokens=sum(tokens.output_tokens for tokens in result.models.values()),
-        cost_usd=result.total_cost_usd,
-    )
-
-
-def _error(result: _Result, stopped: str) -> AgentError | None:
-    if result.subtype == "success" and not result.is_error and not result.aborted:
-        reason = result.stop_reason or stopped
-        return cut_off(reason) if reason in ("max_tokens", "model_context_window_exceeded") else None
-    words = "; ".join(result.errors) or result.result or result.terminal_reason or "it failed without a word"
-    return AgentError(_kind(result, words), words)
-
-
-def _kind(result: _Result, words: str) -> ErrorKind:
-    if result.aborted:
-        return ErrorKind.KILLED
-    if result.subtype in _LIMITS or _NO_SESSION.search(words):
-        return ErrorKind.CONFIG
-    if result.api_error == "connection_failed":
-        return ErrorKind.SERVER
-    return kind_of(result.api_error_status, f"{result.api_error_type} {words}")
-
-
-def _retry(message: Message) -> str:
-    why = " ".join(str(message[key]) for key in ("error", "error_status") if message.get(key) is not None)
-    return f"{why}; try {message.get('attempt')} of {message.get('max_retries')}"
+        """What this run used, by the session's totals: `usage` leaves out subagents and answers that were cut off."""
+        if self.used_before is None:  # then its cost, which is of the session, is unknown
+            return Usage(input_tokens=result.usage.all_input, output_tokens=result.usage.output_tokens)
+        return result.session_usage.since(self.used_before)

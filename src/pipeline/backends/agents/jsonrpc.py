@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 in lines, with a program at the other end. No request is left waiting once the other end has hung up.
+"""JSON-RPC 2.0 over lines, with a program at the other end.
 
-By hand, and not with the protocol's own kit: its whole schema takes a second to load and refuses what a newer agent
-adds, while little of it is needed here; and how programs are started, read and stopped is settled in this house.
+Written by hand instead of using the protocol's own SDK: its schema takes a second to load and rejects what newer agents
+add, while little of it is needed here, and programs are started, read and stopped by our own code.
 """
 
 import asyncio
@@ -10,11 +10,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from pipeline.backends.agents.base import Message, kind_of
+from pipeline.backends.agents.base import MALFORMED, Message
+from pipeline.backends.provider_errors import error_kind
 from pipeline.engine.ports import AgentError, ErrorKind
 
 METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32601, -32602, -32603
-_BY_CODE = {
+_KIND_BY_CODE = {
     -32000: ErrorKind.AUTH,  # the Agent Client Protocol's "authentication required"
     -32002: ErrorKind.INVALID,  # its "resource not found"
     INVALID_PARAMS: ErrorKind.INVALID,
@@ -25,11 +26,11 @@ _BY_CODE = {
 
 
 class ConnectionClosed(Exception):
-    """The other end is gone, or makes no sense any more."""
+    """The other end is gone, or no longer speaks the protocol."""
 
 
 class RpcError(Exception):
-    """A request that was answered with an error, by either end."""
+    """A request that either end answered with an error."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -38,94 +39,87 @@ class RpcError(Exception):
         self.data = data
 
     def as_agent_error(self) -> AgentError:
-        """What it means for the request of the engine."""
-        words = f"{self.message} ({json.dumps(self.data, ensure_ascii=False)})" if self.data else self.message
+        """The error of an agent's run that failed with it."""
+        message = f"{self.message} ({json.dumps(self.data, ensure_ascii=False)})" if self.data else self.message
         if 400 <= self.code < 600:  # gemini gives the provider's HTTP status
-            return AgentError(kind_of(self.code, words), words)
-        told = kind_of(None, words)
-        kind = _BY_CODE.get(self.code, told) if told is ErrorKind.UNKNOWN else told
-        return AgentError(kind, words)
+            return AgentError(error_kind(message, self.code), message)
+        return AgentError(error_kind(message, default=_KIND_BY_CODE.get(self.code, ErrorKind.UNKNOWN)), message)
 
 
 class JsonRpcPeer:
-    """This end of the line: `send` takes what goes out, `take` what comes in.
+    """This end of a connection: `send` writes a line, `read_line` takes one that arrived.
 
-    What the other end asks is done by `answer`, which raises RpcError to refuse it; what it tells is taken by `hear`.
+    `answer` returns the result of the other end's requests, or raises RpcError; `notice` takes its notifications.
     """
 
     def __init__(
         self,
         send: Callable[[bytes], None],
         answer: Callable[[str, Message], Message],
-        hear: Callable[[str, Message], None],
+        notice: Callable[[str, Message], None],
     ) -> None:
         self._send = send
         self._answer = answer
-        self._hear = hear
-        self._numbers = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._over: ConnectionClosed | None = None
+        self._notice = notice
+        self._ids = itertools.count(1)
+        self._pending: dict[int, asyncio.Future[Any]] = {}
+        self._closed: ConnectionClosed | None = None
 
-    async def ask(self, method: str, params: Message) -> Message:
-        """Request something and wait for it; raises RpcError when it is refused, HungUp when no answer can come."""
-        if self._over:
-            raise self._over
-        number = next(self._numbers)
-        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+    async def request(self, method: str, params: Message) -> Message:
+        """The result of a request; raises RpcError if it is refused, ConnectionClosed if no answer can come."""
+        if self._closed:
+            raise self._closed
+        number = next(self._ids)
+        answer = self._pending[number] = asyncio.get_running_loop().create_future()
         self._write({"id": number, "method": method, "params": params})
         try:
             result = await answer
         finally:
-            del self._waiting[number]
+            del self._pending[number]
         return result if isinstance(result, dict) else {}
 
-    def tell(self, method: str, params: Message) -> None:
-        """Say something that has no answer."""
+    def notify(self, method: str, params: Message) -> None:
+        """Send a notification, which has no answer."""
         self._write({"method": method, "params": params})
 
-    def take(self, line: bytes) -> None:
-        """Read one line; what is no message is passed over: programs print warnings too."""
+    def read_line(self, line: bytes) -> None:
+        """Take a line; lines that are not JSON objects are ignored: programs print warnings, too."""
         try:
             message = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
-        if not isinstance(message, dict) or self._over:
+        if not isinstance(message, dict) or self._closed:
             return
         try:
-            self._dispatch(message)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            self.hang_up(f"it sent what is not its protocol ({error!r})")
+            match message:
+                case {"method": method, "id": number}:
+                    self._write({"id": number, **self._reply(method, message.get("params") or {})})
+                case {"method": method}:
+                    self._notice(method, message.get("params") or {})
+                case {"id": int(number)} if (answer := self._pending.get(number)) and not answer.done():
+                    if error := message.get("error"):
+                        refusal = RpcError(int(error["code"]), str(error.get("message", "")), error.get("data"))
+                        answer.set_exception(refusal)
+                    else:
+                        answer.set_result(message.get("result"))
+        except MALFORMED as malformed:
+            self.close(f"the agent sent a malformed message ({malformed!r})")
 
-    def hang_up(self, why: str) -> None:
-        """Take no more, and let nobody wait."""
-        self._over = self._over or ConnectionClosed(why)
-        for answer in self._waiting.values():
+    def close(self, reason: str) -> None:
+        """Take no more messages, and fail the pending requests with `reason`."""
+        self._closed = self._closed or ConnectionClosed(reason)
+        for answer in self._pending.values():
             if not answer.done():
-                answer.set_exception(self._over)
+                answer.set_exception(self._closed)
 
-    def _dispatch(self, message: dict[str, Any]) -> None:
-        match message:
-            case {"method": method, "id": number}:
-                self._write({"id": number, **self._answered(method, message.get("params") or {})})
-            case {"method": method}:
-                self._hear(method, message.get("params") or {})
-            case {"id": int(number)} if (answer := self._waiting.get(number)) and not answer.done():
-                self._settle(answer, message)
-
-    def _settle(self, answer: asyncio.Future[Any], message: dict[str, Any]) -> None:
-        if error := message.get("error"):
-            answer.set_exception(RpcError(int(error["code"]), str(error.get("message", "")), error.get("data")))
-        else:
-            answer.set_result(message.get("result"))
-
-    def _answered(self, method: str, params: Message) -> dict[str, object]:
+    def _reply(self, method: str, params: Message) -> dict[str, object]:
         try:
             return {"result": self._answer(method, params)}
         except RpcError as error:
-            code, words = error.code, error.message
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            code, words = INVALID_PARAMS, f'"{method}" was asked with what is not its parameters ({error!r})'
-        return {"error": {"code": code, "message": words}}
+            code, message = error.code, error.message
+        except MALFORMED as error:
+            code, message = INVALID_PARAMS, f'invalid parameters for "{method}" ({error!r})'
+        return {"error": {"code": code, "message": message}}
 
     def _write(self, message: dict[str, object]) -> None:
         self._send(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")

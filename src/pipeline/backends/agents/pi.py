@@ -1,212 +1,167 @@
-"""The `pi` program: its arguments, and its stream of JSON lines.
+"""pi: its arguments, and the JSON lines it prints.
 
-Invariant: how it ended is what the last message of the assistant says, once it has settled. Its exit code is 0 even
-when the provider refused the request.
+The last message of the assistant says how a run went, once the agent has settled. Its exit code is 0 even if the
+provider refused the request.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import FiniteFloat
 
 from pipeline.backends.agents.base import (
+    AgentProgram,
     AgentTranscript,
     Invocation,
     Message,
-    cut_off,
-    excerpt,
-    kind_of,
-    model_path,
-    tool_used,
+    MessageModel,
+    find_error,
+    option,
+    qualified_model,
+    tool_call_label,
 )
-from pipeline.backends.environment import provider_variables
+from pipeline.backends.provider_errors import error_kind, truncated_answer
 from pipeline.engine.outcome import Usage
 from pipeline.engine.ports import AgentError, AgentEvent, AgentRequest, AgentSession, ErrorKind
 from pipeline.language.model import Access
 
-_OWN_FILES = ("PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR", "PI_PACKAGE_DIR", "PI_OFFLINE")
-# It is not put offline: then it would neither load the packages the user chose nor know new models.
+_ACCESS: Mapping[Access, tuple[str, ...]] = MappingProxyType(
+    {Access.CODING: (), Access.READ_ONLY: ("--tools", "read,grep,find,ls"), Access.NONE: ("--no-tools",)}
+)
+# It is not put offline: then it would neither load the user's packages nor know new models.
 _QUIET = {"PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"}
 
 
-class Pi:
-    """The agent of pi.dev, for the models of many providers."""
+class Pi(AgentProgram):
+    """Runs `pi`, an agent for the models of many providers."""
 
     name = "pi"
-    flags: tuple[str, ...] = (
+    flags = (
         *("--print", "--mode", "--no-approve", "--provider", "--model", "--thinking"),
         *("--tools", "--no-tools", "--session-id"),
     )
-    help: tuple[str, ...] = ("--help",)
     install = "npm install -g @earendil-works/pi-coding-agent"
-
-    def variables(self, provider: str | None) -> tuple[str, ...]:
-        """The provider's key, and where it keeps its files."""
-        return (*provider_variables(provider), *_OWN_FILES)
+    own_variables = ("PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR", "PI_PACKAGE_DIR", "PI_OFFLINE")
 
     def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
-        """The extensions of the project it works on are not loaded: they are code of whoever wrote that project."""
-        arguments = ["--print", "--mode", "json", "--no-approve", *_access(request.access), *_model(request)]
-        arguments += ["--thinking", request.reasoning_effort] if request.reasoning_effort else []
-        arguments += ["--session-id", request.session.id] if request.session else []
+        """With `--no-approve` it does not load extensions of the project it works on, which are somebody's code."""
+        model = option("--model", qualified_model(request)) or option("--provider", request.provider)
+        arguments = (
+            *("--print", "--mode", "json", "--no-approve"),
+            *_ACCESS[request.access],
+            *model,
+            *option("--thinking", request.reasoning_effort),
+            *option("--session-id", request.session.id if request.session else None),
+        )
         return Invocation((*arguments, *extra), _QUIET)
 
-    def reader(self, request: AgentRequest) -> "PiReader":
-        """A reader for one run of it."""
-        del request
-        return PiReader()
+    def transcript(self, used_before: Usage | None) -> "PiTranscript":
+        """An empty transcript; it reports what this run used."""
+        return PiTranscript(used_before)
 
 
-def _access(access: Access) -> list[str]:
-    match access:
-        case Access.CODING:
-            return []
-        case Access.READ_ONLY:
-            return ["--tools", "read,grep,find,ls"]
-        case Access.NONE:
-            return ["--no-tools"]
-
-
-def _model(request: AgentRequest) -> list[str]:
-    if not request.model:
-        return ["--provider", request.provider] if request.provider else []
-    return ["--model", model_path(request)]
-
-
-class _Form(BaseModel):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel)
-
-
-class _Cost(_Form):
+class _Cost(MessageModel):
     total: FiniteFloat | None = None
 
 
-class _Used(_Form):
+class _Tokens(MessageModel):
     input: int | None = None  # without the cached ones
     output: int | None = None
     cache_read: int | None = None
     cache_write: int | None = None
     cost: _Cost | None = None
 
+    def as_usage(self) -> Usage:
+        read = sum(filter(None, (self.input, self.cache_read, self.cache_write)))
+        cost = self.cost.total if self.cost else None
+        return Usage(input_tokens=read, output_tokens=self.output, cost_usd=cost)
 
-class _Block(_Form):
+
+class _Block(MessageModel):
     type: str = ""
     text: str = ""
 
 
-class _Answer(_Form):
+class _Answer(MessageModel):
+    """The end of a message of the assistant."""
+
     content: tuple[_Block, ...] = ()
-    usage: _Used | None = None
+    usage: _Tokens | None = None
     stop_reason: str = ""
     error_message: str = ""
 
+    @property
+    def text(self) -> str:
+        return "\n".join(block.text for block in self.content if block.type == "text" and block.text)
 
-class _Tool(_Form):
+    def agent_error(self) -> AgentError | None:
+        match self.stop_reason:
+            case "stop" | "toolUse":  # after the latter there is more to come
+                return None
+            case "error":
+                if re.search(r"[Ss]tream ended|terminated", self.error_message):  # the connection was lost
+                    return AgentError(ErrorKind.SERVER, self.error_message)
+                status = re.match(r"([45]\d\d)\b", self.error_message)  # "429: {...}"
+                kind = error_kind(self.error_message, int(status[1]) if status else None)
+                return AgentError(kind, self.error_message)
+            case "aborted":
+                return AgentError(ErrorKind.KILLED, self.error_message or '"pi" was stopped during its answer')
+            case "length":
+                return truncated_answer("length")
+            case other:
+                return AgentError(ErrorKind.UNKNOWN, f'the answer is incomplete: it ended with the reason "{other}"')
+
+
+class _Tool(MessageModel):
     tool_name: str = ""
     args: Any = None
     result: Any = None
     is_error: bool = False
 
 
-class PiReader:
+@dataclass
+class PiTranscript(AgentTranscript):
     """Reads one run of pi."""
 
-    def __init__(self) -> None:
-        self._last: _Answer | None = None
-        self._settled = False
-        self._broken: AgentError | None = None
-        self._usage: Usage | None = None
-        self._session: AgentSession | None = None
-        self._denied: list[str] = []
+    _last: _Answer | None = None
+    _settled: bool = False
 
-    def read(self, message: Message) -> Iterable[AgentEvent]:
+    def read(self, message: Message) -> Iterator[AgentEvent]:
         """Take the next line."""
-        try:
-            return tuple(self._take(message))
-        except ValidationError:
-            words = f'"pi" printed a "{message["type"]}" in a form not known of it: {excerpt(message)}'
-            self._broken = AgentError(ErrorKind.PROTOCOL, words)
-            return ()
-
-    def conclude(self, stderr: str) -> AgentTranscript:
-        """What came of it; before its first answer only its standard error says what is wrong."""
-        stopped = self._last is not None and self._last.stop_reason == "stop"
-        error = self._broken or (_failure(self._last) if self._last else _keyless(stderr))
-        return AgentTranscript(
-            text=_text(self._last) if self._last and stopped else "",
-            ended=stopped and self._settled,
-            error=error,
-            usage=self._usage,
-            session=self._session,
-            denied=tuple(self._denied),
-        )
-
-    def _take(self, message: Message) -> Iterator[AgentEvent]:
         match message:
-            case {"type": "session", "id": str(identity)}:
-                self._session = AgentSession(identity)
-            case {"type": "message_end", "message": {"role": "assistant"} as answer}:
-                yield from self._say(_Answer.model_validate(answer))
+            case {"type": "session", "id": str(session)}:
+                self.session = AgentSession(session)
+            case {"type": "message_end", "message": {"role": "assistant"} as content}:
+                self._settled = False
+                self._last = answer = _Answer.model_validate(content)
+                if answer.text:
+                    yield AgentEvent("text", answer.text)
+                if answer.usage:
+                    self.usage = answer.usage.as_usage().plus(self.usage)
+                    yield AgentEvent("usage", usage=self.usage)
             case {"type": "tool_execution_start"}:
                 tool = _Tool.model_validate(message)
-                yield AgentEvent("tool_start", tool_used(tool.tool_name, tool.args))
+                yield AgentEvent("tool_start", tool_call_label(tool.tool_name, tool.args))
             case {"type": "tool_execution_end"}:
-                yield from self._finish(_Tool.model_validate(message))
-            case {"type": "auto_retry_start", "errorMessage": str(why)}:
-                yield AgentEvent("retry", why)
-            case {"type": "compaction_end", "errorMessage": str(why)}:
-                yield AgentEvent("warning", why)
+                tool = _Tool.model_validate(message)
+                if tool.is_error and f"Tool {tool.tool_name} not found" in str(tool.result):  # it is not allowed
+                    self.denied.append(tool.tool_name)
+                yield AgentEvent("tool_end", f"{tool.tool_name}: {'error' if tool.is_error else 'done'}")
+            case {"type": "auto_retry_start", "errorMessage": str(reason)}:
+                yield AgentEvent("retry", reason)
+            case {"type": "compaction_end", "errorMessage": str(reason)}:
+                yield AgentEvent("warning", reason)
             case {"type": "agent_settled"}:
                 self._settled = True
 
-    def _say(self, answer: _Answer) -> Iterator[AgentEvent]:
-        self._last = answer
-        self._settled = False
-        if text := _text(answer):
-            yield AgentEvent("text", text)
-        if answer.usage:
-            self._usage = _usage(answer.usage).plus(self._usage)
-            yield AgentEvent("usage", usage=self._usage)
-
-    def _finish(self, tool: _Tool) -> Iterator[AgentEvent]:
-        if tool.is_error and f"Tool {tool.tool_name} not found" in str(tool.result):  # it is not among those allowed
-            self._denied.append(tool.tool_name)
-        yield AgentEvent("tool_end", f"{tool.tool_name}: {'error' if tool.is_error else 'done'}")
-
-
-def _text(answer: _Answer) -> str:
-    return "\n".join(block.text for block in answer.content if block.type == "text" and block.text)
-
-
-def _usage(used: _Used) -> Usage:
-    read = (used.input, used.cache_read, used.cache_write)
-    cost = used.cost.total if used.cost else None
-    return Usage(input_tokens=sum(filter(None, read)), output_tokens=used.output, cost_usd=cost)
-
-
-def _failure(answer: _Answer) -> AgentError | None:
-    match answer.stop_reason:
-        case "stop" | "toolUse":  # after the latter more has to come
-            return None
-        case "error":
-            return AgentError(_kind(answer.error_message), answer.error_message or '"pi" failed without a word')
-        case "aborted":
-            return AgentError(ErrorKind.KILLED, answer.error_message or '"pi" was stopped in the middle of its answer')
-        case "length":
-            return cut_off("length")
-        case other:
-            return AgentError(ErrorKind.UNKNOWN, f'the answer ended for the reason "{other}", not because it was whole')
-
-
-def _kind(message: str) -> ErrorKind:
-    if re.search(r"[Ss]tream ended|terminated", message):  # the connection broke off
-        return ErrorKind.SERVER
-    found = re.match(r"([45]\d\d)\b", message)  # "429: {...}"
-    return kind_of(int(found[1]) if found else None, message)
-
-
-def _keyless(stderr: str) -> AgentError | None:
-    found = re.search(r"^No API key found .*$", stderr, re.MULTILINE)  # it goes on with where to read about keys
-    return AgentError(ErrorKind.AUTH, found[0]) if found else None
+    def finish(self, stderr: str) -> None:
+        """Take over the last answer; before the first one only its standard error says what is wrong."""
+        if self._last is None:
+            self.error = find_error(stderr, r"^No API key found .*$", ErrorKind.AUTH)  # more lines explain keys
+            return
+        self.error = self._last.agent_error()
+        if self._last.stop_reason == "stop":
+            self.text, self.ended = self._last.text, self._settled

@@ -15,13 +15,13 @@ import click
 
 from pipeline.app.findings.books import iso, writing
 from pipeline.app.findings.repository import Repository
-from pipeline.app.workflow_files import read_text
 from pipeline.cli.findings.asked import here, look, now, repo_option, warn
 from pipeline.cli.findings.screen import Screen
 from pipeline.cli.options import as_json_option, split_command, store_option
 from pipeline.cli.output import print_json
 from pipeline.cli.terminal import sanitize
 from pipeline.errors import AwfError
+from pipeline.files import read_text
 from pipeline.findings.answers import Answer, claims
 from pipeline.findings.model import Actor
 from pipeline.findings.trackers.chain import Chain

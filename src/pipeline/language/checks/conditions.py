@@ -246,18 +246,12 @@ def constant(tree: Tree, outcomes: Mapping[str, str] = MappingProxyType({})) -> 
                 return deciding
             return None if None in values else not deciding
         case Comparison(operator) if not operator.orders:
-            return _constant_equality(tree, outcomes)
-    return None
-
-
-def _constant_equality(comparison: Comparison, outcomes: Mapping[str, str]) -> bool | None:
-    left, right = (_substitute(side, outcomes) for side in (comparison.left, comparison.right))
-    types = type_of(left), type_of(right)
-    equal = comparison.operator is Operator.EQUAL
-    if types[0] is not types[1]:
-        return None if ValueType.UNKNOWN in types else not equal
-    if isinstance(left, Literal) and isinstance(right, Literal):
-        return (left.value == right.value) is equal
+            left, right = (_substitute(side, outcomes) for side in (tree.left, tree.right))
+            types = type_of(left), type_of(right)
+            if types[0] is not types[1]:
+                return None if ValueType.UNKNOWN in types else operator is Operator.UNEQUAL
+            if isinstance(left, Literal) and isinstance(right, Literal):
+                return (left.value == right.value) is (operator is Operator.EQUAL)
     return None
 
 

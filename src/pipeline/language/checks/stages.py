@@ -35,31 +35,26 @@ def duplicate_stage(workflow: Workflow) -> Iterator[Problem]:
 def prompt_source(workflow: Workflow) -> Iterator[Problem]:
     """A prompt is missing, empty, given twice, or in a file outside the repository."""
     for stage in workflow.stages:
-        if isinstance(stage, LlmStage):
-            yield from _prompt_problems(stage)
-        elif isinstance(stage, HumanStage) and "prompt" in stage.spans.attributes and not stage.prompt.strip():
-            message = f'the prompt of stage "{stage.id}" is empty'
-            yield Problem(stage.spans.of("prompt"), message, "say what to decide", stage.id)
-
-
-def _prompt_problems(stage: LlmStage) -> Iterator[Problem]:
-    written = stage.spans.attributes
-    span = stage.spans.of("prompt_file")
-    if "prompt" in written and "prompt_file" in written:
-        message = f'stage "{stage.id}" has both "prompt" and "prompt_file"'
-        yield Problem(span, message, "remove one of them", stage.id)
-    elif "prompt" in written:
-        if stage.prompt is not None and not stage.prompt.strip():
-            message = f'the prompt of stage "{stage.id}" is empty'
-            yield Problem(stage.spans.of("prompt"), message, "say what to do", stage.id)
-    elif "prompt_file" not in written:
-        help = 'add prompt="..." or prompt_file="path"'
-        yield Problem(stage.spans.node, f'stage "{stage.id}" has no prompt', help, stage.id)
-    elif not stage.prompt_file:
-        yield Problem(span, f'stage "{stage.id}" names no prompt file', "name a file", stage.id)
-    for path in stage.prompt_file:
-        if why := _why_outside(path):
-            yield Problem(span, f'prompt file "{path}" {why}', "use a path relative to the repository", stage.id)
+        if not isinstance(stage, LlmStage | HumanStage):
+            continue
+        written, files = stage.spans.attributes, stage.prompt_file if isinstance(stage, LlmStage) else ()
+        file_span = stage.spans.of("prompt_file")
+        if "prompt" in written and "prompt_file" in written:
+            message = f'stage "{stage.id}" has both "prompt" and "prompt_file"'
+            yield Problem(file_span, message, "remove one of them", stage.id)
+        elif "prompt" in written:
+            if stage.prompt is not None and not stage.prompt.strip():
+                message = f'the prompt of stage "{stage.id}" is empty'
+                yield Problem(stage.spans.of("prompt"), message, "say what to do or decide", stage.id)
+        elif isinstance(stage, LlmStage) and "prompt_file" not in written:
+            help = 'add prompt="..." or prompt_file="path"'
+            yield Problem(stage.spans.node, f'stage "{stage.id}" has no prompt', help, stage.id)
+        elif isinstance(stage, LlmStage) and not files:
+            yield Problem(file_span, f'stage "{stage.id}" names no prompt file', "name a file", stage.id)
+        for path in files:
+            if why := _why_outside(path):
+                help = "use a path relative to the repository"
+                yield Problem(file_span, f'prompt file "{path}" {why}', help, stage.id)
 
 
 @error("AWF022")

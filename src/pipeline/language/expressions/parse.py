@@ -194,52 +194,46 @@ _UNESCAPED = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "t": "\t", "r": "\r"}
 _COMPARISONS = frozenset(operator.value for operator in Operator)
 _PRECEDENCE = {"||": 1, "&&": 2} | dict.fromkeys(_COMPARISONS, 3)
 _WORD_OPERATORS = {"and": "&&", "or": "||", "not": "!"}
+_CHARACTER_HINTS = {
+    "'": 'use double quotes; in a KDL string write \\"success\\", or use r#"..."#',
+    **{character: f"use {character * 2}" for character in "=&|"},
+    **dict.fromkeys("+-*/%", "conditions do not calculate; let a tool stage do it and compare its output"),
+}
 _WITHOUT_ARGUMENT = (Function.FINDINGS, Function.VERDICT)
 
 
 def parse_expression(text: str) -> Expression:
     """Parse a condition. Raises ExpressionError at the first mistake."""
-    parser = _Parser(_tokens(text))
+    parser = _Parser(text)
     tree = parser.climb(0, 0)
     if parser.token.kind != "end":
         raise _unexpected(parser.token)
     return Expression(text, tree)
 
 
-def _tokens(text: str) -> Iterator[Token]:
-    """The words of a condition; the last is of kind `end`."""
-    for found in _TOKEN.finditer(text):
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.matches = _TOKEN.finditer(text)
+        self.token = self.next_token()
+
+    def next_token(self) -> Token:
+        """The next word of the condition; the last is of kind `end`."""
+        found = next(self.matches)
         kind = found.lastgroup or ""
         span = Span(*found.span(kind))
         if kind == "other":
-            raise _unexpected_character(text, span.start)
-        yield Token(kind, found[kind], span)
-
-
-def _unexpected_character(text: str, at: int) -> ExpressionError:
-    character = text[at]
-    help = None
-    if character == '"':
-        return ExpressionError(Span(at, len(text)), "unterminated string", 'end it with "')
-    if character == "'":
-        help = 'use double quotes; in a KDL string write \\"success\\", or use r#"..."#'
-    elif character in "=&|":
-        help = f"use {character * 2}"
-    elif character in "+-*/%":
-        help = "conditions do not calculate; let a tool stage do it and compare its output"
-    return ExpressionError(Span(at, at + 1), f'unexpected "{character}"', help)
-
-
-class _Parser:
-    def __init__(self, tokens: Iterator[Token]) -> None:
-        self.tokens = tokens
-        self.token = next(tokens)
+            character = found[kind]
+            if character == '"':
+                raise ExpressionError(Span(span.start, len(self.text)), "unterminated string", 'end it with "')
+            raise ExpressionError(span, f'unexpected "{character}"', _CHARACTER_HINTS.get(character))
+        return Token(kind, found[kind], span)
 
     def take(self, expected: str) -> Token:
         token = self.token
         if token.kind == "end":
             raise ExpressionError(token.span, f"expected {expected} at the end")
-        self.token = next(self.tokens)
+        self.token = self.next_token()
         return token
 
     def expect(self, text: str) -> Token:

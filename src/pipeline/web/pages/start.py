@@ -14,7 +14,7 @@ from starlette.routing import Route
 import pipeline
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
-from pipeline.backends.agents.registry import AGENTS
+from pipeline.backends.select import AGENTS
 from pipeline.errors import AwfError
 from pipeline.journal.ids import new_run_id
 from pipeline.text import did_you_mean
@@ -86,7 +86,7 @@ def _offers(here: Store) -> list[Offer]:
             continue
         workflow = check(entry).workflow
         told = (workflow.name, workflow.description, workflow.goal) if workflow else (entry.name, "", "")
-        offers[entry.name] = Offer(entry.name, folder.title, entry.shown, *told, workflow is None)
+        offers[entry.name] = Offer(entry.name, folder.title, entry.display_path, *told, workflow is None)
     return list(offers.values())
 
 

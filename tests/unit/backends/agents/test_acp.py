@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.unit.backends.conftest import PATH, Bench, alive, eventually
 
+from pipeline.backends.agents import acp
 from pipeline.backends.agents.acp import AcpBackend
 from pipeline.engine.outcome import Usage
 from pipeline.engine.ports import (
@@ -42,7 +43,7 @@ def request(bench: Bench, steps: Any, **options: Any) -> AgentRequest:
 
 def backend(bench: Bench, *flags: str, **options: Any) -> AcpBackend:
     """The backend with the test's agent."""
-    return AcpBackend((*AGENT, *flags), bench.label, **{"grace": 5.0, **options})
+    return AcpBackend((*AGENT, *flags), bench.label, **options)
 
 
 def ask(bench: Bench, *steps: list[Any], flags: tuple[str, ...] = (), **options: Any) -> AgentResult:
@@ -124,7 +125,7 @@ def test_a_tool_that_did_not_ask_is_told(bench: Bench) -> None:
     steps = [["tool", "edit", "Write a"], ["tool", "read", "Read a"], ["say", "done"]]
     asyncio.run(backend(bench).run(request(bench, steps, access=Access.READ_ONLY), events.append))
     told = [event.text for event in events if event.kind == "warning"]
-    assert told == ['it used "Write a" (edit) without asking, though its access is read-only']
+    assert told == ['"Write a" (edit) ran without permission in a stage with read-only access']
 
 
 def test_without_an_option_to_reject_it_is_cancelled(bench: Bench) -> None:
@@ -163,7 +164,7 @@ def test_no_file_outside_is_touched(bench: Bench, method: str, name: str) -> Non
     result = ask(bench, ["ask", method, {"path": name, "content": "bad"}])
     answer = json.loads(result.text)
     assert answer["code"] == -32602
-    assert ("outside of" in answer["message"]) is ("\0" not in name)
+    assert ("is outside" in answer["message"]) is ("\0" not in name)
     assert outside.read_text() == "secret"
     assert result.denied == (name,)
 
@@ -221,10 +222,11 @@ def test_a_cancelled_request_leaves_no_process(bench: Bench) -> None:
     assert (bench.cwd / "cancelled").exists()
 
 
-def test_an_agent_that_does_not_stop_is_killed_with_its_own(bench: Bench) -> None:
-    """The protocol is tried first, then everything that carries the marker is killed."""
+def test_an_agent_that_does_not_stop_is_killed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The protocol is tried first, then everything that it started is killed."""
+    monkeypatch.setattr(acp, "GRACE", 0.1)
     asked = request(bench, [["grandchild"], ["deaf"]], limits=RequestLimits(idle=2.0))
-    result = asyncio.run(backend(bench, grace=0.1).run(asked, lambda _: None))
+    result = asyncio.run(backend(bench).run(asked, lambda _: None))
     assert (result.status, (bench.cwd / "deaf").exists()) == (AgentStatus.IDLE, True)
     assert not alive(bench.pid())
 
@@ -247,18 +249,20 @@ def test_an_agent_that_dies_in_the_midst_is_an_error(bench: Bench) -> None:
     kind, words = error_of(ask(bench, ["kill", signal.SIGKILL]))
     assert (kind, words) == (ErrorKind.KILLED, f'"{sys.executable}" was killed by SIGKILL')
     kind, words = error_of(ask(bench, ["die", 0]))
-    assert (kind, words) == (ErrorKind.PROTOCOL, f'"{sys.executable}" stopped before it told how it ended')
+    assert (kind, words) == (ErrorKind.PROTOCOL, f'"{sys.executable}" exited without reporting how it ended')
 
 
-def test_a_program_that_is_no_agent_is_an_error(bench: Bench) -> None:
+def test_a_program_that_is_not_an_agent_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that prints something else and ends, one that says nothing, and one of another version."""
     kind, _ = error_of(ask(bench, flags=("--garbage",)))
     assert kind is ErrorKind.PROTOCOL
-    silent = backend(bench, "--silent", patience=0.5, grace=0.2)
-    kind, words = error_of(asyncio.run(silent.run(request(bench, []), lambda _: None)))
-    assert (kind, words[:39]) == (ErrorKind.PROTOCOL, "it did not say hello within 0.5 seconds")
     kind, words = error_of(ask(bench, flags=("--speaks", "2")))
-    assert (kind, words) == (ErrorKind.PROTOCOL, "it speaks version 2 of ACP; version 1 is needed")
+    assert (kind, words) == (ErrorKind.PROTOCOL, "the agent speaks ACP version 2; version 1 is needed")
+    monkeypatch.setattr(acp, "START_TIMEOUT", 0.5)
+    monkeypatch.setattr(acp, "GRACE", 0.2)
+    silent = backend(bench, "--silent")
+    kind, words = error_of(asyncio.run(silent.run(request(bench, []), lambda _: None)))
+    assert (kind, "0.5 seconds" in words) == (ErrorKind.PROTOCOL, True)
 
 
 def test_warnings_between_frames_are_passed_over(bench: Bench) -> None:
@@ -270,7 +274,7 @@ def test_warnings_between_frames_are_passed_over(bench: Bench) -> None:
 def test_a_frame_that_is_not_the_protocol_is_an_error(bench: Bench) -> None:
     """What cannot be understood is not passed over when it claims to be the protocol."""
     kind, words = error_of(ask(bench, ["raw", '{"method": "session/update", "params": {}}'], ["wait"]))
-    assert (kind, words[:34]) == (ErrorKind.PROTOCOL, "it sent what is not its protocol (")
+    assert (kind, "malformed message" in words) == (ErrorKind.PROTOCOL, True)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +292,7 @@ def test_an_answer_that_is_not_the_protocol_is_an_error(bench: Bench, steps: Any
     flags = ("--offers", json.dumps(offers))
     kind, words = error_of(ask(bench, ["say", "done"], *steps, flags=flags, model="m" if offers else None))
     assert kind is ErrorKind.PROTOCOL
-    assert "what is not its protocol (" in words
+    assert "malformed" in words
 
 
 @pytest.mark.parametrize(
@@ -330,7 +334,7 @@ def test_only_the_end_of_the_turn_is_an_end(bench: Bench, reason: str, kind: Err
 def test_an_empty_answer_is_an_error(bench: Bench) -> None:
     """Silence after the last tool call is no answer, whatever was said before it."""
     kind, words = error_of(ask(bench, ["say", "I will"], ["tool", "read", "Read"]))
-    assert (kind, words) == (ErrorKind.EMPTY, f'"{sys.executable}" answered nothing')
+    assert (kind, words) == (ErrorKind.EMPTY, f'"{sys.executable}" returned an empty answer')
 
 
 @pytest.mark.parametrize(
@@ -371,7 +375,7 @@ def test_a_session_is_gone_on_with(bench: Bench) -> None:
 def test_an_agent_that_cannot_go_on_says_so(bench: Bench) -> None:
     """A session is not begun anew in silence."""
     kind, words = error_of(ask(bench, ["say", "two"], session=AgentSession("s-7")))
-    assert (kind, words[:35]) == (ErrorKind.CONFIG, "it cannot go on with a session: it ")
+    assert (kind, words[:35]) == (ErrorKind.CONFIG, "the agent cannot continue a session")
 
 
 def test_the_model_is_chosen_where_it_is_offered(bench: Bench) -> None:
@@ -382,7 +386,7 @@ def test_the_model_is_chosen_where_it_is_offered(bench: Bench) -> None:
     older = ("--offers", json.dumps({"models": {"availableModels": [{"modelId": "large"}]}}))
     assert json.loads(ask(bench, ["settings"], flags=older, model="large").text)[1:] == ["large"]
     kind, words = error_of(ask(bench, flags=offers, model="huge"))
-    assert (kind, words) == (ErrorKind.CONFIG, 'it does not offer the model "huge", only small, large')
+    assert (kind, words) == (ErrorKind.CONFIG, 'the agent does not offer the model "huge", only small, large')
 
 
 def test_a_choice_that_is_not_offered_is_told(bench: Bench) -> None:
@@ -391,7 +395,7 @@ def test_a_choice_that_is_not_offered_is_told(bench: Bench) -> None:
     asked = request(bench, [["say", "done"]], model="large")
     assert asyncio.run(backend(bench).run(asked, events.append)).status is AgentStatus.OK
     warnings = [event.text for event in events if event.kind == "warning"]
-    assert warnings == ['it offers no choice of its model: "large" was not set']
+    assert warnings == ['the agent offers no choice of model: "large" was not set']
 
 
 @pytest.mark.parametrize(("access", "modes"), [(Access.CODING, []), (Access.READ_ONLY, ["read-only"])])

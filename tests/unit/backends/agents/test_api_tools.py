@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.backends.conftest import PATH, Bench, alive, eventually
 
-from pipeline.backends.agents import api_tools
-from pipeline.backends.agents.api_tools import (
-    LONGEST_ANSWER,
+from pipeline.backends.agents import api
+from pipeline.backends.agents.api import (
+    LONGEST_RESULT,
     FileTools,
     ShellTool,
     ToolFailure,
-    cut,
+    shorten,
     tools_for,
-    without_keys,
+    without_provider_keys,
 )
 from pipeline.engine.ports import AgentRequest
 from pipeline.language.model import Access
@@ -63,7 +63,7 @@ def test_no_path_leads_out(home: Path, name: str) -> None:
         lambda: files.edit_file(name, "secret", "bad"),
     ]
     for use in uses:
-        with pytest.raises(ToolFailure, match=r"outside of|no path that can be followed"):
+        with pytest.raises(ToolFailure, match=r"is outside|cannot be resolved"):
             use()
     assert files.denied == [name] * 5
     assert (home.parent / "out.txt").read_text() == "secret"
@@ -83,7 +83,7 @@ def test_a_search_passes_over_links_that_lead_out(home: Path) -> None:
 
 def test_a_search_looks_at_so_many_files_only(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tree without end is not walked for ever."""
-    monkeypatch.setattr(api_tools, "_MOST_FILES", 3)
+    monkeypatch.setattr(api, "_MOST_FILES", 3)
     for name in ("a", "in/b", "in/c"):
         (home / name).write_text("x")
     assert FileTools(home).list_files().split("\n") == ["a", "leak", "loop"]
@@ -91,8 +91,8 @@ def test_a_search_looks_at_so_many_files_only(home: Path, monkeypatch: pytest.Mo
 
 def test_nothing_found_is_said(home: Path) -> None:
     """Silence is not an answer a model can read."""
-    assert FileTools(home).search("nowhere") == "[nothing was found]"
-    with pytest.raises(ToolFailure, match="no text to look for"):
+    assert FileTools(home).search("nowhere") == "[nothing found]"
+    with pytest.raises(ToolFailure, match="empty"):
         FileTools(home).search("")
 
 
@@ -101,17 +101,17 @@ def test_too_much_is_cut_and_said(home: Path) -> None:
     for number in range(501):
         (home / "in" / f"{number:03}").write_text("")
     listed = FileTools(home).list_files("in").split("\n")
-    assert (len(listed), listed[499], listed[500]) == (501, "in/499", "[there are more than 500]")
-    (home / "long").write_text("a" * LONGEST_ANSWER + "z")
+    assert (len(listed), listed[499], listed[500]) == (501, "in/499", "[more than 500; the rest is omitted]")
+    (home / "long").write_text("a" * LONGEST_RESULT + "z")
     read = FileTools(home).read_file("long")
     assert (read[0], read[-1]) == ("a", "z")
-    assert "\n[1 characters are left out here]\n" in read
+    assert "\n[1 characters omitted]\n" in read
 
 
-@given(st.text(max_size=3 * LONGEST_ANSWER))
+@given(st.text(max_size=3 * LONGEST_RESULT))
 def test_what_is_cut_is_never_much_longer_than_allowed(text: str) -> None:
     """Short texts come whole, long ones with a note."""
-    assert cut(text) == text or len(cut(text)) <= LONGEST_ANSWER + 60
+    assert shorten(text) == text or len(shorten(text)) <= LONGEST_RESULT + 60
 
 
 def test_part_of_a_file_is_read(home: Path) -> None:
@@ -136,9 +136,9 @@ def test_a_file_is_written_as_given(home: Path) -> None:
     """Directories are made, and line ends stay."""
     FileTools(home).write_file("new/deep/a.txt", "one\r\ntwo\n")
     assert (home / "new" / "deep" / "a.txt").read_bytes() == b"one\r\ntwo\n"
-    with pytest.raises(ToolFailure, match="cannot be written"):
+    with pytest.raises(ToolFailure, match="cannot write"):
         FileTools(home).write_file("in", "bad")
-    with pytest.raises(ToolFailure, match="cannot be written"):
+    with pytest.raises(ToolFailure, match="cannot write"):
         FileTools(home).write_file("odd", "\ud800")
 
 
@@ -148,7 +148,7 @@ def test_an_edit_is_of_one_place(home: Path) -> None:
     FileTools(home).edit_file("a", "y = 1", "y = 2")
     assert (home / "a").read_bytes() == b"x = 1\r\ny = 2\n"
     for old, times in (("=", 2), ("z", 0), ("", 0)):
-        with pytest.raises(ToolFailure, match=f"stands {times} times"):
+        with pytest.raises(ToolFailure, match=f"occurs {times} times"):
             FileTools(home).edit_file("a", old, "w")
     assert (home / "a").read_bytes() == b"x = 1\r\ny = 2\n"
 
@@ -164,7 +164,7 @@ def test_an_edit_is_of_one_place(home: Path) -> None:
 def test_the_tools_go_by_access(bench: Bench, access: Access, names: list[str]) -> None:
     """Who may only read has no tool that writes, and who may only answer has none."""
     request = AgentRequest("s", 1, 1, False, "", bench.cwd, bench.artifacts, access=access)
-    tools = tools_for(request, FileTools(bench.cwd), ShellTool(request, bench.processes, lambda: None))
+    tools = tools_for(access, FileTools(bench.cwd), ShellTool(request, bench.processes, lambda: None))
     assert [tool.__name__ for tool in tools] == names
 
 
@@ -179,7 +179,7 @@ def test_a_command_runs_in_the_directory(bench: Bench) -> None:
 def test_a_command_that_takes_too_long_is_stopped(bench: Bench) -> None:
     """With all that it started."""
     report = run(bench, "setsid sleep 1000 & echo $! >pid; echo on; wait", 1.0)
-    assert report == "it took too long and was stopped\non\n"
+    assert report == "stopped: it took too long\non\n"
     assert not alive(bench.pid())
 
 
@@ -202,7 +202,7 @@ def test_the_key_of_an_unknown_provider_is_taken_out_too() -> None:
     """By the name that the provider's key would have; what is too short for a key may stand elsewhere."""
     left = {"PATH": PATH, "EMPTY": "", "MY_REGION": "eu-1"}
     env = {"MINE_BASE_URL": "x", "MINE_API_KEY": "y", "AWS_REGION": "eu-1", "OPENAI_API_KEY": "", **left}
-    assert without_keys(env, "mine") == left
+    assert without_provider_keys(env, "mine") == left
 
 
 def test_a_cancelled_command_leaves_no_process(bench: Bench) -> None:

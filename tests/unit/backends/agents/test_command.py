@@ -41,7 +41,7 @@ def test_a_failure_without_a_word_is_told_too(bench: Bench) -> None:
     """Silence on the standard error is said to be silence."""
     result = ask(bench, "false")
     assert result.error is not None
-    assert result.error.message == '"false" exited with code 1: it said nothing on its standard error'
+    assert result.error.message == '"false" exited with code 1 and printed no error'
 
 
 @pytest.mark.parametrize(

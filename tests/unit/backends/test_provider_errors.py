@@ -1,11 +1,12 @@
-"""When an agent that hit a limit can be asked again: the wordings of real programs, read at one fixed time."""
+"""The kinds of providers' errors, and when a retry can help: the wordings of real programs, at one fixed time."""
 
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from pipeline.backends.agents.provider_errors import read_retry_after
+from pipeline.backends.provider_errors import error_kind, read_retry_after
+from pipeline.engine.ports import ErrorKind
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 18, 13, 0, tzinfo=BERLIN)  # a Wednesday; 12:00 UTC
@@ -92,18 +93,37 @@ WORDINGS = [
 
 
 @pytest.mark.parametrize(("message", "seconds"), WORDINGS)
-def test_the_time_to_try_again_is_read_from_real_wordings(message: str, seconds: float | None) -> None:
+def test_a_retry_time_is_read_from_real_wordings(message: str, seconds: float | None) -> None:
     """Fields, epochs, dates, clock times with and without a zone, and durations give the seconds left."""
     found = read_retry_after(message, NOW)
     assert found == (seconds if seconds is None else pytest.approx(seconds))
 
 
 def test_a_clock_time_without_a_zone_is_in_the_zone_of_the_clock() -> None:
-    """The same words mean another moment to somebody in another zone."""
+    """The same words mean another moment in another zone."""
     assert read_retry_after("resets 3pm", NOW.astimezone(ZoneInfo("UTC"))) == 3 * HOUR
 
 
-def test_a_long_message_costs_no_more_than_its_beginning() -> None:
-    """A message of megabytes is looked at only in part."""
+def test_only_the_beginning_of_a_long_message_is_read() -> None:
+    """A message of megabytes does not hold up a run."""
     for words in ("again ", "resets ", "retry-after: ", "wait 1s ", "1h", "resets at Nov "):
         assert read_retry_after(words * 1_000_000, NOW) in (None, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (401, "usage limit", ErrorKind.AUTH),
+        (429, '{"code":"insufficient_quota"}', ErrorKind.QUOTA),
+        (429, "Resource has been exhausted (e.g. check quota).", ErrorKind.RATE_LIMIT),
+        (429, "MODEL_CAPACITY_EXHAUSTED: You have exhausted your capacity", ErrorKind.RATE_LIMIT),
+        (503, "usage limit service unavailable", ErrorKind.SERVER),
+        (None, "invalid_request_error: max_tokens is too large", ErrorKind.INVALID),
+        (None, "There's an issue with the selected model (nope)", ErrorKind.INVALID),
+        (None, "all 512 tests are fine", ErrorKind.UNKNOWN),
+        (None, "x" * 5_000_000, ErrorKind.UNKNOWN),
+    ],
+)
+def test_a_status_precedes_words(status: int | None, message: str, kind: ErrorKind) -> None:
+    """Words decide if there is no status, and whether a 429 is a quota."""
+    assert error_kind(message, status) is kind
