@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from pipeline.app.artifacts import AttemptArtifacts
-from pipeline.app.overview import asked
+from pipeline.app.overview import next_question
 from pipeline.app.runs import load_state
 from pipeline.app.wiring import process_label
 from pipeline.backends.process_tree import kill_by_label
@@ -283,7 +283,7 @@ def _records(desk: Desk, run_id: str) -> list[AnyRecord]:
 
 
 def _find_question(desk: Desk, records: Sequence[AnyRecord], state: State) -> PendingQuestion | None:
-    gate = None if state.status.final else asked(state)
+    gate = None if state.status.final else next_question(state)
     if gate is None:
         return None
     visit = state.cursor.visit

@@ -34,7 +34,7 @@ AGENT_OF_PROVIDER: Mapping[str, str] = MappingProxyType(
 _NAMED_ONLY = ("acp", "api", "command", "scripted")  # backends that are used only if they are named
 
 
-class AgentSettings(Protocol):
+class BackendSettings(Protocol):
     """The user's settings for agents."""
 
     @property
@@ -62,7 +62,7 @@ class BackendSelector:
         options: Mapping[str, Any],
         processes: Processes,
         plugins: Mapping[str, Backend],  # they precede built-in backends of the same name
-        settings: AgentSettings,
+        settings: BackendSettings,
         environ: Mapping[str, str],
         label: str = "awf",  # of processes that a backend starts by itself
     ) -> None:

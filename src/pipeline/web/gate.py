@@ -47,7 +47,7 @@ def gate_of(here: Store, seen: RunSnapshot, redactor: Redactor) -> GateView | No
             asks = find_question(_desk(here, journal, redactor), state.run_id)
         if asks is None:  # it stands there, and something else is in the way, such as a limit
             return None
-    changes = diff_run(state, seen.commit, os.environ, here.directory)
+    changes = diff_run(state, seen.history.created.head, os.environ, here.directory)
     patch = tuple(_lines(redactor.text(changes.patch)))
     return GateView(asks, state.cursor.stage, state.cursor.visit, changes, patch)
 
