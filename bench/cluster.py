@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from pipeline.app.runs import load_state, start
+from pipeline.app.runs import start
+from pipeline.app.store import load_state
 from pipeline.app.wiring import Runtime
 from pipeline.cluster.artefacts import open_artefacts
 from pipeline.cluster.runs import Cluster

@@ -22,7 +22,8 @@ from statistics import median
 
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
-from pipeline.app.runs import build_record, load_state, result_of
+from pipeline.app.runs import build_record, result_of
+from pipeline.app.store import load_state
 from pipeline.app.wiring import Runtime, build_services
 from pipeline.engine.driver import Driver
 from pipeline.engine.records import VisitCompleted

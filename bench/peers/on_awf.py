@@ -21,6 +21,7 @@ from pipeline.app import runs
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
 from pipeline.app.settings import NOTHING_SET
+from pipeline.app.store import load_state
 from pipeline.app.wiring import Runtime, build_services
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import BackendSelector
@@ -83,7 +84,7 @@ def resume(folder: Path, rounds: int, variant: str) -> None:
         try:
             asyncio.run(runs.resume(RUN, runs.ResumeRequest(raised={}, options={}), journal, around))
         except AwfError:
-            if not runs.load_state(journal, RUN).status.final:  # one that is over is not taken up again
+            if not load_state(journal, RUN).status.final:  # one that is over is not taken up again
                 raise
 
 
@@ -93,14 +94,14 @@ def opened(folder: Path, variant: str) -> Iterator[tuple[SqliteJournal, Runtime]
     gc.freeze()  # as `awf run` does
     made = without_summary if variant == "engine" else build_services
     store = folder / ".awf"
-    with closing(SqliteJournal(store)) as journal, mock.patch.object(runs, "services", made):
+    with closing(SqliteJournal(store)) as journal, mock.patch.object(runs, "build_services", made):
         yield journal, Runtime(store=store, environ={}, listeners=(note,))
 
 
 def final(folder: Path, _rounds: int, _variant: str) -> Any:
     """Status, visits and context, and every answer in the order of the path, without the time of day."""
     with closing(SqliteJournal(folder / ".awf")) as journal:
-        state = runs.load_state(journal, RUN)
+        state = load_state(journal, RUN)
         done = [entry.record for entry in journal.entries(RUN) if isinstance(entry.record, VisitCompleted)]
         context = {key: state.context.get(key) for key in state.context}
         answers = [[record.stage, record.visit, record.outcome.response] for record in done]

@@ -7,20 +7,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.cluster.conftest import Loop, Server
 
 from pipeline.app.runs import RunResult, result_of
 from pipeline.app.settings import NOTHING_SET
-from pipeline.app.store import Desk, answer
 from pipeline.app.wiring import Runtime
 from pipeline.cluster.artefacts import open_artefacts
 from pipeline.cluster.orders import Terms
+from pipeline.cluster.remote import ClusterStore
 from pipeline.cluster.runs import Cluster
 from pipeline.cluster.server import Address, connected
 from pipeline.cluster.worker import Duties, work
@@ -32,6 +32,9 @@ COMMAND = str(Path(sys.executable).with_name("awf"))
 QUICK = Terms(heartbeat=4.0, sticky=2.0, tries=1)
 
 IMPATIENT = NOTHING_SET.with_option("limits.retry_delay", "test", timedelta(milliseconds=1))
+
+
+T = TypeVar("T")
 
 
 class Lab:
@@ -161,9 +164,7 @@ class Lab:
         return result_of(state, self.cluster.journal)
 
     def answer(self, run_id: str, option: str, by: str = "anna", **more: Any) -> None:
-        desk = Desk(self.folder, self.cluster.journal, self.cluster.letters, time.time)
-        given = answer(desk, self.id(run_id), option, by=by, **more).answer
-        self.loop.call(self.cluster.wake(self.id(run_id), given.stage, given.visit))
+        LabStore(self).answer(self.id(run_id), option, by=by, **more)
 
     def resume(self, run_id: str, **more: Any) -> None:
         self.loop.call(self.cluster.resume(self.id(run_id), [RunResumed(at=time.time(), **more)]))
@@ -174,3 +175,14 @@ class Lab:
     def git(self, *words: str, cwd: Path) -> str:
         named = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", *words]
         return subprocess.run(named, cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
+
+
+class LabStore(ClusterStore):
+    """The runs of a lab, as a command acts on them."""
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(lab.cluster, lab.folder, PATTERNS_ONLY)
+        self._loop = lab.loop
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.call(work)

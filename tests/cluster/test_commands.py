@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def test_a_run_is_shown_as_on_one_machine(shell: Shell) -> None:
     assert shell.awf("answer", run, "yes").returncode == 0
     assert shell.lab.over("c").status is RunStatus.SUCCESS
     second = shell.awf("answer", run, "no")
-    assert (second.returncode, "has answered" in second.stderr) == (1, True)
+    assert (second.returncode, "has already answered" in second.stderr) == (1, True)
     page = json.loads(shell.awf("report", run, "--json").stdout)["markdown"]
     assert "no tests" in (shell.folder / page).read_text()
 
@@ -127,10 +128,24 @@ def test_a_run_is_handed_over(shell: Shell) -> None:
     done = shell.awf("run", "w.awf.kdl", "--goal", "g", "--script", "s.json", "--run-id", shell.run_id, "--detach")
     assert (done.returncode, done.stdout.splitlines()) == (
         0,
-        [f"run {shell.run_id} is with the workers", f"look with: awf status {shell.run_id}"],
+        [f"run {shell.run_id} is with the workers", f"see: awf status {shell.run_id}"],
     )
     assert shell.lab.stopped("c").status is RunStatus.WAITING
     assert "is for runs on a cluster" in shell.awf("run", "w.awf.kdl", "--detach", there=False).stderr
+
+
+def test_ctrl_c_leaves_the_run_to_the_workers(shell: Shell) -> None:
+    """The command exits with 130 and says how to cancel the run, which still waits on the cluster."""
+    given = ("--goal", "g", "--script", "s.json", "--run-id", shell.run_id, "--wait")
+    with subprocess.Popen(
+        [COMMAND, "run", "w.awf.kdl", *given], cwd=shell.folder, env=shell.there, stderr=subprocess.PIPE, text=True
+    ) as watching:
+        assert watching.stderr
+        assert any("asks a person" in line for line in watching.stderr)
+        watching.send_signal(signal.SIGINT)
+        assert f"awf cancel {shell.run_id}" in watching.stderr.read()
+    assert watching.returncode == 130
+    assert json.loads(shell.awf("status", shell.run_id, "--json").stdout)["status"] == "waiting"
 
 
 def test_the_logs_of_an_attempt_come_from_the_store(shell: Shell) -> None:
@@ -205,7 +220,7 @@ def test_a_cancelled_run_is_answered_and_goes_on_there(shell: Shell) -> None:
     shell.awf("cancel", shell.run_id)
     done = shell.awf("answer", shell.run_id, "yes", "--resume")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("the process at the run goes on with it\n")
+    assert done.stdout.endswith("the run continues\n")
 
 
 def test_the_settings_name_the_cluster(shell: Shell, tmp_path: Path) -> None:
@@ -239,7 +254,7 @@ def test_what_is_missing_is_said(shell: Shell, server: Server, tmp_path: Path) -
     """No store, no server, no namespace, no address, no extra: each has its own words and something to do about it."""
     nobody = f"temporal://127.0.0.1:{free_port()}/default"
     for words, told in (
-        (("runs", "--on", server.url, "--artefacts", ""), "has no store that its machines share"),
+        (("runs", "--on", server.url, "--artefacts", ""), "no shared storage is set"),
         (("runs", "--on", nobody), "cannot be reached"),
         (("runs", "--on", server.url.replace("default", "nowhere")), 'has no namespace "nowhere"'),
         (("runs", "--on", "https://example.invalid"), "is no address of a cluster"),

@@ -13,7 +13,7 @@ import pytest
 from tests.cluster.conftest import Loop, Server, served
 from tests.cluster.lab import Lab
 
-from pipeline.app.wiring import store_label
+from pipeline.app.store import store_label
 from pipeline.backends.process_tree import list_processes, read_marker
 from pipeline.engine.records import BranchCompleted, VisitCompleted
 from pipeline.engine.state import RunStatus

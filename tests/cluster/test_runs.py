@@ -48,7 +48,7 @@ def test_a_person_is_waited_for_and_the_first_answer_counts(lab: Lab) -> None:
     assert lab.stopped("r").status is RunStatus.WAITING
     lab.answer("r", "no", feedback="Rename it.")
     lab.until("r", lambda state: state.status is RunStatus.WAITING and state.cursor.visit == 2)
-    with pytest.raises(AlreadyAnswered, match='anna has answered "a" #1'):
+    with pytest.raises(AlreadyAnswered, match='anna has already answered "a" #1'):
         lab.answer("r", "yes", by="ben", stage="a", visit=1)
     lab.answer("r", "yes", by="ben")
     assert lab.over("r").path == ("a", "b", "a", "end")

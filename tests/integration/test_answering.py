@@ -1,4 +1,4 @@
-"""Runs that are answered and stopped from another process than the one that drives them."""
+"""Runs that are answered and cancelled by another process than the one that drives them."""
 
 import json
 import os
@@ -36,13 +36,13 @@ ME = user_name()
 
 
 class Driver:
-    """A process at a run, whose progress is read line by line."""
+    """A process that drives a run; its progress is read line by line."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
 
     def says(self, words: str) -> str:
-        """Wait for a line with some words."""
+        """Wait for a line that contains some words."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             if words in line:
@@ -50,7 +50,7 @@ class Driver:
         raise AssertionError(f"it ended without: {words}")
 
     def ended(self) -> tuple[int, str]:
-        """Wait for its end; its exit code and what it wrote last."""
+        """Wait for its end; return its exit code and output."""
         out, _ = self.process.communicate(timeout=60)
         return self.process.returncode, out
 
@@ -60,7 +60,7 @@ Start = Callable[..., Driver]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts `awf` in the background without a terminal; whatever still runs at the end is killed."""
+    """Starts `awf` in the background without a terminal, and kills what still runs at the end."""
     with ExitStack() as running:
 
         def begin(*arguments: str) -> Driver:
@@ -96,8 +96,8 @@ def without_times(record: VisitCompleted) -> VisitCompleted:
     return record.model_copy(update={"at": 0.0, "outcome": outcome, "attempt": 1})
 
 
-def test_a_process_that_waits_takes_the_answers_up(awf: Awf, start: Start, tmp_path: Path) -> None:
-    """`--wait` stays at each visit of the question until somebody answers that visit; then the run goes on."""
+def test_a_process_that_waits_picks_up_the_answers(awf: Awf, start: Start, tmp_path: Path) -> None:
+    """With `--wait` it stays at each visit of the question until that visit is answered; then the run continues."""
     run = start("run", "w.awf.kdl", "--run-id", "r", "--wait")
     run.says("ask #1                asks a person")
     status = json.loads(awf("status", "r", "--json").stdout)
@@ -109,7 +109,7 @@ def test_a_process_that_waits_takes_the_answers_up(awf: Awf, start: Start, tmp_p
     first = awf("answer", "r", "ask", "no", "--feedback", "Not yet.")
     assert (first.returncode, first.stdout) == (
         0,
-        'run r: "ask" #1 is answered: no\nthe process at the run goes on with it\n',
+        'run r: answered "ask" #1 with no\nthe run continues\n',
     )
     run.says(f"answered: no (by {ME})")
     run.says("ask #2                asks a person")
@@ -124,8 +124,8 @@ def test_a_process_that_waits_takes_the_answers_up(awf: Awf, start: Start, tmp_p
     assert json.loads(awf("context", "r", "--json").stdout)["human.gate.by"] == ME
 
 
-def test_without_wait_the_run_stops_and_resume_takes_the_answer(awf: Awf, tmp_path: Path) -> None:
-    """Exit code 3 as before; the answer needs no file, and is applied to its visit alone."""
+def test_without_wait_the_run_stops_and_resume_picks_up_the_answer(awf: Awf, tmp_path: Path) -> None:
+    """It exits with 3; the answer needs no file and counts for its visit only."""
     assert awf("run", "w.awf.kdl", "--run-id", "r").returncode == 3
     given = awf("answer", "r", "no", "--feedback", "Not yet.")
     assert given.stdout.endswith("resume with: awf resume r\n")
@@ -141,8 +141,8 @@ def test_without_wait_the_run_stops_and_resume_takes_the_answer(awf: Awf, tmp_pa
     assert (tmp_path / "ran.txt").read_text() == "ran\n"
 
 
-def test_going_on_right_there_speaks_as_resume_does(awf: Awf) -> None:
-    """With `--json` there is one object a line, and the last is the result."""
+def test_answer_with_resume_prints_what_resume_prints(awf: Awf) -> None:
+    """With `--json` there is one object per line, and the last is the result."""
     awf("run", "w.awf.kdl", "--run-id", "r")
     done = awf("answer", "r", "yes", "--resume", "--json")
     events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -150,8 +150,8 @@ def test_going_on_right_there_speaks_as_resume_does(awf: Awf) -> None:
     assert next(one for one in events if one["event"] == "human_answered")["by"] == ME
 
 
-def test_of_two_answers_at_once_one_counts(script: Awf, awf: Awf, tmp_path: Path) -> None:
-    """The other is told who won, with what and when, and exits with 1; so is whoever comes later."""
+def test_one_of_two_simultaneous_answers_counts(script: Awf, awf: Awf, tmp_path: Path) -> None:
+    """The other exits with 1 and says who answered what and when; so does a later one."""
     awf("run", "w.awf.kdl", "--run-id", "r")
     words = [("yes",), ("no", "--feedback", "Wait.")]
     with ThreadPoolExecutor() as pool:
@@ -160,13 +160,13 @@ def test_of_two_answers_at_once_one_counts(script: Awf, awf: Awf, tmp_path: Path
     kept = SqliteMailbox(tmp_path / ".awf").answer("r", "ask", 1)
     assert kept is not None
     lost = next(done for done in both if done.returncode)
-    assert f'{ME} has answered "ask" #1 of run r already: "{kept.option}", at 2' in lost.stderr
+    assert f'{ME} has already answered "ask" #1 of run r: "{kept.option}", at 2' in lost.stderr
     late = awf("answer", "r", "yes")
-    assert (late.returncode, f'already: "{kept.option}"' in late.stderr) == (1, True)
+    assert (late.returncode, f'of run r: "{kept.option}"' in late.stderr) == (1, True)
 
 
-def test_an_answer_outlives_whoever_was_to_take_it(awf: Awf, start: Start, tmp_path: Path) -> None:
-    """`kill -9` of the process at the question, then an answer, then a resume: it is applied once."""
+def test_an_answer_survives_the_process_that_asked(awf: Awf, start: Start, tmp_path: Path) -> None:
+    """`kill -9` at the question, then an answer, then a resume: it is applied once."""
     run = start("run", "w.awf.kdl", "--run-id", "r", "--wait")
     run.says("asks a person")
     run.process.send_signal(signal.SIGKILL)
@@ -186,8 +186,8 @@ def test_an_answer_outlives_whoever_was_to_take_it(awf: Awf, start: Start, tmp_p
         (["nobody", "yes"], 'there is no run "nobody"'),
     ],
 )
-def test_what_is_no_answer_exits_with_2(awf: Awf, words: list[str], message: str) -> None:
-    """And says what to write instead; the run goes on waiting."""
+def test_an_invalid_answer_exits_with_2(awf: Awf, words: list[str], message: str) -> None:
+    """It says what to write instead, and the run keeps waiting."""
     awf("run", "w.awf.kdl", "--run-id", "r")
     done = awf("answer", *words)
     assert (done.returncode, message in done.stderr) == (2, True)
@@ -195,10 +195,10 @@ def test_what_is_no_answer_exits_with_2(awf: Awf, words: list[str], message: str
 
 
 def test_a_run_that_asks_nothing_says_so(awf: Awf) -> None:
-    """Showing the question of a run that is over is refused."""
+    """Showing the question of a finished run is refused."""
     assert awf("run", "w.awf.kdl", "--run-id", "r", "--auto-approve").returncode == 0
     done = awf("answer", "r")
-    assert (done.returncode, "does not wait for a person" in done.stderr) == (2, True)
+    assert (done.returncode, "is not waiting for a person" in done.stderr) == (2, True)
 
 
 class Terminal:
@@ -225,7 +225,7 @@ class Terminal:
         try:
             while more := os.read(self._ours, 65536):
                 self.written += more
-        except OSError:  # how a terminal says that nobody is left on its other end
+        except OSError:  # the other end of the terminal is closed
             os.close(self._ours)
         return self.process.wait(60)
 
@@ -235,7 +235,7 @@ Open = Callable[[str], Terminal]
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Open]:
-    """Starts a run on a terminal; one that still runs at the end is killed."""
+    """Starts a run on a terminal, and kills it if it still runs at the end."""
     with ExitStack() as running:
 
         def begin(run_id: str) -> Terminal:
@@ -247,8 +247,8 @@ def terminal(tmp_path: Path) -> Iterator[Open]:
         yield begin
 
 
-def test_the_prompt_is_taken_away_from_the_terminal(awf: Awf, terminal: Open) -> None:
-    """A line says who answered; what was half typed is neither shown as an answer nor taken for the next one."""
+def test_a_sent_answer_withdraws_the_prompt_from_the_terminal(awf: Awf, terminal: Open) -> None:
+    """A line says who answered; half a typed word answers neither this question nor the next one."""
     screen = terminal("r")
     screen.until(b"Your choice (yes, no): ")
     screen.type(b"ye")
@@ -258,16 +258,14 @@ def test_the_prompt_is_taken_away_from_the_terminal(awf: Awf, terminal: Open) ->
     screen.until(b"Your choice (yes, no): ")
     assert awf("answer", "r", "yes").returncode == 0
     assert screen.ended() == 0
-    assert b"none of the options" not in screen.written
+    assert b"Unknown option" not in screen.written
     lines = shown(screen.written.decode())
     assert not [line for line in lines if "Your choice" in line]
     assert f"{ME} answered: yes" in lines
 
 
-def test_an_answer_at_the_terminal_and_one_from_elsewhere_leave_the_same_record(
-    awf: Awf, terminal: Open, tmp_path: Path
-) -> None:
-    """The journal does not tell them apart, and the one at the terminal is told to whoever comes too late."""
+def test_a_typed_answer_and_a_sent_one_leave_the_same_record(awf: Awf, terminal: Open, tmp_path: Path) -> None:
+    """The journal does not tell them apart, and a later answer is refused with the typed one."""
     screen = terminal("typed")
     screen.until(b"Your choice (yes, no): ")
     screen.type(b"yes\n")
@@ -277,7 +275,7 @@ def test_an_answer_at_the_terminal_and_one_from_elsewhere_leave_the_same_record(
     typed, sent = (completed(tmp_path / ".awf", run)[0] for run in ("typed", "sent"))
     assert without_times(typed) == without_times(sent)
     late = awf("answer", "typed", "no", "--feedback", "x")
-    assert (late.returncode, f'{ME} has answered "ask" #1' in late.stderr) == (1, True)
+    assert (late.returncode, f'{ME} has already answered "ask" #1' in late.stderr) == (1, True)
 
 
 def cancellation(store: Path) -> RunCancelled:
@@ -312,11 +310,13 @@ def test_cancel_reaches_a_running_tool(awf: Awf, start: Start, workflow: Path, t
     record = cancellation(tmp_path / ".awf")
     assert (record.stage, record.reason) == ("work", f"by {ME}: wrong goal")
     (tmp_path / "go").touch()
-    assert awf("resume", "r").returncode == 0  # the old wish does not stop it again
+    assert awf("resume", "r").returncode == 0  # the old request does not stop it again
 
 
-def test_cancel_ends_what_a_killed_process_left(awf: Awf, start: Start, workflow: Path, tmp_path: Path) -> None:
-    """Nobody is at the run any more; its tool still is, until the run is cancelled."""
+def test_cancel_kills_what_a_killed_process_left_running(
+    awf: Awf, start: Start, workflow: Path, tmp_path: Path
+) -> None:
+    """The process of the run is gone but its tool still runs, until the run is cancelled."""
     os.mkfifo(tmp_path / "up")
     workflow.write_text(WORKFLOW.replace("echo ran >> ran.txt", "echo $$ > up; sleep 300"))
     run = start("run", "w.awf.kdl", "--run-id", "r", "--auto-approve")
@@ -328,8 +328,8 @@ def test_cancel_ends_what_a_killed_process_left(awf: Awf, start: Start, workflow
     assert not alive(tool)
 
 
-def test_cancel_reaches_a_question_and_a_wait_before_a_retry(awf: Awf, start: Start, workflow: Path) -> None:
-    """Whatever the process does, it stops within moments."""
+def test_cancel_interrupts_a_question_and_the_wait_before_a_retry(awf: Awf, start: Start, workflow: Path) -> None:
+    """Whatever the process does, it stops at once."""
     run = start("run", "w.awf.kdl", "--run-id", "r", "--wait")
     run.says("asks a person")
     assert awf("cancel", "r").returncode == 0
@@ -343,12 +343,12 @@ def test_cancel_reaches_a_question_and_a_wait_before_a_retry(awf: Awf, start: St
     assert run.ended()[0] == 130
 
 
-def test_a_run_that_nobody_drives_is_cancelled_at_once(awf: Awf, tmp_path: Path) -> None:
-    """It is recorded, can still be answered and resumed, and a run that is over is refused."""
+def test_a_run_without_a_process_is_cancelled_at_once(awf: Awf, tmp_path: Path) -> None:
+    """It is recorded and can still be answered and resumed; a finished run is refused."""
     awf("run", "w.awf.kdl", "--run-id", "r")
     assert awf("cancel", "r", "--reason", "later").returncode == 0
     assert cancellation(tmp_path / ".awf").reason == f"by {ME}: later"
     assert json.loads(awf("status", "r", "--json").stdout)["status"] == "cancelled"
     assert awf("answer", "r", "yes", "--resume").returncode == 0
     over = awf("cancel", "r")
-    assert (over.returncode, "is over (success)" in over.stderr) == (1, True)
+    assert (over.returncode, "has finished (success)" in over.stderr) == (1, True)

@@ -34,7 +34,7 @@ def executable(path: Path, text: str) -> None:
 
 @pytest.fixture
 def problems(awf: Awf, tmp_path: Path) -> Refused:
-    """Run a workflow in a dry run; the problems that it was refused for, and none when it ran."""
+    """Run a workflow in a dry run; the problems it was refused for, none if it ran."""
 
     def refused(*arguments: str, name: str = "w.awf.kdl", backend: str = "scripted") -> list[str]:
         done = awf("run", name, "--backend", backend, *arguments)
@@ -49,7 +49,7 @@ def problems(awf: Awf, tmp_path: Path) -> Refused:
     return refused
 
 
-def test_all_problems_of_a_shipped_workflow_are_told_at_once(awf: Awf, tmp_path: Path) -> None:
+def test_all_problems_of_a_shipped_workflow_are_listed_at_once(awf: Awf, tmp_path: Path) -> None:
     """No goal, no agent, no check: three errors with what to do about each, exit code 2, and nothing is recorded."""
     done = awf("run", "quick-dev", PATH="/nowhere")
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
@@ -72,7 +72,7 @@ def test_all_problems_of_a_shipped_workflow_are_told_at_once(awf: Awf, tmp_path:
     ],
 )
 def test_a_goal_that_is_used_is_needed(problems: Refused, tmp_path: Path, stage: str) -> None:
-    """Wherever a prompt or a command uses it; the goal of the workflow itself counts."""
+    """Wherever a prompt or a command uses it; the goal that the workflow itself sets counts."""
     (tmp_path / "p.md").write_text("Do $goal\n")
     path = workflow(tmp_path, stage)
     (error,) = problems("--goal", "  ")
@@ -100,7 +100,7 @@ def test_missing_agents_are_listed_with_their_stages(problems: Refused, tmp_path
 
 
 def test_prompt_files_are_in_the_same_list(awf: Awf, tmp_path: Path) -> None:
-    """A missing one, one that is not text, and a missing goal are told together."""
+    """A missing file, a file that is not text, and a missing goal are listed together."""
     (tmp_path / "binary.md").write_bytes(b"\xff\xfe")
     workflow(
         tmp_path,
@@ -137,8 +137,8 @@ def test_a_missing_check_command(problems: Refused, tmp_path: Path, command: str
     ],
 )
 @pytest.mark.parametrize("name", ["Makefile", "GNUmakefile"])
-def test_a_make_target_that_is_there_or_may_be(problems: Refused, tmp_path: Path, makefile: str, name: str) -> None:
-    """What only make itself can tell is no reason to refuse a run."""
+def test_a_make_target_that_exists_or_may_exist(problems: Refused, tmp_path: Path, makefile: str, name: str) -> None:
+    """A run is not refused for what only make itself can tell."""
     workflow(tmp_path, tool(FALLBACK))
     (tmp_path / name).write_text(makefile)
     (tmp_path / "more.mk").write_text("check:\n\ttrue\n")
@@ -150,13 +150,13 @@ def test_a_make_target_that_is_there_or_may_be(problems: Refused, tmp_path: Path
     ["make check || true", "make -C sub check", "test -e Makefile && make check", f"test -e {SELF_CHECK} || true"],
 )
 def test_commands_of_another_form_are_left_alone(problems: Refused, tmp_path: Path, command: str) -> None:
-    """Nothing is known of what they need, or a stage before them may make it."""
+    """What they need is unknown, or an earlier stage may make it."""
     workflow(tmp_path, tool(command, " goal_gate=false"))
     assert problems() == []
 
 
 def test_a_worktree_has_only_what_is_committed(problems: Refused, tmp_path: Path) -> None:
-    """With a workspace.create stage there has to be a repository, and the check has to be in it."""
+    """With a workspace.create stage there must be a repository with the check in it."""
     workflow(tmp_path, 'stage "w" kind="workspace.create"', tool(FALLBACK))
     assert len(problems()) == 2
     executable(tmp_path / SELF_CHECK, "#!/bin/sh\n")

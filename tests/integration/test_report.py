@@ -166,4 +166,4 @@ def test_an_unknown_run(awf: Awf) -> None:
     """It is an error, as in every command that shows runs."""
     done = awf("report", "latest")
     assert done.returncode != 0
-    assert "there are no runs yet" in done.stderr
+    assert "no runs yet" in done.stderr

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, or read by nobody: words instead of a traceback, and the run's exit code."""
+"""Standard streams that are closed, full, or not read: no traceback, and the exit code of the run."""
 
 import json
 import os
@@ -24,7 +24,7 @@ WAITS = "run w.awf.kdl --run-id r"
 
 @pytest.fixture
 def shell(tmp_path: Path, home: Path) -> Awf:
-    """Run `awf` by a shell line that says where its streams lead."""
+    """Run `awf` in a shell line that redirects its streams."""
     (tmp_path / "w.awf.kdl").write_text(WORKFLOW)
     (tmp_path / "broken.awf.kdl").write_text("workflow")
 
@@ -46,8 +46,8 @@ def shell(tmp_path: Path, home: Path) -> Awf:
 @pytest.mark.parametrize(
     ("line", "code"), [(RUN, 0), (WAITS, 3), (f"{WAITS} --json", 3), ("validate broken.awf.kdl", 2)]
 )
-def test_the_exit_code_is_that_of_what_was_done(shell: Awf, line: str, code: int, streams: str) -> None:
-    """However little can be said of it."""
+def test_the_exit_code_does_not_depend_on_the_streams(shell: Awf, line: str, code: int, streams: str) -> None:
+    """It is that of the run, even if nothing can be printed."""
     done = shell(f"{line} {streams}")
     assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
 

@@ -1,4 +1,4 @@
-"""What would waste an agent's first hour, found before a run starts: all of it at once, as errors to print."""
+"""What would stop a run halfway, found before it starts: all problems at once, as errors to print."""
 
 import os
 import re
@@ -21,20 +21,19 @@ SELF_CHECK = ".awf/self-check"
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in the order in which make looks for them
 _RUN_MAKE = r"\s*(?:exec\s+)?make(?:\s+(?P<target>[\w.-]*\w))?\s*(?:;|&&|\n|\|(?!\|)|$)"
 _MAKE_FIRST = re.compile("^" + _RUN_MAKE)
-_MAKE_OTHERWISE = re.compile(r"\belse" + _RUN_MAKE)
+_MAKE_FALLBACK = re.compile(r"\belse" + _RUN_MAKE)
 _SELF_CHECK_FIRST = re.compile(rf"^\s*(?:exec\s+)?(?:\./)?{re.escape(SELF_CHECK)}\b")
 _INCLUDE = re.compile(r"^\s*[-s]?include\s", re.MULTILINE)
 
 
 def goal_problems(name: str, entry: CatalogEntry, workflow: Workflow, goal: str) -> Iterator[AwfError]:
-    """An empty goal where prompts or commands use it, and prompt files that cannot be read."""
+    """An empty goal that prompts or commands use, and prompt files that cannot be read."""
+    agents = [stage for stage in workflow.stages if isinstance(stage, LlmStage)]
     texts = dict[str, str]()
-    for path in sorted(
-        {path for stage in workflow.stages if isinstance(stage, LlmStage) for path in stage.prompt_file}
-    ):
+    for path in sorted({path for stage in agents for path in stage.prompt_file}):
         try:
-            if found := entry.prompt(path):  # a missing one is a diagnostic of the workflow
-                texts[path] = read_text(found, "a prompt file has to be text in UTF-8 that you may read")
+            if found := entry.prompt(path):  # a missing file is a diagnostic of the workflow
+                texts[path] = read_text(found, "a prompt file must be readable UTF-8 text")
         except AwfError as error:
             yield error
     if (goal or workflow.goal).strip():
@@ -45,29 +44,27 @@ def goal_problems(name: str, entry: CatalogEntry, workflow: Workflow, goal: str)
 
 
 def _uses_goal(stage: Stage, texts: Mapping[str, str]) -> bool:
-    match stage:
-        case LlmStage():
-            prompts = [stage.prompt or "", *(texts.get(path, "") for path in stage.prompt_file)]
-        case ToolStage():
-            return "AWF_GOAL" in shell_command(stage.command).text
-        case _:
-            return False
+    if isinstance(stage, ToolStage):
+        return "AWF_GOAL" in shell_command(stage.command).text
+    if not isinstance(stage, LlmStage):
+        return False
+    prompts = [stage.prompt or "", *(texts.get(path, "") for path in stage.prompt_file)]
     given = Context({Key.GOAL: "x"})
     return any(expand_prompt(text, "x", given) != expand_prompt(text, "", Context({})) for text in prompts)
 
 
 def project_problems(workflow: Workflow, root: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[AwfError]:
-    """What the workflow's workspace and the commands of its tool stages need, and the project does not have."""
-    apart = [stage.id for stage in workflow.stages if stage.kind == StageKind.WORKSPACE_CREATE]
-    commit = head(root, environ) if apart else ""
-    if apart and not commit:
-        words = f"{format_stages(apart)} needs a git repository with a commit, and there is none here"
-        yield AwfError(words, help="make one: git init, git add, git commit")
-    above = "" if cwd == root else f"{os.path.relpath(root, cwd)}/"
-    project = ProjectFiles(root, above, environ if commit else None)
+    """What the workspace and the commands of tool stages need and the project does not have."""
+    isolated = [stage.id for stage in workflow.stages if stage.kind == StageKind.WORKSPACE_CREATE]
+    commit = head(root, environ) if isolated else ""
+    if isolated and not commit:
+        words = f"{format_stages(isolated)} needs a git repository with a commit"
+        yield AwfError(words, help="create one: git init, git add, git commit")
+    prefix = "" if cwd == root else f"{os.path.relpath(root, cwd)}/"
+    project = ProjectFiles(root, prefix, environ if commit else None)
     missing = dict[tuple[str, str], list[str]]()
     for stage in workflow.stages:
-        if isinstance(stage, ToolStage) and not stage.cwd and (lack := _lack(stage.command, project)):
+        if isinstance(stage, ToolStage) and not stage.cwd and (lack := _missing_check(stage.command, project)):
             missing.setdefault(lack, []).append(stage.id)
     for (words, help), stages in missing.items():
         yield AwfError(f"{format_stages(stages)} cannot run: {words}", help=help)
@@ -75,56 +72,58 @@ def project_problems(workflow: Workflow, root: Path, cwd: Path, environ: Mapping
 
 @dataclass(frozen=True, slots=True)
 class ProjectFiles:
-    """The files that stages will see: those on disk, or with `environ` those of HEAD, which a worktree is made from."""
+    """The files that stages will see: those on disk, or with `environ` those of HEAD, from which a worktree is made."""
 
     root: Path
-    above: str  # the path from where the user is to the root, as advice needs it
+    prefix: str  # from the current directory to the root, for the commands that messages suggest
     environ: Mapping[str, str] | None
 
     def executable(self, name: str) -> bool:
+        """Whether there is an executable file of this name."""
         if self.environ is None:
             path = self.root / name
             return path.is_file() and bool(path.stat().st_mode & 0o111)
         return asked(self.root, self.environ, "ls-tree", "HEAD", name).startswith(("100755", "120000"))
 
     def text(self, name: str) -> str | None:
+        """The text of a file; None without one."""
         if self.environ is not None:
             return asked(self.root, self.environ, "cat-file", "-p", f"HEAD:{name}") or None
         path = self.root / name
         return path.read_text(errors="replace") if path.is_file() else None
 
 
-def _lack(command: str, project: ProjectFiles) -> tuple[str, str] | None:
-    """What a command needs and the project does not have, and how to make it.
+def _missing_check(command: str, project: ProjectFiles) -> tuple[str, str] | None:
+    """What a command needs and the project does not have, and how to add it.
 
-    Known are commands that begin with `make TARGET` or the self-check, and those that fall back from it to make. Of any
-    other nothing is said: what it needs is not known, or made by the stages before it.
+    Only commands that start with `make TARGET` or the self-check, or fall back from it to make, are understood. What
+    any other command needs is unknown, or made by the stages before it.
     """
     own = SELF_CHECK in command
-    make = (_MAKE_OTHERWISE if own else _MAKE_FIRST).search(command)
+    make = (_MAKE_FALLBACK if own else _MAKE_FIRST).search(command)
     if own and project.executable(SELF_CHECK):
         return None
     where, commit = (" in HEAD, from which the worktree is made", " and commit it") if project.environ else ("", "")
     if make:
         target = make["target"] or ""
-        lacking = _no_target(target, project)
+        lacking = _missing_target(target, project)
         if not lacking:
             return None
         if not own:
-            example = f"printf '{target or 'all'}:\\n\\tpytest -q\\n' >> {project.above}Makefile"
+            example = f"printf '{target or 'all'}:\\n\\tpytest -q\\n' >> {project.prefix}Makefile"
             return f"there is no {lacking}{where}", f"add it{commit}, such as: {example}"
-        lost = f"there is neither an executable {SELF_CHECK} nor a {lacking}{where}"
+        words = f"there is neither an executable {SELF_CHECK} nor a {lacking}{where}"
     elif _SELF_CHECK_FIRST.search(command):
-        lost = f"there is no executable {SELF_CHECK}{where}"
+        words = f"there is no executable {SELF_CHECK}{where}"
     else:
         return None
-    path = f"{project.above}{SELF_CHECK}"
-    example = f"mkdir -p {project.above}.awf; printf '#!/bin/sh\\nexec pytest -q\\n' > {path}; chmod +x {path}"
-    return lost, f"write your check{commit}, such as: {example}"
+    path = f"{project.prefix}{SELF_CHECK}"
+    example = f"mkdir -p {project.prefix}.awf; printf '#!/bin/sh\\nexec pytest -q\\n' > {path}; chmod +x {path}"
+    return words, f"write your check{commit}, such as: {example}"
 
 
-def _no_target(target: str, project: ProjectFiles) -> str:
-    """What make lacks; nothing where it has the target, or only make itself can tell."""
+def _missing_target(target: str, project: ProjectFiles) -> str:
+    """What make lacks; empty if it has the target, or if only make itself can tell."""
     text = next((text for name in _MAKEFILES if (text := project.text(name)) is not None), None)
     if text is None:
         return f'Makefile with a "{target}" target' if target else "Makefile"
@@ -135,7 +134,7 @@ def _no_target(target: str, project: ProjectFiles) -> str:
 
 
 async def agent_problems(workflow: Workflow, backends: BackendSelector, doctor: Doctor) -> list[AwfError]:
-    """Ask every agent and model that the workflow uses for one word; an error for each that does not answer."""
+    """Ask every agent and model of the workflow for one word; an error for each that does not answer."""
     used = dict[tuple[str, ModelChoice], tuple[Backend, list[str]]]()
     for stage in workflow.stages:
         if isinstance(stage, LlmStage):
@@ -147,7 +146,7 @@ async def agent_problems(workflow: Workflow, backends: BackendSelector, doctor: 
         call = await doctor.ask(backend, choice)
         if call.error:
             agent = f"{name} with the model {choice.model}" if choice.model else name
-            said = f"{call.error}: {call.message}" if call.message else call.error
-            words = f"{format_stages(stages)} cannot run: {agent} does not answer ({said})"
-            errors.append(AwfError(words, help="see to the agent; awf doctor --probe asks all of them"))
+            cause = f"{call.error}: {call.message}" if call.message else call.error
+            words = f"{format_stages(stages)} cannot run: {agent} does not answer ({cause})"
+            errors.append(AwfError(words, help="fix the agent; awf doctor --probe asks all of them"))
     return errors

@@ -1,13 +1,11 @@
-"""People elsewhere: they answer a waiting run, or stop it, through the letter-box. Who is at the run looks into it.
-
-A letter is read and never taken out: what makes an answer count is the record of the visit that it is about.
-"""
+"""Who answers a human stage: the mailbox, a file of answers, automatic approval, or a person at the terminal."""
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from pipeline.engine.driver import Driver
@@ -20,122 +18,44 @@ from pipeline.redaction import Redactor
 from pipeline.text import did_you_mean
 
 T = TypeVar("T")
-Pause = Callable[[], Awaitable[None]]
 
-POLL_INTERVAL = 0.3  # seconds between two looks into the letter-box
-TIMEOUT = "the timeout"  # whose answer a default is, to those who come too late
-
-
-async def a_while() -> None:
-    """Let the time between two looks pass."""
-    await asyncio.sleep(POLL_INTERVAL)
+POLL_INTERVAL = 0.3  # seconds between two reads of the mailbox
+TIMEOUT = "the timeout"  # who gave a default answer, as the mailbox records it
+_EXAMPLE = 'write {"stage": ["option", {"option": "revise", "feedback": "why"}]}, one answer per visit'
 
 
-async def poll(look: Callable[[], T | None], pause: Pause) -> T:
-    """What a look finds, as soon as it finds something. A store that cannot be read is looked at again.
+async def poll(read: Callable[[], T | None], interval: float = POLL_INTERVAL) -> T:
+    """Call `read` every `interval` seconds until it returns a value.
 
-    Whether that is the end of the run is decided where the run is recorded.
+    A store that cannot be read for a moment is read again: the driver decides when a run is lost, not the mailbox.
     """
     while True:
         with suppress(JournalError):
-            if (found := look()) is not None:
+            if (found := read()) is not None:
                 return found
-        await pause()
+        await asyncio.sleep(interval)
 
 
 class MailboxResponder:
-    """Somebody who has left an answer to exactly this visit."""
+    """Answers with what `awf answer` or the dashboard left for this visit.
 
-    def __init__(self, letters: Mailbox) -> None:
-        self._letters = letters
-
-    async def ask(self, question: HumanQuestion) -> HumanReply | None:
-        return self.look(question)
-
-    def look(self, question: HumanQuestion) -> HumanReply | None:
-        """The answer that is there, unless the workflow has changed so that it is none any more."""
-        answer = self._letters.answer(question.run_id, question.stage, question.visit)
-        return _reply(answer) if answer and question.fits(answer.option, answer.feedback) else None
-
-
-@dataclass(frozen=True, slots=True)
-class FirstResponder:
-    """Whoever is here, and whoever answers from elsewhere meanwhile: the first answer counts, and is kept.
-
-    When nobody here can answer, nobody is waited for unless `stay`.
+    An answer stays in the mailbox: what makes it count is the record of the visit.
     """
 
-    here: Responder
-    letters: Mailbox
-    now: Callable[[], float]
-    redactor: Redactor
-    pause: Pause = a_while
-    stay: bool = False
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
 
     async def ask(self, question: HumanQuestion) -> HumanReply | None:
-        box = MailboxResponder(self.letters)
-        here = asyncio.ensure_future(self.here.ask(question))
-        elsewhere = asyncio.ensure_future(poll(lambda: box.look(question), self.pause))
-        try:
-            await asyncio.wait((here, elsewhere), return_when=asyncio.FIRST_COMPLETED)
-            if not elsewhere.done() and (reply := here.result()):
-                return self._kept(question, reply)
-            return await elsewhere if self.stay or elsewhere.done() else box.look(question)
-        finally:
-            here.cancel(_told(elsewhere))
-            elsewhere.cancel()
-            await asyncio.wait((here, elsewhere))  # a terminal is given back before anything else happens
+        return self.read(question)
 
-    def settle(self, question: HumanQuestion, default: HumanReply | None) -> HumanReply | None:
-        """What counts when the time is up; a default is kept like an answer, so that nobody is told theirs does."""
-        return self._kept(question, default) if default else MailboxResponder(self.letters).look(question)
-
-    def _kept(self, question: HumanQuestion, reply: HumanReply) -> HumanReply:
-        """The answer that counts: somebody elsewhere may have been quicker by a moment."""
-        feedback = self.redactor.text(reply.feedback)
-        visit = (question.run_id, question.stage, question.visit)
-        by = TIMEOUT if reply.source is StatusSource.DEFAULT else reply.by
-        kept = self.letters.put(HumanAnswer(*visit, reply.option, feedback, by, self.now()))
-        return _reply(kept) if question.fits(kept.option, kept.feedback) else reply
-
-
-def _reply(answer: HumanAnswer) -> HumanReply:
-    if answer.by == TIMEOUT:
-        return HumanReply(answer.option, answer.feedback, StatusSource.DEFAULT)
-    return HumanReply(answer.option, answer.feedback, by=answer.by)
-
-
-def _told(elsewhere: "asyncio.Future[HumanReply]") -> str:
-    """What whoever is asked here is told when the question is taken away."""
-    if not elsewhere.done() or elsewhere.cancelled():
-        return ""
-    return f"{elsewhere.result().by or 'somebody'} answered: {elsewhere.result().option}"
-
-
-@contextmanager
-def cancel_on_request(driver: Driver, letters: Mailbox, heard: int) -> Iterator[None]:
-    """Cancel the task that drives a run, as Ctrl-C does, when somebody elsewhere wishes it."""
-    driving = asyncio.current_task()
-    run_id = driver.state.run_id
-
-    async def listen() -> None:
-        wish = await poll(lambda: letters.cancellation(run_id, heard), a_while)
-        driver.cancelled_because = wish.words()
-        if driving is not None:
-            driving.cancel()
-
-    listening = asyncio.ensure_future(listen())
-    try:
-        yield
-    finally:
-        listening.cancel()
-
-
-_EXAMPLE = 'write {"stage": ["option", {"option": "revise", "feedback": "why"}]}, one for each visit'
+    def read(self, question: HumanQuestion) -> HumanReply | None:
+        """The answer left for a visit, unless a changed workflow no longer accepts it."""
+        answer = self._mailbox.answer(question.run_id, question.stage, question.visit)
+        return _to_reply(answer) if answer and question.fits(answer.option, answer.feedback) else None
 
 
 class FileResponder:
-    """Answers by stage and visit: an option's key, or an object with `option` and `feedback`."""
+    """Answers from `--answers`, by stage and visit: the key of an option, or an object with `option` and `feedback`."""
 
     def __init__(self, answers: Mapping[str, Sequence[Any]]) -> None:
         self._answers = answers
@@ -151,63 +71,123 @@ class FileResponder:
 
 
 class AutoApprove:
-    """Takes the approving option, and says that nobody was asked."""
+    """Chooses the approving option, and records that nobody was asked."""
 
     async def ask(self, question: HumanQuestion) -> HumanReply | None:
         return HumanReply(question.approving[0].key, "approved in advance", StatusSource.OVERRIDE)
 
 
 class ResponderChain:
-    """Asks one after the other until somebody answers."""
+    """Asks one responder after the other until one answers."""
 
-    def __init__(self, people: Sequence[Responder]) -> None:
-        self._people = people
+    def __init__(self, responders: Sequence[Responder]) -> None:
+        self._responders = responders
 
     async def ask(self, question: HumanQuestion) -> HumanReply | None:
-        for person in self._people:
-            reply = await person.ask(question)
-            if reply is not None:
+        for responder in self._responders:
+            if reply := await responder.ask(question):
                 return reply
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class FirstResponder:
+    """Asks the person at the terminal while it polls the mailbox: the first answer counts, and is kept there.
+
+    Without a person at the terminal it waits for the mailbox only if `stay`.
+    """
+
+    terminal: Responder
+    mailbox: Mailbox
+    now: Callable[[], float]
+    redactor: Redactor
+    stay: bool = False
+    interval: float = POLL_INTERVAL
+
+    async def ask(self, question: HumanQuestion) -> HumanReply | None:
+        inbox = MailboxResponder(self.mailbox)
+        typed = asyncio.ensure_future(self.terminal.ask(question))
+        sent = asyncio.ensure_future(poll(partial(inbox.read, question), self.interval))
+        try:
+            await asyncio.wait((typed, sent), return_when=asyncio.FIRST_COMPLETED)
+            if not sent.done() and (reply := typed.result()):
+                return self._keep(question, reply)
+            return await sent if self.stay or sent.done() else inbox.read(question)
+        finally:
+            answer = sent.result() if sent.done() and not sent.cancelled() and not sent.exception() else None
+            typed.cancel(f"{answer.by or 'somebody'} answered: {answer.option}" if answer else "")
+            sent.cancel()
+            await asyncio.wait((typed, sent))  # the terminal is released before anything else happens
+
+    def settle(self, question: HumanQuestion, default: HumanReply | None) -> HumanReply | None:
+        """The answer that counts after the timeout; a default is kept too, so that a later answer is refused."""
+        return self._keep(question, default) if default else MailboxResponder(self.mailbox).read(question)
+
+    def _keep(self, question: HumanQuestion, reply: HumanReply) -> HumanReply:
+        """Put a reply into the mailbox and return the one that counts, which may have come a moment earlier."""
+        by = TIMEOUT if reply.source is StatusSource.DEFAULT else reply.by
+        visit = (question.run_id, question.stage, question.visit)
+        kept = self.mailbox.put(HumanAnswer(*visit, reply.option, self.redactor.text(reply.feedback), by, self.now()))
+        return _to_reply(kept) if question.fits(kept.option, kept.feedback) else reply
+
+
+def _to_reply(answer: HumanAnswer) -> HumanReply:
+    if answer.by == TIMEOUT:
+        return HumanReply(answer.option, answer.feedback, StatusSource.DEFAULT)
+    return HumanReply(answer.option, answer.feedback, by=answer.by)
+
+
+@contextmanager
+def cancel_on_request(driver: Driver, mailbox: Mailbox, seen: int) -> Iterator[None]:
+    """Cancel the task that drives a run, as Ctrl-C does, when the mailbox gets more cancel requests than `seen`."""
+    driving = asyncio.current_task()
+    run_id = driver.state.run_id
+
+    async def listen() -> None:
+        request = await poll(lambda: mailbox.cancellation(run_id, seen))
+        driver.cancelled_because = request.words()
+        if driving is not None:
+            driving.cancel()
+
+    listening = asyncio.ensure_future(listen())
+    try:
+        yield
+    finally:
+        listening.cancel()
+
+
 def read_answers(text: str) -> dict[str, list[Any]]:
-    """The answers of a file, or an error that says what is wrong with them."""
+    """The answers in a file's text, by stage; raises AwfError when they are malformed."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise AwfError(f"the answers are not JSON: {error}", help=_EXAMPLE) from None
+        raise AwfError(f"answers are not JSON: {error}", help=_EXAMPLE) from None
     if not isinstance(data, dict):
-        raise AwfError("the answers are no object with the names of stages", help=_EXAMPLE)
-    return {stage: _checked(stage, given) for stage, given in data.items()}
-
-
-def _checked(stage: str, given: Any) -> list[Any]:
-    answers = given if isinstance(given, list) else [given]
-    for number, answer in enumerate(answers, 1):
-        whole = isinstance(answer, dict) and isinstance(answer.get("option"), str)
-        words = answer if isinstance(answer, list) else [answer]  # a triage takes several at a visit
-        if not all(isinstance(word, str) for word in words) and not (whole and set(answer) <= {"option", "feedback"}):
-            said = (
-                f'answer {number} for "{stage}" is neither an option\'s key nor an object with "option" and "feedback"'
-            )
-            raise AwfError(said, help=_EXAMPLE)
+        raise AwfError("answers must be a JSON object keyed by stage", help=_EXAMPLE)
+    answers = {stage: given if isinstance(given, list) else [given] for stage, given in data.items()}
+    for stage, given in answers.items():
+        for number, answer in enumerate(given, 1):
+            keys = answer if isinstance(answer, list) else [answer]  # a triage takes several per visit
+            detailed = isinstance(answer, dict) and isinstance(answer.get("option"), str)
+            if not all(isinstance(key, str) for key in keys) and not (
+                detailed and set(answer) <= {"option", "feedback"}
+            ):
+                words = f'answer {number} for "{stage}" must be an option or an object with "option" and "feedback"'
+                raise AwfError(words, help=_EXAMPLE)
     return answers
 
 
 def check_answers(answers: Mapping[str, Sequence[Any]], workflow: Workflow) -> None:
-    """Refuse an answer that its stage cannot take: when it is reached, hours later, that would end the run."""
+    """Refuse an answer that its stage does not accept: it would end the run when the stage is reached, hours later."""
     for stage in workflow.stages:
-        if isinstance(stage, HumanStage):
-            for number, answer in enumerate(answers.get(stage.id, ()), 1):
-                _check_answer(stage, number, answer if isinstance(answer, dict) else {"option": str(answer)})
-
-
-def _check_answer(stage: HumanStage, number: int, answer: Mapping[str, str]) -> None:
-    option, keys = answer["option"], [option.key for option in stage.options]
-    said = f'answer {number} for "{stage.id}" is "{option}", '
-    if option not in keys:
-        help = did_you_mean(option, keys) or "name an option by its key"
-        raise AwfError(f"{said}which is none of its options {', '.join(keys)}", help=help)
-    if option in stage.require_feedback_on and not answer.get("feedback", "").strip():
-        raise AwfError(f"{said}which needs feedback, and none is given", help=_EXAMPLE)
+        if not isinstance(stage, HumanStage):
+            continue
+        keys = [option.key for option in stage.options]
+        for number, answer in enumerate(answers.get(stage.id, ()), 1):
+            given = answer if isinstance(answer, dict) else {"option": str(answer)}
+            option, where = given["option"], f'answer {number} for "{stage.id}"'
+            if option not in keys:
+                help = did_you_mean(option, keys) or "use the key of an option"
+                raise AwfError(f'{where}: unknown option "{option}"; choose one of {", ".join(keys)}', help=help)
+            if option in stage.require_feedback_on and not given.get("feedback", "").strip():
+                raise AwfError(f'{where}: option "{option}" needs feedback', help=_EXAMPLE)

@@ -1,22 +1,26 @@
-"""Runs where they are kept, for those who look at them or have something for them: on this machine or on a cluster."""
+"""Where runs are kept, on this machine or on a cluster: find, read, start, resume, answer and cancel them."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+import asyncio
+import os
+import signal
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from functools import partial
+from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pipeline.app.artifacts import AttemptArtifacts
 from pipeline.app.overview import next_question
-from pipeline.app.runs import load_state
-from pipeline.app.wiring import process_label
 from pipeline.backends.process_tree import kill_by_label
 from pipeline.engine.context import Key
 from pipeline.engine.outcome import Status
 from pipeline.engine.ports import CancelRequest, HumanAnswer, Journal, JournalError, Mailbox, RunIsOwned, UnknownRun
-from pipeline.engine.records import AnyRecord, RunCancelled, VisitCompleted
+from pipeline.engine.records import AnyRecord, RunCancelled, RunCreated, VisitCompleted
 from pipeline.engine.state import RunStatus, State, replay
 from pipeline.errors import AwfError, ExitCode
 from pipeline.handlers.human import HumanQuestion, build_question
@@ -27,91 +31,345 @@ from pipeline.language.model import HumanStage
 from pipeline.redaction import PATTERNS_ONLY, Redactor
 from pipeline.text import did_you_mean
 
+if TYPE_CHECKING:
+    from pipeline.app.runs import ResumeRequest, RunResult
+    from pipeline.app.wiring import Runtime
 
-@dataclass(frozen=True, slots=True)
-class StoredFiles:
-    """The files of attempts: where they are, or where they are put when somebody wants them."""
+NEWEST = ("latest", "-")  # what a person writes for the newest run
+MAX_NAMES = 5  # how many names an error lists
+_CANCEL_TIMEOUT = 30.0  # seconds; the programs of a stage are given five to exit by themselves
+_CANCEL_POLL = 0.1
 
-    directory: Path
-    name: str  # what the place they come from is called in messages
-    bring: Callable[[AttemptArtifacts], None]  # has those of an attempt in the directory, as far as they are written
 
-    def shown(self, path: Path) -> str:
-        """A file of the directory as it is called where it comes from."""
-        inside = path.is_relative_to(self.directory)
-        return f"{self.name}/{path.relative_to(self.directory)}" if inside else str(path)
+class NotWaiting(AwfError):
+    """The run does not wait for a person, or not at this stage."""
+
+
+class InvalidAnswer(AwfError):
+    """The answer is not one that the question accepts."""
+
+
+class AlreadyAnswered(AwfError):
+    """Somebody else answered first; `kept` is their answer."""
+
+    exit_code = ExitCode.RUN_FAILED
+
+    def __init__(self, kept: HumanAnswer) -> None:
+        when = datetime.fromtimestamp(kept.at).astimezone()
+        super().__init__(
+            f'{kept.by or "somebody"} has already answered "{kept.stage}" #{kept.visit} of run {kept.run_id}: '
+            f'"{kept.option}", at {when:%Y-%m-%d %H:%M:%S}',
+            help=f"their feedback: {kept.feedback}" if kept.feedback else f"see: awf status {kept.run_id}",
+        )
+        self.kept = kept
+
+
+class RunFinished(AwfError):
+    """The run has finished and can no longer be cancelled."""
+
+    exit_code = ExitCode.RUN_FAILED
+
+
+class NotStopped(AwfError):
+    """The process that drives a run did not stop when asked to."""
+
+    exit_code = ExitCode.RUN_FAILED
+
+
+class StoppedWatching(AwfError):
+    """The user stopped watching a run that continues on a cluster."""
+
+    exit_code = ExitCode.CANCELLED
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id} continues without you")
+        self.run_id = run_id
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """Who has a run that is under way elsewhere; nothing is known of it while no worker answers."""
+    """The worker that owns a cluster run; both fields are None while no worker responds."""
 
-    worker: str | None = None  # the queue of the one that has its files; empty when none had a stage of it yet
-    events: int | None = None  # of its workflow's history, which begins anew when it is long
+    worker: str | None = None  # the queue of the worker that has its files; empty before its first stage
+    events: int | None = None  # in the history of its workflow, which starts over when it gets long
 
 
 @dataclass(frozen=True, slots=True)
-class RunStore:
-    """What is known of runs, whoever runs them."""
+class PendingQuestion:
+    """What a run waits for. At most one stage waits: a human stage cannot be a branch of a parallel one."""
 
-    store: Path  # the directory of this machine
-    name: str  # what the place is called in messages
-    journal: Journal
-    letters: Mailbox
-    driven: Callable[[str], bool]  # whether somebody is at a run
-    ledger: Callable[[str], Journal]  # whose ledger has what is known about a run's findings
-    files: StoredFiles
-    attended: Callable[[str], WorkerInfo | None] = lambda _: None  # of a run that somebody is at; None on this machine
+    question: HumanQuestion
+    earlier: tuple[HumanAnswer, ...]  # at earlier visits of the stage
+    answered: HumanAnswer | None  # one that no process has picked up yet
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerReceipt:
+    """The answer that counts, and whether the run continues with it by itself or has to be resumed."""
+
+    answer: HumanAnswer
+    driven: bool
+
+
+class RunStore(ABC):
+    """Where runs are kept. Reading a run, and each action on it, is the same for this machine and for a cluster."""
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        journal: Journal,
+        mailbox: Mailbox,
+        redactor: Redactor = PATTERNS_ONLY,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.name = name  # what messages call it
+        self.directory = directory  # where the files of attempts are read
+        self.journal = journal
+        self.mailbox = mailbox
+        self.redactor = redactor
+        self.now = now
+
+    @abstractmethod
+    def is_driven(self, run_id: str) -> bool:
+        """Whether a process or worker is running a run, and picks up an answer by itself."""
+
+    @abstractmethod
+    def fetch_files(self, found: AttemptArtifacts) -> None:
+        """Bring the files of an attempt into `directory`, as far as they are written."""
+
+    @abstractmethod
+    def start(self, record: RunCreated, runtime: "Runtime") -> "RunResult":
+        """Start a run and follow it until it stops; with `runtime.detach`, leave it to a cluster."""
+
+    @abstractmethod
+    def resume(self, run_id: str, request: "ResumeRequest", runtime: "Runtime") -> "RunResult":
+        """Continue a run where its journal ends, and follow it as `start` does."""
+
+    @abstractmethod
+    def cancel(self, run_id: str, *, by: str, reason: str = "", wait: bool = False) -> str | None:
+        """Stop a run and return the recorded reason; None when its process was told to stop and `wait` is not set."""
+
+    @abstractmethod
+    def wake(self, answer: HumanAnswer) -> bool:
+        """Tell a run that it has an answer, and return whether it continues by itself."""
+
+    def ledger(self, run_id: str) -> Journal:  # noqa: ARG002 - runs on this machine share one
+        """The journal whose ledger holds the findings of a run."""
+        return self.journal
+
+    def worker_info(self, run_id: str) -> WorkerInfo | None:  # noqa: ARG002 - a run on this machine has none
+        """The worker that has a run."""
+        return None
+
+    def display_path(self, path: Path) -> str:
+        """A file in `directory`, as messages call it."""
+        return str(path)
+
+    def question(self, run_id: str) -> PendingQuestion | None:
+        """What a run asks a person; None when it asks nothing."""
+        return find_question(load_records(self.journal, run_id), self.mailbox)
+
+    def answer(
+        self, run_id: str, option: str, *, by: str, stage: str = "", visit: int = 0, feedback: str = ""
+    ) -> AnswerReceipt:
+        """Answer what a run asks; without a stage or a visit, whatever it asks now.
+
+        The first answer to a visit counts: a later one raises AlreadyAnswered.
+        """
+        try:
+            kept = self._leave_answer(self._question_to_answer(run_id, stage, visit), option, feedback, by)
+        except AlreadyAnswered as error:
+            self.wake(error.kept)  # whoever answered first may have died before doing so
+            raise
+        return AnswerReceipt(kept, self.wake(kept))
+
+    def _leave_answer(self, question: HumanQuestion, option: str, feedback: str, by: str) -> HumanAnswer:
+        keys = {one.key.lower(): one.key for one in question.options}
+        key = keys.get(option.lower())
+        if key is None:
+            words = f'unknown option "{option}" for "{question.stage}"; choose one of {", ".join(keys.values())}'
+            help = did_you_mean(option, keys.values()) or f"see what each option does: awf answer {question.run_id}"
+            raise InvalidAnswer(words, help=help)
+        if not question.fits(key, feedback):
+            raise InvalidAnswer(f'option "{key}" needs feedback', help="add --feedback TEXT")
+        visit = (question.run_id, question.stage, question.visit)
+        given = HumanAnswer(*visit, key, self.redactor.text(feedback), by, self.now())
+        kept = self.mailbox.put(given)
+        if (kept.by, kept.at) != (given.by, given.at):
+            raise AlreadyAnswered(kept)
+        return kept
+
+    def _question_to_answer(self, run_id: str, stage: str, visit: int) -> HumanQuestion:
+        records = load_records(self.journal, run_id)
+        state, found = replay(records), find_question(records, self.mailbox)
+        if found and stage in ("", found.question.stage) and visit in (0, found.question.visit):
+            return found.question
+        people = [one.id for one in state.workflow.stages if isinstance(one, HumanStage)]
+        if found is None or visit:
+            visits = [(one, visit or state.visits.get(one, 0)) for one in people if stage in ("", one)]
+            answers = filter(None, (self.mailbox.answer(run_id, *one) for one in visits))
+            if latest := max(answers, key=lambda one: one.at, default=None):
+                raise AlreadyAnswered(latest)
+        if found:
+            help = did_you_mean(stage, people) or f'it waits at "{found.question.stage}", visit {found.question.visit}'
+        else:
+            help = f'it is {state.status} at "{state.cursor.stage}"; see: awf status {run_id}'
+        where = f' at "{stage}"' if stage else ""
+        raise NotWaiting(f"run {run_id} is not waiting for a person{where}", help=help)
+
+
+class LocalRunStore(RunStore):
+    """The runs of a store on this machine. Its journal belongs to the thread that opened it."""
+
+    def is_driven(self, run_id: str) -> bool:
+        return is_driven(self.directory, run_id)
+
+    def fetch_files(self, found: AttemptArtifacts) -> None:
+        """Do nothing: attempts write their files into the directory."""
+
+    def start(self, record: RunCreated, runtime: "Runtime") -> "RunResult":
+        from pipeline.app import runs  # noqa: PLC0415 - 100 ms that commands which only read save
+
+        return asyncio.run(_until_stopped(runs.start(record, self.journal, runtime)))
+
+    def resume(self, run_id: str, request: "ResumeRequest", runtime: "Runtime") -> "RunResult":
+        from pipeline.app import runs  # noqa: PLC0415 - as above
+
+        return asyncio.run(_until_stopped(runs.resume(run_id, request, self.journal, runtime)))
+
+    def wake(self, answer: HumanAnswer) -> bool:
+        return self.is_driven(answer.run_id)  # its process polls the mailbox
+
+    def cancel(self, run_id: str, *, by: str, reason: str = "", wait: bool = False) -> str | None:
+        self.journal.last(run_id)  # raises UnknownRun before a lock is made for it
+        request = CancelRequest(run_id, self.redactor.text(reason), by, self.now())
+        if not self.is_driven(run_id):
+            with suppress(RunIsOwned):  # a process has taken the run meanwhile
+                return self._record_cancelled(request)
+        self.mailbox.cancel(request)
+        if not wait:
+            return None
+        deadline = time.monotonic() + _CANCEL_TIMEOUT
+        while self.is_driven(run_id):
+            if time.monotonic() > deadline:
+                raise NotStopped(
+                    f"the process of run {run_id} was told to stop and still runs after {_CANCEL_TIMEOUT:g} seconds",
+                    help=f"it may still stop; see: awf status {run_id}",
+                )
+            time.sleep(_CANCEL_POLL)
+        return self.cancel(run_id, by=by, reason=reason, wait=True)  # the process may have died without recording it
+
+    def _record_cancelled(self, request: CancelRequest) -> str:
+        run_id = request.run_id
+        with self.journal.own(run_id):
+            state = load_state(self.journal, run_id)
+            if state.status.final:
+                help = f"see: awf why {run_id}"
+                raise RunFinished(f"run {run_id} has finished ({state.status}) and cannot be cancelled", help=help)
+            if state.status is RunStatus.CANCELLED:
+                return state.reason
+            kill_by_label(process_label(self.directory, run_id))  # what a killed process left running
+            stage, visit = state.cursor
+            self.journal.append(run_id, RunCancelled(at=request.at, stage=stage, visit=visit, reason=request.words()))
+        return request.words()
 
 
 @contextmanager
-def open_local_store(store: Path) -> Iterator[RunStore]:
-    """The runs of a store."""
-    with closing(SqliteJournal(store.resolve())) as journal:
-        files = StoredFiles(store, str(store), lambda _: None)
-        driven = partial(is_driven, store)
-        yield RunStore(store, str(store), journal, SqliteMailbox(store), driven, lambda _: journal, files)
+def open_local_store(directory: Path, redactor: Redactor = PATTERNS_ONLY) -> Iterator[LocalRunStore]:
+    """The store in a directory, for the calling thread."""
+    with closing(SqliteJournal(directory.resolve())) as journal:
+        yield LocalRunStore(str(directory), directory, journal, SqliteMailbox(directory), redactor)
 
 
-NEWEST = ("latest", "-")
-MAX_NAMES = 5  # names that an error tells
+async def _until_stopped(run: "Coroutine[Any, Any, RunResult]") -> "RunResult":
+    """Let a signal cancel a run, which then records that it was cancelled; a second signal changes nothing."""
+    task = asyncio.ensure_future(run)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # set by nohup
+            loop.add_signal_handler(number, task.cancel)
+    return await task
+
+
+def load_records(journal: Journal, run_id: str) -> list[AnyRecord]:
+    """The records of a run."""
+    return [entry.record for entry in journal.entries(run_id)]
+
+
+def load_state(journal: Journal, run_id: str) -> State:
+    """The state of a run, from its records."""
+    return replay(load_records(journal, run_id))
+
+
+def store_label(store: Path) -> str:
+    """What the labels of all processes of a store's runs have in common."""
+    return sha256(os.fsencode(store.resolve())).hexdigest()[:16]
+
+
+def process_label(store: Path, run_id: str) -> str:
+    """The label of a run's processes; a run of the same name in another store has a different one."""
+    return f"{run_id}@{store_label(store)}"
+
+
+def find_question(records: Sequence[AnyRecord], mailbox: Mailbox) -> PendingQuestion | None:
+    """What a run with these records asks a person; None when it asks nothing."""
+    state = replay(records)
+    gate = None if state.status.final else next_question(state)
+    if gate is None:
+        return None
+    visit = state.cursor.visit
+    earlier = []
+    for record in records:
+        if isinstance(record, VisitCompleted) and record.stage == gate.id:
+            given = (state.run_id, gate.id, record.visit, record.option, record.outcome.response)
+            earlier.append(HumanAnswer(*given, str(record.outcome.updates.get(Key.HUMAN_BY, "")), record.at))
+    answered = mailbox.answer(state.run_id, gate.id, visit)
+    return PendingQuestion(build_question(state, gate, visit), tuple(earlier), answered)
 
 
 def find_run(name: str, runs: Sequence[str]) -> str:
-    """The run of a name, of the beginning of one, or the newest for `latest` and `-`; `runs` has the oldest first."""
+    """The run with a name or a unique prefix, or the newest for `latest` and `-`; `runs` has the oldest first."""
     if name in runs:
         return name
     if name in NEWEST:
         if not runs:
-            raise UnknownRun("there are no runs yet", help="start one with: awf run WORKFLOW")
+            raise UnknownRun("no runs yet", help="start one with: awf run WORKFLOW")
         return runs[-1]
-    meant = [run for run in runs if run.startswith(name)] if name else []
-    if len(meant) == 1:
-        return meant[0]
-    if meant:
-        raise AwfError(f'{len(meant)} runs begin with "{name}"', help=f"write more of the id: {_newest(meant)}")
-    raise UnknownRun(f'there is no run "{name}"', help=_nearest(name, runs))
+    matches = [run for run in runs if run.startswith(name)] if name else []
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        words = f'{len(matches)} runs start with "{name}"'
+        raise AwfError(words, help=f"write more of the id: {join_names(matches[::-1])}")
+    if not runs:
+        help = "no runs yet; start one with: awf run WORKFLOW"
+    elif likely := get_close_matches(name, runs, n=MAX_NAMES, cutoff=0.6):
+        help = f"did you mean {join_names([run for run in reversed(runs) if run in likely])}?"
+    else:
+        help = f"the newest are {join_names(runs[-3:][::-1])}"
+    raise UnknownRun(f'there is no run "{name}"', help=help)
 
 
 def find_unfinished(journal: Journal) -> str:
-    """The newest run that has not ended in success."""
+    """The newest run that has not succeeded."""
     runs = journal.runs()
     for run in reversed(runs):
         last = journal.last(run).record
         if not (isinstance(last, VisitCompleted) and last.ends is Status.SUCCESS):
             return run
     newest = find_run(NEWEST[0], runs)
-    help = f"look at the newest with: awf status {newest}; start another with: awf run WORKFLOW"
-    raise AwfError("there is nothing to resume: every run has ended in success", help=help)
+    help = f"see the newest with: awf status {newest}; start another with: awf run WORKFLOW"
+    raise AwfError("nothing to resume: every run has succeeded", help=help)
 
 
 def split_run(
     words: Sequence[str], runs: Sequence[str], names: Callable[[str], Collection[str]], least: int, most: int
 ) -> tuple[str, Sequence[str]]:
-    """The run that arguments begin with, or the newest when they begin with something else, and the other arguments.
+    """Split arguments into the run they start with, or the newest when they do not start with one, and the rest.
 
-    At least `least` and at most `most` arguments follow the run. Where the first one may be a run or a name of the
-    newest run, as `names` lists them, an exact name goes before the beginning of a run's id.
+    At least `least` and at most `most` arguments follow the run. Where the first may be a run or a name in the newest
+    run, as listed by `names`, an exact name is preferred to the prefix of a run's id.
     """
     if len(words) > most:
         return find_run(words[0], runs), words[1:]
@@ -124,241 +382,23 @@ def split_run(
     except JournalError:  # the newest run is damaged: another one can still be named
         return find_run(word, runs), words[1:]
     if word.lower() not in {name.lower() for name in known}:
-        return _found(word, runs, newest, known), words[1:]
+        try:
+            return find_run(word, runs), words[1:]
+        except UnknownRun:
+            help = did_you_mean(word, [*runs, *known]) or f"the newest runs are {join_names(runs[-3:][::-1])}"
+            raise UnknownRun(f'there is no run "{word}", nor that name in run {newest}', help=help) from None
     if word in runs:
-        help = f'write latest {word} for the one in the newest run, and {word} "" for the run'
-        raise AwfError(f'"{word}" is the name of a run, and of something in the newest run', help=help)
+        help = f'write latest {word} for the name in the newest run, or {word} "" for the run'
+        raise AwfError(f'"{word}" is both a run and a name in the newest run', help=help)
     return newest, words
 
 
-def _found(word: str, runs: Sequence[str], newest: str, known: Collection[str]) -> str:
-    try:
-        return find_run(word, runs)
-    except UnknownRun:
-        help = did_you_mean(word, [*runs, *known]) or f"the newest runs are {_newest(runs[-3:])}"
-        raise UnknownRun(f'there is no run "{word}", and nothing of that name in run {newest}', help=help) from None
-
-
-def _nearest(name: str, runs: Sequence[str]) -> str:
-    if not runs:
-        return "there are no runs yet; start one with: awf run WORKFLOW"
-    likely = get_close_matches(name, runs, n=MAX_NAMES, cutoff=0.6)
-    near = [run for run in runs if run in likely]
-    return f"did you mean {_newest(near)}?" if near else f"the newest are {_newest(runs[-3:])}"
-
-
-def _newest(runs: Sequence[str]) -> str:
-    """Some runs, the newest first; `runs` has the oldest first."""
-    return join_names(runs[::-1])
-
-
 def check_run_name(name: str) -> None:
-    """Refuse a name for a run by which it could not be found."""
+    """Refuse a name by which the run could not be found."""
     if name in NEWEST:
         raise AwfError(f'"{name}" cannot be the name of a run: it stands for the newest', help="choose another")
 
 
 def join_names(names: Sequence[str]) -> str:
-    """The first of some names, as an error tells them."""
+    """The first few names, for an error."""
     return ", ".join(names[:MAX_NAMES]) + (", ..." if len(names) > MAX_NAMES else "")
-
-
-class NotWaiting(AwfError):
-    """The run does not wait for a person, or not at this stage."""
-
-
-class InvalidAnswer(AwfError):
-    """What was given is no answer to the question."""
-
-
-class AlreadyAnswered(AwfError):
-    """Somebody else was quicker; `kept` is their answer."""
-
-    exit_code = ExitCode.RUN_FAILED
-
-    def __init__(self, kept: HumanAnswer) -> None:
-        when = datetime.fromtimestamp(kept.at).astimezone()
-        super().__init__(
-            f'{kept.by or "somebody"} has answered "{kept.stage}" #{kept.visit} of run {kept.run_id} already: '
-            f'"{kept.option}", at {when:%Y-%m-%d %H:%M:%S}',
-            help=f"they said: {kept.feedback}" if kept.feedback else f"look with: awf status {kept.run_id}",
-        )
-        self.kept = kept
-
-
-class RunFinished(AwfError):
-    """The run has ended, and cannot be cancelled any more."""
-
-    exit_code = ExitCode.RUN_FAILED
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """What it takes to answer and stop the runs of a store."""
-
-    store: Path
-    journal: Journal
-    letters: Mailbox
-    now: Callable[[], float]
-    redactor: Redactor = PATTERNS_ONLY
-    elsewhere: Callable[[str], bool] | None = None  # whether others are at a run, where it is not this machine
-
-    def driven(self, run_id: str) -> bool:
-        """Whether somebody is at a run, and takes an answer up without being told to."""
-        return self.elsewhere(run_id) if self.elsewhere else is_driven(self.store, run_id)
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierAnswer:
-    """What was chosen at an earlier visit of the same stage."""
-
-    visit: int
-    option: str
-    feedback: str
-    by: str
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class PendingQuestion:
-    """What a run waits for. At most one stage waits: a human stage cannot be a branch of a parallel one."""
-
-    question: HumanQuestion
-    earlier: tuple[EarlierAnswer, ...]
-    answered: HumanAnswer | None  # one that no process has taken up yet
-    driven: bool  # whether a process is at the run, which takes an answer up by itself
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerReceipt:
-    """An answer that counts. Where no process is at the run, it waits until somebody resumes it."""
-
-    answer: HumanAnswer
-    driven: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CancelReceipt:
-    """A run that is cancelled, or whose process has been told to stop."""
-
-    run_id: str
-    recorded: bool  # False: the process at the run will do it
-    reason: str
-
-
-def find_question(desk: Desk, run_id: str) -> PendingQuestion | None:
-    """What a run asks a person, or None when it asks nothing."""
-    records = _records(desk, run_id)
-    return _find_question(desk, records, replay(records))
-
-
-def answer(
-    desk: Desk, run_id: str, option: str, *, by: str, stage: str = "", visit: int = 0, feedback: str = ""
-) -> AnswerReceipt:
-    """Answer what a run asks; without a stage or a visit, whichever it waits at."""
-    question = _question_to_answer(desk, run_id, stage, visit)
-    key = _checked(question, option, feedback)
-    place = (run_id, question.stage, question.visit)
-    given = HumanAnswer(*place, key, desk.redactor.text(feedback), by, desk.now())
-    kept = desk.letters.put(given)
-    if (kept.by, kept.at) != (given.by, given.at):
-        raise AlreadyAnswered(kept)
-    return AnswerReceipt(kept, desk.driven(run_id))
-
-
-def cancel(desk: Desk, run_id: str, *, by: str, reason: str = "") -> CancelReceipt:
-    """Stop a run: its process is told to, and where there is none the run is recorded as cancelled."""
-    wish = CancelRequest(run_id, desk.redactor.text(reason), by, desk.now())
-    if not desk.driven(run_id):
-        try:
-            return _record_cancelled(desk, wish)
-        except RunIsOwned:  # by somebody who has just come
-            pass
-    desk.letters.cancel(wish)
-    return CancelReceipt(run_id, recorded=False, reason=wish.words())
-
-
-def _records(desk: Desk, run_id: str) -> list[AnyRecord]:
-    return [entry.record for entry in desk.journal.entries(run_id)]
-
-
-def _find_question(desk: Desk, records: Sequence[AnyRecord], state: State) -> PendingQuestion | None:
-    gate = None if state.status.final else next_question(state)
-    if gate is None:
-        return None
-    visit = state.cursor.visit
-    return PendingQuestion(
-        question=build_question(state, gate, visit),
-        earlier=tuple(_earlier(records, gate.id)),
-        answered=desk.letters.answer(state.run_id, gate.id, visit),
-        driven=desk.driven(state.run_id),
-    )
-
-
-def _earlier(records: Sequence[AnyRecord], stage: str) -> Iterator[EarlierAnswer]:
-    for record in records:
-        if isinstance(record, VisitCompleted) and record.stage == stage:
-            outcome = record.outcome
-            by = str(outcome.updates.get(Key.HUMAN_BY, ""))
-            yield EarlierAnswer(record.visit, record.option, outcome.response, by, record.at)
-
-
-def _checked(question: HumanQuestion, option: str, feedback: str) -> str:
-    """The key of the option that is meant; nothing is guessed."""
-    keys = {one.key.lower(): one.key for one in question.options}
-    key = keys.get(option.lower())
-    if key is None:
-        listed = ", ".join(keys.values())
-        hint = did_you_mean(option, keys.values())
-        words = f'"{option}" is none of the options of "{question.stage}": {listed}'
-        raise InvalidAnswer(words, help=hint or f"see what each does with: awf answer {question.run_id}")
-    if not question.fits(key, feedback):
-        raise InvalidAnswer(f'the option "{key}" needs feedback, and none was given', help="add --feedback TEXT")
-    return key
-
-
-def _question_to_answer(desk: Desk, run_id: str, stage: str, visit: int) -> HumanQuestion:
-    """What the run asks, if that is what somebody wants to answer."""
-    records = _records(desk, run_id)
-    state = replay(records)
-    found = _find_question(desk, records, state)
-    if found and stage in ("", found.question.stage) and visit in (0, found.question.visit):
-        return found.question
-    if kept := _latest_answer(desk, state, stage, visit) if found is None or visit else None:
-        raise AlreadyAnswered(kept)
-    where = f' at "{stage}"' if stage else ""
-    raise NotWaiting(f"run {run_id} does not wait for a person{where}", help=_instead(state, found, stage))
-
-
-def _human_stages(state: State) -> list[str]:
-    return [stage.id for stage in state.workflow.stages if isinstance(stage, HumanStage)]
-
-
-def _latest_answer(desk: Desk, state: State, stage: str, visit: int) -> HumanAnswer | None:
-    """What was answered last, at a stage or anywhere."""
-    places = [(one, visit or state.visits.get(one, 0)) for one in _human_stages(state) if stage in ("", one)]
-    answers = [desk.letters.answer(state.run_id, *place) for place in places]
-    return max(filter(None, answers), key=lambda one: one.at, default=None)
-
-
-def _instead(state: State, found: PendingQuestion | None, stage: str) -> str:
-    if found:
-        place = found.question
-        return did_you_mean(stage, _human_stages(state)) or f'it waits at "{place.stage}", visit {place.visit}'
-    return f'it is {state.status} at "{state.cursor.stage}"; look with: awf status {state.run_id}'
-
-
-def _record_cancelled(desk: Desk, wish: CancelRequest) -> CancelReceipt:
-    run_id = wish.run_id
-    with desk.journal.own(run_id):
-        state = load_state(desk.journal, run_id)
-        if state.status.final:
-            help = f"there is nothing to stop; look at it with: awf why {run_id}"
-            raise RunFinished(f"run {run_id} is over ({state.status}) and cannot be cancelled", help=help)
-        if state.status is RunStatus.CANCELLED:
-            return CancelReceipt(run_id, recorded=True, reason=state.reason)
-        kill_by_label(process_label(desk.store, run_id))  # what a killed process left running
-        cursor = state.cursor
-        record = RunCancelled(at=wish.at, stage=cursor.stage, visit=cursor.visit, reason=wish.words())
-        desk.journal.append(run_id, record)
-    return CancelReceipt(run_id, recorded=True, reason=record.reason)

@@ -1,20 +1,19 @@
 """Puts a run together: the only place that knows every part."""
 
 import asyncio
-import os
 import random
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, cached_property
-from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pipeline.app.responders import AutoApprove, FileResponder, FirstResponder, MailboxResponder, ResponderChain
 from pipeline.app.settings import NOTHING_SET, Settings
+from pipeline.app.store import process_label
 from pipeline.app.workspace_diff import ReviewDiffs
 from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
@@ -54,33 +53,24 @@ class SystemClock:
 
 @dataclass(frozen=True)
 class Runtime:
-    """What a run stands on: the store, the environment, who listens, who may be asked, and the settings."""
+    """What this machine provides for a run: the store, the environment, listeners, responders and settings."""
 
     store: Path
     environ: Mapping[str, str]
     listeners: tuple[Listener, ...] = ()
-    people: tuple[Responder, ...] = ()
+    responders: tuple[Responder, ...] = ()  # a person at the terminal, if there is one
     settings: Settings = NOTHING_SET
-    letters: Mailbox = field(default_factory=MemoryMailbox)
-    deciders: "tuple[Decider, ...]" = ()  # who may be asked about findings, one by one
-    stay: bool = False  # whether a run that nobody here can answer waits for somebody elsewhere
-    waits: bool = False  # whether the process waits until a used-up quota resets
-    workspaces: Workspaces | None = None  # who makes worktrees, where they do not stay on this machine
+    mailbox: Mailbox = field(default_factory=MemoryMailbox)
+    deciders: "tuple[Decider, ...]" = ()  # the same person, asked about findings one by one
+    wait_for_answer: bool = False  # whether to wait for the mailbox when nobody here can answer
+    wait_for_quota: bool = False  # whether to wait until an exhausted quota resets
+    detach: bool = False  # whether to leave a run to a cluster without watching it
+    workspaces: Workspaces | None = None  # where worktrees do not stay on this machine
 
     @cached_property
     def redactor(self) -> Redactor:
-        """What keeps the secrets of the environment out of all that is written and shown."""
+        """Removes the secrets of the environment from everything that is recorded or shown."""
         return redactor_of(self.environ)
-
-
-def store_label(store: Path) -> str:
-    """What all processes of a store's runs have in their labels."""
-    return sha256(os.fsencode(store.resolve())).hexdigest()[:16]
-
-
-def process_label(store: Path, run_id: str) -> str:
-    """What a run's processes are known by: runs of the same name in other stores are others."""
-    return f"{run_id}@{store_label(store)}"
 
 
 def build_services(state: State, journal: Journal, around: Runtime) -> Services:
@@ -129,13 +119,18 @@ def build_services(state: State, journal: Journal, around: Runtime) -> Services:
         return passed_on(frozenset(names))
 
     workspace = WorkspaceHandler(worktrees)
-    beside = FirstResponder(ResponderChain(around.people), around.letters, clock.now, around.redactor, stay=around.stay)
+    present = FirstResponder(
+        ResponderChain(around.responders), around.mailbox, clock.now, around.redactor, stay=around.wait_for_answer
+    )
+    in_advance = [AutoApprove()] if state.options.get("auto_approve") else []
+    answers = FileResponder(state.options.get("answers") or {})
+    responders = ResponderChain([MailboxResponder(around.mailbox), answers, *in_advance, present])
     handlers: dict[StageKind, Handler] = {
         StageKind.LLM: LlmHandler(
             backends.choose, summary, environment, clock.now, _defaults(around.settings), reviews.read_answer
         ),
         StageKind.TOOL: ToolHandler(processes, environment, findings_file, reviews.read_report),
-        StageKind.HUMAN: HumanHandler(ResponderChain(_responders(state, around, beside)), clock.now, beside.settle),
+        StageKind.HUMAN: HumanHandler(responders, clock.now, present.settle),
         StageKind.DECISION: PassThroughHandler(),
         StageKind.WORKSPACE_CREATE: workspace,
         StageKind.WORKSPACE_MERGE: workspace,
@@ -154,7 +149,7 @@ def build_services(state: State, journal: Journal, around: Runtime) -> Services:
         around.store,
         around.redactor,
         _error_retry(around.settings),
-        waits=around.waits,
+        waits=around.wait_for_quota,
     )
 
 
@@ -174,11 +169,3 @@ def _summary_budget(job: Job) -> int:
     """Characters of summary: as the run was started with, else as the stage says, else as the workflow says."""
     of_stage = job.stage.summary_budget if isinstance(job.stage, LlmStage) else None
     return job.state.options.get("summary_budget") or of_stage or job.state.settings.summary_budget
-
-
-def _responders(state: State, around: Runtime, beside: FirstResponder) -> list[Responder]:
-    """Who is asked, in this order: who has left an answer, answers in a file, a word in advance, whoever is there."""
-    people: list[Responder] = [MailboxResponder(around.letters), FileResponder(state.options.get("answers") or {})]
-    if state.options.get("auto_approve"):
-        people.append(AutoApprove())
-    return [*people, beside]

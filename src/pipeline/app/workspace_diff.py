@@ -1,12 +1,8 @@
-"""What a run has changed so far, for somebody who is to decide on it: files with their counts, and the lines.
-
-A change that is too long is left at its files: nobody decides by scrolling through it in a page.
-"""
+"""What changed: in a run so far, for a person who decides on it, and since a review last looked, for its next visit."""
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,38 +15,45 @@ from pipeline.language.model import BaseStage, ExitStage, is_review
 from pipeline.plugins.hooks import hookimpl
 from pipeline.summary.render import changed_line_count, changed_section, is_short, unknown_section
 
-_MOST_LINES = 4_000  # changed, beyond which only the files are told
-_LONGEST = 400_000  # characters of what is told
+_MAX_LINES = 4_000  # changed lines; of a longer diff only the files are shown: nobody decides by scrolling through it
+_MAX_PATCH = 400_000  # characters
+_REVIEWED = "._reviewed"  # the context key of a review ends in it
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceDiff:
-    """What is different; `patch` is empty where that is too long, and `trouble` says why nothing is known."""
+    """The changes of a run; `patch` is empty if it is too long, and `trouble` says why nothing is known."""
 
     stat: str = ""
     patch: str = ""
-    command: str = ""  # that shows all of it
-    cut: bool = False
+    command: str = ""  # shows all of it
+    truncated: bool = False
     trouble: str = ""
 
 
 def diff_run(state: State, head: str, environ: Mapping[str, str], store: Path) -> WorkspaceDiff:
-    """What a run committed in its workspace; without one, how its checkout differs from the commit it began with."""
-    if not state.cwd.is_dir():
-        return WorkspaceDiff(trouble=f"the directory that the run began in, {state.cwd}, is not on this machine")
+    """What a run committed in its workspace; without one, how its checkout differs from the commit it started at."""
+    root = state.cwd
+    if not root.is_dir():
+        return WorkspaceDiff(trouble=f"the directory in which the run started, {root}, is not on this machine")
     try:
         old, new = diff_endpoints(state, head, environ, store)
         if not (is_tree(old) and is_tree(new)):
-            return WorkspaceDiff(trouble="the run works in no git repository, or began without a commit")
-        return _between(state.cwd, environ, str(old), str(new))
+            return WorkspaceDiff(trouble="the run does not work in a git repository, or started without a commit")
+        stat = stat_of(root, environ, str(old), str(new))
+        patch = ""
+        if stat and changed_line_count(stat) <= _MAX_LINES:
+            patch = patch_of(root, environ, str(old), str(new))
     except GitRefusedError as error:
         return WorkspaceDiff(trouble=error.message)
+    truncated = bool(stat) and (not patch or len(patch) > _MAX_PATCH)
+    return WorkspaceDiff(stat, patch[:_MAX_PATCH], f"git diff {str(old)[:12]} {str(new)[:12]}", truncated)
 
 
 def diff_endpoints(state: State, head: str, environ: Mapping[str, str], store: Path) -> tuple[object, object]:
-    """The trees between which a run's change lies: those of its workspace, also when that is merged and removed.
+    """The two trees whose difference is the change of a run: those of its workspace, even after it was removed.
 
-    Without one it is the commit that it began with, `head`, and the files as they are now.
+    Without a workspace they are the commit the run started at, `head`, and the files as they are now.
     """
     if Key.WORKSPACE_BASE in state.context:
         tip = state.progress.commit or state.context.get(Key.WORKSPACE_COMMIT)
@@ -58,18 +61,12 @@ def diff_endpoints(state: State, head: str, environ: Mapping[str, str], store: P
     return head, Trees(environ, store).now(state.cwd) if head else ""
 
 
-def _between(root: Path, environ: Mapping[str, str], old: str, new: str) -> WorkspaceDiff:
-    stat = stat_of(root, environ, old, new)
-    patch = patch_of(root, environ, old, new) if stat and changed_line_count(stat) <= _MOST_LINES else ""
-    cut = bool(stat) and (not patch or len(patch) > _LONGEST)
-    return WorkspaceDiff(stat, patch[:_LONGEST], f"git diff {old[:12]} {new[:12]}", cut)
-
-
-_KEY = "._reviewed"
-
-
 class ReviewDiffs:
-    """Remembers what each review of a run looked at, and tells it what is different now."""
+    """A plugin that tells a review, from its second visit on, what changed since the files it last looked at.
+
+    What a review looked at is recorded with it, so that the next process knows. Trouble with git costs a line of the
+    summary, and stages that are not reviews cost nothing.
+    """
 
     def __init__(self, environ: Mapping[str, str], store: Path) -> None:
         self._environ = environ
@@ -77,21 +74,23 @@ class ReviewDiffs:
 
     @hookimpl
     def after_stage(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> Iterator[Operation]:
-        """Record what a review looked at; one that failed to take place looked at nothing."""
+        """Record what a review looked at; a review that could not run looked at nothing."""
         if is_review(stage) and outcome.failure is None:
-            if seen := self._seen(stage.id, state):
-                yield Set(f"{stage.id}{_KEY}", {"visit": visit, **seen})
-        elif isinstance(stage, ExitStage):
-            self._let_go(state)
+            if tree := self._current_tree(stage.id, state):
+                yield Set(f"{stage.id}{_REVIEWED}", {"visit": visit, **tree})
+        elif isinstance(stage, ExitStage) and not state.workspace:  # git may drop the trees, which no commit holds
+            for key in state.context:
+                if key.endswith(_REVIEWED):
+                    forget(state.cwd, self._environ, _ref(state.run_id, key.removesuffix(_REVIEWED)))
 
     @hookimpl
     def summary_sections(self, stage: BaseStage, context: Context, state: State) -> Iterator[str]:
         """What changed, for a review that has looked before."""
-        seen = context.get(f"{stage.id}{_KEY}") if is_review(stage) else None
+        seen = context.get(f"{stage.id}{_REVIEWED}") if is_review(stage) else None
         if isinstance(seen, dict) and isinstance(seen.get("visit"), int):
-            yield self._section(seen, state)
+            yield self._section(seen["visit"], seen, state)
 
-    def _seen(self, stage: str, state: State) -> dict[str, str]:
+    def _current_tree(self, stage: str, state: State) -> dict[str, str]:
         if state.workspace:
             return {"tree": str(state.context.get(Key.WORKSPACE_COMMIT))}
         try:
@@ -100,33 +99,19 @@ class ReviewDiffs:
             return {"why": error.message}
         return {"tree": tree} if tree else {}
 
-    def _section(self, seen: dict[str, Any], state: State) -> str:
-        visit, old = seen["visit"], seen.get("tree")
-        if not is_tree(old):
+    def _section(self, visit: int, seen: dict[str, Any], state: State) -> str:
+        old, workspace = seen.get("tree"), state.workspace
+        if not isinstance(old, str) or not is_tree(old):
             return unknown_section(visit, str(seen.get("why") or "no tree is on record"))
         try:
-            return self._changed(visit, str(old), state)
+            root, new = (workspace.path, workspace.commit) if workspace else (state.cwd, self._trees.now(state.cwd))
+            stat = stat_of(root, self._environ, old, new)
+            patch = patch_of(root, self._environ, old, new) if stat and is_short(stat) else ""
         except GitRefusedError as error:
             return unknown_section(visit, error.message)
-
-    def _changed(self, visit: int, old: str, state: State) -> str:
-        workspace = state.workspace
-        root, new = (workspace.path, workspace.commit) if workspace else (state.cwd, self._trees.now(state.cwd))
-        stat = stat_of(root, self._environ, old, new)
-        patch = patch_of(root, self._environ, old, new) if stat and is_short(stat) else ""
         return changed_section(visit, stat, patch, f"git diff {old[:12]} {new[:12]}")
 
-    def _let_go(self, state: State) -> None:
-        """The run is at its end: git may throw away what reviews looked at, unless it is a commit's."""
-        for key in state.context:
-            if key.endswith(_KEY) and not state.workspace:
-                forget(state.cwd, self._environ, _ref(state.run_id, key.removesuffix(_KEY)))
 
-
-@lru_cache(maxsize=1000)  # every review of a run asks for its own
 def _ref(run: str, stage: str) -> str:
-    return f"refs/awf/reviewed/{_plain(run)}/{_plain(stage)}"
-
-
-def _plain(name: str) -> str:
-    return re.sub("[^A-Za-z0-9_-]", "-", name)
+    run, stage = (re.sub("[^A-Za-z0-9_-]", "-", name) for name in (run, stage))
+    return f"refs/awf/reviewed/{run}/{stage}"

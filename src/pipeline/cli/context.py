@@ -26,7 +26,7 @@ def command(words: tuple[str, ...], where: StoreLocation, *, as_json: bool) -> N
 
     RUN is the id of a run, the beginning of one, or "latest", the default.
     """
-    with where.shelf() as store:
+    with where.open() as store:
         history, key = load_history_and_name(store, words, lambda state: state.context.values)
     run_id, values = history.state.run_id, dict(history.state.context.values)
     if key and key not in values:

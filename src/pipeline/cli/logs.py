@@ -69,24 +69,24 @@ def command(
     RUN is the id of a run, the beginning of one, or "latest", the default. The last visit and attempt are shown unless
     others are given.
     """
-    with where.shelf() as store:
+    with where.open() as store:
         history, stage = load_history_and_name(store, words, stage_names, needed=True)
-        found = find_artifacts(store.files.directory, history, stage, visit, attempt)
+        found = find_artifacts(store.directory, history, stage, visit, attempt)
         names = _log_names(found, stream)
         if follow:
             _follow(store, found, names, CLUSTER_INTERVAL if where.on else INTERVAL)
             return
-        store.files.bring(found)
+        store.fetch_files(found)
         parts = [part for name in names if (part := _find_part(found, name))]
         if not parts:
             attempted = f'stage "{found.stage}", visit {found.visit}, attempt {found.attempt}'
-            help = f"its files would be in {store.files.shown(found.directory)}"
+            help = f"its files would be in {store.display_path(found.directory)}"
             raise AwfError(f"{attempted} has no {' or '.join(names)}", help=help)
         if as_json:
             files = [
                 {
                     "name": part.name,
-                    "path": store.files.shown(part.path) if part.path else None,
+                    "path": store.display_path(part.path) if part.path else None,
                     "text": part.path.read_bytes().decode(errors="replace") if part.path else part.text,
                 }
                 for part in parts
@@ -146,11 +146,10 @@ def _follow(store: RunStore, found: AttemptArtifacts, names: Sequence[str], inte
 
 def _is_running(store: RunStore, found: AttemptArtifacts) -> bool:
     """Whether the attempt may write more; fetches what it has written."""
-    driven = store.driven(found.run_id)  # before the records: a process that has ended since has written them
+    driven = store.is_driven(found.run_id)  # before the records: a process that has ended since has written them
     history = load_history(store, found.run_id)
     last, this = (
-        find_artifacts(store.files.directory, history, found.stage, found.visit, attempt)
-        for attempt in (None, found.attempt)
+        find_artifacts(store.directory, history, found.stage, found.visit, attempt) for attempt in (None, found.attempt)
     )
-    store.files.bring(this)
+    store.fetch_files(this)
     return driven and not this.done and last.attempt == found.attempt

@@ -24,7 +24,7 @@ def command(
     RUN is the id of a run, the beginning of one, or "latest", the default. The last visit and attempt are shown unless
     others are given.
     """
-    with where.shelf() as store:
+    with where.open() as store:
         history, stage = load_history_and_name(store, words, stage_names, needed=True)
         found = find_artifacts(where.store, history, stage, visit, attempt)
         if found.kind not in (StageKind.LLM, ""):

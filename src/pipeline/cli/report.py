@@ -31,10 +31,10 @@ def command(run: str, output: Path | None, where: StoreLocation, *, as_json: boo
 
     RUN is the id of a run, the beginning of one, or "latest", the default. The HTML needs no other file and no network.
     """
-    with where.shelf() as store:
+    with where.open() as store:
         history = load_history(store, run)
         run_id = history.state.run_id
-        review, driven = read_review(store.ledger(run_id), run_id), store.driven(run_id)
+        review, driven = read_review(store.ledger(run_id), run_id), store.is_driven(run_id)
     report = build_report(history, review, describe_changes(history, os.environ, where.store), driven=driven)
     folder = output or where.store / "reports"
     files = {"markdown": folder / f"{run_id}.md", "html": folder / f"{run_id}.html"}

@@ -39,12 +39,12 @@ def command(limit: int | None, where: StoreLocation, *, everything: bool, as_jso
     after the others, and the exit code is 1.
     """
     summaries, damaged = list[RunSummary](), list[JournalError]()
-    with where.shelf() as store:
+    with where.open() as store:
         run_ids = store.journal.runs()
         count = limit or (len(run_ids) if everything or as_json else DEFAULT_LIMIT)
         for run_id in run_ids[::-1][:count]:
             try:
-                summaries.append(summarize_run(store.journal, run_id).resolve_status(store.driven))
+                summaries.append(summarize_run(store.journal, run_id).resolve_status(store.is_driven))
             except JournalError as error:
                 damaged.append(error)
     if as_json:

@@ -71,7 +71,7 @@ def serve_command(
     except ModuleNotFoundError as error:
         help = "install it with: pip install 'awf-pipeline[web]'"
         raise AwfError(f"awf serve needs a package that is not installed ({error.name})", help=help) from None
-    with cluster.window() if cluster else nullcontext() as window:
+    with cluster.open_window() if cluster else nullcontext() as window:
         places: Sequence[Path | Place] = (*stores, window) if window else stores or (default,)
         site = serving.opened(places, host, port, read_only=read_only, user=user_name())
         if not security.is_loopback(host):
@@ -116,11 +116,11 @@ def worker_command(
     location = find_cluster(store, on, artefacts, queue)
     if location is None:
         raise AwfError("a worker needs a cluster", help="name it: awf worker --on temporal://HOST:PORT/NAMESPACE")
-    with location.remote() as remote:
+    with location.open_cluster() as connection:
         from pipeline.cluster.worker import Duties, own_queue, work  # noqa: PLC0415 - an extra
 
         runtime = Runtime(location.store.absolute(), dict(os.environ), settings=current_settings())
-        cluster = remote.cluster
+        cluster = connection.cluster
         duties = Duties(cluster.queue, concurrency, grace)
         click.echo(f"working for {location.on}, queue {duties.queue}, as {own_queue(runtime.store)}", err=True)
 
@@ -131,5 +131,5 @@ def worker_command(
             await work(cluster.client, cluster.store, runtime, duties, stop)
 
         with suppress(KeyboardInterrupt):
-            remote.call(work_until_stopped())
+            connection.call(work_until_stopped())
     click.echo("stopped", err=True)

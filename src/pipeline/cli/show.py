@@ -7,7 +7,8 @@ import click
 
 from pipeline.app.catalog import is_path
 from pipeline.app.check import check
-from pipeline.app.runs import FIX_ERRORS_HELP, load_state
+from pipeline.app.runs import FIX_ERRORS_HELP
+from pipeline.app.store import load_state
 from pipeline.cli.diagnostics import print_diagnostics
 from pipeline.cli.location import catalog
 from pipeline.cli.options import store_option

@@ -39,10 +39,10 @@ def command(run: str, where: StoreLocation, *, as_json: bool) -> None:
 
     RUN is the id of a run, the beginning of one, or "latest", the default.
     """
-    with where.shelf() as store:
+    with where.open() as store:
         history = load_history(store, run)
-        driven = store.driven(history.state.run_id)
-        worker = store.attended(history.state.run_id) if driven else None
+        driven = store.is_driven(history.state.run_id)
+        worker = store.worker_info(history.state.run_id) if driven else None
     overview, now = overview_of(history, driven=driven), time.time()
     if as_json:
         cluster = {"cluster": asdict(worker) if worker else None} if where.on else {}

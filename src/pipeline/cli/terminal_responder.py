@@ -1,76 +1,107 @@
-"""A person at the terminal: shown what there is to decide, asked again until the answer is one of the options."""
+"""A person at the terminal, asked on standard error: about a human stage, or about findings in a triage."""
 
 import asyncio
 import sys
 import termios
 from collections.abc import Callable
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from pipeline.cli.terminal import Style, sanitize
+from pipeline.engine.outcome import StatusSource
 from pipeline.handlers.human import HumanQuestion, HumanReply
+
+if TYPE_CHECKING:
+    from pipeline.cli.findings.screen import Screen
+    from pipeline.findings.walk.effects import Question
+    from pipeline.findings.walk.menu import OptionKey
 
 DETAIL_LINES = 40
 
 
 class TerminalResponder:
-    """Asks on standard error and reads standard input. An end of input is no answer."""
+    """Asks until the answer is one of the options; the end of the input is not an answer."""
 
     def __init__(self, before: Callable[[], None], after: Callable[[], None], name: str) -> None:
-        self._before = before  # what else writes to the terminal steps aside while a person is asked
-        self._after = after
+        self._before = before  # hides the live view
+        self._after = after  # shows it again
         self._name = name
 
     async def ask(self, question: HumanQuestion) -> HumanReply | None:
         self._before()
         try:
             show_question(question, sys.stderr)
-            return await _answer(question, self._name)
-        except asyncio.CancelledError as taken_away:
-            _take_away(str(taken_away))
+            return await self._read_reply(question)
+        except asyncio.CancelledError as withdrawn:
+            if sys.stdin.isatty():
+                termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed must not answer the next question
+            erase = "\r\x1b[K" if sys.stderr.isatty() else "\n"
+            _say(f"{erase}{sanitize(str(withdrawn))}\n" if str(withdrawn) else "\n")
             raise
         finally:
             self._after()
 
-
-def _take_away(why: str) -> None:
-    """Wipe the question out, and what was typed at it: it must not answer the next one."""
-    if sys.stdin.isatty():
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
-    wipe = "\r\x1b[K" if sys.stderr.isatty() else "\n"
-    _say(f"{wipe}{sanitize(why)}\n" if why else "\n")
-
-
-async def _answer(question: HumanQuestion, name: str) -> HumanReply | None:
-    option = await _option(question)
-    if option is None or option not in question.needs_feedback:
-        return None if option is None else HumanReply(option, by=name)
-    feedback = ""
-    while not feedback:
-        _say("Why? ")
-        line = await read_line()
-        if line is None:
-            return None
-        feedback = line.strip()
-    return HumanReply(option, feedback, by=name)
+    async def _read_reply(self, question: HumanQuestion) -> HumanReply | None:
+        keys = {option.key.lower(): option.key for option in question.options}
+        keys |= {str(number): option.key for number, option in enumerate(question.options, 1)}
+        listed = ", ".join(option.key for option in question.options)
+        option = None
+        while option is None:
+            _say(f"Your choice ({listed}): ")
+            if (line := await read_line()) is None:
+                return None
+            option = keys.get(line.strip().lower())
+            if option is None:
+                _say(f'Unknown option "{sanitize(line.strip())}". Choose one of {listed}.\n')
+        feedback = ""
+        while option in question.needs_feedback and not feedback:
+            _say("Why? ")
+            if (line := await read_line()) is None:
+                return None
+            feedback = line.strip()
+        return HumanReply(option, feedback, by=self._name)
 
 
-async def _option(question: HumanQuestion) -> str | None:
-    keys = {option.key.lower(): option.key for option in question.options}
-    keys |= {str(number): option.key for number, option in enumerate(question.options, 1)}
-    while True:
-        _say(f"Your choice ({', '.join(option.key for option in question.options)}): ")
-        line = await read_line()
-        if line is None:
-            return None
-        if (typed := line.strip().lower()) in keys:
-            return keys[typed]
-        _say(f'"{sanitize(line.strip())}" is none of the options.\n')
+class TerminalTriage:
+    """Asks about findings one by one, as `awf findings walk` does; the end of the input is not an answer."""
+
+    source = StatusSource.HUMAN
+
+    def __init__(self, before: Callable[[], None], after: Callable[[], None]) -> None:
+        self._before = before  # hides the live view from the first question to the last
+        self._after = after
+        self._screen: Screen | None = None
+
+    async def choose(self, question: "Question") -> "OptionKey | None":
+        """Ask until the answer is one of the options; None at the end of the input."""
+        if self._screen is None:
+            from pipeline.cli.findings.screen import Screen  # noqa: PLC0415 - most runs have no triage
+
+            self._before()
+            self._screen = Screen(sys.stderr)
+        self._screen.ask(question)
+        self._screen.prompt(question)
+        while (typed := await read_line()) is not None:
+            if key := self._screen.understood(question, typed):
+                return key
+            self._screen.prompt(question)
+        return None
+
+    def tell(self, line: str) -> None:
+        """Report what was done, if a question was asked."""
+        if self._screen:
+            self._screen.good(line)
+
+    def leave(self) -> None:
+        """Release the terminal."""
+        if self._screen:
+            self._screen = None
+            self._after()
 
 
 def show_question(question: HumanQuestion, stream: TextIO) -> None:
-    """Write what there is to decide."""
+    """Print a question with its details and options."""
     style = Style.of(stream)
 
     def say(text: str) -> None:
@@ -93,7 +124,7 @@ def _say(text: str) -> None:
 
 
 async def read_line() -> str | None:
-    """A line of standard input without blocking the run; None at its end."""
+    """A line of standard input, read without blocking the run; None at its end."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(sys.stdin.fileno(), ready.set)

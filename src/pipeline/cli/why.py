@@ -37,10 +37,10 @@ def command(words: tuple[str, ...], where: StoreLocation, *, as_json: bool) -> N
     """
     if len(words) == 1 and words[0].startswith(_FINDING):
         words = (NEWEST[0], *words)
-    with where.shelf() as store:
+    with where.open() as store:
         history, name = load_history_and_name(store, words, stage_names)
         run_id = history.state.run_id
-        driven = store.driven(run_id)
+        driven = store.is_driven(run_id)
         rounds = [] if name or as_json else read_rounds(store.ledger(run_id), run_id)
     if name.startswith(_FINDING) and name not in stage_names(history.state):
         _explain_finding(name, run_id, where, as_json=as_json)

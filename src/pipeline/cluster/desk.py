@@ -45,7 +45,7 @@ class WorkerRuns:
     def __init__(self, store: Artefacts, around: Runtime, hear: Listener) -> None:
         self.store = store
         self.journal = SharedJournal(store)
-        self._around = replace(around, letters=SharedLetters(store), listeners=(*around.listeners, hear))
+        self._around = replace(around, mailbox=SharedLetters(store), listeners=(*around.listeners, hear))
         self._runs: OrderedDict[str, WorkerRun] = OrderedDict()
 
     def run(self, run_id: str) -> WorkerRun:

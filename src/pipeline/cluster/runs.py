@@ -17,8 +17,8 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from pipeline.app.runs import load_state, redact_record
-from pipeline.app.store import RunFinished, WorkerInfo
+from pipeline.app.runs import redact_record
+from pipeline.app.store import RunFinished, WorkerInfo, load_state
 from pipeline.cluster.artefacts import Artefacts
 from pipeline.cluster.journal import SharedJournal
 from pipeline.cluster.letters import SharedLetters

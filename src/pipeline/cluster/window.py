@@ -6,7 +6,7 @@ What it cannot find out it does not claim: while the server or the store is away
 import asyncio
 import time
 from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,19 +16,17 @@ from typing import Any, TypeVar
 from temporalio.service import RPCError
 
 from pipeline.app.artifacts import AttemptArtifacts
-from pipeline.app.store import AlreadyAnswered, AnswerReceipt, Desk, answer
+from pipeline.app.store import AnswerReceipt
 from pipeline.cluster.artefacts import open_artefacts
-from pipeline.cluster.files import bring
 from pipeline.cluster.mirror import Mirror, News
 from pipeline.cluster.mirror_journal import LedgerOfRun
 from pipeline.cluster.orders import QUEUE
+from pipeline.cluster.remote import ClusterStore
 from pipeline.cluster.runs import Cluster
 from pipeline.cluster.server import Address, Unreachable, connected
-from pipeline.engine.ports import CancelRequest, HumanAnswer, Mailbox
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
-from pipeline.journal.mailbox import MemoryMailbox
-from pipeline.redaction import Redactor
+from pipeline.redaction import PATTERNS_ONLY, Redactor, redactor_of
 
 T = TypeVar("T")
 
@@ -42,18 +40,25 @@ _TOLD = 3  # damaged runs
 _ACTIVE = (RunStatus.RUNNING, RunStatus.WAITING)
 
 
-class Window:
-    """One cluster, looked at from here."""
+class Window(ClusterStore):
+    """One cluster as the dashboard shows it: read from the mirror, acted on through the cluster."""
 
     apart = True  # each run has a ledger of its own
 
-    def __init__(self, cluster: Cluster, address: Address, artefacts: str, directory: Path, loop: "_Loop") -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        address: Address,
+        artefacts: str,
+        directory: Path,
+        loop: "_Loop",
+        redactor: Redactor = PATTERNS_ONLY,
+    ) -> None:
+        super().__init__(cluster, directory, redactor)
         self.name = address.namespace
         self.title = f"{address}, {cluster.store.name}"
-        self.directory = directory
         self.project = Path.cwd()
         self.options = (f"--on={address}", f"--artefacts={artefacts}", f"--queue={cluster.queue}", "--detach")
-        self._cluster = cluster
         self._loop = loop
         self._mirror = Mirror(cluster.store, directory)
         self._driven: dict[str, bool] = {}  # what the server said of runs
@@ -62,6 +67,10 @@ class Window:
         self._whole: set[Path] = set()  # the directories whose files are here to their ends
         self._bringing = Lock()
         self._looking = Lock()  # what one has found must be copied before another looks
+
+    def open(self) -> AbstractContextManager[ClusterStore]:
+        """The store to act on; it may be used by any thread."""
+        return nullcontext(self)
 
     def driven(self, run_id: str) -> bool | None:
         """Whether the workers are at a run, or will be without anybody's doing; None when nobody knows."""
@@ -82,11 +91,6 @@ class Window:
         more = [f"and {len(told) - _TOLD} more runs have damaged records"] if len(told) > _TOLD else []
         return [*told[:_TOLD], *more]
 
-    @property
-    def letters(self) -> Mailbox:
-        """What people have left for its runs; nothing is known of it while the store is away."""
-        return MemoryMailbox() if self._away else self._cluster.letters
-
     def ledgers(self) -> list[str]:
         """The runs that have findings, the newest first."""
         return self._mirror.ledgers()
@@ -95,11 +99,11 @@ class Window:
         """A journal whose ledger is that of a run."""
         return self._mirror.ledger(run_id)
 
-    def bring(self, found: AttemptArtifacts) -> None:
+    def fetch_files(self, found: AttemptArtifacts) -> None:
         """Have the files of an attempt in the directory, as far as they are written."""
         with self._bringing:
             if found.directory not in self._whole and not self._away:
-                bring(self._cluster.store, self.directory, found)
+                super().fetch_files(found)
                 self._whole |= {found.directory} if found.done else set()
 
     def refresh(self, run_id: str) -> None:
@@ -109,28 +113,18 @@ class Window:
             self._copy(self._mirror.news([run_id]))
 
     def answer(
-        self, run_id: str, option: str, *, by: str, stage: str, visit: int, feedback: str, redactor: Redactor
+        self, run_id: str, option: str, *, by: str, stage: str = "", visit: int = 0, feedback: str = ""
     ) -> AnswerReceipt:
-        """Answer what a run asks, and have the run told."""
-        cluster = self._cluster
-        desk = Desk(self.directory, cluster.journal, cluster.letters, time.time, redactor, lambda _: True)
-        try:
-            given = answer(desk, run_id, option, by=by, stage=stage, visit=visit, feedback=feedback)
-        except AlreadyAnswered as error:
-            self._wake(error.kept)  # whoever was quicker may not have told it
-            raise
-        self._wake(given.answer)
+        """Answer what a run asks, and show it at once."""
+        given = super().answer(run_id, option, by=by, stage=stage, visit=visit, feedback=feedback)
         self.refresh(run_id)
         return given
 
-    def cancel(self, run_id: str, *, by: str, reason: str, redactor: Redactor) -> None:
-        """Stop a run, and wait until nothing of it runs any more."""
-        wish = CancelRequest(run_id, redactor.text(reason), by, time.time())
-        self._call(self._cluster.cancel(run_id, wish.words()), _LONGEST_DEED)
+    def cancel(self, run_id: str, *, by: str, reason: str = "", wait: bool = False) -> str | None:
+        """Stop a run, and show it at once."""
+        recorded = super().cancel(run_id, by=by, reason=reason, wait=wait)
         self.refresh(run_id)
-
-    def _wake(self, kept: HumanAnswer) -> None:
-        self._call(self._cluster.wake(kept.run_id, kept.stage, kept.visit), _LONGEST_DEED)
+        return recorded
 
     async def look_on(self, end: asyncio.Event) -> None:
         """Look again and again, until the end."""
@@ -154,15 +148,15 @@ class Window:
         unknown = [run for run in begun if not self._driven.get(run)]
         if unknown:
             with self._noting("server"):
-                self._driven |= self._call(self._cluster.are_open(unknown))
+                self._driven |= self.call(self.cluster.are_open(unknown), _PATIENCE)
         self._mirror.keep(news)
 
     def _ask_about_all(self) -> None:
         """Who is at which run. The list may be some moments old: about a run that is not in it the server is asked."""
-        listed = self._call(self._cluster.open_runs())
+        listed = self.call(self.cluster.open_runs(), _PATIENCE)
         active = self._mirror.active()
         doubtful = [run for run in active if run not in listed and self._driven.get(run, True)]
-        found = self._call(self._cluster.are_open(doubtful)) if doubtful else {}
+        found = self.call(self.cluster.are_open(doubtful), _PATIENCE) if doubtful else {}
         self._driven |= {run: found.get(run, run in listed) for run in active}
         self._asked = time.monotonic()
 
@@ -178,7 +172,7 @@ class Window:
         else:
             self._away = {key: told for key, told in self._away.items() if key != what}
 
-    def _call(self, work: Coroutine[Any, Any, T], patience: float = _PATIENCE) -> T:
+    def call(self, work: Coroutine[Any, Any, T], patience: float = _LONGEST_DEED) -> T:
         try:
             return self._loop.call(asyncio.wait_for(work, patience))
         except (RPCError, TimeoutError) as error:
@@ -221,7 +215,7 @@ def window(on: str, artefacts: str, environ: Mapping[str, str], queue: str = QUE
     try:
         client = loop.call(connected(address, environ))
         with TemporaryDirectory(prefix="awf-mirror-", ignore_cleanup_errors=True) as folder:
-            made = Window(Cluster(client, store, queue), address, artefacts, Path(folder), loop)
+            made = Window(Cluster(client, store, queue), address, artefacts, Path(folder), loop, redactor_of(environ))
             made.look()
             with loop.looking(made):
                 yield made

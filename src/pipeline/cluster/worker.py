@@ -14,7 +14,8 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from pipeline.app.wiring import Runtime, store_label
+from pipeline.app.store import store_label
+from pipeline.app.wiring import Runtime
 from pipeline.backends.process_tree import kill_by_store
 from pipeline.cluster.activities import Activities, Tails
 from pipeline.cluster.artefacts import Artefacts

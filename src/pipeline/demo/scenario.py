@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pipeline.app.history import RunHistory, VisitRecord
-from pipeline.app.program import AWF_COMMAND
+from pipeline.app.runs import AWF_COMMAND
 from pipeline.backends.git import git_in
 from pipeline.engine.outcome import Status
 from pipeline.engine.records import VisitCompleted

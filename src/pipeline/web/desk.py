@@ -70,11 +70,12 @@ def desk_of(
 ) -> ServedStores:
     """A desk with these stores."""
     found = {one.resolve() if isinstance(one, Path) else one: None for one in places}
+    redactor = redactor_of(environ or {})
     stores: dict[str, Store] = {}
-    for place in (Here(one) if isinstance(one, Path) else one for one in found):
+    for place in (Here(one, redactor) if isinstance(one, Path) else one for one in found):
         name = _free(place.name, stores)
         stores[name] = _store(name, place)
-    return ServedStores(stores, read_only, user, redactor_of(environ or {}))
+    return ServedStores(stores, read_only, user, redactor)
 
 
 def _store(name: str, place: Place) -> Store:

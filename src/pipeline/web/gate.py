@@ -1,14 +1,12 @@
 """What a run asks a person, with all that helps to decide, for its page."""
 
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pipeline.app import store as answering
-from pipeline.app.store import PendingQuestion, find_question
+from pipeline.app.store import PendingQuestion, find_question, load_records
 from pipeline.app.workspace_diff import WorkspaceDiff, diff_run
-from pipeline.engine.ports import Journal
+from pipeline.journal.mailbox import MemoryMailbox
 from pipeline.language.model import TriageStage, waits_for_person
 from pipeline.redaction import Redactor
 from pipeline.web.desk import Store
@@ -43,20 +41,14 @@ def gate_of(here: Store, seen: RunSnapshot, redactor: Redactor) -> GateView | No
         return None
     asks = None
     if not isinstance(state.stage, TriageStage):
-        with here.journal() as journal:
-            asks = find_question(_desk(here, journal, redactor), state.run_id)
+        with here.place.open() as runs, here.journal() as journal:
+            mailbox = MemoryMailbox() if here.place.away() else runs.mailbox  # nothing is known of it while it is away
+            asks = find_question(load_records(journal, state.run_id), mailbox)
         if asks is None:  # it stands there, and something else is in the way, such as a limit
             return None
     changes = diff_run(state, seen.history.created.head, os.environ, here.directory)
     patch = tuple(_lines(redactor.text(changes.patch)))
     return GateView(asks, state.cursor.stage, state.cursor.visit, changes, patch)
-
-
-def _desk(here: Store, journal: Journal, redactor: Redactor) -> answering.Desk:
-    place = here.place
-    return answering.Desk(
-        here.directory, journal, place.letters, time.time, redactor, lambda run_id: bool(place.driven(run_id))
-    )
 
 
 def _lines(patch: str) -> Iterator[PatchLine]:

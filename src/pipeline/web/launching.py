@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
-from pipeline.app.program import AWF_COMMAND
+from pipeline.app.runs import AWF_COMMAND
 from pipeline.errors import AwfError
 from pipeline.journal.ids import check_run_id
 

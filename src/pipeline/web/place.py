@@ -1,19 +1,15 @@
 """Where the runs of a store really are, and how something is done about them: on this machine or on a cluster."""
 
-import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from pipeline.app import store as answering
 from pipeline.app.artifacts import AttemptArtifacts
-from pipeline.app.store import AnswerReceipt, answer, cancel
-from pipeline.engine.ports import Mailbox
+from pipeline.app.store import RunStore, open_local_store
 from pipeline.journal.lock import is_driven
-from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.redaction import Redactor
+from pipeline.redaction import PATTERNS_ONLY, Redactor
 
 
 class Place(Protocol):
@@ -43,9 +39,8 @@ class Place(Protocol):
     def apart(self) -> bool:
         """Whether each run has a ledger of its own, which is only shown here."""
 
-    @property
-    def letters(self) -> Mailbox:
-        """What people have left for its runs."""
+    def open(self) -> AbstractContextManager[RunStore]:
+        """The store to act on, for the calling thread."""
 
     def driven(self, run_id: str) -> bool | None:
         """Whether somebody is at a run; None when nobody knows."""
@@ -62,19 +57,11 @@ class Place(Protocol):
     def ledger(self, run_id: str) -> SqliteJournal:
         """A journal whose ledger has what is known about a run's findings."""
 
-    def bring(self, found: AttemptArtifacts) -> None:
+    def fetch_files(self, found: AttemptArtifacts) -> None:
         """Have the files of an attempt in the directory, as far as they are written."""
 
     def refresh(self, run_id: str) -> None:
         """Have the directory show a run as it stands now."""
-
-    def answer(
-        self, run_id: str, option: str, *, by: str, stage: str, visit: int, feedback: str, redactor: Redactor
-    ) -> AnswerReceipt:
-        """Answer what a run asks."""
-
-    def cancel(self, run_id: str, *, by: str, reason: str, redactor: Redactor) -> None:
-        """Stop a run."""
 
 
 class Here:
@@ -82,11 +69,15 @@ class Here:
 
     apart = False
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, redactor: Redactor = PATTERNS_ONLY) -> None:
         self.directory = directory
         self.title = str(directory)
         self.options = (f"--store={directory}",)
-        self.letters = SqliteMailbox(directory)
+        self._redactor = redactor
+
+    def open(self) -> AbstractContextManager[RunStore]:
+        """The store itself."""
+        return open_local_store(self.directory, self._redactor)
 
     @property
     def name(self) -> str:
@@ -119,24 +110,8 @@ class Here:
         del run_id
         return SqliteJournal(self.directory)
 
-    def bring(self, found: AttemptArtifacts) -> None:
+    def fetch_files(self, found: AttemptArtifacts) -> None:
         """They are there."""
 
     def refresh(self, run_id: str) -> None:
         """It does."""
-
-    def answer(
-        self, run_id: str, option: str, *, by: str, stage: str, visit: int, feedback: str, redactor: Redactor
-    ) -> AnswerReceipt:
-        """Leave an answer for the process at a run, or for whoever resumes it."""
-        with closing(SqliteJournal(self.directory)) as journal:
-            desk = answering.Desk(self.directory, journal, self.letters, time.time, redactor)
-            return answer(desk, run_id, option, by=by, stage=stage, visit=visit, feedback=feedback)
-
-    def cancel(self, run_id: str, *, by: str, reason: str, redactor: Redactor) -> None:
-        """Tell its process to stop; where there is none it is recorded as cancelled."""
-        with closing(SqliteJournal(self.directory)) as journal:
-            journal.last(run_id)  # a run that is not there is not cancelled
-            cancel(
-                answering.Desk(self.directory, journal, self.letters, time.time, redactor), run_id, by=by, reason=reason
-            )

@@ -58,7 +58,7 @@ class Left:
 
 def at_hand(place: Place, seen: RunSnapshot, wanted: VisitQuery) -> None:
     """Have the files of an attempt where they are read."""
-    place.bring(_found(place.directory, seen, wanted))
+    place.fetch_files(_found(place.directory, seen, wanted))
 
 
 def left(store: Path, journal: Journal, seen: RunSnapshot, wanted: VisitQuery, redactor: Redactor) -> Left:

@@ -1,33 +1,34 @@
-"""A question at a terminal and a letter-box beside it: the first answer counts. Nothing here waits for a clock."""
+"""A question at the terminal and a mailbox beside it: the first answer counts. Nothing here waits for a clock."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.unit.app.gate import question
+from tests.unit.app.waiting_run import first_question
 
-from pipeline.app.responders import FirstResponder, MailboxResponder, Pause, poll
+from pipeline.app.responders import FirstResponder, MailboxResponder, poll
 from pipeline.engine.outcome import StatusSource
 from pipeline.engine.ports import HumanAnswer, JournalError
 from pipeline.handlers.human import HumanQuestion, HumanReply, Responder
 from pipeline.journal.mailbox import MemoryMailbox
 from pipeline.redaction import PATTERNS_ONLY, redactor_of
 
-ASKED = question()
+QUESTION = first_question()
 ANNA = HumanAnswer("r", "ask", 1, "no", "Not yet.", "anna", 5.0)
+NEVER = 3600.0  # seconds between two reads of the mailbox
 SECRET = "s3cret-s3cret-s3cret"  # noqa: S105 - nobody's
 
 
 class Nobody:
-    """Nobody is here."""
+    """Nobody is at the terminal."""
 
     async def ask(self, question: HumanQuestion) -> HumanReply | None:  # noqa: ARG002 - the port's signature
         return None
 
 
 class Somebody:
-    """Somebody here who says something, after something else has happened."""
+    """Somebody at the terminal who replies after something else has happened."""
 
     def __init__(self, reply: HumanReply, before: Callable[[], object] = lambda: None) -> None:
         self._reply = reply
@@ -39,121 +40,120 @@ class Somebody:
 
 
 class Thinker:
-    """Somebody here who never gets to an answer."""
+    """Somebody at the terminal who never replies."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.withdrawn: list[str] = []
 
     async def ask(self, question: HumanQuestion) -> HumanReply | None:  # noqa: ARG002 - the port's signature
         try:
             await asyncio.Event().wait()
-        except asyncio.CancelledError as taken_away:
-            self.told.append(str(taken_away))
+        except asyncio.CancelledError as withdrawn:
+            self.withdrawn.append(str(withdrawn))
             raise
         return None
 
 
-async def never() -> None:
-    await asyncio.Event().wait()
+def ask(
+    terminal: Responder, mailbox: MemoryMailbox, *, interval: float = NEVER, stay: bool = False
+) -> HumanReply | None:
+    responder = FirstResponder(terminal, mailbox, lambda: 7.0, redactor_of({"API_TOKEN": SECRET}), stay, interval)
+    return asyncio.run(asyncio.wait_for(responder.ask(QUESTION), 10))
 
 
-def asked(here: Responder, letters: MemoryMailbox, pause: Pause = never, *, stay: bool = False) -> HumanReply | None:
-    redactor = redactor_of({"API_TOKEN": SECRET})
-    beside = FirstResponder(here, letters, lambda: 7.0, redactor, pause, stay)
-    return asyncio.run(asyncio.wait_for(beside.ask(ASKED), 10))
+class LateMailbox(MemoryMailbox):
+    """A mailbox that has Anna's answer when it is read for the second time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+
+    def answer(self, run_id: str, stage: str, visit: int) -> HumanAnswer | None:
+        self.reads += 1
+        if self.reads == 2:
+            self.put(ANNA)
+        return super().answer(run_id, stage, visit)
 
 
-def delivered(letters: MemoryMailbox, answer: HumanAnswer = ANNA) -> Pause:
-    """A pause in which a letter comes."""
-
-    async def pause() -> None:
-        letters.put(answer)
-
-    return pause
+def test_an_answer_in_the_mailbox_withdraws_the_question_from_the_terminal() -> None:
+    """Whoever was asked there sees who answered; the answer is the one that was sent."""
+    thinker = Thinker()
+    assert ask(thinker, LateMailbox(), interval=0.0) == HumanReply("no", "Not yet.", by="anna")
+    assert thinker.withdrawn == ["anna answered: no"]
 
 
-def test_a_letter_takes_the_question_away_from_the_terminal() -> None:
-    """Whoever was asked here is told who answered; the answer is as it was given."""
-    letters, thinker = MemoryMailbox(), Thinker()
-    assert asked(thinker, letters, delivered(letters)) == HumanReply("no", "Not yet.", by="anna")
-    assert thinker.told == ["anna answered: no"]
-
-
-def test_an_answer_here_is_kept_in_the_box_without_secrets() -> None:
-    """It is on record for those who come too late."""
-    letters = MemoryMailbox()
-    reply = asked(Somebody(HumanReply("no", f"It shows {SECRET}.", by="ben")), letters)
-    kept = letters.answer("r", "ask", 1)
+def test_an_answer_at_the_terminal_is_kept_in_the_mailbox_without_secrets() -> None:
+    """Whoever answers later is told about it."""
+    mailbox = MemoryMailbox()
+    reply = ask(Somebody(HumanReply("no", f"It shows {SECRET}.", by="ben")), mailbox)
+    kept = mailbox.answer("r", "ask", 1)
     assert kept is not None
     assert (kept.option, kept.by, kept.at) == ("no", "ben", 7.0)
     assert reply == HumanReply("no", kept.feedback, by="ben")
     assert SECRET not in kept.feedback
 
 
-def test_a_letter_that_was_quicker_by_a_moment_counts() -> None:
-    """An answer typed here after it does not, even when the box was not looked into in between."""
-    letters = MemoryMailbox()
-    here = Somebody(HumanReply("yes", by="ben"), before=lambda: letters.put(ANNA))
-    assert asked(here, letters) == HumanReply("no", "Not yet.", by="anna")
+def test_an_answer_that_was_sent_a_moment_earlier_counts() -> None:
+    """The one typed after it does not, even if the mailbox was not read in between."""
+    mailbox = MemoryMailbox()
+    terminal = Somebody(HumanReply("yes", by="ben"), before=lambda: mailbox.put(ANNA))
+    assert ask(terminal, mailbox) == HumanReply("no", "Not yet.", by="anna")
 
 
 DEFAULT = HumanReply("yes", "nobody answered in time", StatusSource.DEFAULT)
 
 
-def settled(letters: MemoryMailbox, default: HumanReply | None) -> HumanReply | None:
-    return FirstResponder(Nobody(), letters, lambda: 7.0, PATTERNS_ONLY).settle(ASKED, default)
+def settle(mailbox: MemoryMailbox, default: HumanReply | None) -> HumanReply | None:
+    return FirstResponder(Nobody(), mailbox, lambda: 7.0, PATTERNS_ONLY).settle(QUESTION, default)
 
 
 @pytest.mark.parametrize("default", [DEFAULT, None])
-def test_a_letter_that_came_before_the_time_was_up_counts(default: HumanReply | None) -> None:
-    """Its sender was told so, even when nobody had looked into the box since."""
-    letters = MemoryMailbox()
-    letters.put(ANNA)
-    assert settled(letters, default) == HumanReply("no", "Not yet.", by="anna")
+def test_an_answer_that_was_sent_before_the_timeout_counts(default: HumanReply | None) -> None:
+    """Its author was told so, even if the mailbox has not been read since."""
+    mailbox = MemoryMailbox()
+    mailbox.put(ANNA)
+    assert settle(mailbox, default) == HumanReply("no", "Not yet.", by="anna")
 
 
-def test_a_default_that_was_taken_is_told_to_who_comes_too_late() -> None:
-    """It is kept as the answer to its visit, and a process that takes it up again knows that it was nobody's."""
-    letters = MemoryMailbox()
-    assert settled(letters, DEFAULT) == DEFAULT
-    assert (letters.put(ANNA).option, letters.put(ANNA).by) == ("yes", "the timeout")
-    assert MailboxResponder(letters).look(ASKED) == DEFAULT
+def test_a_default_answer_is_kept_in_the_mailbox() -> None:
+    """A later answer is refused, and a process that resumes knows that nobody answered."""
+    mailbox = MemoryMailbox()
+    assert settle(mailbox, DEFAULT) == DEFAULT
+    assert (mailbox.put(ANNA).option, mailbox.put(ANNA).by) == ("yes", "the timeout")
+    assert MailboxResponder(mailbox).read(QUESTION) == DEFAULT
 
 
-def test_with_nobody_here_nobody_is_waited_for() -> None:
-    """Unless it is to stay: then it waits for a letter."""
-    letters = MemoryMailbox()
-    assert asked(Nobody(), letters) is None
-    assert asked(Nobody(), letters, delivered(letters), stay=True) == HumanReply("no", "Not yet.", by="anna")
+def test_without_a_person_at_the_terminal_the_mailbox_is_awaited_only_on_request() -> None:
+    """Otherwise the run stops and waits."""
+    assert ask(Nobody(), MemoryMailbox()) is None
+    assert ask(Nobody(), LateMailbox(), interval=0.0, stay=True) == HumanReply("no", "Not yet.", by="anna")
 
 
 @pytest.mark.parametrize("unfit", [replace(ANNA, option="gone"), replace(ANNA, feedback=" ")])
-def test_a_letter_that_is_no_answer_any_more_is_not_taken(unfit: HumanAnswer) -> None:
-    """The workflow may have been changed since; then people are asked, and their answer counts."""
-    letters = MemoryMailbox()
-    letters.put(unfit)
-    assert asyncio.run(MailboxResponder(letters).ask(ASKED)) is None
-    assert asked(Somebody(HumanReply("yes", by="ben")), letters) == HumanReply("yes", by="ben")
+def test_an_answer_that_a_changed_workflow_does_not_accept_is_ignored(unfit: HumanAnswer) -> None:
+    """People are asked again, and their answer counts."""
+    mailbox = MemoryMailbox()
+    mailbox.put(unfit)
+    assert asyncio.run(MailboxResponder(mailbox).ask(QUESTION)) is None
+    assert ask(Somebody(HumanReply("yes", by="ben")), mailbox) == HumanReply("yes", by="ben")
 
 
-def test_a_letter_for_another_visit_is_not_taken() -> None:
+def test_an_answer_counts_for_its_own_visit_only() -> None:
     """Nothing is answered twice by one answer."""
-    letters = MemoryMailbox()
-    letters.put(ANNA)
-    assert asyncio.run(MailboxResponder(letters).ask(ASKED)) == HumanReply("no", "Not yet.", by="anna")
-    assert asyncio.run(MailboxResponder(letters).ask(replace(ASKED, visit=2))) is None
+    mailbox = MemoryMailbox()
+    mailbox.put(ANNA)
+    assert asyncio.run(MailboxResponder(mailbox).ask(QUESTION)) == HumanReply("no", "Not yet.", by="anna")
+    assert asyncio.run(MailboxResponder(mailbox).ask(replace(QUESTION, visit=2))) is None
 
 
-def test_a_store_that_cannot_be_read_for_a_moment_is_looked_at_again() -> None:
-    """A hiccup of the disk neither ends the waiting nor the run."""
-    looks = iter([JournalError("busy"), None, "a letter"])
+def test_a_store_that_cannot_be_read_for_a_moment_is_read_again() -> None:
+    """A busy disk ends neither the polling nor the run."""
+    reads = iter([JournalError("busy"), None, "an answer"])
 
-    def look() -> str | None:
-        found = next(looks)
+    def read() -> str | None:
+        found = next(reads)
         if isinstance(found, JournalError):
             raise found
         return found
 
-    async def pause() -> None: ...
-
-    assert asyncio.run(poll(look, pause)) == "a letter"
+    assert asyncio.run(poll(read, 0.0)) == "an answer"

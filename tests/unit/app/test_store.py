@@ -1,26 +1,24 @@
-"""Answering and stopping runs that no process is at: what is checked, what is kept, what is told."""
+"""The local run store: which run is meant, what it asks, and what happens to an answer and a cancel request."""
 
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.unit.app.gate import CREATED, question
+from tests.unit.app.waiting_run import CREATED, first_question
 
-from pipeline.app.runs import load_state
 from pipeline.app.store import (
     AlreadyAnswered,
-    Desk,
     InvalidAnswer,
+    LocalRunStore,
     NotWaiting,
     RunFinished,
-    answer,
-    cancel,
-    find_question,
+    load_records,
+    load_state,
 )
 from pipeline.engine.machine import complete
 from pipeline.engine.outcome import Outcome, Status, stage_operations
-from pipeline.engine.ports import CancelRequest
+from pipeline.engine.ports import CancelRequest, UnknownRun
 from pipeline.engine.records import RunCancelled, RunWaiting
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError, ExitCode
@@ -35,43 +33,46 @@ SECRET = "s3cret-s3cret-s3cret"  # noqa: S105 - nobody's
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def store(tmp_path: Path) -> LocalRunStore:
     journal = MemoryJournal()
     journal.create("r", CREATED)
     ticks = count(100)
-    return Desk(tmp_path, journal, MemoryMailbox(), lambda: float(next(ticks)), redactor_of({"API_TOKEN": SECRET}))
+    redactor = redactor_of({"API_TOKEN": SECRET})
+    return LocalRunStore("runs", tmp_path, journal, MemoryMailbox(), redactor, lambda: float(next(ticks)))
 
 
 @pytest.fixture
-def driven(desk: Desk) -> Iterator[None]:
-    """Somebody is at the run."""
-    with lock_run(desk.store / "locks", "r", lambda: 0.0):
+def driven(store: LocalRunStore) -> Iterator[None]:
+    """A process drives the run."""
+    with lock_run(store.directory / "locks", "r", lambda: 0.0):
         yield
 
 
-def taken_up(desk: Desk, option: str, feedback: str = "") -> None:
-    """What the process at the run does with an answer."""
-    state = load_state(desk.journal, "r")
+def pick_up(store: LocalRunStore, option: str, feedback: str = "") -> None:
+    """Record an answer as the process that drives the run does."""
+    state = load_state(store.journal, "r")
     assert isinstance(state.stage, HumanStage)
     outcome = choice_outcome(state.stage, HumanReply(option, feedback, by="anna"))
     operations = stage_operations(state.stage, outcome)
-    desk.journal.append("r", complete(state, outcome, operations, 50.0, option=option).record)
+    store.journal.append("r", complete(state, outcome, operations, 50.0, option=option).record)
 
 
-def done(desk: Desk, status: Status) -> None:
-    state = load_state(desk.journal, "r")
-    desk.journal.append("r", complete(state, Outcome(status=status), (), 60.0).record)
+def fail(store: LocalRunStore) -> None:
+    """Let the run end in failure at the stage after the question."""
+    pick_up(store, "yes")
+    state = load_state(store.journal, "r")
+    store.journal.append("r", complete(state, Outcome(status=Status.FAIL), (), 60.0).record)
 
 
-def test_what_a_run_asks(desk: Desk) -> None:
-    """Everything a person needs: the text with its variables, options, details, and what was said before."""
-    found = find_question(desk, "r")
+def test_a_question_has_everything_a_person_needs(store: LocalRunStore) -> None:
+    """The text with its variables, the options, the details, and what was answered at earlier visits."""
+    found = store.question("r")
     assert found is not None
-    assert (found.question, found.earlier, found.answered, found.driven) == (question(), (), None, False)
+    assert (found.question, found.earlier, found.answered) == (first_question(), (), None)
     assert (found.question.text, found.question.details) == ("Is it good?", (("graph.name", "W"),))
     assert found.question.needs_feedback == {"no"}
-    taken_up(desk, "no", "Not yet.")
-    again = find_question(desk, "r")
+    pick_up(store, "no", "Not yet.")
+    again = store.question("r")
     assert again is not None
     assert again.question.visit == 2
     assert [(one.visit, one.option, one.feedback, one.by, one.at) for one in again.earlier] == [
@@ -79,126 +80,133 @@ def test_what_a_run_asks(desk: Desk) -> None:
     ]
 
 
-def test_a_run_at_work_or_at_its_end_asks_nothing(desk: Desk) -> None:
+def test_a_run_that_works_or_has_finished_asks_nothing(store: LocalRunStore) -> None:
     """There is no question, and no error."""
-    taken_up(desk, "yes")
-    assert find_question(desk, "r") is None
-    done(desk, Status.FAIL)
-    assert load_state(desk.journal, "r").status is RunStatus.FAIL
-    assert find_question(desk, "r") is None
+    pick_up(store, "yes")
+    assert store.question("r") is None
+    state = load_state(store.journal, "r")
+    store.journal.append("r", complete(state, Outcome(status=Status.FAIL), (), 60.0).record)
+    assert load_state(store.journal, "r").status is RunStatus.FAIL
+    assert store.question("r") is None
 
 
-def test_an_answer_is_kept_for_the_visit_that_waits(desk: Desk) -> None:
-    """With its writer and time, without secrets, whether the run was recorded as waiting or not."""
-    desk.journal.append("r", RunWaiting(at=2.0, stage="ask", visit=1))
-    given = answer(desk, "r", "NO", by="anna", stage="ask", feedback=f"It shows {SECRET}.")
+def test_an_answer_is_kept_for_the_visit_that_waits(store: LocalRunStore) -> None:
+    """It has its author and time but no secrets, whether or not the run was recorded as waiting."""
+    store.journal.append("r", RunWaiting(at=2.0, stage="ask", visit=1))
+    given = store.answer("r", "NO", by="anna", stage="ask", feedback=f"It shows {SECRET}.")
     kept = given.answer
     assert (kept.run_id, kept.stage, kept.visit, kept.option, kept.by, kept.at) == ("r", "ask", 1, "no", "anna", 100.0)
     assert SECRET not in kept.feedback
     assert not given.driven
-    found = find_question(desk, "r")
+    found = store.question("r")
     assert found is not None
-    assert found.answered == kept == desk.letters.answer("r", "ask", 1)
+    assert found.answered == kept == store.mailbox.answer("r", "ask", 1)
 
 
 @pytest.mark.usefixtures("driven")
-def test_whether_a_process_will_take_it_up_is_told(desk: Desk) -> None:
-    """A caller can say what happens next."""
-    found = find_question(desk, "r")
-    assert found is not None
-    assert found.driven
-    assert answer(desk, "r", "yes", by="anna").driven
+def test_the_receipt_says_whether_a_process_picks_the_answer_up(store: LocalRunStore) -> None:
+    """A caller knows whether the run has to be resumed."""
+    assert store.answer("r", "yes", by="anna").driven
 
 
 @pytest.mark.parametrize(
-    ("words", "error", "message", "help"),
+    ("words", "error", "named", "help"),
     [
-        ({"option": "yse"}, InvalidAnswer, '"yse" is none of the options of "ask": yes, no', 'did you mean "yes"?'),
-        ({"option": "xx"}, InvalidAnswer, '"xx" is none of the options', "see what each does with: awf answer r"),
-        ({"option": "no"}, InvalidAnswer, 'the option "no" needs feedback', "add --feedback TEXT"),
-        ({"option": "no", "feedback": " \n"}, InvalidAnswer, 'the option "no" needs feedback', "add --feedback TEXT"),
-        ({"option": "yes", "stage": "aks"}, NotWaiting, 'wait for a person at "aks"', 'did you mean "ask"?'),
-        ({"option": "yes", "stage": "work"}, NotWaiting, 'at "work"', 'it waits at "ask", visit 1'),
-        ({"option": "yes", "visit": 2}, NotWaiting, "run r does not wait", 'it waits at "ask", visit 1'),
+        ({"option": "yse"}, InvalidAnswer, '"yse"', 'did you mean "yes"?'),
+        ({"option": "xx"}, InvalidAnswer, "yes, no", "awf answer r"),
+        ({"option": "no"}, InvalidAnswer, '"no"', "--feedback"),
+        ({"option": "no", "feedback": " \n"}, InvalidAnswer, '"no"', "--feedback"),
+        ({"option": "yes", "stage": "aks"}, NotWaiting, '"aks"', 'did you mean "ask"?'),
+        ({"option": "yes", "stage": "work"}, NotWaiting, '"work"', '"ask", visit 1'),
+        ({"option": "yes", "visit": 2}, NotWaiting, "run r", '"ask", visit 1'),
     ],
 )
-def test_what_is_no_answer_is_refused(
-    desk: Desk, words: dict[str, object], error: type[AwfError], message: str, help: str
+def test_an_invalid_answer_is_refused(
+    store: LocalRunStore, words: dict[str, object], error: type[AwfError], named: str, help: str
 ) -> None:
-    """The error says what is wrong and what was probably meant; nothing is kept."""
-    with pytest.raises(error, match=message) as refused:
-        answer(desk, "r", by="anna", **words)  # type: ignore[arg-type]  # a table of words
-    assert refused.value.help == help
+    """The error names what is wrong and what was probably meant; nothing is kept."""
+    with pytest.raises(error) as refused:
+        store.answer("r", by="anna", **words)  # type: ignore[arg-type]  # a table of words
+    assert named in refused.value.message
+    assert help in str(refused.value.help)
     assert refused.value.exit_code is ExitCode.USAGE
-    assert desk.letters.answer("r", "ask", 1) is None
+    assert store.mailbox.answer("r", "ask", 1) is None
 
 
-def test_the_second_to_answer_is_told_of_the_first(desk: Desk) -> None:
-    """Who, what and when: while the answer waits, after it was taken up, and when the same stage asks again."""
-    first = answer(desk, "r", "no", by="anna", feedback="Not yet.").answer
-    for moment in ("kept", "taken up"):
+def test_a_second_answer_is_refused_with_the_first(store: LocalRunStore) -> None:
+    """While the first waits and after it was picked up; the next visit of the stage can be answered again."""
+    first = store.answer("r", "no", by="anna", feedback="Not yet.").answer
+    for moment in ("waiting", "picked up"):
         with pytest.raises(AlreadyAnswered) as late:
-            answer(desk, "r", "yes", by="ben", stage="ask", visit=1)
+            store.answer("r", "yes", by="ben", stage="ask", visit=1)
         assert late.value.kept == first, moment
-        assert 'anna has answered "ask" #1 of run r already: "no", at 1970-01-01' in late.value.message
-        assert (late.value.help, late.value.exit_code) == ("they said: Not yet.", ExitCode.RUN_FAILED)
-        if moment == "kept":
-            taken_up(desk, "no", "Not yet.")
-    assert answer(desk, "r", "yes", by="ben", stage="ask").answer.visit == 2
+        assert late.value.exit_code is ExitCode.RUN_FAILED
+        assert all(part in late.value.message for part in ("anna", '"ask" #1', '"no"', "1970-01-01"))
+        assert "Not yet." in str(late.value.help)
+        if moment == "waiting":
+            pick_up(store, "no", "Not yet.")
+    assert store.answer("r", "yes", by="ben", stage="ask").answer.visit == 2
 
 
 @pytest.mark.parametrize("stage", ["", "ask"])
-def test_the_answer_that_moved_the_run_on_is_told(desk: Desk, stage: str) -> None:
-    """Whoever comes when the run is at work already learns why it does not wait."""
-    answer(desk, "r", "yes", by="anna")
-    taken_up(desk, "yes")
-    with pytest.raises(AlreadyAnswered, match="anna has answered"):
-        answer(desk, "r", "no", by="ben", stage=stage, feedback="Late.")
+def test_the_answer_that_let_the_run_continue_is_named(store: LocalRunStore, stage: str) -> None:
+    """Who answers a run that already works learns why it does not wait."""
+    first = store.answer("r", "yes", by="anna").answer
+    pick_up(store, "yes")
+    with pytest.raises(AlreadyAnswered) as late:
+        store.answer("r", "no", by="ben", stage=stage, feedback="Late.")
+    assert late.value.kept == first
 
 
-def test_a_run_at_work_that_nobody_answered_by_letter(desk: Desk) -> None:
+def test_a_run_that_works_without_an_answer_from_the_mailbox(store: LocalRunStore) -> None:
     """The refusal says where it is."""
-    taken_up(desk, "yes")
-    with pytest.raises(NotWaiting, match="run r does not wait for a person") as refused:
-        answer(desk, "r", "yes", by="ben")
-    assert refused.value.help == 'it is running at "work"; look with: awf status r'
+    pick_up(store, "yes")
+    with pytest.raises(NotWaiting) as refused:
+        store.answer("r", "yes", by="ben")
+    assert 'running at "work"' in str(refused.value.help)
 
 
-def test_a_run_that_nobody_drives_is_recorded_as_cancelled(desk: Desk) -> None:
-    """As Ctrl-C records it, with the reason; once, and it can be resumed."""
-    cancelled = cancel(desk, "r", by="anna", reason=f"wrong {SECRET}")
-    assert (cancelled.recorded, SECRET in cancelled.reason) == (True, False)
-    assert desk.journal.last("r").record == RunCancelled(at=100.0, stage="ask", visit=1, reason=cancelled.reason)
-    assert cancelled.reason.startswith("by anna: wrong ")
-    again = cancel(desk, "r", by="ben", reason="me too")
-    assert again == cancelled
-    assert len(list(desk.journal.entries("r"))) == 2
-    assert desk.letters.cancellations("r") == 0
-    assert find_question(desk, "r") is not None
+def test_a_run_without_a_process_is_recorded_as_cancelled(store: LocalRunStore) -> None:
+    """It is recorded once, as Ctrl-C records it, with the reason but no secrets, and can still be answered."""
+    reason = store.cancel("r", by="anna", reason=f"wrong {SECRET}")
+    assert reason is not None
+    assert reason.startswith("by anna: wrong ")
+    assert SECRET not in reason
+    assert store.journal.last("r").record == RunCancelled(at=100.0, stage="ask", visit=1, reason=reason)
+    assert store.cancel("r", by="ben", reason="me too") == reason
+    assert len(load_records(store.journal, "r")) == 2
+    assert store.mailbox.cancellations("r") == 0
+    assert store.question("r") is not None
 
 
 @pytest.mark.usefixtures("driven")
-def test_the_process_at_a_run_is_told_to_stop(desk: Desk) -> None:
-    """Nothing is recorded in its place."""
-    told = cancel(desk, "r", by="anna")
-    assert (told.recorded, told.reason) == (False, "by anna")
-    assert desk.letters.cancellation("r", 0) == CancelRequest("r", "", "anna", 100.0)
-    assert len(list(desk.journal.entries("r"))) == 1
+def test_the_process_that_drives_a_run_is_asked_to_stop(store: LocalRunStore) -> None:
+    """Nothing is recorded on its behalf."""
+    assert store.cancel("r", by="anna") is None
+    assert store.mailbox.cancellation("r", 0) == CancelRequest("r", "", "anna", 100.0)
+    assert len(load_records(store.journal, "r")) == 1
 
 
-def test_a_process_that_has_just_come_is_told(desk: Desk) -> None:
-    """Who takes the run between the look and the record gets the wish."""
-    with desk.journal.own("r"):
-        assert not cancel(desk, "r", by="anna").recorded
-    assert desk.letters.cancellations("r") == 1
+def test_a_process_that_just_took_the_run_is_asked_to_stop(store: LocalRunStore) -> None:
+    """It gets the request although nobody drove the run a moment ago."""
+    with store.journal.own("r"):
+        assert store.cancel("r", by="anna") is None
+    assert store.mailbox.cancellations("r") == 1
 
 
-def test_a_run_that_is_over_stays_so(desk: Desk) -> None:
-    """It is refused, and nothing is added."""
-    taken_up(desk, "yes")
-    done(desk, Status.FAIL)
-    before = desk.journal.last("r")
-    with pytest.raises(RunFinished, match=r"run r is over \(fail\)") as refused:
-        cancel(desk, "r", by="anna")
+def test_a_finished_run_cannot_be_cancelled(store: LocalRunStore) -> None:
+    """It is refused, and nothing is recorded."""
+    fail(store)
+    before = store.journal.last("r")
+    with pytest.raises(RunFinished) as refused:
+        store.cancel("r", by="anna")
     assert refused.value.exit_code is ExitCode.RUN_FAILED
-    assert desk.journal.last("r") == before
+    assert store.journal.last("r") == before
+
+
+def test_an_unknown_run_cannot_be_cancelled(store: LocalRunStore) -> None:
+    """It leaves no request and no lock behind."""
+    with pytest.raises(UnknownRun):
+        store.cancel("nobody", by="anna")
+    assert store.mailbox.cancellations("nobody") == 0
+    assert not (store.directory / "locks").exists()

@@ -1,4 +1,4 @@
-"""What a run has changed, for somebody who is to decide on it."""
+"""What a run has changed, for a person who decides on it."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.app import workspace_diff as changes
+from pipeline.app import workspace_diff
 from pipeline.app.workspace_diff import diff_run
 from pipeline.engine.context import Set
 from pipeline.engine.records import RunCreated
@@ -27,16 +27,8 @@ Git = Callable[..., str]
 @pytest.fixture
 def git(tmp_path: Path) -> Git:
     """Git in a repository with one commit."""
-    options = (
-        "-c",
-        "user.name=a",
-        "-c",
-        "user.email=a@b",
-        "-c",
-        "commit.gpgSign=false",
-        "-c",
-        "init.defaultBranch=main",
-    )
+    settings = ("user.name=a", "user.email=a@b", "commit.gpgSign=false", "init.defaultBranch=main")
+    options = [word for setting in settings for word in ("-c", setting)]
 
     def run(*words: str) -> str:
         command = ["git", "-C", str(tmp_path), *options, *words]
@@ -50,14 +42,14 @@ def git(tmp_path: Path) -> Git:
 
 
 def state_at(directory: Path, **context: str) -> State:
-    """A run that works there."""
+    """A run that works in a directory."""
     state = begin(RunCreated(at=0, run_id="r1", file="x", source=SOURCE, cwd=str(directory), version="1"))
     operations = [Set(f"workspace.{key}", value) for key, value in context.items()]
     return state._replace(context=state.context.apply(operations))
 
 
-def test_a_checkout_is_compared_with_where_the_run_began(tmp_path: Path, git: Git) -> None:
-    """New and changed files count, committed or not; what awf keeps does not."""
+def test_a_checkout_is_compared_with_the_commit_the_run_started_at(tmp_path: Path, git: Git) -> None:
+    """New and changed files count, committed or not; the store of awf does not."""
     head = git("rev-parse", "HEAD")
     (tmp_path / "a.txt").write_text("two\n")
     (tmp_path / "b.txt").write_text("new\n")
@@ -69,11 +61,11 @@ def test_a_checkout_is_compared_with_where_the_run_began(tmp_path: Path, git: Gi
     assert "-one\n+two" in found.patch
     assert "awf.db" not in found.stat
     assert found.command.startswith(f"git diff {head[:12]} ")
-    assert not found.cut
+    assert not found.truncated
 
 
-def test_a_workspace_is_its_commits(tmp_path: Path, git: Git) -> None:
-    """Of a run with a workspace what it committed counts, whatever lies in the checkout."""
+def test_a_workspace_is_compared_by_its_commits(tmp_path: Path, git: Git) -> None:
+    """What the run committed counts, whatever is in the checkout."""
     base = git("rev-parse", "HEAD")
     (tmp_path / "a.txt").write_text("two\n")
     git("commit", "-qam", "work")
@@ -83,29 +75,29 @@ def test_a_workspace_is_its_commits(tmp_path: Path, git: Git) -> None:
     assert "three" not in found.patch
 
 
-def test_a_long_change_is_left_at_its_files(tmp_path: Path, git: Git) -> None:
-    """Nobody decides by scrolling through thousands of lines: the files are told, and how to see the rest."""
+def test_only_the_files_of_a_long_change_are_shown(tmp_path: Path, git: Git) -> None:
+    """Nobody decides by scrolling through thousands of lines: the command shows the rest."""
     head = git("rev-parse", "HEAD")
     (tmp_path / "big.txt").write_text("line\n" * 5_000)
     found = diff_run(state_at(tmp_path), head, ENVIRON, tmp_path / ".awf")
     assert "big.txt" in found.stat
     assert found.patch == ""
-    assert found.cut
+    assert found.truncated
 
 
-def test_long_lines_are_cut(tmp_path: Path, git: Git, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few lines may be much text: no more of it is told than a page can hold."""
-    monkeypatch.setattr(changes, "_LONGEST", 1_000)
+def test_long_lines_are_truncated(tmp_path: Path, git: Git, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A patch is no longer than a page can hold."""
+    monkeypatch.setattr(workspace_diff, "_MAX_PATCH", 1_000)
     head = git("rev-parse", "HEAD")
     (tmp_path / "wide.txt").write_text("x" * 5_000)
     found = diff_run(state_at(tmp_path), head, ENVIRON, tmp_path / ".awf")
     assert len(found.patch) == 1_000
-    assert found.cut
+    assert found.truncated
 
 
 @pytest.mark.parametrize("head", ["", "--output=/tmp/x", "HEAD", "0" * 40])
-def test_what_git_does_not_know_is_said(tmp_path: Path, head: str) -> None:
-    """Outside of a repository, and for what is no commit, there is a reason instead of a change."""
+def test_what_git_does_not_know_is_reported(tmp_path: Path, head: str) -> None:
+    """Outside of a repository, or for something that is not a commit, there is a reason instead of a change."""
     found = diff_run(state_at(tmp_path), head, ENVIRON, tmp_path / ".awf")
     assert found.trouble
     assert found.stat == ""

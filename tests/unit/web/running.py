@@ -74,6 +74,6 @@ def ran(store: Path, source: str, run_id: str = "r1", goal: str = "", options: M
     path.write_text(source)
     entry = Catalog(cwd=project, home=project, shipped=project).find(str(path))
     record = build_record(entry, check(entry), run_id, goal, options or {}, project, time.time())
-    around = Runtime(store, {"PATH": os.environ["PATH"]}, letters=SqliteMailbox(store))
+    around = Runtime(store, {"PATH": os.environ["PATH"]}, mailbox=SqliteMailbox(store))
     with closing(SqliteJournal(store)) as journal:
         asyncio.run(start(record, journal, around))

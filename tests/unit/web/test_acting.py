@@ -9,7 +9,7 @@ import pytest
 from tests.unit.web.conftest import BASE, LONGEST, PAGE, Book, Browser, post
 from tests.unit.web.running import GATE, LOOP, TOOL, ran
 
-from pipeline.app.runs import load_state
+from pipeline.app.store import load_state
 from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError
 from pipeline.journal.mailbox import SqliteMailbox
@@ -64,7 +64,7 @@ def test_a_run_that_is_over_is_left_alone(browser: Browser, store: Path) -> None
     for what in ("cancel", "resume"):
         refused = post(browser(), what)
         assert refused.status_code == 409
-        assert ("is over (success)" if what == "cancel" else "has finished") in refused.text
+        assert ("has finished (success)" if what == "cancel" else "has finished") in refused.text
 
 
 @pytest.mark.parametrize("what", ["cancel", "resume", "answer"])
@@ -92,9 +92,9 @@ def test_a_paused_run_goes_on_with_a_higher_limit(browser: Browser, store: Path,
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"raise-max_visits": "many"}, "is no value for max_visits"),
-        ({"raise-nothing": "+1"}, "is no limit"),
-        ({"raise-max_visits": "--adopt=x"}, "is no value"),
+        ({"raise-max_visits": "many"}, "is not a value for max_visits"),
+        ({"raise-nothing": "+1"}, "Unknown limit"),
+        ({"raise-max_visits": "--adopt=x"}, "is not a value"),
     ],
 )
 def test_a_limit_that_cannot_be_raised_so_is_refused(

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from tests.unit.web.conftest import LONGEST, PAGE, Browser, post
 from tests.unit.web.running import GATE, ran
 
-from pipeline.app.runs import load_state
+from pipeline.app.store import load_state
 from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web.launching import Launched
@@ -71,7 +71,7 @@ def test_without_a_repository_the_page_says_so(browser: Browser, store: Path) ->
     """Where git knows nothing, that is said, and answering is possible all the same."""
     ran(store, GATE)
     page = browser().get(PAGE).text
-    assert "Not known: the run works in no git repository" in page
+    assert "Not known: the run does not work in a git repository" in page
     assert 'name="option"' in page
 
 
@@ -134,11 +134,11 @@ def test_of_two_people_one_wins(browser: Browser, store: Path) -> None:
     [
         ({"option": "revise"}, "needs feedback"),
         ({"option": "revise", "feedback": "  \r\n "}, "needs feedback"),
-        ({"option": "nothing"}, "is none of the options"),
-        ({"option": ""}, "is none of the options"),
-        ({}, "is none of the options"),
-        ({"option": "approve", "stage": "build"}, "does not wait for a person"),
-        ({"option": "approve", "visit": "7"}, "does not wait for a person"),
+        ({"option": "nothing"}, "Unknown option"),
+        ({"option": ""}, "Unknown option"),
+        ({}, "Unknown option"),
+        ({"option": "approve", "stage": "build"}, "is not waiting for a person"),
+        ({"option": "approve", "visit": "7"}, "is not waiting for a person"),
     ],
 )
 def test_what_is_no_answer_is_refused(browser: Browser, store: Path, fields: dict[str, str], words: str) -> None:

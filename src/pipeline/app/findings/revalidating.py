@@ -15,7 +15,8 @@ from pipeline.app.findings.books import iso, writing
 from pipeline.app.findings.filters import OUTSTANDING
 from pipeline.app.findings.lookup import find_finding
 from pipeline.app.findings.repository import Repository
-from pipeline.app.wiring import Runtime, SystemClock, process_label
+from pipeline.app.store import process_label
+from pipeline.app.wiring import Runtime, SystemClock
 from pipeline.backends.environment import child_environment
 from pipeline.backends.git import git_in
 from pipeline.backends.process import LocalProcesses

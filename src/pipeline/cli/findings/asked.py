@@ -111,8 +111,8 @@ def look_at(where: StoreLocation, run: str, repo: Path | None) -> Known:
     """The findings as they stand: of a store, or of one run of a cluster, the newest by default."""
     if not where.on:
         return look(where.store, repo)
-    with where.shelf() as shelf:
-        journal = shelf.ledger(find_run(run or NEWEST[0], shelf.journal.runs()))
+    with where.open() as store:
+        journal = store.ledger(find_run(run or NEWEST[0], store.journal.runs()))
         return _looked(known_in(journal, here(repo).root, iso(now())))
 
 

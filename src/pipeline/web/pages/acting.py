@@ -38,9 +38,10 @@ async def answered(request: Request) -> Response:
 def _answer(request: Request, here: Store, run_id: str, given: Mapping[str, str]) -> AnswerReceipt:
     words = given.get("feedback", "").replace("\r\n", "\n").strip()
     stage, visit = given.get("stage", ""), whole_number(given.get("visit", "")) or 0
-    option, by, redactor = given.get("option", ""), _by(request, given), desk(request).redactor
+    option, by = given.get("option", ""), _by(request, given)
     try:
-        return here.place.answer(run_id, option, by=by, stage=stage, visit=visit, feedback=words, redactor=redactor)
+        with here.place.open() as runs:
+            return runs.answer(run_id, option, by=by, stage=stage, visit=visit, feedback=words)
     except InvalidAnswer as error:
         raise AwfError(error.message, help="go back, and say why in the field above the options") from None
 
@@ -53,8 +54,8 @@ async def cancelled(request: Request) -> Response:
 
 
 def _cancel(request: Request, here: Store, given: Mapping[str, str]) -> None:
-    by, reason = _by(request, given), given.get("reason", "").strip()
-    here.place.cancel(request.path_params["run"], by=by, reason=reason, redactor=desk(request).redactor)
+    with here.place.open() as runs:
+        runs.cancel(request.path_params["run"], by=_by(request, given), reason=given.get("reason", "").strip())
 
 
 async def resumed(request: Request) -> Response:

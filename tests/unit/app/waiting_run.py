@@ -1,7 +1,7 @@
-"""A run that stands at a human stage, on paper."""
+"""A run that waits at a human stage."""
 
 from pipeline.engine.records import RunCreated
-from pipeline.engine.state import State, begin
+from pipeline.engine.state import begin
 from pipeline.handlers.human import HumanQuestion, build_question
 from pipeline.language.model import HumanStage
 
@@ -25,13 +25,8 @@ workflow "W" {
 CREATED = RunCreated(at=1.0, run_id="r", file="w.awf.kdl", source=SOURCE, goal="it", cwd="/", version="0")
 
 
-def state() -> State:
-    """Where the run stands."""
-    return begin(CREATED)
-
-
-def question() -> HumanQuestion:
-    """What it asks."""
-    here = state()
-    assert isinstance(here.stage, HumanStage)
-    return build_question(here, here.stage, 1)
+def first_question() -> HumanQuestion:
+    """What the run asks at its first visit."""
+    state = begin(CREATED)
+    assert isinstance(state.stage, HumanStage)
+    return build_question(state, state.stage, 1)
