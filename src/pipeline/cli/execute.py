@@ -1,4 +1,4 @@
-"""Running a run from the command line: signals, what is shown meanwhile, and how it ends."""
+"""Runs a workflow from the command line: progress, signals, and how the run ended."""
 
 import contextlib
 import json
@@ -82,11 +82,11 @@ def _watched(action: Action, store: RunStore, runtime: Runtime) -> RunResult:
 
 @contextlib.contextmanager
 def open_event_log(path: Path | None) -> Iterator[tuple[Listener, ...]]:
-    """What adds events to a file, where one is named."""
+    """Open the file that takes the run's events, if one is named; yields its listener."""
     if path is None:
         yield ()
         return
-    from pipeline.observe.log import event_log  # noqa: PLC0415 - structlog takes a while, and few runs need it
+    from pipeline.observe.log import event_log  # noqa: PLC0415 - structlog takes 0.1 s, and few runs need it
 
     with event_log(path) as listener:
         yield (listener,)
@@ -94,15 +94,15 @@ def open_event_log(path: Path | None) -> Iterator[tuple[Listener, ...]]:
 
 def print_event(event: Event) -> None:
     """Print an event as one line of JSON."""
-    if event.event is not EventKind.RUN_COMPLETED:  # the result says it
+    if event.event is not EventKind.RUN_COMPLETED:  # the result is printed instead
         click.echo(json.dumps(event.flat(), default=str))
 
 
 def format_result(result: RunResult, where: StoreLocation) -> str:
-    """The last lines a person reads: how it ended, and what to do next."""
+    """Format the closing lines: how the run ended and what to do next."""
     end = where.end
     words = f"run {result.run_id}: {result.status}"
-    if result.reason:
+    if result.reason and result.reason != result.status:
         words += f" ({sanitize(result.reason)})"
     if result.outstanding:
         left = plural(result.outstanding, "finding")
