@@ -24,7 +24,6 @@ from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
 from pipeline.app.runs import build_record, load_state, result_of
 from pipeline.app.wiring import Runtime, build_services
-from pipeline.cli.execute import spare_the_collector
 from pipeline.engine.driver import Driver
 from pipeline.engine.records import VisitCompleted
 from pipeline.engine.state import begin
@@ -182,7 +181,6 @@ def middle(costs: list[Cost]) -> Cost:
 def main() -> None:
     """Measure and print."""
     base = Path(tempfile.mkdtemp(prefix="awf-bench-", dir=sys.argv[1] if len(sys.argv) > 1 else None))
-    spare_the_collector()  # as `awf run` does
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # to be moved between cores costs now this side, now that
     print("per stage: the engine alone, and with the summary of the run that each agent is given")
     names = ("K", "stages", "ms", "floor", "ratio", "cpu ms", "bytes", "ops", "ratio")

@@ -1,8 +1,7 @@
-"""Running a run from the command line: signals, what is shown meanwhile, and how it ends."""
+"""Runs a workflow from the command line: progress, signals, and how the run ended."""
 
 import asyncio
 import contextlib
-import gc
 import json
 import os
 import signal
@@ -33,8 +32,6 @@ from pipeline.journal.sqlite import SqliteJournal
 from pipeline.observe.progress import open_view
 from pipeline.text import format_time_until, plural
 
-_MADE = 10_000  # objects between two looks for garbage
-
 Run = Callable[[Journal, Runtime], Coroutine[Any, Any, RunResult]]
 
 
@@ -47,7 +44,6 @@ def execute_run(run: Run, where: StoreLocation, *, as_json: bool, log: Path | No
     letters = SqliteMailbox(store)
     waits = stay or (sys.stdin.isatty() and sys.stderr.isatty())
     around = Runtime(store, dict(os.environ), settings=current_settings(), letters=letters, stay=stay, waits=waits)
-    spare_the_collector()
     with contextlib.closing(SqliteJournal(store)) as journal, open_event_log(log) as listeners:
         if as_json:
             around = replace(around, listeners=(print_event, *listeners))
@@ -59,12 +55,6 @@ def execute_run(run: Run, where: StoreLocation, *, as_json: bool, log: Path | No
     with best_effort_output():
         click.echo(said)
     return result.exit_code
-
-
-def spare_the_collector() -> None:
-    """Have garbage looked for seldom: the program itself is none, and a run makes little that goes in circles."""
-    gc.freeze()
-    gc.set_threshold(_MADE)
 
 
 def _watched(run: Run, journal: Journal, around: Runtime) -> RunResult:
@@ -80,11 +70,11 @@ def _watched(run: Run, journal: Journal, around: Runtime) -> RunResult:
 
 @contextlib.contextmanager
 def open_event_log(path: Path | None) -> Iterator[tuple[Listener, ...]]:
-    """What adds events to a file, where one is named."""
+    """Open the file that takes the run's events, if one is named; yields its listener."""
     if path is None:
         yield ()
         return
-    from pipeline.observe.log import event_log  # noqa: PLC0415 - structlog takes a while, and few runs need it
+    from pipeline.observe.log import event_log  # noqa: PLC0415 - structlog takes 0.1 s, and few runs need it
 
     with event_log(path) as listener:
         yield (listener,)
@@ -102,15 +92,15 @@ async def _until_stopped(work: Coroutine[Any, Any, RunResult]) -> RunResult:
 
 def print_event(event: Event) -> None:
     """Print an event as one line of JSON."""
-    if event.event is not EventKind.RUN_COMPLETED:  # the result says it
+    if event.event is not EventKind.RUN_COMPLETED:  # the result is printed instead
         click.echo(json.dumps(event.flat(), default=str))
 
 
 def format_result(result: RunResult, where: StoreLocation) -> str:
-    """The last lines a person reads: how it ended, and what to do next."""
+    """Format the closing lines: how the run ended and what to do next."""
     end = where.end
     words = f"run {result.run_id}: {result.status}"
-    if result.reason:
+    if result.reason and result.reason != result.status:
         words += f" ({sanitize(result.reason)})"
     if result.outstanding:
         left = plural(result.outstanding, "finding")

@@ -1,4 +1,4 @@
-"""`awf resume`: take a run up again."""
+"""`awf resume`: resume a run where it stopped."""
 
 from collections.abc import Coroutine
 from pathlib import Path
@@ -28,11 +28,15 @@ from pipeline.errors import AwfError
 
 @click.command("resume")
 @click.argument("run", default="")
-@click.option("--raise", "raised", multiple=True, metavar="LIMIT=VALUE", help="A limit's new value, such as +10.")
+@click.option("--raise", "raised", multiple=True, metavar="LIMIT=VALUE", help="Raise a limit, such as max_visits=+10.")
 @click.option("--now", is_flag=True, help="Do not wait for a quota to reset.")
-@click.option("--repeat", is_flag=True, help="Repeat an interrupted stage that may have acted outside the workspace.")
+@click.option(
+    "--repeat",
+    is_flag=True,
+    help="Repeat an interrupted stage even if it may have changed things outside the workspace.",
+)
 @agent_options
-@click.option("--adopt", metavar="FILE|NAME", help="Go on with a changed workflow.")
+@click.option("--adopt", metavar="FILE|NAME", help="Continue with a changed workflow.")
 @wait_option
 @detach_option
 @store_location_options
@@ -52,15 +56,17 @@ def command(
     as_json: bool,
     **who: Any,
 ) -> int:
-    """Resume a run where its journal ends: RUN, or the newest that has not ended in success.
+    """Resume a run where it stopped: RUN, or the newest that has not succeeded.
 
-    No stage that was completed runs again; one that was interrupted does.
+    Completed stages do not run again. An interrupted stage does.
     """
     adopted = None
     if adopt is not None:
         entry = catalog().find(adopt)
         adopted = (entry, check(entry))
-    how = ResumeRequest(dict(map(_limit, raised)), read_agent_options(**who), repeat=repeat, adopt=adopted, now=now)
+    how = ResumeRequest(
+        dict(map(_parse_limit, raised)), read_agent_options(**who), repeat=repeat, adopt=adopted, now=now
+    )
     return resume_run(run, how, where, WatchOptions(as_json=as_json, log=log, stay=stay, detach=detach))
 
 
@@ -71,7 +77,7 @@ def resume_run(run: str, how: ResumeRequest, where: StoreLocation, watching: Wat
             run_id = _meant(run, shelf.journal)
         return resume_on_cluster(where, run_id, how, watching)
     if watching.detach:
-        raise click.UsageError("--detach is for runs on a cluster; name one with --on")
+        raise click.UsageError("--detach needs a cluster; name one with --on")
 
     def work(journal: Journal, around: Runtime) -> Coroutine[Any, Any, RunResult]:
         return resume(_meant(run, journal), how, journal, around)
@@ -84,12 +90,12 @@ def _meant(run: str, journal: Journal) -> str:
         return find_run(run, journal.runs())
     found, newest = find_unfinished(journal), journal.runs()[-1]
     if found != newest:
-        click.echo(f"run {newest} has ended in success; resuming {found}", err=True)
+        click.echo(f"run {newest} has succeeded; resuming {found}", err=True)
     return found
 
 
-def _limit(written: str) -> tuple[str, str]:
-    name, equals, value = written.partition("=")
+def _parse_limit(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
     if not equals:
-        raise AwfError(f'"{written}" does not say which limit becomes what', help="write --raise max_visits=+10")
+        raise AwfError(f'--raise "{text}" has no value', help="write --raise max_visits=+10")
     return name, value

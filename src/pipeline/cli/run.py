@@ -1,10 +1,11 @@
-"""`awf run`: start a workflow."""
+"""`awf run`: run a workflow."""
 
 import asyncio
+import json
 import os
 import secrets
-import sys
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from pipeline.app.store import check_run_name
 from pipeline.backends.probe import probe_cache_path
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import BackendSelector
-from pipeline.cli import diagnostics as formats
 from pipeline.cli.cluster_run import WatchOptions, start_on_cluster
+from pipeline.cli.diagnostics import print_diagnostics
 from pipeline.cli.execute import execute_run
 from pipeline.cli.location import catalog, home, project
 from pipeline.cli.main import print_error
@@ -32,24 +33,24 @@ from pipeline.cli.options import (
     detach_option,
     log_option,
     read_agent_options,
-    unknown_stage_notes,
     wait_option,
 )
 from pipeline.cli.store_options import StoreLocation, store_location_options
-from pipeline.cli.terminal import Style, sanitize
+from pipeline.cli.terminal import sanitize
 from pipeline.errors import AwfError, ExitCode
 from pipeline.journal.ids import check_run_id, new_run_id
 from pipeline.language.model import Workflow
 from pipeline.plugins.manager import PluginManager
+from pipeline.text import did_you_mean
 
 
 @click.command("run")
 @click.argument("workflow", metavar="FILE|NAME")
 @click.option("--goal", default="", help="The goal of this run.")
-@click.option("--preflight", is_flag=True, help="First ask each agent for one word. This costs a little money.")
+@click.option("--preflight", is_flag=True, help="First ask each agent for one word, at a small cost.")
 @agent_options
-@click.option("--run-id", help="The run's name; made from the time by default.")
-@click.option("--remote", metavar="NAME|URL", help="On a cluster: the git remote by which the run's files travel.")
+@click.option("--run-id", help="The run's name. [default: made from the time]")
+@click.option("--remote", metavar="NAME|URL", help="On a cluster: the git remote that carries the run's files.")
 @wait_option
 @detach_option
 @store_location_options
@@ -71,37 +72,36 @@ def command(
 ) -> int:
     """Run a workflow.
 
-    It works at the root of the git repository around the current directory. What would stop it halfway is listed
-    before it starts: an empty goal that prompts use, missing agents, prompt files and check commands.
+    It works at the root of the git repository around the current directory. Before it starts, it lists what would
+    stop it halfway: an empty goal that prompts use, and missing agents, prompt files and check commands.
 
-    Exits with 0 when it succeeded, 1 when it failed, 3 when it is paused or waits for a person, 130 when it was
-    cancelled.
+    Exits with 0 if the run succeeds, 1 if it fails, 3 if it is paused or waits for a person, 130 if it is cancelled.
     """
     if (remote or detach) and not where.on:
         given = "--remote" if remote else "--detach"
-        raise click.UsageError(f"{given} is for runs on a cluster; name one with --on")
+        raise click.UsageError(f"{given} needs a cluster; name one with --on")
     if preflight and where.on:
-        raise click.UsageError("--preflight asks the agents of this machine; those of a cluster are with its workers")
+        raise click.UsageError("--preflight asks the agents of this machine and cannot be combined with --on")
     entry = catalog().find(workflow)
     checked = check(entry)
     if checked.diagnostics and (checked.workflow is None or not as_json):
-        click.echo(formats.text([checked], Style.of(sys.stderr)), err=True, nl=False)
+        print_diagnostics(checked)
     options = read_agent_options(**who)
-    sound = checked.workflow_for_preflight
-    problems = _problems(workflow, entry, sound, goal, options, where, ask=preflight) if sound else []
+    readable = checked.workflow_for_preflight
+    problems = _problems(workflow, entry, readable, goal, options, where, ask=preflight) if readable else []
     for problem in problems:
         print_error(problem)
     if problems and checked.workflow:
         return ExitCode.USAGE
-    if (most := current_settings().limits.max_cost_usd) is not None:
-        options["max_cost_usd"] = most
+    if (max_cost := current_settings().limits.max_cost_usd) is not None:
+        options["max_cost_usd"] = max_cost
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     check_run_id(name)
     check_run_name(name)
     if checked.workflow:
         check_answers(options.get("answers", {}), checked.workflow)
-        for stranger in unknown_stage_notes(options, checked.workflow):
-            click.echo(f"note: {sanitize(stranger)}", err=True)
+        for note in unknown_stage_notes(options, checked.workflow):
+            click.echo(f"note: {sanitize(note)}", err=True)
     record = build_record(entry, checked, name, goal, options, project(), time.time())
     if where.on:
         how = WatchOptions(as_json=as_json, log=log, stay=stay, detach=detach)
@@ -121,7 +121,7 @@ def _problems(
     *,
     ask: bool,
 ) -> list[AwfError]:
-    """Everything that keeps the run from starting. On a cluster the agents and files are the workers' affair."""
+    """List everything that keeps the run from starting; on a cluster, workers have the agents and the files."""
     found = list(goal_problems(name, entry, workflow, goal))
     if where.on:
         return found
@@ -135,3 +135,13 @@ def _problems(
         doctor = Doctor(settings, os.environ, where.store, processes, probe_cache_path(os.environ, home()), added)
         missing = asyncio.run(agent_problems(workflow, backends, doctor))
     return found + missing
+
+
+def unknown_stage_notes(options: Mapping[str, Any], workflow: Workflow) -> Iterator[str]:
+    """Describe replies and answers for stages that do not exist: a typo could make a review pass that should fail."""
+    named = {"script": json.loads(options.get("script", "{}")), "answers": options.get("answers", {})}
+    for option, stages in named.items():
+        for name in stages:
+            if name not in workflow.by_id:
+                hint = did_you_mean(name, workflow.by_id) or "ignored"
+                yield f'--{option} names the stage "{name}", which is not in the workflow; {hint}'

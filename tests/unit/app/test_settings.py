@@ -28,7 +28,7 @@ from pipeline.app.settings import (
 )
 from pipeline.backends.agents.base import AgentOverride
 from pipeline.backends.select import AGENTS
-from pipeline.cli.diagnostics import block
+from pipeline.cli.diagnostics import format_diagnostic
 from pipeline.cli.terminal import Style
 from pipeline.language.model import Element, ModelChoice
 from pipeline.language.source import SourceText
@@ -90,7 +90,7 @@ def read(text: str) -> Settings:
 
 def shown(loaded: LoadedSettings) -> str:
     """What a person is told of settings that are wrong."""
-    return "\n".join(block(one, source, Style(False)) for source, found in loaded.problems for one in found)
+    return "\n".join(format_diagnostic(one, source, Style(False)) for source, found in loaded.problems for one in found)
 
 
 def test_everything_can_be_set() -> None:
@@ -120,7 +120,7 @@ def test_every_agent_can_be_set() -> None:
 
 
 def test_a_project_goes_before_the_user(places: SettingsPaths) -> None:
-    """Name by name, each with the file and line that said it; the other names of a block stay."""
+    """Name by name, each with the file and line that said it; the other names of a format_diagnostic stay."""
     places.user.write_text(
         'backend "claude"\nlimits {\n  timeout "1h"\n  idle "5m"\n}\nagent "pi" { extra "-a"; pass "X" }\n'
         f'trust {{ project "{places.cwd}"; }}\n'
