@@ -337,7 +337,7 @@ def test_cancel_interrupts_a_question_and_the_wait_before_a_retry(awf: Awf, star
     failing = 'command="false" {\nretry max_attempts=2 delay="1h"\n}'
     workflow.write_text(WORKFLOW.replace('command="echo ran >> ran.txt"', failing))
     run = start("run", "w.awf.kdl", "--run-id", "q", "--auto-approve")
-    run.says("again in")
+    run.says("retrying in")
     told = json.loads(awf("cancel", "q", "--json").stdout)
     assert told == {"run_id": "q", "status": "cancelled", "reason": f"by {ME}"}
     assert run.ended()[0] == 130

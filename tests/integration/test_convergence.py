@@ -308,4 +308,4 @@ def test_a_report_tells_the_size_of_a_run_in_the_checkout(project: Project) -> N
         (project.folder / name).unlink()
     assert project.awf("report", "r").returncode == 0
     page = (project.folder / ".awf/reports/r.md").read_text()
-    assert "2 files, +3 \N{MINUS SIGN}1 lines, from its start to the files as they are now" in page
+    assert "2 files changed, 3 insertions(+), 1 deletion(-), from the start of the run until now" in page

@@ -1,4 +1,4 @@
-"""`awf report`, as the real command writes it."""
+"""`awf report`: the pages the real command writes."""
 
 import json
 import subprocess
@@ -76,7 +76,7 @@ SCRIPT = {
 
 @pytest.fixture
 def project(tmp_path: Path, awf: Awf) -> Path:
-    """A repository with a run that found something, mended it, and merged."""
+    """A repository with a run that found something, fixed it, and merged."""
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "old.txt").write_text("old\n")
@@ -91,7 +91,7 @@ def project(tmp_path: Path, awf: Awf) -> Path:
 
 
 def test_two_pages_are_written_and_named(project: Path, awf: Awf) -> None:
-    """The Markdown and the HTML are in the store; both tell of the path, the finding and the change."""
+    """The Markdown and the HTML are in the store; both show the path, the finding and the changes."""
     done = awf("report", "latest", cwd=project)
     assert (done.returncode, done.stdout) == (0, ".awf/reports/r1.md\n.awf/reports/r1.html\n"), done.stderr
     for name in ("r1.md", "r1.html"):
@@ -99,7 +99,7 @@ def test_two_pages_are_written_and_named(project: Path, awf: Awf) -> None:
         assert "make → (write → review) × 2 → merge → clean → exit" in page
         assert "The page is empty" in page
         assert "page.txt:1" in page
-        assert "1 file, +2 \N{MINUS SIGN}0 lines" in page
+        assert "1 file changed, 2 insertions(+)" in page
     assert sorted(path.name for path in (project / ".awf/reports").iterdir()) == ["r1.html", "r1.md"]
 
 
@@ -112,22 +112,22 @@ def test_a_report_written_again_is_the_same(project: Path, awf: Awf) -> None:
         assert (project / first[form]).read_bytes() == (project / second[form]).read_bytes()
 
 
-def test_a_place_that_cannot_be_written_is_named(project: Path, awf: Awf) -> None:
-    """The error says which file, and what to do."""
+def test_a_directory_that_cannot_be_written_is_an_error(project: Path, awf: Awf) -> None:
+    """The error names the directory and says what to do."""
     done = awf("report", "r1", "-o", "old.txt/below", cwd=project)
     assert done.returncode == 2
-    assert "old.txt/below/r1.md could not be written" in done.stderr
+    assert "could not be written to old.txt/below" in done.stderr
     assert "-o DIR" in done.stderr
 
 
-def test_errors_and_pauses_are_told_in_order(tmp_path: Path, awf: Awf) -> None:
+def test_errors_and_pauses_are_shown_in_order(tmp_path: Path, awf: Awf) -> None:
     """Each attempt that errored has a row before the pause that followed; while paused the path ends at the error."""
     (tmp_path / "w.awf.kdl").write_text(FLAKY)
     assert awf("run", "w.awf.kdl", "--run-id", "r1").returncode == 3
     awf("report", "r1")
     page = (tmp_path / ".awf/reports/r1.md").read_text()
     assert "\nbuild (error)\n" in page
-    assert "| continue with | awf resume r1 |" in page
+    assert "| resume with | awf resume r1 |" in page
     assert "interrupted" not in page
     (tmp_path / "ready").touch()
     assert awf("resume", "r1").returncode == 0
@@ -143,11 +143,11 @@ def test_errors_and_pauses_are_told_in_order(tmp_path: Path, awf: Awf) -> None:
         ("build", "success", "2 attempts."),
         ("exit", "success", ""),
     ]
-    assert "continue with" not in page
+    assert "resume with" not in page
 
 
-def test_a_quota_and_notes_are_told(tmp_path: Path, awf: Awf) -> None:
-    """The page has the time at which a quota resets, and what was put back in view files, as text."""
+def test_a_quota_and_notes_are_shown(tmp_path: Path, awf: Awf) -> None:
+    """The page shows when a quota resets, and what was restored in view files, as text."""
     (tmp_path / "w.awf.kdl").write_text(NOTED)
     notes = [{"stage": "build", "visit": 1, "at": "", "note": "put back <b>severity</b>"}]
     quota = {"error": "quota", "message": "used up", "retry_after": 7200}
@@ -162,8 +162,8 @@ def test_a_quota_and_notes_are_told(tmp_path: Path, awf: Awf) -> None:
     assert '<span class="bad">error</span>' in html
 
 
-def test_a_run_that_is_not_there(awf: Awf) -> None:
-    """It is refused as every command that looks at runs refuses it."""
+def test_an_unknown_run(awf: Awf) -> None:
+    """It is an error, as in every command that shows runs."""
     done = awf("report", "latest")
     assert done.returncode != 0
     assert "no runs yet" in done.stderr

@@ -1,14 +1,11 @@
 """Where to find what a visit left: the record with its answer and prompt, and the files of its programs."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.app.history import VisitRecord, unknown_stage_error, visits_of
+from pipeline.app.history import RunHistory
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import attempt_directory
-from pipeline.engine.records import AnyRecord
-from pipeline.engine.state import State, replay
 from pipeline.errors import AwfError
 
 STREAMS = ("stdout", "stderr")  # what a program writes to, each kept in a file of its own
@@ -39,50 +36,28 @@ class AttemptArtifacts:
 
 
 def find_artifacts(
-    store: Path, records: Sequence[AnyRecord], stage: str, visit: int | None, attempt: int | None
+    store: Path, history: RunHistory, stage: str, visit: int | None = None, attempt: int | None = None
 ) -> AttemptArtifacts:
-    """What a stage left: on its last visit and attempt, or the given ones."""
-    return artifacts_of(store, replay(records), visits_of(records), stage, visit, attempt)
-
-
-def artifacts_of(
-    store: Path, state: State, every: Sequence[VisitRecord], stage: str, visit: int | None, attempt: int | None
-) -> AttemptArtifacts:
-    """The same, of a run whose records have been read already."""
-    run_id, declared = state.run_id, state.workflow.by_id
-    visits = [seen for seen in every if seen.stage == stage]
-    if not visits:
-        raise unknown_stage_error(state, stage, {seen.stage for seen in every})
-    seen = max(visits, key=lambda one: one.visit) if visit is None else _numbered(visits, visit, run_id)
-    number = seen.attempt if attempt is None else attempt
-    numbers = sorted({one.number for one in seen.attempts} or {1})
-    if number not in numbers:
-        help = f"it had {', '.join(f'attempt {one}' for one in numbers)}"
-        raise AwfError(f'visit {seen.visit} of stage "{stage}" had no attempt {number}', help=help)
-    outcome = _outcome(seen, number)
-    directory = _directory(store, run_id, seen, number, outcome)
-    seq = next((one.seq for one in seen.attempts if one.number == number), None)
-    kind = str(declared[stage].kind) if stage in declared else ""
-    return AttemptArtifacts(run_id, stage, kind, seen.visit, number, directory, outcome, seq)
-
-
-def _numbered(visits: Sequence[VisitRecord], number: int, run_id: str) -> VisitRecord:
-    for seen in visits:
-        if seen.visit == number:
-            return seen
-    help = f"its last visit is {max(seen.visit for seen in visits)}"
-    raise AwfError(f'run {run_id} has no visit {number} of stage "{visits[0].stage}"', help=help)
-
-
-def _outcome(seen: VisitRecord, attempt: int) -> Outcome | None:
-    """What an attempt came to: the visit's outcome for the one that ended it, its own for one that failed."""
-    if attempt == seen.attempt and seen.outcome:
-        return seen.outcome
-    return next((one.outcome for one in seen.attempts if one.number == attempt and one.outcome), None)
-
-
-def _directory(store: Path, run_id: str, seen: VisitRecord, attempt: int, outcome: Outcome | None) -> Path:
-    """Where the record says the files are, else where they are put."""
-    for path in outcome.logs.values() if outcome else ():
-        return (store / path).parent
-    return attempt_directory(store, run_id, seen.stage, seen.visit, attempt)
+    """What one attempt left; by default the last attempt of the stage's last visit."""
+    run_id, declared = history.state.run_id, history.state.workflow.by_id
+    visits = {one.visit: one for one in history.visits_of(stage)}
+    found = visits.get(max(visits) if visit is None else visit)
+    if found is None:
+        raise AwfError(f'run {run_id} has no visit {visit} of stage "{stage}"', help=f"its last visit is {max(visits)}")
+    number = found.attempt if attempt is None else attempt
+    recorded = next((one for one in found.attempts if one.number == number), None)
+    if recorded is None and found.attempts:
+        help = f"it had {', '.join(f'attempt {one.number}' for one in found.attempts)}"
+        raise AwfError(f'visit {found.visit} of stage "{stage}" had no attempt {number}', help=help)
+    outcome = recorded.outcome if recorded else None
+    logs = list(outcome.logs.values()) if outcome else []
+    return AttemptArtifacts(
+        run_id=run_id,
+        stage=stage,
+        kind=str(declared[stage].kind) if stage in declared else "",
+        visit=found.visit,
+        attempt=number,
+        directory=(store / logs[0]).parent if logs else attempt_directory(store, run_id, stage, found.visit, number),
+        outcome=outcome,
+        seq=recorded.seq if recorded else None,
+    )

@@ -1,16 +1,19 @@
-"""What a run's records say to somebody who looks at it: its visits, their attempts, and why it went where it went."""
+"""The history of a run: the one fold over its records that every reader uses."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
+from typing import TYPE_CHECKING
 
 from pipeline.engine.outcome import Outcome
+from pipeline.engine.ports import Journal
 from pipeline.engine.records import (
     AnyRecord,
     AttemptFailed,
     BranchCompleted,
     RunCancelled,
+    RunCreated,
     RunFailed,
     RunPaused,
     RunResumed,
@@ -25,41 +28,43 @@ from pipeline.errors import AwfError
 from pipeline.language.model import ParallelStage, waits_for_person
 from pipeline.text import did_you_mean
 
+if TYPE_CHECKING:
+    from pipeline.findings.ledger import Ledger
+    from pipeline.findings.rounds import Round
+
 
 class AttemptEnd(StrEnum):
     """How an attempt ended."""
 
     DONE = "done"  # its outcome is the visit's
-    FAILED = "failed"  # and another was made
+    FAILED = "failed"  # and was retried
     ERRORED = "error"  # the stage could not do its job, and the run stopped
-    TORN = "interrupted"  # its process was gone before it ended
-    CANCELLED = "cancelled"  # somebody stopped the run
+    INTERRUPTED = "interrupted"  # its process died
+    CANCELLED = "cancelled"  # the run was cancelled
     OPEN = "open"  # it has not ended
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:
-    """One try within a visit."""
+    """One attempt within a visit."""
 
     number: int
-    ended: AttemptEnd
-    outcome: Outcome | None = None  # of a failed one
-    delay: float = 0.0  # seconds until the next
+    end: AttemptEnd
+    outcome: Outcome | None = None  # None when it was interrupted, cancelled, or has not ended
+    delay: float = 0.0  # seconds until the next attempt
     seq: int | None = None  # the record of its end
     at: float | None = None  # when it ended
 
 
 @dataclass(frozen=True, slots=True)
 class VisitRecord:
-    """One visit of one stage, with all that is on record of it."""
+    """One visit of one stage."""
 
     stage: str
     visit: int
     began: float
     attempts: tuple[AttemptRecord, ...] = ()
-    outcome: Outcome | None = None  # None until it is done
-    ended: float | None = None
-    chosen: Selection | None = None  # None for a branch: its parallel stage goes on
+    chosen: Selection | None = None  # None for a branch: its parallel stage chooses
     option: str = ""  # of a human stage
     within: str = ""  # the parallel stage, for a branch
 
@@ -69,15 +74,24 @@ class VisitRecord:
         return self.attempts[-1].number if self.attempts else 1
 
     @property
-    def error(self) -> Outcome | None:
-        """Why the stage could not do its job, while no later attempt has."""
-        errored = self.outcome is None and self.attempts and self.attempts[-1].ended is AttemptEnd.ERRORED
-        return self.attempts[-1].outcome if errored else None
+    def end(self) -> AttemptEnd:
+        """How the last attempt ended."""
+        return self.attempts[-1].end if self.attempts else AttemptEnd.OPEN
 
     @property
-    def stopped(self) -> float | None:
-        """When it was done or errored; None while it runs."""
-        return self.attempts[-1].at if self.error else self.ended
+    def outcome(self) -> Outcome | None:
+        """The result of the visit; None until it is done."""
+        return self.attempts[-1].outcome if self.end is AttemptEnd.DONE else None
+
+    @property
+    def error(self) -> Outcome | None:
+        """Why the stage could not do its job; None once a later attempt has done it."""
+        return self.attempts[-1].outcome if self.end is AttemptEnd.ERRORED else None
+
+    @property
+    def ended(self) -> float | None:
+        """When the visit was done or errored; None while it runs."""
+        return self.attempts[-1].at if self.end in (AttemptEnd.DONE, AttemptEnd.ERRORED) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +102,156 @@ class RunNote:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class StageTotals:
+    """What all visits of one stage took, and how the last one that was done or errored ended."""
+
+    stage: str
+    visits: int
+    status: str | None
+    source: str | None
+    reason: str | None
+    seconds: float
+    tokens: int
+    cost_usd: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunHistory:
+    """A run after one of its records, with everything that led there."""
+
+    created: RunCreated
+    state: State
+    timeline: tuple[VisitRecord | RunNote, ...]  # in order of time, branches before their stage, unfinished visits last
+    position: int  # the number of its last record
+    at: float  # when that was written
+
+    @classmethod
+    def read(cls, records: Iterable[AnyRecord]) -> "RunHistory":
+        """Fold all records of a run."""
+        remaining = iter(records)
+        builder = HistoryBuilder(next(remaining, None))
+        for record in remaining:
+            builder.add(record)
+        return builder.build()
+
+    @property
+    def visits(self) -> list[VisitRecord]:
+        """The visits, without the notes between them."""
+        return [entry for entry in self.timeline if isinstance(entry, VisitRecord)]
+
+    def visits_of(self, stage: str) -> list[VisitRecord]:
+        """The visits of one stage; an error for a stage that was never visited."""
+        visits = self.visits
+        if found := [visit for visit in visits if visit.stage == stage]:
+            return found
+        run_id, visited = self.state.run_id, {visit.stage for visit in visits}
+        declared = [one.id for one in self.state.workflow.stages]
+        if stage in declared:
+            help = f"it visited {', '.join(sorted(visited)) or 'no stage yet'}"
+            raise AwfError(f'run {run_id} has not visited stage "{stage}"', help=help)
+        help = did_you_mean(stage, {*declared, *visited}) or f"its stages are {', '.join(declared)}"
+        raise AwfError(f'run {run_id} has no stage "{stage}"', help=help)
+
+    def stage_totals(self) -> list[StageTotals]:
+        """The totals by stage, in the order of each stage's first visit."""
+        by_stage: dict[str, list[VisitRecord]] = {}
+        for visit in self.visits:
+            by_stage.setdefault(visit.stage, []).append(visit)
+        totals = list[StageTotals]()
+        for stage, visits in by_stage.items():
+            outcomes = [attempt.outcome for visit in visits for attempt in visit.attempts if attempt.outcome]
+            used = [outcome.usage for outcome in outcomes if outcome.usage]
+            last = next((end for visit in reversed(visits) if (end := visit.outcome or visit.error)), None)
+            totals.append(
+                StageTotals(
+                    stage=stage,
+                    visits=len(visits),
+                    status=last.status if last else None,
+                    source=last.source if last else None,
+                    reason=last.reason if last else None,
+                    seconds=round(sum(outcome.duration for outcome in outcomes), 3),
+                    tokens=sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in used),
+                    cost_usd=sum(usage.cost_usd or 0.0 for usage in used),
+                )
+            )
+        return totals
+
+
+_AttemptEnded = AttemptFailed | StageErrored | BranchCompleted | VisitCompleted
+
+
+class HistoryBuilder:
+    """Builds a history record by record, so that a run that has grown costs only its new records."""
+
+    def __init__(self, first: AnyRecord | None) -> None:
+        self._created = creation_record(first)
+        self._state = begin(self._created)
+        self._at = self._created.at
+        self.position = 1  # the number of the last record
+        self._timeline: list[VisitRecord | RunNote] = []
+        self._open: dict[tuple[str, int], VisitRecord] = {}  # visits that are not on the timeline yet
+
+    def add(self, record: AnyRecord) -> None:
+        """Add the next record."""
+        self.position += 1
+        match record:
+            case AttemptFailed():
+                self._end_attempt(record, record.stage, record.visit, record.attempt, AttemptEnd.FAILED)
+            case StageErrored():
+                self._end_attempt(record, record.stage, record.visit, record.attempt, AttemptEnd.ERRORED)
+            case BranchCompleted():
+                number = self._state.progress.attempt(record.branch)
+                self._end_attempt(record, record.branch, record.branch_visit, number, AttemptEnd.DONE)
+            case VisitCompleted():
+                self._end_attempt(record, record.stage, record.visit, record.attempt, AttemptEnd.DONE)
+                branches = [(branch.stage, branch.visit) for branch in record.branches]
+                self._timeline += [self._open.pop(key, VisitRecord(*key, self._at)) for key in branches]
+                visit = self._open.pop((record.stage, record.visit))
+                self._timeline.append(replace(visit, chosen=record.chosen, option=record.option))
+            case RunResumed():
+                self._open = self._unfinished(AttemptEnd.INTERRUPTED, record.at)
+        if text := _note_text(record):
+            self._timeline.append(RunNote(record.at, text))
+        self._state = apply(self._state, record)
+        self._at = record.at
+
+    def build(self) -> RunHistory:
+        """The history up to the last record."""
+        timeline = list(self._timeline)
+        for visit in self._unfinished(AttemptEnd.OPEN, inf).values():
+            place = len(timeline)
+            while visit.ended is not None and place and isinstance(note := timeline[place - 1], RunNote):
+                if note.at < visit.ended:
+                    break
+                place -= 1  # an error goes before the pause that followed it
+            timeline.insert(place, visit)
+        return RunHistory(self._created, self._state, tuple(timeline), self.position, self._at)
+
+    def _end_attempt(self, record: _AttemptEnded, stage: str, visit: int, number: int, end: AttemptEnd) -> None:
+        delay = record.delay if isinstance(record, AttemptFailed) else 0.0
+        attempt = AttemptRecord(number, end, record.outcome, delay, self.position, record.at)
+        began = record.at - record.outcome.duration
+        self._open[stage, visit] = self._with_attempt(stage, visit, attempt, began)
+
+    def _with_attempt(self, stage: str, visit: int, attempt: AttemptRecord, began: float = inf) -> VisitRecord:
+        # The last record may be that of another branch, written while this one ran: `began` can be earlier.
+        found = self._open.get((stage, visit)) or VisitRecord(stage, visit, min(self._at, began))
+        current = self._state.cursor.stage
+        return replace(found, attempts=(*found.attempts, attempt), within=current if stage != current else "")
+
+    def _unfinished(self, end: AttemptEnd, now: float) -> dict[tuple[str, int], VisitRecord]:
+        """The open visits; the running attempts end like this, or as cancelled if the run was."""
+        end = AttemptEnd.CANCELLED if self._state.status is RunStatus.CANCELLED else end
+        progress, visits = self._state.progress, dict(self._open)
+        for stage, visit in running_visits(self._state):
+            if progress.retry_at.get(stage, now) <= now:  # else the next attempt has not begun
+                visits[stage, visit] = self._with_attempt(stage, visit, AttemptRecord(progress.attempt(stage), end))
+        return visits
+
+
 def running_visits(state: State) -> list[tuple[str, int]]:
-    """The visits that are running, or were when their process ended: nothing is recorded when most begin."""
+    """The visits that are running, or were when their process died: the start of most is not recorded."""
     stage = state.stage
     if waits_for_person(stage) or state.status not in (RunStatus.RUNNING, RunStatus.CANCELLED):
         return []
@@ -100,108 +262,16 @@ def running_visits(state: State) -> list[tuple[str, int]]:
     return [(name, state.visits.get(name, 0) + 1) for name in names]
 
 
-class RunHistory:
-    """Tells a run record by record, beside the state that each of them met."""
-
-    def __init__(self, first: AnyRecord | None) -> None:
-        first = creation_record(first)
-        self._state = begin(first)
-        self._at = first.at
-        self._seq = 1
-        self._told: list[VisitRecord | RunNote] = []
-        self._open: dict[tuple[str, int], VisitRecord] = {}
-
-    @property
-    def state(self) -> State:
-        """The state after the last record."""
-        return self._state
-
-    def take(self, record: AnyRecord) -> None:
-        """Add the next record."""
-        self._seq += 1
-        match record:
-            case AttemptFailed():
-                failed = AttemptRecord(
-                    record.attempt, AttemptEnd.FAILED, record.outcome, record.delay, self._seq, record.at
-                )
-                self._attempted(record.stage, record.visit, failed)
-            case StageErrored():
-                errored = AttemptRecord(record.attempt, AttemptEnd.ERRORED, record.outcome, seq=self._seq, at=record.at)
-                self._attempted(record.stage, record.visit, errored)
-            case BranchCompleted():
-                self._branch_done(record)
-            case VisitCompleted():
-                self._completed(record)
-            case RunResumed():
-                self._open = self._with_ends(AttemptEnd.TORN, record.at)
-        if note := _note(record):
-            self._told.append(RunNote(record.at, note))
-        self._state = apply(self._state, record)
-        self._at = record.at
-
-    def told(self) -> list[VisitRecord | RunNote]:
-        """Everything so far: a visit that errored before the pause that followed, what is under way last."""
-        told = list(self._told)
-        for visit in self._with_ends(AttemptEnd.OPEN, inf).values():
-            told.insert(_place(told, visit), visit)
-        return told
-
-    def _seen(self, stage: str, visit: int) -> VisitRecord:
-        return self._open.get((stage, visit), VisitRecord(stage, visit, self._at))
-
-    def _attempted(self, stage: str, visit: int, attempt: AttemptRecord) -> None:
-        self._open[stage, visit] = self._tried(stage, visit, attempt)
-
-    def _tried(self, stage: str, visit: int, attempt: AttemptRecord) -> VisitRecord:
-        seen = self._seen(stage, visit)
-        within = self._state.cursor.stage if stage != self._state.cursor.stage else ""
-        return replace(seen, attempts=(*seen.attempts, attempt), within=within)
-
-    def _with_ends(self, ended: AttemptEnd, at: float) -> dict[tuple[str, int], VisitRecord]:
-        """The open visits; what was under way then ended so, or was cancelled when the run was."""
-        ended = AttemptEnd.CANCELLED if self._state.status is RunStatus.CANCELLED else ended
-        progress = self._state.progress
-        begun = [place for place in running_visits(self._state) if progress.retry_at.get(place[0], at) <= at]
-        tried = {place: self._tried(*place, AttemptRecord(progress.attempt(place[0]), ended)) for place in begun}
-        return self._open | tried
-
-    def _branch_done(self, record: BranchCompleted) -> None:
-        number = self._state.progress.attempt(record.branch)
-        self._attempted(record.branch, record.branch_visit, AttemptRecord(number, AttemptEnd.DONE, seq=self._seq))
-        seen = self._seen(record.branch, record.branch_visit)
-        self._open[record.branch, record.branch_visit] = _done(seen, record.outcome, record.at)
-
-    def _completed(self, record: VisitCompleted) -> None:
-        for branch in record.branches:
-            self._told.append(self._open.pop((branch.stage, branch.visit), self._seen(branch.stage, branch.visit)))
-        self._attempted(record.stage, record.visit, AttemptRecord(record.attempt, AttemptEnd.DONE, seq=self._seq))
-        seen = _done(self._open.pop((record.stage, record.visit)), record.outcome, record.at)
-        self._told.append(replace(seen, chosen=record.chosen, option=record.option))
-
-
-def _place(told: Sequence[VisitRecord | RunNote], visit: VisitRecord) -> int:
-    """Where an open visit is told: before the notes that were written after it stopped."""
-    place = len(told)
-    while visit.stopped is not None and place and _is_note_after(told[place - 1], visit.stopped):
-        place -= 1
-    return place
-
-
-def _is_note_after(part: VisitRecord | RunNote, moment: float) -> bool:
-    return isinstance(part, RunNote) and part.at >= moment
-
-
-def _done(seen: VisitRecord, outcome: Outcome, at: float) -> VisitRecord:
-    return replace(seen, outcome=outcome, ended=at, began=min(seen.began, at - outcome.duration))
-
-
-def _note(record: AnyRecord) -> str:
-    """What happened to the run itself, in words."""
+def _note_text(record: AnyRecord) -> str:
+    """What happened to the run itself; empty for a record about a visit."""
     match record:
         case RunCancelled():
             return "cancelled"
         case RunResumed():
-            return _resumed(record)
+            raised = ", ".join(f"{name}={value:g}" for name, value in record.raised.items())
+            text = f"resumed with {raised}" if raised else "resumed"
+            text += ", the interrupted stage repeated" if record.repeat else ""
+            return f"{text}; what it left is kept as {record.torn}" if record.torn else text
         case RunPaused():
             return f"paused: {record.reason}"
         case RunFailed():
@@ -214,69 +284,20 @@ def _note(record: AnyRecord) -> str:
             return ""
 
 
-def _resumed(record: RunResumed) -> str:
-    raised = ", ".join(f"{name}={value:g}" for name, value in record.raised.items())
-    words = "resumed"
-    if raised:
-        words += f" with {raised}"
-    if record.repeat:
-        words += ", the interrupted stage repeated"
-    return f"{words}; what it left is kept as {record.torn}" if record.torn else words
+def read_ledger(journal: Journal) -> "Ledger | None":
+    """The findings of a journal; None when it has none."""
+    if next(journal.ledger(), None) is None:
+        return None
+    from pipeline.findings.book import Book  # noqa: PLC0415 - takes 40 ms, and most runs have no findings
+
+    return Book(journal).ledger()
 
 
-def story_of(records: Iterable[AnyRecord]) -> list[VisitRecord | RunNote]:
-    """Everything that happened, in order: branches before their stage, what has not ended last."""
-    remaining = iter(records)
-    story = RunHistory(next(remaining, None))
-    for record in remaining:
-        story.take(record)
-    return story.told()
+def read_rounds(journal: Journal, run_id: str) -> "list[Round]":
+    """The review rounds of a run; empty for a run without findings."""
+    ledger = read_ledger(journal)
+    if ledger is None:
+        return []
+    from pipeline.findings.rounds import rounds  # noqa: PLC0415 - as above
 
-
-def visits_of(records: Iterable[AnyRecord]) -> list[VisitRecord]:
-    """The visits of a run, in the order they ended."""
-    return [part for part in story_of(records) if isinstance(part, VisitRecord)]
-
-
-def unknown_stage_error(state: State, stage: str, visited: Collection[str]) -> AwfError:
-    """The error about a stage of which there is nothing to tell: not visited, or not there at all."""
-    run_id, declared = state.run_id, [one.id for one in state.workflow.stages]
-    if stage in declared:
-        stages = ", ".join(sorted(visited)) or "no stage yet"
-        return AwfError(f'run {run_id} has not visited stage "{stage}"', help=f"it visited {stages}")
-    help = did_you_mean(stage, {*declared, *visited}) or f"its stages are {', '.join(declared)}"
-    return AwfError(f'run {run_id} has no stage "{stage}"', help=help)
-
-
-@dataclass(frozen=True, slots=True)
-class StageTotals:
-    """What the visits of one stage come to."""
-
-    stage: str
-    visits: int
-    last: Outcome | None  # of the last visit that is done or errored
-    seconds: float
-    tokens: int
-    cost_usd: float
-
-
-def stage_totals(visits: Iterable[VisitRecord]) -> list[StageTotals]:
-    """The visits by stage, in the order of each stage's first: branches before their stage."""
-    by_stage: dict[str, list[VisitRecord]] = {}
-    for visit in visits:
-        by_stage.setdefault(visit.stage, []).append(visit)
-    return [_sum(stage, seen) for stage, seen in by_stage.items()]
-
-
-def _sum(stage: str, visits: Sequence[VisitRecord]) -> StageTotals:
-    tried = [attempt.outcome for visit in visits for attempt in visit.attempts if attempt.outcome]
-    done = [visit.outcome for visit in visits if visit.outcome]
-    used = [outcome.usage for outcome in (*tried, *done) if outcome.usage]
-    return StageTotals(
-        stage=stage,
-        visits=len(visits),
-        last=visits[-1].error or (done[-1] if done else None),
-        seconds=sum(outcome.duration for outcome in (*tried, *done)),
-        tokens=sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in used),
-        cost_usd=sum(usage.cost_usd or 0.0 for usage in used),
-    )
+    return rounds(ledger, run_id)

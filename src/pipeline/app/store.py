@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.app.artifacts import AttemptArtifacts
-from pipeline.app.overview import asked
+from pipeline.app.overview import next_question
 from pipeline.backends.process_tree import kill_by_label
 from pipeline.engine.context import Key
 from pipeline.engine.outcome import Status
@@ -315,7 +315,7 @@ def process_label(store: Path, run_id: str) -> str:
 def find_question(records: Sequence[AnyRecord], mailbox: Mailbox) -> PendingQuestion | None:
     """What a run with these records asks a person; None when it asks nothing."""
     state = replay(records)
-    gate = None if state.status.final else asked(state)
+    gate = None if state.status.final else next_question(state)
     if gate is None:
         return None
     visit = state.cursor.visit

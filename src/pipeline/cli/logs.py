@@ -2,10 +2,9 @@
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import click
@@ -13,7 +12,14 @@ import click
 from pipeline.app.artifacts import STREAMS, AttemptArtifacts, find_artifacts
 from pipeline.app.store import RunStore
 from pipeline.cli.options import as_json_option, attempt_option, visit_option
-from pipeline.cli.output import copy_to_stdout, load_run_and_name, print_json, print_text, stage_names
+from pipeline.cli.output import (
+    copy_to_stdout,
+    load_history,
+    load_history_and_name,
+    print_json,
+    print_text,
+    stage_names,
+)
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import Style
 from pipeline.engine.outcome import Status
@@ -21,8 +27,8 @@ from pipeline.errors import AwfError
 from pipeline.language.model import StageKind
 from pipeline.text import sanitize_line
 
-PAUSE = 0.2  # seconds between two looks at a file that grows
-ELSEWHERE = 2.0  # the same, where it grows on another machine
+INTERVAL = 0.2  # seconds between two looks at a file that grows
+CLUSTER_INTERVAL = 2.0  # the same for a file on another machine
 
 RESPONSE = "response"
 _ANSWERING = (StageKind.LLM, StageKind.TRIAGE)
@@ -30,7 +36,7 @@ _ANSWERING = (StageKind.LLM, StageKind.TRIAGE)
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """Something to print: a file, or a text that is on record."""
+    """Something to print: a file, or a recorded answer."""
 
     name: str
     path: Path | None
@@ -41,9 +47,9 @@ class LogPart:
 @click.argument("words", nargs=-1, required=True, metavar="[RUN] STAGE")
 @visit_option
 @attempt_option
-@click.option("--stdout", "stream", flag_value="stdout", help="Only what it wrote to standard output.")
-@click.option("--stderr", "stream", flag_value="stderr", help="Only what it wrote to standard error.")
-@click.option("-f", "--follow", is_flag=True, help="Go on printing until the visit ends.")
+@click.option("--stdout", "stream", flag_value="stdout", help="Only its standard output.")
+@click.option("--stderr", "stream", flag_value="stderr", help="Only its standard error.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until the attempt ends.")
 @store_location_options
 @as_json_option
 def command(
@@ -58,101 +64,92 @@ def command(
 ) -> None:
     """Print what a tool stage wrote, its standard output before its standard error, or what an agent answered.
 
-    Of a triage it is the report on what was decided.
+    For a triage stage, it is the report on what was decided.
 
-    RUN is a run's id, the beginning of one, or "latest", the default. The last visit and attempt are meant
-    unless others are given.
+    RUN is the id of a run, the beginning of one, or "latest", the default. The last visit and attempt are shown unless
+    others are given.
     """
     with where.open() as store:
-        run_id, records, stage = load_run_and_name(store, words, stage_names, needed=True)
-        found = find_artifacts(store.directory, records, stage, visit, attempt)
-        names = _names(found, stream)
+        history, stage = load_history_and_name(store, words, stage_names, needed=True)
+        found = find_artifacts(store.directory, history, stage, visit, attempt)
+        names = _log_names(found, stream)
         if follow:
-            _follow(found, names, partial(_goes_on, store, found), ELSEWHERE if where.on else PAUSE)
+            _follow(store, found, names, CLUSTER_INTERVAL if where.on else INTERVAL)
             return
         store.fetch_files(found)
-        parts = _parts(found, names, store)
+        parts = [part for name in names if (part := _find_part(found, name))]
+        if not parts:
+            attempted = f'stage "{found.stage}", visit {found.visit}, attempt {found.attempt}'
+            help = f"its files would be in {store.display_path(found.directory)}"
+            raise AwfError(f"{attempted} has no {' or '.join(names)}", help=help)
         if as_json:
-            place = {"run_id": run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt}
-            print_json({**place, "files": [_object(part, store) for part in parts]})
+            files = [
+                {
+                    "name": part.name,
+                    "path": store.display_path(part.path) if part.path else None,
+                    "text": part.path.read_bytes().decode(errors="replace") if part.path else part.text,
+                }
+                for part in parts
+            ]
+            visited = {"run_id": found.run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt}
+            print_json({**visited, "files": files})
             return
         _print(parts)
     if found.outcome and found.outcome.status is Status.ERROR:  # there may be nothing else to read
         click.echo(f"{Style.of(sys.stderr).error('error')}: {sanitize_line(found.outcome.reason)}", err=True)
 
 
-def _names(found: AttemptArtifacts, stream: str | None) -> tuple[str, ...]:
-    """What to print of a stage, by its kind; of an agent that still runs, whatever its program writes."""
+def _log_names(found: AttemptArtifacts, stream: str | None) -> tuple[str, ...]:
+    """What to print: the answer of an agent, or the streams of its program if there is no answer."""
     if found.kind not in (StageKind.TOOL, *_ANSWERING, ""):
-        words = f'stage "{found.stage}" is a {found.kind} stage, which writes no logs'
-        raise AwfError(words, help="awf why RUN STAGE tells how it ended")
+        message = f'stage "{found.stage}" is a {found.kind} stage and has no logs'
+        raise AwfError(message, help=f"see how it ended with: awf why {found.run_id} {found.stage}")
     if stream is not None:
         return (stream,)
-    return (RESPONSE,) if found.kind in _ANSWERING and _answered(found) else STREAMS
+    answered = found.outcome is not None and (found.outcome.response or not found.outcome.logs)
+    return (RESPONSE,) if found.kind in _ANSWERING and answered else STREAMS
 
 
-def _answered(found: AttemptArtifacts) -> bool:
-    """Whether there is an answer; of an agent that gave none, what its program wrote tells why."""
-    return found.outcome is not None and bool(found.outcome.response or not found.outcome.logs)
-
-
-def _parts(found: AttemptArtifacts, names: Sequence[str], store: RunStore) -> list[LogPart]:
-    parts = [part for name in names if (part := _part(found, name))]
-    if not parts:
-        where = f'stage "{found.stage}", visit {found.visit}, attempt {found.attempt}'
-        help = f"its files would be in {store.display_path(found.directory)}"
-        raise AwfError(f"there is no {' or '.join(names)} of {where}", help=help)
-    return parts
-
-
-def _part(found: AttemptArtifacts, name: str) -> LogPart | None:
-    """A file that was written, or the answer as it is on record."""
+def _find_part(found: AttemptArtifacts, name: str) -> LogPart | None:
     if path := found.file(f"{name}.log"):
         return LogPart(name, path)
-    answered = name == RESPONSE and found.outcome is not None
-    return LogPart(name, None, found.outcome.response) if answered and found.outcome else None
-
-
-def _object(part: LogPart, store: RunStore) -> dict[str, str | None]:
-    text = part.path.read_bytes().decode(errors="replace") if part.path else part.text
-    return {"name": part.name, "path": store.display_path(part.path) if part.path else None, "text": text}
+    return LogPart(name, None, found.outcome.response) if name == RESPONSE and found.outcome else None
 
 
 def _print(parts: Sequence[LogPart]) -> None:
-    """Each part in turn; on a terminal a second one is announced."""
-    style = Style.of(sys.stdout)
+    """Print each part; on a terminal, the second one has a heading."""
     for number, part in enumerate(parts):
         if part.path is None:
             print_text(part.text)
             continue
         if number and sys.stdout.isatty() and part.path.stat().st_size:
-            click.echo(style.quiet(f"--- {part.name}"))
+            click.echo(Style.of(sys.stdout).quiet(f"--- {part.name}"))
         with part.path.open("rb") as file:
             copy_to_stdout(file)
 
 
-def _goes_on(store: RunStore, found: AttemptArtifacts) -> bool:
-    """Whether more may be written: the attempt has not ended, and somebody is at the run. What there is, is brought."""
-    driven = store.is_driven(found.run_id)  # asked before the records: whoever has left since has written them
-    records = [entry.record for entry in store.journal.entries(found.run_id)]
-    last, this = (
-        find_artifacts(store.directory, records, found.stage, found.visit, attempt) for attempt in (None, found.attempt)
-    )
-    store.fetch_files(this)
-    return driven and not this.done and last.attempt == found.attempt
-
-
-def _follow(found: AttemptArtifacts, names: Sequence[str], goes_on: Callable[[], bool], pause: float) -> None:
-    """Print what the files have and get, until the attempt has ended and all of it is printed."""
+def _follow(store: RunStore, found: AttemptArtifacts, names: Sequence[str], interval: float) -> None:
+    """Print the files as they grow, until the attempt has ended and everything is printed."""
     with ExitStack() as stack:
         opened = {}
-        more = True
-        while more:
-            more = goes_on()
+        running = True
+        while running:
+            running = _is_running(store, found)
             for name in names:
                 if name not in opened and (path := found.file(f"{name}.log")):
                     opened[name] = stack.enter_context(path.open("rb"))
             for file in opened.values():
                 copy_to_stdout(file)
-            if more:
-                time.sleep(pause)
+            if running:
+                time.sleep(interval)
+
+
+def _is_running(store: RunStore, found: AttemptArtifacts) -> bool:
+    """Whether the attempt may write more; fetches what it has written."""
+    driven = store.is_driven(found.run_id)  # before the records: a process that has ended since has written them
+    history = load_history(store, found.run_id)
+    last, this = (
+        find_artifacts(store.directory, history, found.stage, found.visit, attempt) for attempt in (None, found.attempt)
+    )
+    store.fetch_files(this)
+    return driven and not this.done and last.attempt == found.attempt

@@ -1,69 +1,88 @@
-"""What the commands that look at runs have in common: finding the run, fitting the terminal, writing texts whole."""
+"""What the commands that show runs share: finding the run, tables, and printing texts as they are."""
 
 import json
 import shutil
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache
 from typing import Any, BinaryIO
 
 import click
 
+from pipeline.app.history import RunHistory
 from pipeline.app.store import RunStore, find_run, split_run
 from pipeline.cli.terminal import UNLIMITED, Style, sanitize
-from pipeline.engine.records import AnyRecord
-from pipeline.engine.state import State, replay
-from pipeline.text import display_width, pad
+from pipeline.engine.state import State
+from pipeline.text import display_width, truncate
 
-_LONGEST_LINE = 64 * 1024
+_LINE_LIMIT = 64 * 1024
+_NARROWEST = 8  # columns that the last column of a table keeps
 
 
-def load_run(store: RunStore, name: str) -> tuple[str, list[AnyRecord]]:
-    """The id of the run that is meant, and its records."""
+def load_history(store: RunStore, name: str) -> RunHistory:
+    """The history of the run that a name, the beginning of one, or "latest" means."""
     run_id = find_run(name, store.journal.runs())
-    return run_id, [entry.record for entry in store.journal.entries(run_id)]
+    return RunHistory.read(entry.record for entry in store.journal.entries(run_id))
 
 
-def load_run_and_name(
+def load_history_and_name(
     store: RunStore, words: Sequence[str], names: Callable[[State], Collection[str]], *, needed: bool = False
-) -> tuple[str, list[AnyRecord], str]:
-    """The run that arguments mean, its records, and the name after it, such as a stage; empty when there is none.
+) -> tuple[RunHistory, str]:
+    """The history of the run that arguments mean, and the name after it, such as a stage; empty when there is none.
 
-    The run may be left out for the newest, whose `names` tell the two apart where the name may be left out as well.
+    The run may be left out for the newest one. If the name may be left out as well, `names` lists what a single
+    argument can mean in the newest run; any other argument is a run.
     """
     if len(words) > 2:
         raise click.UsageError(f"unexpected argument {words[2]!r}")
 
-    def known(newest: str) -> Collection[str]:
-        return names(replay(entry.record for entry in store.journal.entries(newest)))
+    @cache  # the newest run is read once, whether for its names or because it is meant
+    def read(run_id: str) -> RunHistory:
+        return load_history(store, run_id)
 
-    run_id, rest = split_run(words, store.journal.runs(), known, least=int(needed), most=1)
-    return *load_run(store, run_id), next(iter(rest), "")
+    def newest_names(newest: str) -> Collection[str]:
+        return names(read(newest).state)
+
+    run_id, rest = split_run(words, store.journal.runs(), newest_names, least=int(needed), most=1)
+    return read(run_id), next(iter(rest), "")
 
 
 def stage_names(state: State) -> Collection[str]:
-    """The stages that a run's workflow has now, and those it visited before it adopted another one."""
+    """The stages of a run's workflow, and those it visited before it adopted this workflow."""
     return {*state.workflow.by_id, *state.visits}
 
 
 def terminal_width() -> int:
-    """The columns there are: those of the terminal, and plenty where nothing wraps."""
+    """The columns of the terminal; plenty when the output is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNLIMITED
 
 
 def paint_status(status: str, style: Style) -> str:
-    """A status in its colour."""
+    """A status in its color."""
     paints = {"success": style.good, "fail": style.error, "error": style.error, "running": style.name}
     return paints.get(status.strip(), style.warning)(status)
 
 
 def align_columns(rows: Sequence[Sequence[str]], right: frozenset[int]) -> list[list[str]]:
-    """The cells of a table, each padded to the width of its column; those in `right` end at the same place."""
-    widths = [max(display_width(cell) for cell in column) for column in zip(*rows, strict=True)]
-    return [[_cell(cell, widths[n], right=n in right) for n, cell in enumerate(row)] for row in rows]
+    """The cells of a table, padded to the width of their column; the columns in `right` are right-aligned."""
+    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
+    padded = list[list[str]]()
+    for row in rows:
+        gaps = [" " * (width - display_width(cell)) for cell, width in zip(row, widths, strict=True)]
+        padded.append([gaps[n] + cell if n in right else cell + gaps[n] for n, cell in enumerate(row)])
+    return padded
 
 
-def _cell(text: str, room: int, *, right: bool) -> str:
-    return " " * (room - display_width(text)) + text if right else pad(text, room)
+def table_lines(rows: Sequence[Sequence[str]], right: frozenset[int], status: int, style: Style) -> Iterator[str]:
+    """The lines of a table with a header: statuses in their color, the last column cut to fit the terminal."""
+    cells = align_columns(rows, right)
+    room = style.width - 1 - sum(display_width(cell) + 2 for cell in cells[0][:-1])
+    for number, row in enumerate(cells):
+        row[-1] = truncate(row[-1].rstrip(), max(room, _NARROWEST))
+        if number:
+            row[status] = paint_status(row[status], style)
+        line = "  ".join(row).rstrip()
+        yield line if number else style.quiet(line)
 
 
 def print_json(value: Any) -> None:
@@ -72,7 +91,7 @@ def print_json(value: Any) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a text: as it is into a pipe, inert on a terminal, always with an end to its last line."""
+    """Print a text, ending with a newline: unchanged into a pipe, sanitized on a terminal."""
     if sys.stdout.isatty():
         click.echo("\n".join(map(sanitize, text.splitlines())))
         return
@@ -82,10 +101,10 @@ def print_text(text: str) -> None:
 
 
 def copy_to_stdout(file: BinaryIO) -> None:
-    """Print what is left of a file: its bytes into a pipe, inert lines on a terminal."""
+    """Print the rest of a file: its bytes into a pipe, sanitized lines on a terminal."""
     sys.stdout.flush()
     if sys.stdout.isatty():
-        while line := file.readline(_LONGEST_LINE):
+        while line := file.readline(_LINE_LIMIT):
             click.echo(sanitize(line.decode(errors="replace").removesuffix("\n").removesuffix("\r")))
     else:
         shutil.copyfileobj(file, sys.stdout.buffer)

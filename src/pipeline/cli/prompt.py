@@ -2,11 +2,10 @@
 
 import click
 
-from pipeline.app.artifacts import AttemptArtifacts, find_artifacts
+from pipeline.app.artifacts import find_artifacts
 from pipeline.cli.options import as_json_option, attempt_option, visit_option
-from pipeline.cli.output import load_run_and_name, print_json, print_text, stage_names
+from pipeline.cli.output import load_history_and_name, print_json, print_text, stage_names
 from pipeline.cli.store_options import StoreLocation, store_location_options
-from pipeline.engine.ports import Journal
 from pipeline.errors import AwfError
 from pipeline.language.model import StageKind
 
@@ -20,27 +19,24 @@ from pipeline.language.model import StageKind
 def command(
     words: tuple[str, ...], visit: int | None, attempt: int | None, where: StoreLocation, *, as_json: bool
 ) -> None:
-    """Print the whole text that a stage's agent received, on its last visit or the given one.
+    """Print the whole prompt that a stage's agent received.
 
-    RUN is a run's id, the beginning of one, or "latest", the default.
+    RUN is the id of a run, the beginning of one, or "latest", the default. The last visit and attempt are shown unless
+    others are given.
     """
     with where.open() as store:
-        run_id, records, stage = load_run_and_name(store, words, stage_names, needed=True)
-        found = find_artifacts(where.store, records, stage, visit, attempt)
-        text = _prompt(found, store.journal)
-    if not as_json:
-        print_text(text)
-        return
-    print_json({"run_id": run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt, "text": text})
-
-
-def _prompt(found: AttemptArtifacts, journal: Journal) -> str:
-    if found.kind not in (StageKind.LLM, ""):
-        command = "logs" if found.kind == StageKind.TOOL else "why"
-        help = f"see what it did with: awf {command} {found.run_id} {found.stage}"
-        raise AwfError(f'stage "{found.stage}" is a {found.kind} stage, and only an agent is given a prompt', help=help)
-    text = journal.attached(found.run_id, found.seq) if found.seq is not None else ""
+        history, stage = load_history_and_name(store, words, stage_names, needed=True)
+        found = find_artifacts(where.store, history, stage, visit, attempt)
+        if found.kind not in (StageKind.LLM, ""):
+            command = "logs" if found.kind == StageKind.TOOL else "why"
+            message = f'stage "{stage}" is a {found.kind} stage; only an agent gets a prompt'
+            raise AwfError(message, help=f"see what it did with: awf {command} {found.run_id} {stage}")
+        text = store.journal.attached(found.run_id, found.seq) if found.seq is not None else ""
     if not text:
-        where = f'stage "{found.stage}", visit {found.visit}, attempt {found.attempt}'
-        raise AwfError(f"no prompt is on record for {where}", help="it is recorded when the visit is completed")
-    return text
+        attempted = f'stage "{stage}", visit {found.visit}, attempt {found.attempt}'
+        raise AwfError(f"no prompt is recorded for {attempted}", help="a prompt is recorded when its attempt has ended")
+    if as_json:
+        visited = {"run_id": found.run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt}
+        print_json({**visited, "text": text})
+    else:
+        print_text(text)

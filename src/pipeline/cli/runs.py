@@ -2,15 +2,13 @@
 
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
 
-from pipeline.app.overview import RunSummary, summarise
-from pipeline.app.store import RunStore
+from pipeline.app.overview import RunSummary, summarize_run
 from pipeline.cli.options import as_json_option
-from pipeline.cli.output import align_columns, paint_status, print_json, terminal_width
+from pipeline.cli.output import print_json, table_lines
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import UNLIMITED, Style, sanitize
 from pipeline.engine.ports import JournalError
@@ -18,82 +16,64 @@ from pipeline.engine.state import RunStatus
 from pipeline.errors import ExitCode
 from pipeline.text import format_age, format_clock, format_cost, sanitize_line, truncate, visit_label
 
-SHOWN = 30
-GOAL_WIDTH = 60  # columns where no terminal says how many there are
+DEFAULT_LIMIT = 30
+GOAL_WIDTH = 60  # when the output is not a terminal
 
-_HEADER = ("RUN", "WORKFLOW", "STATUS", "AT", "VISITS", "FINDINGS", "COST", "AGE", "GOAL")
-_RIGHT = frozenset({4, 5, 6, 7})
-_STATUS = 2
+_HEADER = ("RUN", "WORKFLOW", "STATUS", "AT", "VISITS", "REPORTS", "COST", "AGE", "GOAL")
 
 
 @click.command("runs")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help=f"How many; {SHOWN}, or all with --json.")
-@click.option("--all", "everything", is_flag=True, help="All of them.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Show at most N. [default: {DEFAULT_LIMIT}, with --json all]",
+)
+@click.option("--all", "everything", is_flag=True, help="Show all runs.")
 @store_location_options
 @as_json_option
 def command(limit: int | None, where: StoreLocation, *, everything: bool, as_json: bool) -> int:
-    """List the runs, the newest first.
+    """List the runs, newest first.
 
-    A run that was being run by a process that is gone is shown as interrupted: `awf resume` takes it up again. One that
-    cannot be read is named after the others, and the exit code is 1.
+    A run whose process died is shown as interrupted; `awf resume` picks it up. Runs that cannot be read are named
+    after the others, and the exit code is 1.
     """
+    summaries, damaged = list[RunSummary](), list[JournalError]()
     with where.open() as store:
-        names = store.journal.runs()
-        count = limit or (len(names) if everything or as_json else SHOWN)
-        summaries, damaged = _summaries(store, names[::-1][:count])
+        run_ids = store.journal.runs()
+        count = limit or (len(run_ids) if everything or as_json else DEFAULT_LIMIT)
+        for run_id in run_ids[::-1][:count]:
+            try:
+                summaries.append(summarize_run(store.journal, run_id).resolve_status(store.is_driven))
+            except JournalError as error:
+                damaged.append(error)
     if as_json:
         print_json([asdict(summary) for summary in summaries])
-    elif not names:
+    elif not run_ids:
         click.echo(f"There are no runs in {store.name}. Start one with: awf run WORKFLOW", err=True)
     else:
-        _print(summaries)
-        if len(names) > count:
-            click.echo(f"{len(names) - count} older runs are not shown; --all lists them.", err=True)
-    for error in damaged:
-        click.echo(f"note: {sanitize(error.message)}; {error.help}", err=True)
+        style, now = Style.of(sys.stdout), time.time()
+        rows = [_HEADER, *(_row(summary, style, now) for summary in summaries)]
+        for line in table_lines(rows, right=frozenset({4, 5, 6, 7}), status=2, style=style):
+            click.echo(line)
+        if len(run_ids) > count:
+            click.echo(f"{len(run_ids) - count} older runs are not shown; --all lists them.", err=True)
+    for problem in damaged:
+        click.echo(f"note: {sanitize(problem.message)}; {problem.help}", err=True)
     return ExitCode.RUN_FAILED if damaged else ExitCode.SUCCESS
 
 
-def _summaries(store: RunStore, names: Sequence[str]) -> tuple[list[RunSummary], list[JournalError]]:
-    """What can be said of some runs, and what is wrong with those that cannot be read."""
-    found, damaged = list[RunSummary](), list[JournalError]()
-    for name in names:
-        try:
-            found.append(summarise((entry.record for entry in store.journal.entries(name)), store.is_driven))
-        except JournalError as error:
-            damaged.append(error)
-    return found, damaged
-
-
-def _print(summaries: list[RunSummary]) -> None:
-    style, now = Style.of(sys.stdout), time.time()
-    cells = align_columns([_HEADER, *(_row(summary, now) for summary in summaries)], _RIGHT)
-    taken = sum(len(cell) + 2 for cell in cells[0][:-1])
-    room = GOAL_WIDTH if terminal_width() == UNLIMITED else max(terminal_width() - taken - 1, 8)
-    for number, row in enumerate(cells):
-        row[-1] = truncate(row[-1].rstrip(), room)
-        if number:
-            row[_STATUS] = paint_status(row[_STATUS], style)
-        line = "  ".join(row).rstrip()
-        click.echo(line if number else style.quiet(line))
-
-
-def _status(summary: RunSummary, now: float) -> str:
-    """The status, with the time at which a used-up quota resets."""
-    if summary.until is None or summary.until <= now or summary.status != RunStatus.PAUSED:
-        return summary.status
-    return f"{summary.status} until {format_clock(summary.until, now)}"
-
-
-def _row(summary: RunSummary, now: float) -> tuple[str, ...]:
+def _row(run: RunSummary, style: Style, now: float) -> tuple[str, ...]:
+    waits = run.status == RunStatus.PAUSED and run.until is not None and run.until > now
+    goal = sanitize_line(run.goal[:1000])
     return (
-        summary.run_id,
-        truncate(sanitize_line(summary.workflow), 24),
-        _status(summary, now),
-        visit_label(summary.stage, summary.visit, 20) if summary.stage else "-",
-        str(summary.visits),
-        str(summary.outstanding),
-        format_cost(summary.cost_usd) if summary.cost_usd else "-",
-        format_age(now - summary.began),
-        sanitize_line(summary.goal[:1000]),
+        run.run_id,
+        truncate(sanitize_line(run.workflow), 24),
+        f"{run.status} until {format_clock(run.until or 0, now)}" if waits else run.status,
+        visit_label(run.stage, run.visit, 20) if run.stage else "-",
+        str(run.visits),
+        str(run.outstanding),
+        format_cost(run.cost_usd) if run.cost_usd else "-",
+        format_age(now - run.began),
+        truncate(goal, GOAL_WIDTH) if style.width == UNLIMITED else goal,
     )

@@ -1,18 +1,16 @@
-"""`awf status`: one run on one screen."""
+"""`awf status`: one run on one screen, and what to do next."""
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
 import click
 
-from pipeline.app.history import StageTotals
 from pipeline.app.overview import LimitUsage, RunOverview, overview_of, resume_commands
 from pipeline.app.store import WorkerInfo
 from pipeline.cli.options import as_json_option
-from pipeline.cli.output import align_columns, load_run, paint_status, print_json, terminal_width
+from pipeline.cli.output import load_history, paint_status, print_json, table_lines
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import Style
 from pipeline.text import (
@@ -28,11 +26,8 @@ from pipeline.text import (
     visit_label,
 )
 
-_FINDINGS = 12
-_NOTES = 12
-_HEADER = ("STAGE", "VISITS", "LAST", "FROM", "TIME", "TOKENS", "COST")
-_RIGHT = frozenset({1, 4, 5, 6})
-_LAST = 2
+_MAX_LINES = 12  # outstanding reports, and notes
+_HEADER = ("STAGE", "VISITS", "LAST", "SOURCE", "TIME", "TOKENS", "COST")
 
 
 @click.command("status")
@@ -40,167 +35,115 @@ _LAST = 2
 @store_location_options
 @as_json_option
 def command(run: str, where: StoreLocation, *, as_json: bool) -> None:
-    """Show how a run stands: its limits, its stages, what is outstanding, and what to do next.
+    """Show a run: its limits, its stages, the outstanding reports, and what to do next.
 
-    RUN is a run's id, the beginning of one, or "latest", the default.
+    RUN is the id of a run, the beginning of one, or "latest", the default.
     """
     with where.open() as store:
-        run_id, records = load_run(store, run)
-        driven = store.is_driven(run_id)
-        standing, attended = overview_of(records, driven=driven), store.worker_info(run_id) if driven else None
+        history = load_history(store, run)
+        driven = store.is_driven(history.state.run_id)
+        worker = store.worker_info(history.state.run_id) if driven else None
+    overview, now = overview_of(history, driven=driven), time.time()
     if as_json:
-        cluster = {"cluster": asdict(attended) if attended else None} if where.on else {}
-        print_json(as_object(standing, where) | cluster)
+        cluster = {"cluster": asdict(worker) if worker else None} if where.on else {}
+        print_json({**asdict(overview), "next": next_commands(overview, where, now), **cluster})
         return
-    for line in _lines(standing, attended, Style.of(sys.stdout), where, time.time()):
+    style = Style.of(sys.stdout)
+    for line in (*_facts(overview, worker, style, now), *_sections(overview, where, style, now)):
         click.echo(line)
 
 
-def _lines(
-    standing: RunOverview, attended: WorkerInfo | None, style: Style, where: StoreLocation, now: float
-) -> Iterator[str]:
-    reason = f": {sanitize_line(standing.reason)}" if standing.reason else ""
-    yield _field("run", f"{standing.run_id}, begun {format_age(now - standing.began)} ago", style)
-    yield _field("workflow", sanitize_line(standing.workflow), style)
-    if standing.goal:
-        yield _field("goal", sanitize_line(standing.goal[:2000]), style)
-    yield (
-        style.quiet(f"{'status':<11}") + paint_status(standing.status, style) + truncate(reason, terminal_width() - 25)
-    )
-    if standing.until is not None:
-        yield _field("resets", format_time_until(standing.until, now), style)
-    for error in standing.errors:
+def next_commands(overview: RunOverview, where: StoreLocation, now: float) -> list[str]:
+    """The commands that continue the run, answer its question, or show what went wrong."""
+    commands = list[str]()
+    if overview.resume is not None:
+        until = None if where.on else overview.until  # a cluster waits for the quota by itself
+        commands += resume_commands(overview.run_id, overview.resume, until, now)
+    if overview.question:
+        commands.append(f"awf answer {overview.run_id} {overview.stage} OPTION")
+    if overview.status == "fail":
+        commands.append(f"awf why {overview.run_id}")
+    if overview.failed:
+        commands.append(f"awf logs {overview.run_id} {overview.failed}")
+    return [command + where.end for command in commands]
+
+
+def _facts(overview: RunOverview, worker: WorkerInfo | None, style: Style, now: float) -> Iterator[str]:
+    def fact(name: str, value: str) -> str:
+        return style.quiet(f"{name:<11}") + truncate(value, style.width - 12)
+
+    yield fact("run", f"{overview.run_id}, started {format_age(now - overview.began)} ago")
+    yield fact("workflow", sanitize_line(overview.workflow))
+    if overview.goal:
+        yield fact("goal", sanitize_line(overview.goal[:2000]))
+    reason = f": {sanitize_line(overview.reason)}" if overview.reason else ""
+    status = paint_status(overview.status, style) + truncate(reason, style.width - 12 - len(overview.status))
+    yield style.quiet(f"{'status':<11}") + status
+    if overview.until is not None:
+        yield fact("resets", format_time_until(overview.until, now))
+    for error in overview.errors:
         name = f"{visit_label(error.stage, error.visit)} ({error.kind})"
-        resets = f" It resets {format_time_until(error.until, now)}." if error.until and standing.until is None else ""
-        words = truncate(f"  {error.advice}{resets}", terminal_width() - 12 - display_width(name))
-        yield style.quiet(f"{'error':<11}") + style.error(name) + words
-    yield _field("at", visit_label(standing.stage, standing.visit), style)
-    for number, limit in enumerate(standing.limits):
-        yield _field("" if number else "limits", _limit(limit), style)
-    if standing.workspace:
-        yield _field("workspace", sanitize_line(standing.workspace), style)
-    if attended:
-        yield _field("cluster", _attended(attended), style)
-    yield from _table(standing.stages, style)
-    yield from _outstanding(standing.findings, style)
-    yield from _notes(standing.notes, style)
-    yield from _next(standing, style, where, now)
+        resets = f" It resets {format_time_until(error.until, now)}." if error.until and overview.until is None else ""
+        advice = truncate(f"  {error.advice}{resets}", style.width - 12 - display_width(name))
+        yield style.quiet(f"{'error':<11}") + style.error(name) + advice
+    yield fact("at", visit_label(overview.stage, overview.visit))
+    for number, limit in enumerate(overview.limits):
+        yield fact("" if number else "limits", _limit_text(limit))
+    if overview.workspace:
+        yield fact("workspace", sanitize_line(overview.workspace))
+    if worker and (worker.worker is None or worker.events is None):
+        yield fact("cluster", "no worker answers; the run continues when one does")
+    elif worker and worker.events is not None:
+        place = f"on {sanitize_line(worker.worker)}" if worker.worker else "not on a worker yet"
+        yield fact("cluster", f"{place}, {plural(worker.events, 'event')} in its history")
 
 
-def _field(name: str, value: str, style: Style) -> str:
-    return style.quiet(f"{name:<11}") + truncate(value, terminal_width() - 12)
+def _limit_text(limit: LimitUsage) -> str:
+    def write(value: float) -> str:
+        if limit.name == "max_duration":
+            return format_duration(value)
+        return format_cost(value) if limit.name == "max_cost_usd" else f"{value:g}"
 
-
-def _attended(attended: WorkerInfo) -> str:
-    if attended.worker is None or attended.events is None:
-        return "no worker answers: nothing goes on until one is there"
-    held = f"at {sanitize_line(attended.worker)}" if attended.worker else "no worker had a stage of it yet"
-    return f"{held}, {plural(attended.events, 'event')} of history"
-
-
-def _limit(limit: LimitUsage) -> str:
-    allowed = f"of {_number(limit.name, limit.allowed)}" if limit.allowed is not None else "(no limit)"
+    allowed = f"of {write(limit.allowed)}" if limit.allowed is not None else "(no limit)"
     stage = f"  {sanitize_line(limit.stage)}" if limit.stage else ""
-    return f"{limit.name:<13}{_number(limit.name, limit.used)} {allowed}{stage}"
+    return f"{limit.name:<13}{write(limit.used)} {allowed}{stage}"
 
 
-def _number(limit: str, value: float) -> str:
-    if limit == "max_duration":
-        return format_duration(value)
-    return format_cost(value) if limit == "max_cost_usd" else f"{value:g}"
-
-
-def _table(stages: Sequence[StageTotals], style: Style) -> Iterator[str]:
-    if not stages:
-        return
-    yield ""
-    rows = [_HEADER, *map(_row, stages)]
-    for number, row in enumerate(align_columns(rows, _RIGHT)):
-        if number:
-            row[_LAST] = paint_status(row[_LAST], style)
-        line = "  ".join(row).rstrip()
-        yield line if number else style.quiet(line)
-
-
-def _row(one: StageTotals) -> tuple[str, ...]:
-    return (
-        truncate(sanitize_line(one.stage), 24),
-        str(one.visits),
-        one.last.status if one.last else "-",
-        one.last.source if one.last else "-",
-        format_duration(one.seconds),
-        format_count(one.tokens) if one.tokens else "-",
-        format_cost(one.cost_usd) if one.cost_usd else "-",
-    )
-
-
-def _outstanding(findings: Sequence[dict[str, Any]], style: Style) -> Iterator[str]:
-    if not findings:
-        return
-    yield ""
-    yield style.warning(f"{plural(len(findings), 'finding')} outstanding")
-    for finding in findings[-_FINDINGS:]:
-        name = visit_label(str(finding["stage"]), int(finding["iteration"] or 0), 40)
-        yield "  " + truncate(
-            f"{name}  {sanitize_line(finding['reason'][:2000]) or 'no reason given'}", terminal_width() - 3
+def _sections(overview: RunOverview, where: StoreLocation, style: Style, now: float) -> Iterator[str]:
+    if overview.stages:
+        rows = (
+            (
+                truncate(sanitize_line(one.stage), 24),
+                str(one.visits),
+                one.status or "-",
+                one.source or "-",
+                format_duration(one.seconds),
+                format_count(one.tokens) if one.tokens else "-",
+                format_cost(one.cost_usd) if one.cost_usd else "-",
+            )
+            for one in overview.stages
         )
-    if len(findings) > _FINDINGS:
-        yield f"  and {len(findings) - _FINDINGS} before these"
-
-
-def _notes(notes: Sequence[dict[str, Any]], style: Style) -> Iterator[str]:
-    """What was put back in view files, newest last."""
-    if not notes:
-        return
-    yield ""
-    yield style.warning(plural(len(notes), "note"))
-    if len(notes) > _NOTES:
-        yield f"  {len(notes) - _NOTES} before these"
-    for note in notes[-_NOTES:]:
-        yield "  " + truncate(
-            f"{visit_label(note['stage'], note['visit'], 40)}  {sanitize_line(note['note'][:2000])}",
-            terminal_width() - 3,
-        )
-
-
-def _next(standing: RunOverview, style: Style, where: StoreLocation, now: float) -> Iterator[str]:
-    commands = next_commands(standing, where, now)
-    if standing.question:
+        yield from ("", *table_lines([_HEADER, *rows], right=frozenset({1, 4, 5, 6}), status=2, style=style))
+    if reports := overview.findings:
+        yield from ("", style.warning(f"{plural(len(reports), 'report')} outstanding"))
+        yield from _newest_lines([(str(one["stage"]), one["iteration"], one["reason"]) for one in reports], style)
+    if notes := overview.notes:
+        yield from ("", style.warning(plural(len(notes), "note")))
+        yield from _newest_lines([(one["stage"], one["visit"], one["note"]) for one in notes], style)
+    if overview.question:
+        yield from ("", truncate(f"question: {sanitize_line(overview.question)}", style.width - 1))
+        yield truncate(f"options: {', '.join(map(sanitize_line, overview.options))}", style.width - 1)
+    if commands := next_commands(overview, where, now):
         yield ""
-        yield truncate(f"it asks: {sanitize_line(standing.question)}", terminal_width() - 1)
-        yield truncate(f"options: {', '.join(map(sanitize_line, standing.options))}", terminal_width() - 1)
-    if commands:
-        yield ""
-        yield from (style.quiet("next       " if not number else " " * 11) + one for number, one in enumerate(commands))
+    for number, text in enumerate(commands):
+        yield style.quiet(f"{'' if number else 'next':<11}") + text
 
 
-def next_commands(standing: RunOverview, where: StoreLocation, now: float) -> list[str]:
-    """The commands that help: those that continue the run, and those that show what went wrong."""
-    end, until = where.end, None if where.on else standing.until  # a cluster waits for a quota by itself
-    answer = [f"awf answer {standing.run_id} {standing.stage} OPTION{end}"] if standing.question else []
-    commands = resume_commands(standing.run_id, standing.resume or (), until, now)
-    resume = [] if standing.resume is None else [command + end for command in commands]
-    logs = [f"awf logs {standing.run_id} {standing.failed}{end}"] if standing.failed else []
-    why = [f"awf why {standing.run_id}{end}"] if standing.status == "fail" else []
-    return [*resume, *answer, *why, *logs]
-
-
-def as_object(standing: RunOverview, where: StoreLocation) -> dict[str, Any]:
-    """How a run stands as JSON has it."""
-    fields = asdict(standing)
-    fields["stages"] = [_stage_object(one) for one in standing.stages]
-    fields["next"] = next_commands(standing, where, time.time())
-    return fields
-
-
-def _stage_object(one: StageTotals) -> dict[str, Any]:
-    return {
-        "stage": one.stage,
-        "visits": one.visits,
-        "status": one.last.status if one.last else None,
-        "source": one.last.source if one.last else None,
-        "reason": one.last.reason if one.last else None,
-        "seconds": round(one.seconds, 3),
-        "tokens": one.tokens,
-        "cost_usd": one.cost_usd,
-    }
+def _newest_lines(texts: list[tuple[str, object, str]], style: Style) -> Iterator[str]:
+    """Texts about visits, newest last; if there are many, only the newest."""
+    if len(texts) > _MAX_LINES:
+        yield f"  {len(texts) - _MAX_LINES} earlier ones are not shown"
+    for stage, visit, text in texts[-_MAX_LINES:]:
+        shown = sanitize_line(text[:2000]) or "no reason given"
+        label = visit_label(stage, visit if isinstance(visit, int) else 0, 40)
+        yield "  " + truncate(f"{label}  {shown}", style.width - 3)

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from pipeline.app.history import VisitRecord, visits_of
+from pipeline.app.history import RunHistory, VisitRecord
 from pipeline.app.runs import AWF_COMMAND
 from pipeline.backends.git import git_in
 from pipeline.engine.outcome import Status
@@ -116,7 +116,8 @@ class Demo:
 
     def _print_findings(self) -> None:
         with contextlib.closing(SqliteJournal(self.directory / ".awf")) as journal:
-            findings = findings_by_round(visits_of(entry.record for entry in journal.entries(RUN_ID)))
+            history = RunHistory.read(entry.record for entry in journal.entries(RUN_ID))
+        findings = findings_by_round(history.visits)
         self._title("What was found, by whom, and when it was gone")
         source_width = max((len(finding.source) for finding in findings), default=0)
         location_width = max((len(finding.location) for finding in findings), default=0)

@@ -1,1 +1,1 @@
-"""Watching runs: a live view, plain lines, a log. Nothing here can change a run."""
+"""Showing a run while it happens: plain lines, a live view, a log file. Nothing here can change a run."""

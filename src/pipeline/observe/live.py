@@ -1,6 +1,6 @@
-"""A run on a terminal. What is done stays, line by line; below it a few lines show what goes on, drawn again and again.
+"""A run on a terminal: finished visits stay as lines, and a few lines below them show what is running.
 
-Events are only noted when they come; one thread draws, so many times a second and no more, however many come.
+Listening only updates the progress. One thread redraws at a fixed rate, however many events arrive.
 """
 
 import sys
@@ -32,34 +32,36 @@ from pipeline.text import (
     visit_label,
 )
 
-PAUSE = 1 / 8  # seconds between two drawings
-MOST = 8  # visits that go on and are shown
-WIDEST = 80  # columns of the moving lines: a terminal that becomes narrower seldom has to wrap them
+INTERVAL = 1 / 8  # seconds between two frames
+MAX_VISITS = 8  # running visits that are shown
+MAX_WIDTH = 80  # columns of the moving lines: a terminal that becomes narrower seldom wraps them
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SIGNS = {
     LineMark.PASSED: ("✓", "green"),
-    LineMark.PARTLY: ("✓", "yellow"),
+    LineMark.PARTIAL: ("✓", "yellow"),
     LineMark.FAILED: ("✗", "red"),
     LineMark.ERRORED: ("!", "red"),
-    LineMark.AGAIN: ("↻", "yellow"),
+    LineMark.RETRIED: ("↻", "yellow"),
     LineMark.WARNING: ("!", "yellow"),
 }
-_NARROW = 60  # columns below which a line has less room for names
+_NARROW = 60  # columns; below that, names get less room
 
 
-class _Area(Live):
-    """The lines that are drawn again. A terminal that became narrower has wrapped them: that many more are erased."""
+class MovingLines(Live):
+    """The lines that are redrawn. A terminal that became narrower has wrapped them, so more lines are erased."""
 
-    drawn: tuple[int, tuple[int, ...]] = (0, ())  # the terminal's width, and that of each line
+    drawn: tuple[int, tuple[int, ...]] = (0, ())  # the width of the terminal, and of each line
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
         before, lines = self.drawn
         width = self.console.width
-        self.drawn = (0, ())  # a drawing may write twice: what stays, then the lines that move
-        more = sum((line - 1) // width for line in lines if line) if width < before else 0
-        up = Control(*((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)) * more)
+        self.drawn = (0, ())  # a frame may be written in two parts: the lines that stay, then those that move
+        wrapped = sum((line - 1) // width for line in lines if line) if width < before else 0
         processed = super().process_renderables(renderables)
-        return [processed[0], up, *processed[1:]] if more else processed
+        if not wrapped:
+            return processed
+        erase = Control(*((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)) * wrapped)
+        return [processed[0], erase, *processed[1:]]
 
 
 class LiveView:
@@ -68,138 +70,127 @@ class LiveView:
     def __init__(self, stream: TextIO, now: Callable[[], float] = time.time, console: Console | None = None) -> None:
         self._console = console or Console(file=stream, highlight=False, emoji=False, markup=False)
         self._now = now
-        self._picture = RunProgress()
-        self._noting = threading.Lock()
-        self._done = threading.Event()
+        self._progress = RunProgress()
+        self._lock = threading.Lock()  # of the progress
+        self._hidden = threading.Event()
         self._thread: threading.Thread | None = None
-        self._area: _Area | None = None
 
     def listen(self, event: Event) -> None:
-        """Note an event; it is drawn with the next drawing."""
-        with self._noting:
-            self._picture.take(event)
+        """Take an event into account; the next frame shows it."""
+        with self._lock:
+            self._progress.update(event)
 
     def show(self) -> None:
-        """Begin to draw, or go on."""
-        if self._thread is not None:
-            return
-        self._done.clear()
-        self._area = _Area(
-            console=self._console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=sys.stdout.isatty(),  # what goes elsewhere is not for the screen
-        )
-        self._thread = threading.Thread(target=self._keep_drawing, args=(self._area,), name="awf-view", daemon=True)
-        self._thread.start()
+        """Start drawing, or continue."""
+        if self._thread is None:
+            self._hidden.clear()
+            self._thread = threading.Thread(target=self._draw_until_hidden, name="awf-view", daemon=True)
+            self._thread.start()
 
     def hide(self) -> None:
-        """Take the moving lines off the screen and draw no more; what is done stays."""
+        """Stop drawing and remove the moving lines; what has ended stays."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            self._done.set()
+            self._hidden.set()
             thread.join()
 
     def close(self) -> None:
-        """Leave what was done and the sums on the screen."""
+        """Leave the finished visits and the totals on the screen."""
         self.hide()
-        with self._noting:
-            left = [visit_line(happened, self._console.width) for happened in self._picture.look()]
-            if self._picture.stages:
-                left.append(Text(f"  {truncate(sums(self._picture, self._now()), self._console.width - 3)}", "dim"))
-        with suppress(OSError, ValueError):  # a terminal that is gone
-            for line in left:
+        with self._lock:
+            lines = [finished_line(line, self._console.width) for line in self._progress.take_lines()]
+            if self._progress.stages:
+                totals = totals_text(self._progress, self._now())
+                lines.append(Text(f"  {truncate(totals, self._console.width - 3)}", "dim"))
+        with suppress(OSError, ValueError):  # the terminal is gone
+            for line in lines:
                 self._console.print(line, no_wrap=True, crop=True)
 
-    def _keep_drawing(self, area: _Area) -> None:
-        """Draw until told to stop. A terminal that is gone ends the drawing, never the run."""
-        with suppress(OSError, ValueError), area:
-            while not self._done.wait(PAUSE):
-                self._draw(area)
-            self._draw(area, last=True)
-
-    def _draw(self, area: _Area, *, last: bool = False) -> None:
+    def draw(self, moving: MovingLines, *, last: bool = False) -> None:
+        """Write one frame: what has ended since the last one, and what is running unless this is the `last`."""
         width, height = self._console.size
-        with self._noting:
-            lines = [] if last else list(frame(self._picture, self._now(), min(width, WIDEST), height))
-            stays = [visit_line(happened, width) for happened in self._picture.look()]
-        area.update(Group(*lines) if lines else "")
-        with self._console:  # gathers all of it into one writing
-            if stays:
-                self._console.print(Text("\n").join(stays), no_wrap=True, crop=True)
-            area.refresh()
-        area.drawn = (width, tuple(display_width(line.plain) for line in lines))
+        with self._lock:
+            lines = [] if last else list(frame_lines(self._progress, self._now(), min(width, MAX_WIDTH), height))
+            finished = [finished_line(line, width) for line in self._progress.take_lines()]
+        moving.update(Group(*lines) if lines else "")
+        with self._console:  # written at once
+            if finished:
+                self._console.print(Text("\n").join(finished), no_wrap=True, crop=True)
+            moving.refresh()
+        moving.drawn = (width, tuple(display_width(line.plain) for line in lines))
+
+    def _draw_until_hidden(self) -> None:
+        """Draw frame by frame. A terminal that is gone ends the drawing, never the run."""
+        moving = MovingLines(
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=sys.stdout.isatty(),  # output that goes elsewhere is not for the screen
+        )
+        with suppress(OSError, ValueError), moving:
+            while not self._hidden.wait(INTERVAL):
+                self.draw(moving)
+            self.draw(moving, last=True)
 
 
-def frame(picture: RunProgress, now: float, width: int, height: int) -> Iterator[Text]:
-    """The lines that move: what goes on, as far as there is room, and the sums."""
-    running = picture.shown()
-    room = max(min(MOST, height // 2 - 1), 1)  # what scrolled away cannot be drawn again
-    for one in running[:room]:
-        yield running_line(one, now, width)
-    if len(running) > room:
-        yield Text(truncate(f"  and {len(running) - room} more", width - 1), "dim")
-    if picture.until is not None:
-        left = f"paused; the quota resets {format_time_until(picture.until, now)}"
-        yield Text.assemble(("‖", "yellow"), " ", truncate(left, width - 3))
-    if picture.began is not None:
-        yield Text(f"  {truncate(sums(picture, now), width - 3)}", "dim")
+def frame_lines(progress: RunProgress, now: float, width: int, height: int) -> Iterator[Text]:
+    """The moving lines: the running visits, as far as there is room, and the totals."""
+    visits = progress.visible_visits()
+    room = max(min(MAX_VISITS, height // 2 - 1), 1)  # lines that scrolled away cannot be redrawn
+    for visit in visits[:room]:
+        yield running_line(visit, now, width)
+    if len(visits) > room:
+        yield Text(truncate(f"  and {len(visits) - room} more", width - 1), "dim")
+    if progress.until is not None:
+        text = f"paused; the quota resets {format_time_until(progress.until, now)}"
+        yield Text.assemble(("‖", "yellow"), " ", truncate(text, width - 3))
+    if progress.began is not None:
+        yield Text(f"  {truncate(totals_text(progress, now), width - 3)}", "dim")
 
 
-def running_line(running: RunningVisit, now: float, width: int) -> Text:
-    """A visit that goes on: what it is, for how long, and what it said last."""
-    sign = _SPINNER[int(now / PAUSE) % len(_SPINNER)]
-    attempt = f"attempt {running.attempt}: " if running.attempt > 1 else ""
-    used = "".join(f"{part} · " for part in _spending(running.tokens, running.cost))
-    said = attempt + used + last_line(running.said)
-    return _line(
-        (sign, "cyan"),
-        running.stage,
-        running.visit,
-        now - running.since,
-        said.removesuffix(": ").removesuffix(" · "),
-        width,
-    )
+def running_line(visit: RunningVisit, now: float, width: int) -> Text:
+    """A running visit: its name, for how long it runs, what it has used, and its last output."""
+    spinner = _SPINNER[int(now / INTERVAL) % len(_SPINNER)]
+    attempt = f"attempt {visit.attempt}: " if visit.attempt > 1 else ""
+    used = "".join(f"{part} · " for part in _usage_parts(visit.tokens, visit.cost))
+    text = (attempt + used + last_line(visit.output)).removesuffix(": ").removesuffix(" · ")
+    return _visit_line((spinner, "cyan"), visit.stage, visit.visit, now - visit.since, text, width)
 
 
-def visit_line(happened: ProgressLine, width: int) -> Text:
-    """A thing that is done, as it stays on the screen."""
-    if happened.mark is LineMark.TITLE:
-        name = truncate(sanitize_line(happened.stage), width - 1)
-        rest = truncate(f"  {sanitize_line(happened.text)}", width - 1 - display_width(name))
+def finished_line(line: ProgressLine, width: int) -> Text:
+    """A line that stays on the screen."""
+    text = sanitize_line(line.text[:2000])
+    if line.mark is LineMark.TITLE:
+        name = truncate(sanitize_line(line.stage), width - 1)
+        rest = truncate(f"  {text}", width - 1 - display_width(name))
         return Text.assemble((name, "bold"), (rest, "dim"))
-    if happened.mark is LineMark.QUIET:
-        return Text(truncate(sanitize_line(happened.text), width - 1))
-    if not happened.stage:
-        sign, style = _SIGNS[happened.mark]
-        return Text.assemble((sign, style), " ", truncate(sanitize_line(happened.text), width - 3))
-    text = happened.text[:2000]
-    return _line(_SIGNS[happened.mark], happened.stage, happened.visit, happened.seconds, text, width)
+    if line.mark is LineMark.GOAL:
+        return Text(truncate(text, width - 1))
+    sign = _SIGNS[line.mark]
+    if not line.stage:
+        return Text.assemble(sign, " ", truncate(text, width - 3))
+    return _visit_line(sign, line.stage, line.visit, line.seconds, text, width)
 
 
-def _line(sign: tuple[str, str], stage: str, visit: int, seconds: float | None, text: str, width: int) -> Text:
-    name = _name_width(width)
-    took = "" if seconds is None else format_duration(seconds)
-    start = f"{pad(visit_label(stage, visit, name), name)} {took:>6}"
-    left = width - 1 - 2 - display_width(start) - 2
-    shown = truncate(sanitize_line(text), left) if left >= 4 else ""
-    head = Text.assemble(sign, " ", truncate(start, width - 3))
-    return head.append(f"  {shown}", "dim") if shown else head
+def _visit_line(sign: tuple[str, str], stage: str, visit: int, seconds: float | None, text: str, width: int) -> Text:
+    name_width = 24 if width >= _NARROW else 14
+    duration = "" if seconds is None else format_duration(seconds)
+    start = f"{pad(visit_label(stage, visit, name_width), name_width)} {duration:>6}"
+    room = width - 1 - 2 - display_width(start) - 2
+    shown = truncate(text, room) if room >= 4 else ""
+    line = Text.assemble(sign, " ", truncate(start, width - 3))
+    return line.append(f"  {shown}", "dim") if shown else line
 
 
-def _name_width(width: int) -> int:
-    return 24 if width >= _NARROW else 14
+def totals_text(progress: RunProgress, now: float) -> str:
+    """What the run has used so far, in one line."""
+    began = now if progress.began is None else progress.began
+    parts = [plural(progress.stages, "stage"), format_duration(now - began)]
+    if progress.outstanding:
+        parts.append(f"{plural(progress.outstanding, 'report')} outstanding")
+    return " · ".join([*parts, *_usage_parts(*progress.usage())])
 
 
-def sums(picture: RunProgress, now: float) -> str:
-    """What the run has come to, in one line."""
-    began = now if picture.began is None else picture.began
-    parts = [plural(picture.stages, "stage"), format_duration(now - began)]
-    if picture.outstanding:
-        parts.append(f"{plural(picture.outstanding, 'finding')} outstanding")
-    return " · ".join([*parts, *_spending(*picture.spent())])
-
-
-def _spending(tokens: int, cost: float) -> list[str]:
+def _usage_parts(tokens: int, cost: float) -> list[str]:
     parts = [f"{format_count(tokens)} tokens"] if tokens else []
     return [*parts, format_cost(cost)] if cost else parts

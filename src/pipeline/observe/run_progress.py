@@ -1,4 +1,4 @@
-"""What a live view knows of a run: what runs now, what it has used, and what has happened since the last look."""
+"""A fold over the events of a run for the live view: what runs now, what it has used, and what has just ended."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,24 +9,24 @@ from pipeline.engine.events import Event, EventKind
 from pipeline.engine.outcome import Status
 from pipeline.text import format_duration
 
-_KEPT = 4000  # characters of what a stage said last
-_ENDS = (EventKind.RUN_PAUSED, EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED)
+_MAX_OUTPUT = 4000  # characters of a stage's last output
+_RUN_ENDS = (EventKind.RUN_PAUSED, EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED)
 
 
 class LineMark(Enum):
-    """What kind of thing happened."""
+    """What a line is about."""
 
     TITLE = "title"
-    QUIET = "quiet"
+    GOAL = "goal"
     PASSED = "passed"
-    PARTLY = "partly"  # something is left to do
+    PARTIAL = "partial"  # something is left to do
     FAILED = "failed"
-    ERRORED = "errored"  # it could not do its job
-    AGAIN = "again"  # an attempt failed, and another follows
+    ERRORED = "errored"  # the stage could not do its job
+    RETRIED = "retried"  # an attempt failed, and another follows
     WARNING = "warning"
 
 
-_MARKS = {
+_STAGE_MARKS = {
     EventKind.STAGE_COMPLETED: LineMark.PASSED,
     EventKind.STAGE_FAILED: LineMark.FAILED,
     EventKind.STAGE_ERRORED: LineMark.ERRORED,
@@ -35,7 +35,7 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class ProgressLine:
-    """One thing that stays on the screen."""
+    """One line that stays on the screen."""
 
     mark: LineMark
     stage: str = ""
@@ -46,14 +46,14 @@ class ProgressLine:
 
 @dataclass(slots=True)
 class RunningVisit:
-    """A visit that goes on."""
+    """A visit that is running."""
 
     stage: str
     visit: int
     since: float
     attempt: int = 1
-    parallel: bool = False  # its branches are shown in its place
-    said: str = ""
+    is_parallel: bool = False  # its branches are shown instead
+    output: str = ""
     option: str = ""
     tokens: int = 0  # so far
     cost: float = 0.0
@@ -61,103 +61,93 @@ class RunningVisit:
 
 @dataclass(slots=True)
 class RunProgress:
-    """The events of a run so far, taken together."""
+    """The events of a run so far."""
 
     began: float | None = None
     running: dict[tuple[str, int], RunningVisit] = field(default_factory=dict)
-    fresh: list[ProgressLine] = field(default_factory=list)
+    new_lines: list[ProgressLine] = field(default_factory=list)
     until: float | None = None  # when a paused run continues by itself
-    outstanding: int = 0
+    outstanding: int = 0  # reports
     tokens: int = 0
     cost: float = 0.0
     stages: int = 0
 
-    def take(self, event: Event) -> None:
-        """Take an event in."""
+    def update(self, event: Event) -> None:
+        """Take an event into account."""
         self.began = event.at if self.began is None else self.began
+        running = self.running.get((event.stage, event.visit))
         match event.event:
             case EventKind.RUN_STARTED | EventKind.RUN_RESUMED:
-                self._header(event)
+                self._add_header(event)
             case EventKind.STAGE_STARTED | EventKind.HUMAN_ASKED:
-                self._started(event)
-            case EventKind.STAGE_OUTPUT | EventKind.HUMAN_ANSWERED:
-                self._told(event)
+                started = RunningVisit(event.stage, event.visit, event.at, event.data.get("attempt", 1))
+                started.is_parallel = "branches" in event.data
+                started.output = "waiting for an answer" if event.event is EventKind.HUMAN_ASKED else ""
+                self.running[event.stage, event.visit] = started
+            case EventKind.STAGE_OUTPUT | EventKind.HUMAN_ANSWERED if running:
+                running.option = str(event.data.get("option", running.option))
+                if text := str(event.data.get("text", "")).rstrip():
+                    running.output = text[-_MAX_OUTPUT:]
+                if usage := event.data.get("usage"):
+                    running.tokens, running.cost = _tokens_and_cost(usage)
             case EventKind.STAGE_RETRYING:
-                self._again(event)
+                self._add_retry(event, running)
             case EventKind.STAGE_COMPLETED | EventKind.STAGE_FAILED | EventKind.STAGE_ERRORED:
-                self._done(event)
+                self._end_visit(event)
             case EventKind.FINDINGS_CHANGED:
                 self.outstanding = int(event.data.get("outstanding", 0))
             case EventKind.PLUGIN_FAILED:
-                words = f"plugin {event.data.get('plugin')} failed in {event.data.get('hook')}: "
-                self.fresh.append(ProgressLine(LineMark.WARNING, text=words + str(event.data.get("error", ""))))
+                plugin, hook, error = (event.data.get(name, "") for name in ("plugin", "hook", "error"))
+                self.new_lines.append(ProgressLine(LineMark.WARNING, text=f"plugin {plugin} failed in {hook}: {error}"))
         self.until = event.data.get("until") if event.event is EventKind.RUN_PAUSED else None
-        if event.event in _ENDS:
+        if event.event in _RUN_ENDS:
             self.running.clear()
             self.outstanding = int(event.data.get("outstanding", self.outstanding))
 
-    def look(self) -> list[ProgressLine]:
-        """What has happened since the last look."""
-        fresh, self.fresh = self.fresh, []
-        return fresh
+    def take_lines(self) -> list[ProgressLine]:
+        """The lines since the last call."""
+        lines, self.new_lines = self.new_lines, []
+        return lines
 
-    def spent(self) -> tuple[int, float]:
-        """Tokens and dollars so far, those of what goes on among them."""
-        going_on = self.running.values()
-        return self.tokens + sum(one.tokens for one in going_on), self.cost + sum(one.cost for one in going_on)
+    def usage(self) -> tuple[int, float]:
+        """Tokens and dollars so far, including those of running visits."""
+        running = self.running.values()
+        return self.tokens + sum(one.tokens for one in running), self.cost + sum(one.cost for one in running)
 
-    def shown(self) -> list[RunningVisit]:
-        """The visits that go on; a parallel stage only while none of its branches does."""
-        branches = [running for running in self.running.values() if not running.parallel]
+    def visible_visits(self) -> list[RunningVisit]:
+        """The running visits; a parallel stage only while none of its branches runs."""
+        branches = [visit for visit in self.running.values() if not visit.is_parallel]
         return branches or list(self.running.values())
 
-    def _header(self, event: Event) -> None:
-        again = "resumed" if event.event is EventKind.RUN_RESUMED else ""
-        self.fresh.append(
-            ProgressLine(LineMark.TITLE, event.data.get("workflow", ""), text=f"{event.run_id} {again}".strip())
-        )
+    def _add_header(self, event: Event) -> None:
+        resumed = " resumed" if event.event is EventKind.RUN_RESUMED else ""
+        title = ProgressLine(LineMark.TITLE, event.data.get("workflow", ""), text=event.run_id + resumed)
+        self.new_lines.append(title)
         if (goal := str(event.data.get("goal", ""))) and event.at == self.began:  # not again after a wait
-            self.fresh.append(ProgressLine(LineMark.QUIET, text=goal))
+            self.new_lines.append(ProgressLine(LineMark.GOAL, text=goal))
 
-    def _started(self, event: Event) -> None:
-        running = RunningVisit(event.stage, event.visit, event.at, event.data.get("attempt", 1))
-        running.parallel = "branches" in event.data
-        running.said = "waits for an answer" if event.event is EventKind.HUMAN_ASKED else ""
-        self.running[event.stage, event.visit] = running
-
-    def _told(self, event: Event) -> None:
-        running = self.running.get((event.stage, event.visit))
-        if running is None:
-            return
-        running.option = str(event.data.get("option", running.option))
-        if text := str(event.data.get("text", "")).rstrip():
-            running.said = text[-_KEPT:]
-        if usage := event.data.get("usage"):
-            running.tokens, running.cost = _spending(usage)
-
-    def _again(self, event: Event) -> None:
-        delay = event.data.get("delay", 0.0)
-        attempt = f"attempt {event.data.get('attempt', 1)}, again in {format_duration(delay)}"
-        words = f"{event.data.get('reason') or 'failed'} ({attempt})"
-        running = self.running.get((event.stage, event.visit))
+    def _add_retry(self, event: Event, running: RunningVisit | None) -> None:
+        delay, attempt = event.data.get("delay", 0.0), event.data.get("attempt", 1)
+        reason = event.data.get("reason") or "failed"
+        text = f"{reason} (attempt {attempt}, retrying in {format_duration(delay)})"
         seconds = event.at - running.since if running else None
-        self.fresh.append(ProgressLine(LineMark.AGAIN, event.stage, event.visit, seconds, words))
+        self.new_lines.append(ProgressLine(LineMark.RETRIED, event.stage, event.visit, seconds, text))
         if running:
-            running.said = "waits for the next attempt" if delay else ""
+            running.output = "waiting for the next attempt" if delay else ""
 
-    def _done(self, event: Event) -> None:
+    def _end_visit(self, event: Event) -> None:
         running = self.running.pop((event.stage, event.visit), None)
-        status = event.data.get("status", "")
-        mark = LineMark.PARTLY if status == Status.PARTIAL_SUCCESS else _MARKS[event.event]
+        is_partial = event.data.get("status") == Status.PARTIAL_SUCCESS
+        mark = LineMark.PARTIAL if is_partial else _STAGE_MARKS[event.event]
         option = f"chose {running.option}" if running and running.option else ""
-        text = str(event.data.get("reason") or option)
-        self.fresh.append(ProgressLine(mark, event.stage, event.visit, event.data.get("duration", 0.0), text))
+        text, seconds = str(event.data.get("reason") or option), event.data.get("duration", 0.0)
+        self.new_lines.append(ProgressLine(mark, event.stage, event.visit, seconds, text))
         self.stages += mark is not LineMark.ERRORED
-        tokens, cost = _spending(event.data.get("usage") or {})
+        tokens, cost = _tokens_and_cost(event.data.get("usage") or {})
         self.tokens += tokens
         self.cost += cost
 
 
-def _spending(usage: Mapping[str, Any]) -> tuple[int, float]:
+def _tokens_and_cost(usage: Mapping[str, Any]) -> tuple[int, float]:
     tokens = (usage.get("input_tokens") or 0) + (usage.get("output_tokens") or 0)
     return tokens, usage.get("cost_usd") or 0.0

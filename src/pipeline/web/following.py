@@ -11,13 +11,12 @@ from itertools import takewhile
 from pathlib import Path
 from threading import Lock
 
-from pipeline.app.history import RunHistory, RunNote, VisitRecord
-from pipeline.app.overview import IsDriven, RunOverview, standing
+from pipeline.app.history import HistoryBuilder, RunHistory, VisitRecord
+from pipeline.app.overview import IsDriven, RunOverview, overview_of
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.ports import Journal, JournalEntry
-from pipeline.engine.records import AnyRecord, RunCreated
+from pipeline.engine.ports import Journal, JournalEntry, JournalError
+from pipeline.engine.records import AnyRecord
 from pipeline.engine.state import State
-from pipeline.errors import AwfError
 from pipeline.journal.lock import is_driven
 
 _KEPT = 24  # runs
@@ -27,14 +26,19 @@ _KEPT = 24  # runs
 class RunSnapshot:
     """A run as it stood after one of its records. What its stages answered is not in it: that may be much."""
 
-    state: State
-    story: tuple[VisitRecord | RunNote, ...]
-    began: float
-    at: float  # when the record was written
-    position: int  # its number
-    head: int  # that of the last record there is
-    commit: str  # that was checked out when the run began
+    history: RunHistory
+    head: int  # the number of the last record there is
     driven: bool | None  # whether somebody is at it, where that is known; at an earlier record one was
+
+    @property
+    def state(self) -> State:
+        """Its state."""
+        return self.history.state
+
+    @property
+    def position(self) -> int:
+        """The number of the record."""
+        return self.history.position
 
     @property
     def now(self) -> bool:
@@ -42,32 +46,13 @@ class RunSnapshot:
         return self.position == self.head
 
     @property
-    def visits(self) -> tuple[VisitRecord, ...]:
+    def visits(self) -> list[VisitRecord]:
         """Its visits, in the order they ended."""
-        return tuple(part for part in self.story if isinstance(part, VisitRecord))
+        return self.history.visits
 
-    def standing(self) -> RunOverview:
+    def overview(self) -> RunOverview:
         """The run at a glance."""
-        return standing(self.state, self.visits, self.began, driven=self.driven)
-
-
-class _Followed:
-    """One run, record by record."""
-
-    def __init__(self, first: JournalEntry) -> None:
-        self._story = RunHistory(first.record)
-        self._began = self._at = first.record.at
-        self._commit = first.record.head if isinstance(first.record, RunCreated) else ""
-        self.position = first.seq
-
-    def take(self, entry: JournalEntry) -> None:
-        self._story.take(_light(entry.record))
-        self._at, self.position = entry.record.at, entry.seq
-
-    def seen(self, head: int, *, driven: bool | None) -> RunSnapshot:
-        story = self._story
-        told = tuple(story.told())
-        return RunSnapshot(story.state, told, self._began, self._at, self.position, head, self._commit, driven)
+        return overview_of(self.history, driven=self.driven)
 
 
 class FollowedRuns:
@@ -76,7 +61,7 @@ class FollowedRuns:
     def __init__(self, store: Path, driven: IsDriven | None = None) -> None:
         self._driven = driven or partial(is_driven, store)
         self._lock = Lock()
-        self._kept: OrderedDict[str, _Followed] = OrderedDict()
+        self._kept: OrderedDict[str, HistoryBuilder] = OrderedDict()
 
     def now(self, journal: Journal, run: str) -> RunSnapshot:
         """A run as it stands."""
@@ -84,11 +69,11 @@ class FollowedRuns:
             known = self._kept.pop(run, None)
             if known and journal.last(run).seq < known.position:  # another store has taken the place of this one
                 known = None
-            followed = _read(journal.entries(run, known.position if known else 0), known)
-            self._kept[run] = followed
+            builder = read_on(journal.entries(run, known.position if known else 0), known)
+            self._kept[run] = builder
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
-            return followed.seen(followed.position, driven=self._driven(run))
+            return RunSnapshot(builder.build(), builder.position, self._driven(run))
 
 
 def then(journal: Journal, run: str, position: int) -> RunSnapshot:
@@ -96,18 +81,19 @@ def then(journal: Journal, run: str, position: int) -> RunSnapshot:
     head = journal.last(run).seq
     wanted = min(max(position, 1), head)
     upto = takewhile(lambda entry: entry.seq <= wanted, journal.entries(run))
-    return _read(upto, None).seen(head, driven=True)
+    return RunSnapshot(read_on(upto, None).build(), head, driven=True)
 
 
-def _read(entries: Iterable[JournalEntry], followed: _Followed | None) -> _Followed:
+def read_on(entries: Iterable[JournalEntry], builder: HistoryBuilder | None) -> HistoryBuilder:
+    """The history with more records, or that of a run from its first record."""
     for entry in entries:
-        if followed is None:
-            followed = _Followed(entry)
+        if builder is None:
+            builder = HistoryBuilder(entry.record)
         else:
-            followed.take(entry)
-    if followed is None:
-        raise AwfError("this run has no records", help="its store is damaged: restore it from a copy")
-    return followed
+            builder.add(_light(entry.record))
+    if builder is None:
+        raise JournalError("this run has no records", help="its store is damaged: restore it from a copy")
+    return builder
 
 
 def _light(record: AnyRecord) -> AnyRecord:

@@ -46,7 +46,7 @@ def gate_of(here: Store, seen: RunSnapshot, redactor: Redactor) -> GateView | No
             asks = find_question(load_records(journal, state.run_id), mailbox)
         if asks is None:  # it stands there, and something else is in the way, such as a limit
             return None
-    changes = diff_run(state, seen.commit, os.environ, here.directory)
+    changes = diff_run(state, seen.history.created.head, os.environ, here.directory)
     patch = tuple(_lines(redactor.text(changes.patch)))
     return GateView(asks, state.cursor.stage, state.cursor.visit, changes, patch)
 

@@ -9,11 +9,13 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 
-from pipeline.app.overview import Gathering, IsDriven, RunSummary, as_driven
-from pipeline.engine.ports import Journal
+from pipeline.app.history import HistoryBuilder
+from pipeline.app.overview import IsDriven, RunSummary, summarize, summarize_ends
+from pipeline.engine.ports import Journal, JournalError
 from pipeline.errors import AwfError
 from pipeline.journal.lock import is_driven
 from pipeline.journal.sqlite import LEDGER, SqliteJournal, StoreHeads
+from pipeline.web.following import read_on
 
 UNREADABLE = "unreadable"  # its records are damaged, or a newer awf wrote them
 _GOAL = 1000  # characters of a goal that are kept, and searched
@@ -43,7 +45,7 @@ class RunListing:
         self._driven = driven or partial(is_driven, store)
         self._lock = Lock()
         self._known: dict[str, tuple[int, RunSummary]] = {}  # with the number of the record it was made at
-        self._open: OrderedDict[str, Gathering] = OrderedDict()
+        self._open: OrderedDict[str, HistoryBuilder] = OrderedDict()
         self._rounds: dict[str, set[int]] = {}
         self._assessed = 0  # lines of the ledger
 
@@ -58,35 +60,27 @@ class RunListing:
             for run, head in reversed(heads.items()):
                 with self._lock:
                     summary = self._summary(journal, run, head)
-                yield RunLine(as_driven(summary, self._driven), len(self._rounds.get(run, ())))
+                yield RunLine(summary.resolve_status(self._driven), len(self._rounds.get(run, ())))
 
     def _summary(self, journal: Journal, run: str, head: int) -> RunSummary:
         at, known = self._known.get(run, (0, None))
         if known is None or at < head:
-            known = self._read(journal, run, at if run in self._open else 0)
+            known = self._read(journal, run, self._open.pop(run, None) if known else None)
             self._known[run] = (head, replace(known, goal=known.goal[:_GOAL]))
         return known
 
-    def _read(self, journal: Journal, run: str, after: int) -> RunSummary:
+    def _read(self, journal: Journal, run: str, builder: HistoryBuilder | None) -> RunSummary:
         """The line of a run, from the records after those that are gathered."""
-        gathering = self._open.pop(run, None) if after else None
         try:
-            for entry in journal.entries(run, after):
-                if gathering is None:
-                    gathering = Gathering(entry.record)
-                else:
-                    gathering.take(entry.record)
+            builder = read_on(journal.entries(run, builder.position if builder else 0), builder)
+        except JournalError as error:
+            return RunSummary(run, "", "", 0.0, 0.0, UNREADABLE, error.message)
         except AwfError as error:
-            return _unreadable(run, error)
-        if gathering is None:
-            return _unreadable(run, AwfError("it has no records"))
-        self._keep(run, gathering)
-        return gathering.summary()
-
-    def _keep(self, run: str, gathering: Gathering) -> None:
-        self._open[run] = gathering
+            return summarize_ends(journal, run, error.message)
+        self._open[run] = builder
         if len(self._open) > _GATHERED:
             self._open.popitem(last=False)
+        return summarize(builder.build())
 
     def _count_rounds(self, journal: Journal, head: int) -> None:
         if head < self._assessed:  # another ledger has taken its place
@@ -98,7 +92,3 @@ class RunListing:
                 assessment = json.loads(line)["assessment"]
                 self._rounds.setdefault(assessment.get("run", ""), set()).add(assessment.get("round", 1))
             self._assessed = number
-
-
-def _unreadable(run: str, error: AwfError) -> RunSummary:
-    return RunSummary(run, "", "", 0.0, 0.0, UNREADABLE, error.message, "", 0, 0, 0, 0.0)

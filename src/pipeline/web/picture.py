@@ -8,7 +8,7 @@ from functools import lru_cache
 from markupsafe import Markup
 
 from pipeline.app.history import VisitRecord, running_visits
-from pipeline.app.overview import running
+from pipeline.app.overview import running_status
 from pipeline.engine.state import RunStatus
 from pipeline.graph.chart import Arrow, ArrowKey
 from pipeline.graph.svg import PlacedChart, RunOverlay, StageMark, draw_run, place_chart
@@ -82,7 +82,7 @@ def _current(seen: RunSnapshot) -> Iterator[tuple[str, str]]:
     state = seen.state
     if state.status.final:
         return
-    word = running(driven=seen.driven) if state.status is RunStatus.RUNNING else str(state.status)
+    word = running_status(driven=seen.driven) if state.status is RunStatus.RUNNING else str(state.status)
     yield state.cursor.stage, word
     for stage, _ in running_visits(state):
         yield stage, word

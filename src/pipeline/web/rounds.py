@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.app.rounds import rounds_of
+from pipeline.app.history import read_rounds
 from pipeline.journal.sqlite import LEDGER, SqliteJournal, StoreHeads
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class RoundsSeen:
         known = self._known.get(run)
         if known is None or known[0] != length:
             with closing(self._ledger(run)) as journal:
-                known = (length, tuple(rounds_of(journal, run)))
+                known = (length, tuple(read_rounds(journal, run)))
             if len(self._known) >= _KEPT:
                 self._known.clear()
             self._known[run] = known

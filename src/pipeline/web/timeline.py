@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pipeline.app.history import AttemptEnd, RunNote, VisitRecord
-from pipeline.app.overview import running
+from pipeline.app.overview import running_status
 from pipeline.engine.state import RunStatus, State
 from pipeline.language.model import waits_for_person
 from pipeline.web.following import RunSnapshot
@@ -57,8 +57,8 @@ def _parts(seen: RunSnapshot) -> list[VisitRecord | RunNote]:
     """All that happened, and the stage that waits for a person: its visit is recorded when it is answered."""
     state = seen.state
     waits = not state.status.final and waits_for_person(state.stage)
-    asked = [VisitRecord(state.cursor.stage, state.cursor.visit, seen.at)] if waits else []
-    return [*seen.story, *asked]
+    asked = [VisitRecord(state.cursor.stage, state.cursor.visit, seen.history.at)] if waits else []
+    return [*seen.history.timeline, *asked]
 
 
 def _row(part: VisitRecord | RunNote, axis: "_Axis", seen: RunSnapshot) -> TimelineRow:
@@ -81,10 +81,10 @@ def status_of(visit: VisitRecord, seen: RunSnapshot) -> str:
         return str(visit.outcome.status)
     if visit.error:
         return str(visit.error.status)
-    if visit.attempts and visit.attempts[-1].ended is AttemptEnd.CANCELLED:
+    if visit.end is AttemptEnd.CANCELLED:
         return str(RunStatus.CANCELLED)
     if seen.state.status is RunStatus.RUNNING:
-        return running(driven=seen.driven)
+        return running_status(driven=seen.driven)
     return str(seen.state.status)
 
 
@@ -99,8 +99,8 @@ class _Axis:
         self._whole = sum(end - start for start, end in self._spans) or 1.0
 
     def end_of(self, visit: VisitRecord) -> float:
-        if visit.stopped is not None:
-            return visit.stopped
+        if visit.ended is not None:
+            return visit.ended
         return visit.began if self._asks(visit) else self._now
 
     def place(self, moment: float) -> float:

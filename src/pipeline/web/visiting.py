@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.app.artifacts import STREAMS, AttemptArtifacts, artifacts_of
+from pipeline.app.artifacts import STREAMS, AttemptArtifacts, find_artifacts
 from pipeline.backends.spool import RedactionFilter
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal
@@ -138,7 +138,7 @@ def _log(store: Path, seen: RunSnapshot, wanted: VisitQuery, name: str) -> Path:
 
 
 def _found(store: Path, seen: RunSnapshot, wanted: VisitQuery) -> AttemptArtifacts:
-    return artifacts_of(store, seen.state, seen.visits, wanted.stage, wanted.visit, wanted.attempt)
+    return find_artifacts(store, seen.history, wanted.stage, wanted.visit, wanted.attempt)
 
 
 def _recorded(journal: Journal, found: AttemptArtifacts) -> Outcome | None:

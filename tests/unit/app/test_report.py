@@ -1,29 +1,39 @@
-"""A page about a run tells what its records tell, and nothing that a run said can act on its reader."""
+"""A report shows what the records say, and nothing a run said can act on its reader."""
 
-import asyncio
 import re
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 from tests.unit.findings.strategies import plain
 
-from pipeline.app.report import tables
-from pipeline.app.report.diff import counted_in, diff_of
-from pipeline.app.report.gather import report_of
-from pipeline.app.report.html import html
-from pipeline.app.report.markdown import inert, markdown
-from pipeline.app.report.model import DiffSize, PathStep, ReviewSummary, RoundCounts, RunReport
-from pipeline.app.report.reviews import reviewed_in, reviews_of
+from pipeline.app.history import HistoryBuilder, RunHistory
+from pipeline.app.report import content
+from pipeline.app.report.content import (
+    PathStep,
+    ReviewSummary,
+    RunReport,
+    build_report,
+    describe_changes,
+    finding_history,
+    read_review,
+    summarize_review,
+)
+from pipeline.app.report.html import render_html
+from pipeline.app.report.markdown import escape_markdown, render_markdown
+from pipeline.cli.report import command
 from pipeline.engine.outcome import Outcome, Status, Usage
+from pipeline.engine.ports import JournalEntry
 from pipeline.engine.records import AnyRecord, RunCreated, RunPaused, RunResumed, VisitCompleted
 from pipeline.engine.routing import Selection
-from pipeline.engine.state import replay
 from pipeline.findings.events import Assessed, Raised, Seen, Tried, Turned
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
@@ -39,7 +49,9 @@ from pipeline.findings.model import (
     Strength,
 )
 from pipeline.findings.passes import Pass
+from pipeline.findings.rounds import Round
 from pipeline.journal.memory import MemoryJournal
+from pipeline.journal.sqlite import SqliteJournal
 
 AT = "2026-01-02T03:04:05Z"
 BEGAN = 1_767_323_045.0
@@ -59,8 +71,8 @@ workflow "Ship" {
 """
 
 
-def created(goal: str = "Ship it.\n\nSoon.") -> RunCreated:
-    return RunCreated(at=BEGAN, run_id="r1", file="ship.awf.kdl", source=SOURCE, goal=goal, cwd="/", version="1")
+def created(goal: str = "Ship it.\n\nSoon.", cwd: str = "/") -> RunCreated:
+    return RunCreated(at=BEGAN, run_id="r1", file="ship.awf.kdl", source=SOURCE, goal=goal, cwd=cwd, version="1")
 
 
 def done(stage: str, visit: int, to: str | None, *, reason: str = "", passed: bool = True, **more: Any) -> AnyRecord:
@@ -77,16 +89,16 @@ def done(stage: str, visit: int, to: str | None, *, reason: str = "", passed: bo
     )
 
 
-def story(rounds: int = 1, reason: str = "2 tests failed", goal: str = "Ship it.\n\nSoon.") -> list[AnyRecord]:
-    """A run that fails its check so many times, then passes."""
-    told: list[AnyRecord] = [created(goal)]
+def run_records(rounds: int = 1, reason: str = "2 tests failed", goal: str = "Ship it.\n\nSoon.") -> list[AnyRecord]:
+    """A run that fails its check a number of times, then passes."""
+    records: list[AnyRecord] = [created(goal)]
     for number in range(1, rounds + 1):
-        told += [
+        records += [
             done("build", number, "check"),
             done("check", number, "build", reason=reason, passed=False),
         ]
     last = rounds + 1
-    return [*told, done("build", last, "check"), done("check", last, "exit"), *ended()]
+    return [*records, done("build", last, "check"), done("check", last, "exit"), *ended()]
 
 
 def ended() -> list[AnyRecord]:
@@ -94,11 +106,11 @@ def ended() -> list[AnyRecord]:
 
 
 def ledger(title: str = "The handle is never closed") -> Ledger:
-    """Two rounds: a grave finding that was tried twice, and a small one that is fixed; and one of another run."""
-    told = Ledger()
+    """Two rounds: a severe finding that a fix missed, and a minor one that is fixed; and a finding of another run."""
+    found = Ledger()
     for number, run in ((1, "r1"), (2, "r1"), (1, "other")):
         passed = Pass(id=PassId(f"REV-{number}-{run}"), started_at=AT, run=run, round=number)
-        told.apply(Assessed(at=AT, assessment=passed))
+        found.apply(Assessed(at=AT, assessment=passed))
     must = GateDecision(value=Gate.MUST)
     place = (Location(path="src/app.py", start=5),)
     for name, run, more in (
@@ -111,7 +123,7 @@ def ledger(title: str = "The handle is never closed") -> Ledger:
         ("foreign", "other", {"title": "Not of this run"}),
     ):
         raised = plain(id=FindingId(f"fnd_{name}"), signature=f"sha256:{name}", pass_id=f"REV-1-{run}", **more)
-        told.apply(Raised(at=AT, finding=raised))
+        found.apply(Raised(at=AT, finding=raised))
     tried = FixAttempt(run="r1", round=1, by="fix", what="closed it", outcome="not_fixed")
     for event in (
         Tried(at=AT, id=FindingId("fnd_grave"), attempt=tried),
@@ -124,66 +136,71 @@ def ledger(title: str = "The handle is never closed") -> Ledger:
         ),
         Turned(at=AT, id=FindingId("fnd_small"), state=FindingState.VERIFIED_FIXED, by="revalidate", note="gone"),
     ):
-        told.apply(event)
-    return told
+        found.apply(event)
+    return found
 
 
-def report(*, rounds: int = 1, reviewed: ReviewSummary | None = None, **more: Any) -> RunReport:
-    found = reviewed if reviewed is not None else reviewed_in(ledger(), "r1")
-    return report_of(story(rounds, **more), found, DiffSize(2, 10, 3), driven=False)
+def report_on(records: list[AnyRecord], review: ReviewSummary | None = None, *, driven: bool = False) -> RunReport:
+    return build_report(RunHistory.read(records), review or ReviewSummary(), "", driven=driven)
+
+
+def report(*, rounds: int = 1, review: ReviewSummary | None = None, **more: Any) -> RunReport:
+    found = review if review is not None else summarize_review(ledger(), "r1")
+    changes = "2 files changed, 10 insertions(+), 3 deletions(-)"
+    return build_report(RunHistory.read(run_records(rounds, **more)), found, changes, driven=False)
 
 
 def test_the_markdown(snapshot: SnapshotAssertion) -> None:
-    """The page tells the goal, the ending, the path, the rounds, the findings and the cost."""
-    assert markdown(report()) == snapshot
+    """The page has the goal, the outcome, the path, the rounds, the findings and the cost."""
+    assert render_markdown(report()) == snapshot
 
 
 def test_the_html(snapshot: SnapshotAssertion) -> None:
-    """The HTML tells the same, with a curve."""
-    assert html(report()) == snapshot
+    """The HTML has the same, with a chart of the rounds."""
+    assert render_html(report()) == snapshot
 
 
 def test_the_same_records_give_the_same_pages() -> None:
     """Nothing on a page comes from a clock or from where it was made."""
-    assert (markdown(report()), html(report())) == (markdown(report()), html(report()))
+    assert (render_markdown(report()), render_html(report())) == (render_markdown(report()), render_html(report()))
 
 
-def test_a_run_with_nothing_to_tell_has_no_empty_sections() -> None:
-    """A run that has only begun says that it was interrupted, and no more."""
-    page = markdown(report_of([created("")], ReviewSummary(), None, driven=False))
+def test_a_run_that_has_just_started_has_no_empty_sections() -> None:
+    """A run that did nothing yet shows that it was interrupted, and no more."""
+    page = render_markdown(report_on([created("")]))
     assert re.findall("^## .*", page, re.MULTILINE) == ["## Path", "## Time and cost"]
     assert "| build | 1 | interrupted |" in page
     assert "change" not in page
     assert "Goal" not in page
-    assert "<svg" not in html(report_of([created("")], ReviewSummary(), None, driven=False))
+    assert "<svg" not in render_html(report_on([created("")]))
 
 
-def test_what_somebody_is_at_is_running() -> None:
-    """A visit without an outcome is under way while the run is driven."""
-    assert report_of([created()], ReviewSummary(), None, driven=True).steps[-1].status == "running"
+def test_an_unfinished_visit_is_running_while_the_run_is_driven() -> None:
+    """Without a process, it would be interrupted."""
+    assert report_on([created()], driven=True).steps[-1].status == "running"
 
 
 def test_what_happened_between_visits_is_on_the_path() -> None:
-    """A pause and a resumption have rows of their own."""
+    """Pausing and resuming have rows of their own."""
     paused = RunPaused(at=BEGAN, limit="max_visits", stage="check", count=1, allowed=1, reason="enough for now")
-    told = [created(), done("build", 1, "check"), paused, RunResumed(at=BEGAN + 1, raised={"max_visits": 9})]
-    page = markdown(report_of(told, ReviewSummary(), None, driven=False))
+    records = [created(), done("build", 1, "check"), paused, RunResumed(at=BEGAN + 1, raised={"max_visits": 9})]
+    page = render_markdown(report_on(records))
     assert "|  |  |  |  |  |  | paused: enough for now |" in page
     assert "resumed with max\\_visits=9" in page
 
 
 @pytest.mark.parametrize(("rounds", "folded"), [(4, False), (5, True)])
 def test_a_long_path_is_folded(rounds: int, *, folded: bool) -> None:
-    """Above a dozen steps the table is folded away, and the line above it says what was repeated."""
-    made = report(rounds=rounds, reviewed=ReviewSummary())
+    """With more than a dozen steps, the table is folded away; the line above it shows what repeated."""
+    made = report(rounds=rounds, review=ReviewSummary())
     assert len(made.steps) == 2 * rounds + 3
-    for page in (markdown(made), html(made)):
+    for page in (render_markdown(made), render_html(made)):
         assert (f"All {len(made.steps)} steps" in page) is folded
         assert f"(build → check) × {rounds + 1} → exit" in page
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "line"),
     [
         ("a", "a"),
         ("a a a b", "a × 3 → b"),
@@ -192,83 +209,86 @@ def test_a_long_path_is_folded(rounds: int, *, folded: bool) -> None:
         ("a b c", "a → b → c"),
     ],
 )
-def test_what_is_repeated_is_told_once(names: str, said: str) -> None:
-    """The shortest cycle that covers most is the one in brackets."""
-    steps = [PathStep(name, "") for name in names.split()]
-    assert tables.way(steps) == said.replace("a b)", "a → b)")
+def test_what_repeats_is_written_once(names: str, line: str) -> None:
+    """The shortest cycle that covers most names is the one in parentheses."""
+    steps = [PathStep("", name) for name in names.split()]
+    assert content.path_line(steps) == line.replace("a b)", "a → b)")
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=30))
-def test_the_way_can_be_read_back(names: list[str]) -> None:
-    """No stage is lost on the line, whatever was repeated."""
-    told: list[str] = []
+def test_the_path_line_can_be_read_back(names: list[str]) -> None:
+    """No stage is lost on the line, whatever repeats."""
+    read: list[str] = []
     for group, one, times in re.findall(
-        r"(?:\(([^)]*)\)|(\w))(?: × (\d+))?", tables.way([PathStep(n, "") for n in names])
+        r"(?:\(([^)]*)\)|(\w))(?: × (\d+))?", content.path_line([PathStep("", n) for n in names])
     ):
-        told += (group.split(" → ") if group else [one]) * int(times or 1)
-    assert told == names
+        read += (group.split(" → ") if group else [one]) * int(times or 1)
+    assert read == names
 
 
 def test_the_last_row_is_that_of_the_run() -> None:
-    """Branches run side by side: their times do not add up to that of the run."""
-    last = tables.stages(replace(report(), seconds=1.0, tokens=0, cost_usd=0.0)).rows[-1]
+    """Branches run side by side, so their times do not add up to that of the run."""
+    run = report()
+    last = content.totals_table(replace(run, seconds=1.0, overview=replace(run.overview, tokens=0, cost_usd=0.0))).rows[
+        -1
+    ]
     assert last == ("the run", "5", "", "1.0s", "", "")
 
 
-def test_a_page_does_not_say_where_the_workflow_lay() -> None:
-    """The file has its name only: the rest is about the machine of whoever ran it."""
-    assert ("workflow", "Ship (ship.awf.kdl)") in tables.facts(replace(report(), file="/home/me/ship.awf.kdl"))
+def test_a_page_does_not_show_where_the_workflow_was() -> None:
+    """Only the name of the file is shown: its directory is a detail of the machine."""
+    assert ("workflow", "Ship (ship.awf.kdl)") in content.facts(replace(report(), file="/home/me/ship.awf.kdl"))
 
 
 def test_branches_and_notes_are_not_on_the_line() -> None:
-    """A branch belongs to its parallel stage, and a note to no stage."""
-    assert tables.way([PathStep("a", "", within="both"), PathStep("", "paused"), PathStep("both", "")]) == "both"
+    """A branch is part of its parallel stage, and a note is not a stage."""
+    assert content.path_line([PathStep("", "a", within="both"), PathStep("paused"), PathStep("", "both")]) == "both"
 
 
-def test_findings_of_the_run_only_and_those_that_count_first() -> None:
-    """A finding of another run is not told; the active and grave come before what is settled."""
-    told = reviewed_in(ledger(), "r1").findings
-    assert [(one.number, one.state, one.must, one.place) for one in told] == [
-        (2, "open", True, "src/app.py:5"),
-        (1, "verified fixed", False, ""),
+def test_findings_of_the_run_only_and_important_ones_first() -> None:
+    """A finding of another run is not shown; active and severe ones come before closed ones."""
+    findings = summarize_review(ledger(), "r1").findings
+    assert [row[:4] for row in content.findings_table(findings).rows] == [
+        ("2", "high, must", "open", "src/app.py:5"),
+        ("1", "low", "verified fixed", ""),
     ]
-    assert told[0].attempts == ("round 1, fix, not fixed, closed it",)
-    assert told[1].history[-1] == f"{AT}: state verified fixed by revalidate (gone)"
+    assert finding_history(findings[0])[-1] == "fix attempt: round 1, fix, not fixed, closed it"
+    assert finding_history(findings[1])[-1] == f"{AT}: state verified fixed by revalidate (gone)"
 
 
-def test_a_finding_that_the_run_only_tried_to_fix_is_told() -> None:
+def test_a_finding_that_the_run_only_tried_to_fix_is_shown() -> None:
     """What another run found and this one worked on is part of what it did."""
-    told = ledger()
-    told.apply(Tried(at=AT, id=FindingId("fnd_foreign"), attempt=FixAttempt(run="r1")))
-    foreign = next(one for one in reviewed_in(told, "r1").findings if one.number == 3)
-    assert foreign.attempts == ("an attempt",)
+    both = ledger()
+    both.apply(Tried(at=AT, id=FindingId("fnd_foreign"), attempt=FixAttempt(run="r1")))
+    foreign = next(one for one in summarize_review(both, "r1").findings if one.number == 3)
+    assert finding_history(foreign)[-1] == "fix attempt: no details"
 
 
 def test_rounds_in_numbers() -> None:
-    """Outstanding is what a round carried on, found anew or brought back."""
-    first, second = reviewed_in(ledger(), "r1").rounds
-    assert (first.outstanding, first.new, first.resolved) == (2, 2, 0)
-    assert (second.outstanding, second.new, second.resolved) == (1, 0, 1)
+    """Outstanding is what a round carried over, found anew or brought back."""
+    first, second = content.rounds_table(summarize_review(ledger(), "r1")).rows
+    assert first[:4] == ("1", "2", "2", "0")
+    assert second[:4] == ("2", "1", "0", "1")
 
 
 def test_a_store_without_a_ledger() -> None:
     """Most runs have no findings that code can read."""
-    assert reviews_of(MemoryJournal(), "r1") == ReviewSummary()
+    assert read_review(MemoryJournal(), "r1") == ReviewSummary()
 
 
-def test_many_findings_are_not_all_told() -> None:
-    """A page stays one that can be opened, and says how many it left out."""
-    one = reviewed_in(ledger(), "r1").findings[0]
-    many = ReviewSummary(findings=tuple(replace(one, number=number) for number in range(1, tables.SHOWN + 6)))
-    for page in (markdown(report(reviewed=many)), html(report(reviewed=many))):
-        assert "And 5 more" in page
-        assert str(tables.SHOWN + 1) not in page
-    long = replace(one, history=("x",) * (tables.SHOWN + 3), attempts=())
-    assert tables.history(long)[tables.SHOWN :] == ["and 3 more"]
+def test_many_findings_are_not_all_shown() -> None:
+    """A page stays small enough to open, and says how many findings it left out."""
+    one = summarize_review(ledger(), "r1").findings[0]
+    many = ReviewSummary(findings=tuple(replace(one, number=number) for number in range(1, content.MAX_ROWS + 6)))
+    for page in (render_markdown(report(review=many)), render_html(report(review=many))):
+        assert "And 5 less important ones" in page
+        assert str(content.MAX_ROWS + 1) not in page
+    long = replace(one, history=one.history[:1] * (content.MAX_ROWS + 3), attempts=())
+    assert finding_history(long)[content.MAX_ROWS :] == ["and 3 more"]
 
 
 class Shown(HTMLParser):
-    """What a browser would make of a page: its tags and its text."""
+    """What a browser makes of a page: its tags and its text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -286,39 +306,41 @@ class Shown(HTMLParser):
 
 
 def evil(text: str) -> RunReport:
-    """A run that says this text wherever it can."""
-    made = report_of(story(reason=text, goal=text), reviewed_in(ledger(text), "r1"), None, driven=False)
-    return replace(made, workflow=text, file=text, reason=text, outstanding=((text, 1, text),))
+    """A run with this text wherever a text can be."""
+    made = report_on(run_records(reason=text, goal=text), summarize_review(ledger(text), "r1"))
+    outstanding = ({"stage": text, "iteration": 1, "reason": text},)
+    overview = replace(made.overview, workflow=text, reason=text, findings=outstanding)
+    return replace(made, overview=overview, file=text)
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda text: bool(text.strip())) | st.just(EVIL))
 def test_no_text_becomes_markup(text: str) -> None:
-    """The HTML has the tags and attributes that it has for harmless words, whatever a run said."""
-    page, harmless = Shown(html(evil(text))), Shown(html(evil("word")))
+    """Whatever a run said, the HTML has the same tags and attributes as for a harmless word."""
+    page, harmless = Shown(render_html(evil(text))), Shown(render_html(evil("word")))
     assert {*page.tags} - {"br"} == {*harmless.tags} - {"br"}
     assert page.attributes == harmless.attributes
     assert not page.attributes & {"src", "onclick", "onload", "href"}
 
 
-def test_what_could_act_shows_as_nothing_or_as_a_mark() -> None:
-    """Colours of a terminal are gone, a change of direction is a mark, and the words are there."""
-    for page in (html(evil(EVIL)), markdown(evil(EVIL))):
+def test_control_characters_are_removed_or_replaced() -> None:
+    """Terminal colors are gone, a change of direction is replaced, and the words are kept."""
+    for page in (render_html(evil(EVIL)), render_markdown(evil(EVIL))):
         assert "\x1b" not in page
         assert "\u202e" not in page
         assert "\N{REPLACEMENT CHARACTER}f" in page
         assert "<script" not in page.replace("\\<script", "").partition("```text")[0]
-    assert "<script>alert(1)</script>" in Shown(html(evil(EVIL))).text
+    assert "<script>alert(1)</script>" in Shown(render_html(evil(EVIL))).text
 
 
 def test_a_goal_cannot_leave_its_fence() -> None:
     """The fence is longer than any run of backticks in it."""
-    page = markdown(evil("a\n````\n# heading"))
+    page = render_markdown(evil("a\n````\n# heading"))
     assert "\n`````text\na\n````\n# heading\n`````\n" in page
 
 
-def test_a_long_goal_is_cut() -> None:
-    """What is left out is marked."""
-    assert tables.goal_lines(report(goal="x" * 5000))[-1] == "…"
+def test_a_long_goal_is_shortened() -> None:
+    """An ellipsis marks what is left out."""
+    assert content.goal_lines(report(goal="x" * 5000))[-1] == "…"
 
 
 @pytest.mark.parametrize(
@@ -338,13 +360,13 @@ def test_a_long_goal_is_cut() -> None:
     ],
 )
 def test_markdown_is_escaped(text: str, shown: str) -> None:
-    """Signs of markup show as they are; people and issues are not called."""
-    assert inert(text) == shown
+    """Markup is shown as it is; people and issues are not mentioned."""
+    assert escape_markdown(text) == shown
 
 
-def test_the_page_needs_nothing_from_elsewhere() -> None:
-    """No script, no link, no picture, no font: and a policy that would refuse them."""
-    page = html(report())
+def test_the_page_needs_no_other_resource() -> None:
+    """No script, link, picture or font, and a policy that would refuse them."""
+    page = render_html(report())
     assert not {"script", "link", "img", "iframe"} & {*Shown(page).tags}
     assert "url(" not in page
     assert "@import" not in page
@@ -352,39 +374,58 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 40])
-def test_the_curve_stays_in_its_picture(rounds: int) -> None:
-    """However many rounds there are, and where all numbers are nothing."""
-    counts = tuple(RoundCounts(number, 0, 0, 0, 0, 0, 0, 0) for number in range(1, rounds + 1))
-    (picture,) = re.findall("<svg.*</svg>", html(report(reviewed=ReviewSummary(counts))), re.DOTALL)
+def test_the_chart_stays_within_its_bounds(rounds: int) -> None:
+    """However many rounds there are, even if every number is zero."""
+    counts = tuple(Round(number) for number in range(1, rounds + 1))
+    (picture,) = re.findall("<svg.*</svg>", render_html(report(review=ReviewSummary(counts))), re.DOTALL)
     across = [float(x) for x in re.findall(r' (?:x|x1|x2|cx)="([^"]*)"', picture)]
     assert 0 <= min(across) <= max(across) <= 640
     assert picture.count("<circle") == rounds
     assert picture.count('text-anchor="middle"') <= 16
 
 
-@pytest.mark.parametrize(
-    ("numstat", "size"),
-    [("", DiffSize(0, 0, 0)), ("3\t1\ta.py\0-\t-\tb\tc.png\0", DiffSize(2, 3, 1))],
-)
-def test_lines_are_counted_and_binary_files_have_none(numstat: str, size: DiffSize) -> None:
-    """The sum of what git says of each file."""
-    assert counted_in(numstat) == size
+def run_with_commits(base: str, tip: str | None, cwd: Path) -> RunHistory:
+    operations = (("set", "workspace.base", base), ("set", "workspace.commit", tip))
+    return RunHistory.read([created(cwd=str(cwd)), done("build", 1, "check", operations=operations)])
 
 
 @pytest.mark.parametrize(
     ("base", "tip"),
     [("0" * 40, "1" * 40), ("--output=x", "1" * 40), ("0" * 40, None)],
 )
-def test_what_git_cannot_tell_is_not_told(tmp_path: Path, base: str, tip: str | None) -> None:
-    """Commits that are not there, names that are no commits, and a run without a workspace have no size."""
-    operations = (("set", "workspace.base", base), ("set", "workspace.commit", tip))
-    state = replay([created(), done("build", 1, "check", operations=operations)])
-    assert asyncio.run(diff_of(state._replace(cwd=tmp_path), {"PATH": "/usr/bin:/bin"}, "", tmp_path)) is None
+def test_changes_that_git_cannot_tell_are_left_out(tmp_path: Path, base: str, tip: str | None) -> None:
+    """Unknown commits, names that are not commits, and a run without a workspace have no changes to report."""
+    history = run_with_commits(base, tip, tmp_path)
+    assert describe_changes(history, {"PATH": "/usr/bin:/bin"}, tmp_path) == ""
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_machine_without_git_has_no_size(tmp_path: Path) -> None:
-    """The page is written all the same."""
-    operations = (("set", "workspace.base", "0" * 40), ("set", "workspace.commit", "1" * 40))
-    state = replay([created(), done("build", 1, "check", operations=operations)])
-    assert asyncio.run(diff_of(state._replace(cwd=tmp_path), {"PATH": str(tmp_path)}, "", tmp_path)) is None
+def test_a_machine_without_git_reports_no_changes(tmp_path: Path) -> None:
+    """The report is written all the same."""
+    history = run_with_commits("0" * 40, "1" * 40, tmp_path)
+    assert describe_changes(history, {"PATH": str(tmp_path)}, tmp_path) == ""
+
+
+def test_a_report_reads_its_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command reads every record once and folds it once, whatever the pages show of it."""
+    records = run_records(rounds=3)
+    with closing(SqliteJournal(tmp_path)) as journal:
+        journal.create("r1", records[0])
+        for record in records[1:]:
+            journal.append("r1", record)
+    read, folded = list[str](), list[str]()
+    entries, add = SqliteJournal.entries, HistoryBuilder.add
+
+    def count_entries(journal: SqliteJournal, run_id: str, after: int = 0) -> Iterator[JournalEntry]:
+        read.append(run_id)
+        return entries(journal, run_id, after)
+
+    def count_add(builder: HistoryBuilder, record: AnyRecord) -> None:
+        folded.append(record.kind)
+        add(builder, record)
+
+    monkeypatch.setattr(SqliteJournal, "entries", count_entries)
+    monkeypatch.setattr(HistoryBuilder, "add", count_add)
+    done = CliRunner().invoke(command, ["r1", "--store", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert (read, folded) == (["r1"], [record.kind for record in records[1:]])

@@ -1,4 +1,4 @@
-"""A run's events in a file."""
+"""The events of a run in a file."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ EVENT = Event(EventKind.STAGE_OUTPUT, "r1", 3, 1_794_000_000.5, "fix", 2, {"text
 
 
 def test_each_event_is_a_line(tmp_path: Path) -> None:
-    """Events are added to what the file has, one JSON object a line."""
+    """Events are appended to the file, one JSON object per line."""
     path = tmp_path / "log.jsonl"
     for _ in range(2):
         with event_log(path) as listen:
@@ -22,14 +22,14 @@ def test_each_event_is_a_line(tmp_path: Path) -> None:
     assert first == second == {**EVENT.flat(), "time": "2026-11-06T21:20:00.500+00:00"}
 
 
-def test_a_file_that_cannot_be_opened_is_told_at_once(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
     """The run does not start when its log cannot be written."""
     with pytest.raises(AwfError, match="cannot be written"), event_log(tmp_path / "no" / "log"):
         pass
 
 
-def test_a_full_disk_stops_no_run() -> None:
-    """A log that takes no more is given up without a word to the run."""
+def test_a_full_disk_does_not_stop_the_run() -> None:
+    """A log that cannot be written anymore is given up, and the listener does not raise."""
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("this system has no full disk to offer")

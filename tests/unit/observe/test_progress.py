@@ -1,4 +1,4 @@
-"""One line for each event that matters."""
+"""One line for each event that matters to a person."""
 
 import io
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from syrupy.assertion import SnapshotAssertion
 
 from pipeline.engine.events import Event, EventKind
-from pipeline.observe.progress import PlainLines, line, open_view
+from pipeline.observe.progress import PlainLines, event_line, open_view
 
 K = EventKind
 
@@ -39,14 +39,14 @@ EVERY = [
 
 
 def test_every_event_in_a_line(snapshot: SnapshotAssertion) -> None:
-    """Each kind of event has its line, without its time here; output and checkpoints have none."""
+    """Every kind of event has a line, shown here without its time; output and checkpoints have none."""
     assert {one.event for one in EVERY} == set(K)
-    assert "\n".join(line(one)[8:] for one in EVERY) == snapshot
+    assert "\n".join(event_line(one)[8:] for one in EVERY) == snapshot
 
 
 def test_lines_begin_with_the_time_of_day() -> None:
     """A line begins with hours, minutes and seconds."""
-    clock = line(EVERY[2])[:8]
+    clock = event_line(EVERY[2])[:8]
     assert [clock[2], clock[5]] == [":", ":"]
 
 
@@ -60,6 +60,6 @@ def test_what_does_not_matter_is_not_written() -> None:
 
 
 def test_a_pipe_gets_plain_lines() -> None:
-    """Where there is no terminal, there is no live view."""
+    """There is no live view without a terminal."""
     with open_view(io.StringIO()) as view:
         assert isinstance(view, PlainLines)

@@ -7,7 +7,7 @@ from tests.unit.web.conftest import Book, Browser
 
 from pipeline.engine.outcome import Status
 from pipeline.engine.records import RunPaused, RunResumed
-from pipeline.journal.sqlite import SqliteJournal
+from pipeline.journal.sqlite import SqliteJournal, StoreHeads
 from pipeline.web.listing import RunListing
 from pipeline.web.pages import runs as page
 
@@ -185,3 +185,19 @@ def test_errors_say_what_happened(browser: Browser, book: Book, store: Path) -> 
     answer = browser().get(RUNS)
     assert answer.status_code == 409
     assert "is not a database" in answer.text
+
+
+def test_a_record_that_comes_while_a_run_is_read_counts_once(
+    store: Path, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record that is written between the look at the heads and the reading is not read again at the next look."""
+    listing = RunListing(store)
+    book.begin("r1")
+    book.visit("r1")
+    with monkeypatch.context() as patch:
+        patch.setattr(StoreHeads, "read", lambda _: {"r1": 1})
+        (line,) = listing.lines()
+        assert (line.summary.visits, line.summary.cost_usd) == (1, 0.5)
+    book.visit("r1", 2)
+    (line,) = listing.lines()
+    assert (line.summary.visits, line.summary.cost_usd) == (2, 1.0)

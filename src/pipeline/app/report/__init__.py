@@ -1,1 +1,1 @@
-"""What a run did, as one page for people: gathered once, written as Markdown and as HTML."""
+"""The report on a run: one page for people, as Markdown and as HTML."""

@@ -70,7 +70,7 @@ async def resumed(request: Request) -> Response:
 
 
 def _needs_a_choice(here: Store, run_id: str) -> bool:
-    standing = look(here, run_id).standing()
+    standing = look(here, run_id).overview()
     return bool(standing.resume) or (standing.until or 0.0) > time.time()
 
 

@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.history import stage_totals
 from pipeline.app.overview import resume_commands
 from pipeline.web.desk import Store, desk, store
 from pipeline.web.following import RunSnapshot, then
@@ -52,7 +51,7 @@ def look(here: Store, run_id: str, at: int | None = None) -> RunSnapshot:
 def _standing(request: Request, here: Store, seen: RunSnapshot) -> dict[str, Any]:
     """How it stands now, and what it asks, wherever in its history the rest of the page is."""
     current = seen if seen.now else look(here, seen.state.run_id)
-    at, standing = desk(request), current.standing()
+    at, standing = desk(request), current.overview()
     waits_for = None if here.place.apart else standing.until  # a cluster waits for a quota by itself
     return {
         "current": current,
@@ -75,7 +74,7 @@ def _view(request: Request, here: Store, seen: RunSnapshot) -> dict[str, Any]:
     return {
         "picture": picture(seen, here.name),
         "time": rows,
-        "sums": stage_totals(seen.visits),
+        "sums": seen.history.stage_totals(),
         "view_live": live,
         "at": at,
     }
@@ -97,7 +96,7 @@ def _as_object(seen: RunSnapshot) -> dict[str, Any]:
     state = seen.state
     return {
         "run_id": state.run_id,
-        "status": seen.standing().status,
+        "status": seen.overview().status,
         "reason": state.reason,
         "until": state.until,
         "stage": state.cursor.stage,

@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from pipeline.app.history import VisitRecord
-from pipeline.app.overview import advice
+from pipeline.app.overview import error_advice
 from pipeline.text import sanitize_block
 from pipeline.web.desk import Store, desk, store
 from pipeline.web.pages.run import look
@@ -45,7 +45,7 @@ def _page(request: Request, here: Store, position: str) -> Response:
         "visit": this,
         "outcome": outcome,
         "status": outcome.status if outcome else status_of(this, seen),
-        "help": advice(outcome.failure) if outcome and outcome is this.error else "",
+        "help": error_advice(outcome.failure) if outcome and outcome is this.error else "",
         "neighbours": _neighbours(seen.visits, this),
         "where": where,
         "live": url("s", here.name, "runs", seen.state.run_id, "visit", **where, part="visit"),
@@ -79,11 +79,11 @@ def _wanted(request: Request) -> VisitQuery:
     return VisitQuery(asked["stage"], number, attempt)
 
 
-def _this(visits: tuple[VisitRecord, ...], stage: str, number: int) -> VisitRecord:
+def _this(visits: list[VisitRecord], stage: str, number: int) -> VisitRecord:
     return next(one for one in visits if (one.stage, one.visit) == (stage, number))
 
 
-def _neighbours(visits: tuple[VisitRecord, ...], this: VisitRecord) -> tuple[VisitRecord | None, VisitRecord | None]:
+def _neighbours(visits: list[VisitRecord], this: VisitRecord) -> tuple[VisitRecord | None, VisitRecord | None]:
     """The visits before and after one."""
     place = visits.index(this)
     return visits[place - 1] if place else None, visits[place + 1] if place + 1 < len(visits) else None

@@ -1,4 +1,4 @@
-"""The commands that look at runs, and what a person sees while one goes on."""
+"""The commands that show runs, and what a person sees while a run goes on."""
 
 import json
 import os
@@ -89,21 +89,21 @@ def run(project: Path, awf: Awf) -> str:
 
 
 def timeless(text: str) -> str:
-    """Text without what a clock said; columns keep their places."""
+    """Text without times and durations; columns keep their places."""
     text = re.sub(r"\d\d:\d\d:\d\d", "hh:mm:ss", text)
     text = re.sub(r"\b\d+\.\ds\b", "0.0s", text)
     return re.sub(r"(begun |\s)\d+s(?= |$)", r"\g<1>0s", text, flags=re.MULTILINE)
 
 
 def test_lines_of_a_run_that_is_piped(project: Path, awf: Awf, snapshot: SnapshotAssertion) -> None:
-    """Where there is no terminal, each thing that matters has a line on standard error."""
+    """Without a terminal, each event that matters is a line on standard error."""
     done = awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json", cwd=project)
     assert done.returncode == 3
     assert timeless(done.stderr) == snapshot
 
 
 def test_runs(run: str, awf: Awf, snapshot: SnapshotAssertion) -> None:
-    """Runs are listed with the newest first."""
+    """Runs are listed newest first."""
     assert awf("run", "look.awf.kdl", "--run-id", f"{run}-later", "--script", "script.json").returncode == 3
     assert timeless(awf("runs").stdout) == snapshot
     names = [row["run_id"] for row in json.loads(awf("runs", "--json").stdout)]
@@ -113,7 +113,7 @@ def test_runs(run: str, awf: Awf, snapshot: SnapshotAssertion) -> None:
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 @pytest.mark.usefixtures("run")
 def test_every_command_starts_from_the_console_script(script: Awf, command: str) -> None:
-    """Each imports by itself what it needs; one without an example here shows its help."""
+    """Each command imports what it needs; one without an example here shows its help."""
     arguments, words = EXAMPLES.get(command, (["--help"], f"Usage: awf {command}"))
     done = script(command, *arguments)
     assert (done.returncode, done.stderr) == (0, "")
@@ -121,25 +121,25 @@ def test_every_command_starts_from_the_console_script(script: Awf, command: str)
 
 
 def test_no_runs(awf: Awf) -> None:
-    """A store without runs is no error."""
+    """A store without runs is not an error."""
     assert awf("runs").returncode == 0
     assert awf("runs", "--json").stdout == "[]\n"
 
 
 def test_status(run: str, awf: Awf, snapshot: SnapshotAssertion) -> None:
-    """One screen tells how a run stands."""
+    """One screen shows the limits, the stages and the totals of a run."""
     assert timeless(awf("status", run).stdout) == snapshot
     assert json.loads(awf("status", "latest", "--json").stdout)["status"] == "success"
 
 
 def test_status_of_a_waiting_run(project: Path, awf: Awf, snapshot: SnapshotAssertion) -> None:
-    """A run that waits says what it asks, and how it goes on."""
+    """A waiting run shows its question, the options, and the commands that continue it."""
     awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json", cwd=project)
     assert timeless(awf("status", "-").stdout) == snapshot
 
 
-def test_a_run_at_its_limit_goes_on_with_the_command_it_is_given(project: Path, awf: Awf) -> None:
-    """The command that `awf status` names does take a paused run on."""
+def test_a_run_at_its_limit_continues_with_the_suggested_command(project: Path, awf: Awf) -> None:
+    """The command that `awf status` suggests continues a paused run."""
     (project / "script.json").write_text('{"review": ["Fine.\\n[STATUS: success]"]}')
     assert awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json").returncode == 3
     status = json.loads(awf("status", "r1", "--json").stdout)
@@ -152,7 +152,7 @@ def test_a_run_at_its_limit_goes_on_with_the_command_it_is_given(project: Path, 
 
 
 def test_why(run: str, awf: Awf, snapshot: SnapshotAssertion) -> None:
-    """Each visit is told with its outcome, where that came from, and the way taken."""
+    """Each visit is shown with its outcome, its source, and the transition taken."""
     assert timeless(awf("why", run).stdout) == snapshot
     checks = json.loads(awf("why", run, "check", "--json").stdout)
     assert [(visit["visit"], visit["status"], visit["chosen"]["target"]) for visit in checks] == [
@@ -162,7 +162,7 @@ def test_why(run: str, awf: Awf, snapshot: SnapshotAssertion) -> None:
 
 
 def test_context(run: str, awf: Awf) -> None:
-    """A run's keys are printed in lines, one value whole, and both as JSON."""
+    """Keys are printed one per line, a single value in full, and both as JSON."""
     lines = awf("context", run).stdout.splitlines()
     assert "graph.goal = Look at everything" in lines
     assert awf("context", run, "fix.response").stdout == "Made it pass.\n"
@@ -173,8 +173,8 @@ def test_context(run: str, awf: Awf) -> None:
     assert 'did you mean "graph.goal"?' in missing.stderr
 
 
-def test_long_values_are_cut_and_say_so(project: Path, awf: Awf) -> None:
-    """A long value is cut in the list, and whole when it is asked for."""
+def test_long_values_are_shortened_with_their_length(project: Path, awf: Awf) -> None:
+    """A long value is shortened in the list, and printed in full by its key."""
     (project / "script.json").write_text(json.dumps({"build": ["long " * 1000]}))
     awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json")
     (line,) = [one for one in awf("context", "r1").stdout.splitlines() if one.startswith("build._full_response")]
@@ -184,7 +184,7 @@ def test_long_values_are_cut_and_say_so(project: Path, awf: Awf) -> None:
 
 
 def test_prompt(run: str, awf: Awf) -> None:
-    """The whole text that an agent received is printed."""
+    """The whole prompt of an agent is printed."""
     assert awf("prompt", run, "build").stdout.endswith("Build: Look at everything\n")
     found = json.loads(awf("prompt", run, "build", "--json").stdout)
     assert (found["run_id"], found["stage"], found["visit"], found["attempt"]) == ("r1", "build", 1, 1)
@@ -198,14 +198,14 @@ def test_prompt(run: str, awf: Awf) -> None:
         (["prompt", "r1", "build", "--visit", "7"], "has no visit 7"),
         (["prompt", "r1", "build", "--attempt", "2"], "had no attempt 2"),
         (["logs", "r1", "ask"], "is a human stage"),
-        (["logs", "r1", "fix", "--stderr"], "there is no stderr"),
+        (["logs", "r1", "fix", "--stderr"], "has no stderr"),
         (["why", "r1", "chek"], 'did you mean "check"?'),
         (["status", "r2"], "the newest are r1"),
     ],
 )
 @pytest.mark.usefixtures("run")
-def test_what_is_not_there(awf: Awf, arguments: list[str], message: str) -> None:
-    """What a run does not have is refused with words that help."""
+def test_what_a_run_does_not_have(awf: Awf, arguments: list[str], message: str) -> None:
+    """An unknown run, stage, visit, attempt or log is an error that says what exists."""
     refused = awf(*arguments)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert message in refused.stderr
@@ -218,15 +218,15 @@ def test_logs(run: str, awf: Awf) -> None:
     assert awf("logs", run, "fix").stdout == "Made it pass.\n"
 
 
-def test_logs_on_a_terminal_are_inert(project: Path, run: str) -> None:
-    """What a tool wrote cannot colour a terminal or move its cursor."""
+def test_logs_on_a_terminal_are_sanitized(project: Path, run: str) -> None:
+    """The output of a tool cannot color a terminal or move its cursor."""
     written = run_on_screen([COMMAND, "logs", run, "check"], project)
     assert "\x1b[31m" not in written
     assert "red" in written
 
 
 def test_an_error_is_shown_by_every_command(project: Path, awf: Awf) -> None:
-    """The stage, the kind and the command that continues are in status, the error before the pause in why."""
+    """`status` has the stage, the kind and the command that continues; `why` has the error before the pause."""
     (project / "script.json").write_text(json.dumps({"build": [REFUSED]}))
     for name, option, code in (("r1", "pause", 3), ("r2", "fail", 1)):
         arguments = ["run", "look.awf.kdl", "--run-id", name, "--script", "script.json", "--on-error", option]
@@ -235,14 +235,14 @@ def test_an_error_is_shown_by_every_command(project: Path, awf: Awf) -> None:
         assert [(one["stage"], one["visit"], one["kind"]) for one in status["errors"]] == [("build", 1, "auth")]
         assert status["next"][0] == f"awf resume {name}"
         assert "build #1 (auth)" in awf("status", name).stdout
-        told = json.loads(awf("why", name, "--json").stdout)
-        assert [(part.get("status"), "note" in part) for part in told] == [("error", False), (None, True)]
+        shown_visits = json.loads(awf("why", name, "--json").stdout)
+        assert [(part.get("status"), "note" in part) for part in shown_visits] == [("error", False), (None, True)]
         listed = next(row for row in json.loads(awf("runs", "--json").stdout) if row["run_id"] == name)
         assert (listed["stage"], listed["visit"], listed["until"]) == ("build", 1, None)
 
 
 def test_a_quota_has_its_time_everywhere(project: Path, awf: Awf) -> None:
-    """`runs` and `status` have the time at which it resets, and the command that waits for it."""
+    """`runs` and `status` show when it resets, and the command that waits for it."""
     (project / "script.json").write_text(json.dumps({"build": [QUOTA]}))
     done = awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json")
     status, (listed,) = json.loads(awf("status", "--json").stdout), json.loads(awf("runs", "--json").stdout)
@@ -256,7 +256,7 @@ def test_a_quota_has_its_time_everywhere(project: Path, awf: Awf) -> None:
 
 @pytest.mark.parametrize("again", [False, True])
 def test_a_countdown_is_shown_and_cancelled(project: Path, awf: Awf, again: bool) -> None:  # noqa: FBT001 - a column
-    """On a terminal a process waits for the quota; Ctrl-C leaves a cancelled run, in `run` as in `resume`."""
+    """With --wait, `run` and `resume` wait for the quota; Ctrl-C leaves a cancelled run."""
     (project / "script.json").write_text(json.dumps({"build": [QUOTA]}))
     begin = ["run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json"]
     if again:
@@ -272,7 +272,7 @@ def test_a_countdown_is_shown_and_cancelled(project: Path, awf: Awf, again: bool
 
 
 def test_notes_are_shown_with_their_visit(project: Path, awf: Awf) -> None:
-    """`status` lists the newest last, at most twelve; `why` has them at the visit after which they were made."""
+    """`status` lists the newest twelve, newest last; `why` shows them at the visit they followed."""
     notes = [{"stage": "build", "visit": 1, "at": "", "note": f"\x1b[2Jnote {n}"} for n in range(15)]
     script = {**SCRIPT, "build": [{"status": "success", "context_updates": {"review.notes": notes}}]}
     (project / "script.json").write_text(json.dumps(script))
@@ -280,9 +280,11 @@ def test_notes_are_shown_with_their_visit(project: Path, awf: Awf) -> None:
     status = awf("status", "r1").stdout
     assert re.findall(r"  note (\d+)$", status, re.MULTILINE) == [str(n) for n in range(3, 15)]
     assert "\x1b" not in status
-    told = json.loads(awf("why", "r1", "build", "--json").stdout)
-    assert told[0]["notes"] == [note["note"] for note in notes]
-    assert [note["note"] for note in json.loads(awf("status", "r1", "--json").stdout)["notes"]] == told[0]["notes"]
+    shown_visits = json.loads(awf("why", "r1", "build", "--json").stdout)
+    assert shown_visits[0]["notes"] == [note["note"] for note in notes]
+    assert [note["note"] for note in json.loads(awf("status", "r1", "--json").stdout)["notes"]] == shown_visits[0][
+        "notes"
+    ]
 
 
 def test_why_fits_a_narrow_terminal(project: Path, run: str) -> None:
@@ -292,7 +294,7 @@ def test_why_fits_a_narrow_terminal(project: Path, run: str) -> None:
 
 
 def test_the_live_view_leaves_a_clean_screen(project: Path, snapshot: SnapshotAssertion) -> None:
-    """In the end the visits and the sums are on the screen, also those around a question, and nothing that moved."""
+    """In the end, the visits and the totals are on the screen, even around a question, and no moving line."""
     argv = [COMMAND, "run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json"]
     lines = shown(run_on_screen(argv, project, typed=["perhaps", "yes"]))
     assert not any(sign in line for line in lines for sign in "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
@@ -300,7 +302,7 @@ def test_the_live_view_leaves_a_clean_screen(project: Path, snapshot: SnapshotAs
 
 
 def test_the_log_of_a_run(project: Path, awf: Awf) -> None:
-    """`--log` takes every event, beside whatever is shown."""
+    """`--log` writes every event, whatever is shown."""
     awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json", "--log", "events.jsonl")
     events = [json.loads(line) for line in (project / "events.jsonl").read_text().splitlines()]
     assert [events[0]["event"], events[-1]["event"]] == ["run_started", "run_paused"]
@@ -309,7 +311,7 @@ def test_the_log_of_a_run(project: Path, awf: Awf) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a killed process leaves its lock alike everywhere; once is enough")
 def test_a_killed_run(project: Path, awf: Awf) -> None:
-    """A run is running while its process lives and interrupted afterwards; its logs can be followed until then."""
+    """A run is running while its process lives and interrupted afterwards; its logs are followed until then."""
     argv = [COMMAND, "run", "slow.awf.kdl", "--run-id", "r1"]
     environment = {"PATH": os.environ["PATH"], "HOME": str(project)}
     with subprocess.Popen(argv, cwd=project, env=environment, stderr=subprocess.DEVNULL) as process:
@@ -333,7 +335,7 @@ def test_a_killed_run(project: Path, awf: Awf) -> None:
 
 
 def test_an_error_is_data_on_the_terminal(awf: Awf) -> None:
-    """A name that nobody has is told as it is, and can ring no bell, move no cursor and begin no line of its own."""
+    """An unknown name in an error can ring no bell, move no cursor and start no line of its own."""
     done = awf("explain", "\a\x1b[2JAWF\nhelp: rm -rf /")
     assert done.returncode == 2
     assert done.stderr.splitlines()[0].endswith('AWF help: rm -rf /"')

@@ -1,0 +1,314 @@
+"""What a report says about a run, the same in every format. The same records and ledger give the same content.
+
+The texts of tables and facts are sanitized, bounded and on one line; a format only has to escape them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import inf
+from pathlib import Path, PurePath
+
+from pipeline.app.history import AttemptEnd, RunHistory, RunNote, VisitRecord, read_ledger
+from pipeline.app.overview import RunOverview, error_kind, overview_of
+from pipeline.app.workspace_diff import diff_run
+from pipeline.engine.context import Key
+from pipeline.engine.outcome import Status
+from pipeline.engine.ports import Journal
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Finding, Gate
+from pipeline.findings.rounds import Round, rounds
+from pipeline.text import format_cost, format_count, format_duration, sanitize_line, truncate
+
+FOLD_AFTER = 12  # steps; a longer path is folded away
+MAX_ROWS = 200  # findings, reports, notes, and lines of a finding's history
+_MAX_TEXT = 300
+_MAX_NAME = 60
+_MAX_GOAL = 4000
+_LONGEST_CYCLE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PathStep:
+    """One attempt on the path of a run, or, without a stage, something that happened between visits."""
+
+    text: str
+    stage: str = ""
+    visit: int = 0
+    status: str = ""
+    source: str = ""
+    seconds: float | None = None  # None while it runs
+    within: str = ""  # the parallel stage, for a branch
+    target: str = ""
+    is_retried: bool = False  # whether another attempt of the same visit followed
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewSummary:
+    """What the ledger knows about a run."""
+
+    rounds: tuple[Round, ...] = ()
+    findings: tuple[Finding, ...] = ()  # most important first
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """Everything a report says about a run."""
+
+    overview: RunOverview
+    file: str  # of the workflow
+    steps: tuple[PathStep, ...]
+    seconds: float  # spent running, not waiting
+    review: ReviewSummary
+    changes: str  # how much the run changed; empty when git cannot tell
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTable:
+    """Rows below a heading."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: frozenset[int] = frozenset()  # the columns that hold numbers
+    status: int | None = None  # the column that holds a status
+
+
+def build_report(history: RunHistory, review: ReviewSummary, changes: str, *, driven: bool) -> RunReport:
+    """Everything a report says about a run; `driven` says whether a process drives it now."""
+    state = history.state
+    unfinished = "running" if driven and not state.status.final else "interrupted"
+    return RunReport(
+        overview=overview_of(history, driven=driven),
+        file=history.created.file,
+        steps=tuple(_steps(history.timeline, unfinished)),
+        seconds=state.seconds,
+        review=review,
+        changes=changes,
+    )
+
+
+def describe_changes(history: RunHistory, environ: Mapping[str, str], store: Path) -> str:
+    """How much a run changed, in git's words; empty when git cannot tell."""
+    state = history.state
+    diff = diff_run(state, history.created.head, environ, store)
+    if diff.trouble:
+        return ""
+    summary = diff.stat.splitlines()[-1].strip() if diff.stat else "no files changed"
+    return summary if Key.WORKSPACE_BASE in state.context else f"{summary}, from the start of the run until now"
+
+
+def _steps(timeline: Sequence[VisitRecord | RunNote], unfinished: str) -> list[PathStep]:
+    """Attempts and notes, each where it ended; unfinished visits are last."""
+    steps = list[tuple[float, PathStep]]()
+    for entry in timeline:
+        if isinstance(entry, RunNote):
+            steps.append((entry.at, PathStep(entry.text)))
+            continue
+        attempts = f"{entry.attempt} attempts. " if entry.attempt > 1 else ""
+        for attempt in entry.attempts:
+            if (outcome := attempt.outcome) is None or attempt.at is None:
+                continue
+            is_last = entry.ended is not None and attempt is entry.attempts[-1]
+            retried = f" (retried after {format_duration(attempt.delay)})" if attempt.end is AttemptEnd.FAILED else ""
+            step = PathStep(
+                text=(attempts if is_last else f"attempt {attempt.number}: ") + outcome.reason + retried,
+                stage=entry.stage,
+                visit=entry.visit,
+                status=outcome.status,
+                source=error_kind(outcome.failure) if outcome.status is Status.ERROR else outcome.source,
+                seconds=outcome.duration,
+                within=entry.within,
+                target=(entry.chosen.target or "") if entry.chosen and is_last else "",
+                is_retried=not is_last,
+            )
+            steps.append((attempt.at, step))
+        if entry.ended is None:
+            steps.append((inf, PathStep(attempts, entry.stage, entry.visit, unfinished, within=entry.within)))
+    return [step for _, step in sorted(steps, key=lambda pair: pair[0])]
+
+
+def read_review(journal: Journal, run_id: str) -> ReviewSummary:
+    """What the ledger behind a journal knows about a run."""
+    ledger = read_ledger(journal)
+    return ReviewSummary() if ledger is None else summarize_review(ledger, run_id)
+
+
+def summarize_review(ledger: Ledger, run_id: str) -> ReviewSummary:
+    """The rounds of a run, and every finding that its passes or fix attempts were about."""
+    passes = {str(one.id) for one in ledger.passes.values() if one.run == run_id}
+
+    def concerns_run(finding: Finding) -> bool:
+        seen = any(change.pass_id in passes for change in finding.history)
+        return seen or any(attempt.run == run_id for attempt in finding.attempts)
+
+    def importance(finding: Finding) -> tuple[bool, bool, int, int]:
+        return not finding.state.active, finding.gate.value is not Gate.MUST, finding.severity.rank, finding.number
+
+    findings = sorted(filter(concerns_run, ledger), key=importance)
+    return ReviewSummary(tuple(rounds(ledger, run_id)), tuple(findings))
+
+
+def one_line(text: str, width: int = _MAX_TEXT) -> str:
+    """A text from anywhere, on one line."""
+    return truncate(sanitize_line(text[: 4 * width]), width)
+
+
+def title(report: RunReport) -> str:
+    """The title of the page."""
+    return one_line(report.overview.workflow, _MAX_NAME) or report.overview.run_id
+
+
+def goal_lines(report: RunReport) -> list[str]:
+    """The goal, line by line."""
+    goal = report.overview.goal
+    lines = [one_line(line, _MAX_GOAL) for line in goal[:_MAX_GOAL].strip().splitlines()]
+    return [*lines, "…"] if len(goal) > _MAX_GOAL else lines
+
+
+def facts(report: RunReport) -> Iterator[tuple[str, str]]:
+    """The run at a glance."""
+    run = report.overview
+    yield "run", one_line(run.run_id, _MAX_NAME)
+    yield "workflow", f"{title(report)} ({one_line(PurePath(report.file).name)})" if report.file else title(report)
+    yield "outcome", f"{run.status}: {one_line(run.reason)}" if run.reason else run.status
+    if run.until is not None:
+        yield "quota resets", _format_time(run.until)
+    if run.resume is not None:
+        yield "resume with", one_line(" ".join(["awf resume", run.run_id, *run.resume]))
+    yield "started", _format_time(run.began)
+    yield "last record", _format_time(run.last)
+    yield "time running", format_duration(report.seconds)
+    yield "tokens", format_count(run.tokens) if run.tokens else "none recorded"
+    yield "cost", format_cost(run.cost_usd) if run.cost_usd else "none recorded"
+    if report.changes:
+        yield "changes", one_line(report.changes)
+
+
+def _format_time(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def path_line(steps: Sequence[PathStep]) -> str:
+    """The path on one line; what repeats is written once, with the number of times."""
+    visits = [step for step in steps if step.stage and not step.within and not step.is_retried]
+    names = [one_line(step.stage, _MAX_NAME) + (" (error)" if step.status == "error" else "") for step in visits]
+    parts: list[str] = []
+    while names:
+        period, times = _find_cycle(names)
+        words = " → ".join(names[:period])
+        parts.append(words if times == 1 else f"({words}) × {times}" if period > 1 else f"{words} × {times}")
+        names = names[period * times :]
+    return " → ".join(parts)
+
+
+def _find_cycle(names: Sequence[str]) -> tuple[int, int]:
+    """The length of the cycle that the names begin with, and how often it repeats: the one that covers most names."""
+    best = (1, 1)
+    for period in range(1, min(_LONGEST_CYCLE, len(names) // 2) + 1):
+        times = 1
+        while names[times * period : (times + 1) * period] == names[:period]:
+            times += 1
+        if times > 1 and period * times > best[0] * best[1]:
+            best = (period, times)
+    return best
+
+
+def path_table(steps: Sequence[PathStep]) -> ReportTable:
+    """Every step, in order."""
+    rows = (
+        (
+            one_line(step.stage, _MAX_NAME) + (f" (in {one_line(step.within, _MAX_NAME)})" if step.within else ""),
+            str(step.visit) if step.stage else "",
+            step.status,
+            step.source,
+            format_duration(step.seconds) if step.seconds is not None else "",
+            one_line(step.target, _MAX_NAME),
+            one_line(step.text),
+        )
+        for step in steps
+    )
+    head = ("stage", "visit", "outcome", "source", "time", "next", "reason")
+    return ReportTable(head, tuple(rows), frozenset({1, 4}), 2)
+
+
+def rounds_table(review: ReviewSummary) -> ReportTable:
+    """The review rounds in numbers."""
+    head = ("round", "outstanding", "new", "resolved", "carried", "regressed", "late", "caused by a fix")
+    rows = []
+    for one in review.rounds:
+        groups = (one.outstanding, one.new, one.resolved, one.carried, one.regressed, one.late, one.caused_by_fix)
+        rows.append((str(one.number), *(str(len(group)) for group in groups)))
+    return ReportTable(head, tuple(rows), frozenset(range(len(head))))
+
+
+def findings_table(findings: Sequence[Finding]) -> ReportTable:
+    """A row for each finding."""
+    rows = (
+        (
+            str(one.number),
+            f"{one.severity}, must" if one.gate.value is Gate.MUST else str(one.severity),
+            one.state.replace("_", " "),
+            one_line(one.place.spot) if one.place else "",
+            one_line(one.title),
+            str(len(one.attempts)) if one.attempts else "",
+        )
+        for one in findings
+    )
+    head = ("no.", "severity", "state", "location", "finding", "fix attempts")
+    return ReportTable(head, tuple(rows), frozenset({0, 5}), 2)
+
+
+def finding_history(finding: Finding) -> list[str]:
+    """What happened to a finding, and how its fixes went."""
+    lines = list[str]()
+    for change in finding.history:
+        state = f" {change.state.replace('_', ' ')}" if change.state else ""
+        by = f" by {change.by}" if change.by else ""
+        lines.append(f"{change.at}: {change.what}{state}{by}" + (f" ({change.note})" if change.note else ""))
+    for attempt in finding.attempts:
+        words = [f"round {attempt.round}" if attempt.round else "", attempt.by, attempt.outcome.replace("_", " ")]
+        lines.append(f"fix attempt: {', '.join(filter(None, [*words, attempt.what])) or 'no details'}")
+    rest = [f"and {len(lines) - MAX_ROWS} more"] if len(lines) > MAX_ROWS else []
+    return [*map(one_line, lines[:MAX_ROWS]), *rest]
+
+
+def reports_table(overview: RunOverview) -> ReportTable:
+    """What stages reported and nobody has resolved."""
+    rows = ((str(one["stage"]), one["iteration"], one["reason"]) for one in overview.findings[-MAX_ROWS:])
+    return _visit_texts("reported", rows)
+
+
+def notes_table(overview: RunOverview) -> ReportTable:
+    """What was restored in view files, newest last."""
+    return _visit_texts("note", ((one["stage"], one["visit"], one["note"]) for one in overview.notes[-MAX_ROWS:]))
+
+
+def _visit_texts(head: str, rows: Iterator[tuple[str, object, str]]) -> ReportTable:
+    cells = tuple(
+        (one_line(stage, _MAX_NAME), str(visit) if isinstance(visit, int) else "0", one_line(text))
+        for stage, visit, text in rows
+    )
+    return ReportTable(("stage", "visit", head), cells, frozenset({1}))
+
+
+def totals_table(report: RunReport) -> ReportTable:
+    """What each stage took, and the whole run."""
+    run = report.overview
+    rows = [
+        (
+            one_line(one.stage, _MAX_NAME),
+            str(one.visits),
+            one.status or "",
+            *_usage_cells(one.seconds, one.tokens, one.cost_usd),
+        )
+        for one in run.stages
+    ]
+    # Branches run side by side, so the time of the run is less than the sum of theirs.
+    visits = str(sum(one.visits for one in run.stages))
+    rows.append(("the run", visits, "", *_usage_cells(report.seconds, run.tokens, run.cost_usd)))
+    head = ("stage", "visits", "last", "time", "tokens", "cost")
+    return ReportTable(head, tuple(rows), frozenset({1, 3, 4, 5}), 2)
+
+
+def _usage_cells(seconds: float, tokens: int, cost: float) -> tuple[str, str, str]:
+    return format_duration(seconds), format_count(tokens) if tokens else "", format_cost(cost) if cost else ""

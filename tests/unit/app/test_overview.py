@@ -1,0 +1,133 @@
+"""A run at a glance: in one line, on one screen, and how to resume it."""
+
+from collections.abc import Sequence
+
+import pytest
+from tests.unit.app.sample_run import CREATED, ERROR, PARALLEL, branch_done, done
+
+from pipeline.app.history import RunHistory
+from pipeline.app.overview import RunOverview, RunSummary, overview_of, summarize, summarize_run
+from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.records import (
+    AnyRecord,
+    RunCancelled,
+    RunFailed,
+    RunPaused,
+    RunResumed,
+    RunWaiting,
+    StageErrored,
+    VisitStarted,
+)
+from pipeline.journal.memory import MemoryJournal
+
+REPORT = {"stageId": "build", "iteration": 1, "status": "fail", "failureReason": "no tests", "response": "..."}
+
+
+def summary_of(*records: AnyRecord, driven: bool | None = False) -> RunSummary:
+    return summarize(RunHistory.read(records)).resolve_status(lambda _: driven)
+
+
+def overview(*records: AnyRecord, driven: bool | None = False) -> RunOverview:
+    return overview_of(RunHistory.read(records), driven=driven)
+
+
+@pytest.mark.parametrize(
+    ("records", "status", "at"),
+    [
+        ([], "interrupted", ("build", 1)),
+        ([done("build", 1, "deploy")], "interrupted", ("deploy", 1)),
+        ([done("build", 1, "build")], "interrupted", ("build", 2)),
+        ([done("build", 1, "ask"), RunWaiting(at=4, stage="ask", visit=1)], "waiting", ("ask", 1)),
+        ([RunCancelled(at=4, stage="build", visit=1)], "cancelled", ("build", 1)),
+        ([done("build", 1, "exit"), done("exit", 1, None, ends=Status.SUCCESS)], "success", ("exit", 1)),
+    ],
+)
+def test_a_run_in_one_line(records: Sequence[AnyRecord], status: str, at: tuple[str, int]) -> None:
+    """The list has the status of a run and where it is; one that no process drives was interrupted."""
+    summary = summary_of(CREATED, *records)
+    assert (summary.status, (summary.stage, summary.visit)) == (status, at)
+    assert (summary.workflow, summary.goal) == ("Ship", "Ship it")
+
+
+@pytest.mark.parametrize(("driven", "status"), [(True, "running"), (False, "interrupted"), (None, "unknown")])
+def test_the_status_of_a_running_run_is_observed(*, driven: bool | None, status: str) -> None:
+    """A run that is recorded as running is running only while a process drives it."""
+    assert summary_of(CREATED, driven=driven).status == status
+    assert overview(CREATED, driven=driven).status == status
+
+
+def test_reports_are_counted_as_the_context_has_them() -> None:
+    """What was appended and not discarded is outstanding."""
+    append = ("append", "review.findings", REPORT)
+    discard = ("discard", "review.findings", {"stageId": "build"})
+    one = done("build", 1, "build", operations=(append, append))
+    assert summary_of(CREATED, one).outstanding == 2
+    assert overview(CREATED, one).findings[0] == {"stage": "build", "iteration": 1, "reason": "no tests"}
+    two = done("build", 2, "deploy", operations=(discard,))
+    assert summary_of(CREATED, one, two).outstanding == 0
+
+
+def test_a_run_that_cannot_be_replayed_is_still_listed() -> None:
+    """A workflow in a language that this version does not read leaves the file, the goal, the times and the status."""
+    journal = MemoryJournal()
+    journal.create("r1", CREATED.model_copy(update={"source": "workflow {", "goal": "Ship"}))
+    journal.append("r1", RunPaused(at=9, limit="max_visits", stage="build", count=2, allowed=2, reason="reached"))
+    summary = summarize_run(journal, "r1")
+    assert (summary.workflow, summary.goal, summary.began, summary.last) == ("ship.awf.kdl", "Ship", 0, 9)
+    assert summary.status == "paused"
+    assert "cannot be read" in summary.reason
+
+
+def paused(limit: str) -> RunPaused:
+    return RunPaused(at=4, limit=limit, stage="build", count=2, allowed=2, reason="reached")
+
+
+@pytest.mark.parametrize(
+    ("records", "resume"),
+    [
+        ([], ()),
+        ([done("build", 1, "deploy"), VisitStarted(at=1, stage="deploy", visit=1, attempt=1)], ("--repeat",)),
+        (
+            [done("build", 1, "build"), done("build", 2, "build"), paused("max_visits")],
+            ("--raise max_visits=+10", "--raise max_cost_usd=+2"),
+        ),
+        ([done("build", 1, "deploy", operations=(("set", "run.hold", "look"),))], ()),  # killed before it was paused
+        ([done("exit", 1, None, ends=Status.SUCCESS)], None),
+    ],
+)
+def test_what_resume_needs(records: Sequence[AnyRecord], resume: tuple[str, ...] | None) -> None:
+    """The options raise every limit in the way and repeat what has to be repeated."""
+    assert overview(CREATED, *records).resume == resume
+
+
+def test_a_waiting_run_has_its_question() -> None:
+    """A run that waits for a person has what it asks and the possible answers."""
+    run = overview(CREATED, done("build", 1, "ask"), RunWaiting(at=4, stage="ask", visit=1))
+    assert (run.question, run.options, run.resume) == ("Well?", ("yes", "no"), ())
+
+
+def test_an_error_has_its_kind_and_advice() -> None:
+    """A branch that errored names its parallel stage, the kind of error, what to do, and when its quota resets."""
+    records: list[AnyRecord] = [
+        PARALLEL,
+        StageErrored(at=1, stage="a", visit=1, attempt=1, outcome=ERROR, until=90.0),
+        branch_done("b", 2, Outcome(status=Status.SUCCESS)),
+        RunPaused(at=3, limit="error", stage="a", count=1, allowed=0, reason="no key", until=90.0),
+    ]
+    (error,) = overview(*records).errors
+    assert (error.stage, error.within, error.kind, error.until) == ("a", "both", "auth", 90.0)
+    assert error.advice
+    assert summary_of(*records).until == 90.0
+
+
+def test_an_error_that_failed_the_run_is_at_its_visit() -> None:
+    """A run that failed within a visit is listed at that visit, and after a resume nothing is errored."""
+    records: list[AnyRecord] = [
+        PARALLEL,
+        StageErrored(at=1, stage="a", visit=1, attempt=1, outcome=ERROR, ends_run=True),
+        RunFailed(at=2, stage="a", reason="no key"),
+    ]
+    summary = summary_of(*records)
+    assert (summary.status, summary.stage, summary.visit) == ("fail", "both", 1)
+    resumed = overview(*records, RunResumed(at=3), driven=True)
+    assert (resumed.errors, resumed.until) == ((), None)
