@@ -1,4 +1,4 @@
-"""The programs that are on PATH, each with a model of its own. Those that are not are skipped, unless required."""
+"""The programs on PATH, each with its own model. Those that are missing are skipped, unless they are required."""
 
 import os
 import shutil
@@ -9,26 +9,26 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-from tests.agents.desk import Desk, left
+from tests.agents.harness import AgentHarness, left
 from tests.agents.programs import PROGRAMS, Program, variables
 from tests.agents.server.http import ModelServer, serving
 from tests.agents.server.script import Script, Step
 
-REQUIRED = "AWF_REQUIRED_AGENTS"  # names of programs, with blanks between: these may not be skipped
+REQUIRED = "AWF_REQUIRED_AGENTS"  # names of programs, separated by blanks, that may not be skipped
 
 Steps = Mapping[str, tuple[Step, ...]]
 Serve = Callable[[Steps], ModelServer]
-Make = Callable[..., tuple[Desk, ModelServer]]
+Make = Callable[..., tuple[AgentHarness, ModelServer]]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line("markers", "real_agent: runs the real command-line agents against a model on loopback")
 
 
 @pytest.fixture(params=PROGRAMS, ids=lambda program: program.name)
 def program(request: pytest.FixtureRequest) -> Program:
-    """Each of the programs that are there."""
+    """Each of the installed programs."""
     chosen: Program = request.param
     if shutil.which(chosen.name) is None:
         reason = f'the program "{chosen.name}" is not on PATH; "make test-agents" installs it'
@@ -47,7 +47,7 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture
 def label() -> Iterator[str]:
-    """What the processes of a test are known by; those that a failed test leaves are killed."""
+    """The label of a test's processes; those that a failed test leaves behind are killed."""
     name = f"awf-{uuid.uuid4().hex}"
     yield name
     for line in left(name):
@@ -57,11 +57,11 @@ def label() -> Iterator[str]:
 
 @pytest.fixture
 def make(program: Program, tmp_path: Path, serve: Serve, label: str) -> Make:
-    """Make an agent and its model, from the steps of each token; `more` is in the environment of who runs it."""
+    """Make an agent and its model from the steps for each token; `more` is added to the environment."""
 
-    def made(steps: Steps, **more: str) -> tuple[Desk, ModelServer]:
+    def made(steps: Steps, **more: str) -> tuple[AgentHarness, ModelServer]:
         server = serve(steps)
         environ = variables(program, tmp_path, server.url, os.environ["PATH"])
-        return Desk(program, tmp_path, {**environ, **more}, label), server
+        return AgentHarness(program, tmp_path, {**environ, **more}, label), server
 
     return made

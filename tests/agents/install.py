@@ -30,7 +30,7 @@ def folder_of(package: str) -> Path:
 
 
 def link(program: Path, folder: Path) -> None:
-    """Make a program known by its name in a folder."""
+    """Link a program into a folder."""
     if not program.is_file():
         sys.exit(f'the program "{program.name}" is not at "{program}", where its package used to have it')
     place = folder / program.name
@@ -39,7 +39,7 @@ def link(program: Path, folder: Path) -> None:
 
 
 def install(directory: Path) -> None:
-    """Link what is there and fetch the rest."""
+    """Link the programs from Python packages and install the rest."""
     folder = directory / "bin"
     folder.mkdir(parents=True, exist_ok=True)
     for package, program in INSIDE.items():

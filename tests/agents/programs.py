@@ -1,6 +1,6 @@
 """The programs that the suite runs, and how each is pointed at a model on loopback.
 
-Each keeps all its state below a home of the test's own; nothing is read from or written to the home of whoever runs it.
+Each keeps all its state below a home directory of the test; the user's own is neither read nor written.
 """
 
 import json
@@ -10,12 +10,12 @@ from pathlib import Path
 
 KEY = "sk-for-a-model-on-loopback"
 MODEL = "scripted"
-NOWHERE = "http://127.0.0.1:9"  # a proxy that is not there: whatever is not on loopback is refused at once
+NOWHERE = "http://127.0.0.1:9"  # a proxy that does not exist: whatever is not on loopback is refused at once
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An agent's program. `settle` writes its settings below a home, and gives the variables to start it with."""
+    """An agent's program. `settle` writes its settings below a home directory and returns its variables."""
 
     name: str
     provider: str
@@ -80,7 +80,7 @@ PROGRAMS: tuple[Program, ...] = (
 
 
 def variables(program: Program, directory: Path, url: str, path: str) -> dict[str, str]:
-    """The environment of a person who uses this program, with a home of their own below `directory`."""
+    """The environment of a user of this program, whose home is below `directory`."""
     home = directory / "home"
     temporary = directory / "tmp"
     for folder in (home, temporary):

@@ -1,4 +1,4 @@
-"""What becomes of a request to a real agent, for everything that a model can do to it."""
+"""The result of a request to a real agent, for everything that a model can do to it."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ from hashlib import sha256
 
 import pytest
 from tests.agents.conftest import Make
-from tests.agents.desk import LONGEST
+from tests.agents.harness import LONGEST
 from tests.agents.programs import Program
 from tests.agents.server.conversation import INPUT_TOKENS, OUTPUT_TOKENS
 from tests.agents.server.script import Drop, Once, Refuse, Say, Shell, Step, WriteFile
@@ -26,11 +26,11 @@ PLANTED = "planted-9f1c0a7e55d24b"
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the model does, and the answer or the kind of error that comes of it; `but` names who is different."""
+    """What the model does, and the answer or kind of error that results; `but` names the exceptions."""
 
     name: str
     steps: tuple[Step, ...]
-    comes: str | ErrorKind
+    expected: str | ErrorKind
     but: Mapping[str, str | ErrorKind] = field(default_factory=dict)
 
 
@@ -48,34 +48,34 @@ SITUATIONS = (
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
-def test_a_request_ends_as_the_model_made_it_end(make: Make, program: Program, situation: Situation) -> None:
-    """A good answer is ok and whole; a refusal or an empty answer is an error that names its kind."""
-    desk, _ = make({"ZZaskedZZ": situation.steps})
-    result = desk.ask("Do what ZZaskedZZ says.")
-    comes = situation.but.get(program.name, situation.comes)
-    if isinstance(comes, ErrorKind):
-        assert (result.status, result.error and result.error.kind) == (AgentStatus.ERROR, comes), result
+def test_a_request_has_the_result_that_its_model_causes(make: Make, program: Program, situation: Situation) -> None:
+    """A good answer is complete; a refusal or an empty answer is an error with its kind."""
+    agent, _ = make({"ZZaskedZZ": situation.steps})
+    result = agent.ask("Do what ZZaskedZZ says.")
+    expected = situation.but.get(program.name, situation.expected)
+    if isinstance(expected, ErrorKind):
+        assert (result.status, result.error and result.error.kind) == (AgentStatus.ERROR, expected), result
     else:
         assert result.status is AgentStatus.OK, result
-        assert result.text.endswith(comes)
-    assert ("made.txt" in desk.files()) == (situation.name == "tool")
-    assert desk.left() == []
+        assert result.text.endswith(expected)
+    assert ("made.txt" in agent.files()) == (situation.name == "tool")
+    assert agent.left() == []
 
 
-def test_errors_of_the_server_never_pass_for_an_answer(make: Make, program: Program) -> None:
-    """An agent that tries again for ever is stopped by its time; one that gives up says why."""
-    desk, server = make({"ZZaskedZZ": (Refuse(500),)})
-    result = desk.ask("Do what ZZaskedZZ says.", timeout=program.patience)
+def test_a_server_error_is_never_an_answer(make: Make, program: Program) -> None:
+    """An agent that retries for ever times out; one that gives up says why."""
+    agent, server = make({"ZZaskedZZ": (Refuse(500),)})
+    result = agent.ask("Do what ZZaskedZZ says.", timeout=program.patience)
     assert server.bodies, "it never asked the model"
     if result.status is not AgentStatus.TIMEOUT:
         assert (result.status, result.error and result.error.kind) == (AgentStatus.ERROR, ErrorKind.SERVER), result
-    assert desk.left() == []
+    assert agent.left() == []
 
 
-def test_what_a_request_used_is_told(make: Make) -> None:
+def test_usage_is_reported(make: Make) -> None:
     """A tool and an answer are two requests to the model."""
-    desk, _ = make({"ZZaskedZZ": (Shell("true"), Say("done"))})
-    result = desk.ask("Do what ZZaskedZZ says.")
+    agent, _ = make({"ZZaskedZZ": (Shell("true"), Say("done"))})
+    result = agent.ask("Do what ZZaskedZZ says.")
     assert result.usage is not None, result
     assert (result.usage.input_tokens, result.usage.output_tokens) == (2 * INPUT_TOKENS, 2 * OUTPUT_TOKENS)
 
@@ -83,19 +83,19 @@ def test_what_a_request_used_is_told(make: Make) -> None:
 def test_read_only_access_writes_nothing(make: Make, program: Program) -> None:
     """Neither by a tool that writes nor by a command, even when the model asks for what it was not offered."""
     write = WriteFile("written.txt", "no", tool=program.writer)
-    desk, server = make({"ZZaskedZZ": (write, Shell("echo no > shell.txt", tool=program.shell), Say("tried"))})
-    result = desk.ask("Do what ZZaskedZZ says.", access=Access.READ_ONLY)
+    agent, server = make({"ZZaskedZZ": (write, Shell("echo no > shell.txt", tool=program.shell), Say("tried"))})
+    result = agent.ask("Do what ZZaskedZZ says.", access=Access.READ_ONLY)
     assert server.bodies, "it never asked the model"
     assert result.status is AgentStatus.OK or (result.error and result.error.kind is ErrorKind.EMPTY), result
-    assert desk.files() == set()
+    assert agent.files() == set()
 
 
-def test_a_session_goes_on_and_counts_only_what_is_new(make: Make) -> None:
-    """The second request has the first one before it, in the same session; its usage and cost are its own."""
-    desk, server = make({"ZZfirstZZ": (Say("first"),), "ZZsecondZZ": (Shell("true"), Say("second"))})
-    first = desk.ask("Do what ZZfirstZZ says.")
+def test_a_continued_session_counts_only_what_is_new(make: Make) -> None:
+    """The second request follows the first in the same session; its usage and cost are its own."""
+    agent, server = make({"ZZfirstZZ": (Say("first"),), "ZZsecondZZ": (Shell("true"), Say("second"))})
+    first = agent.ask("Do what ZZfirstZZ says.")
     assert first.session, first
-    second = desk.ask("Do what ZZsecondZZ says.", session=first.session)
+    second = agent.ask("Do what ZZsecondZZ says.", session=first.session)
     assert (second.status, second.text) == (AgentStatus.OK, "second"), second
     assert second.session
     assert second.session.id == first.session.id
@@ -107,24 +107,24 @@ def test_a_session_goes_on_and_counts_only_what_is_new(make: Make) -> None:
         assert second.usage.cost_usd == pytest.approx(2 * first.usage.cost_usd)
 
 
-def test_a_secret_that_is_not_the_providers_is_not_seen_by_the_agents_tools(make: Make) -> None:
-    """What the shell tool prints of its environment reaches the model, and the planted values are not in it."""
+def test_an_agent_s_tools_do_not_see_other_secrets(make: Make) -> None:
+    """The environment that its shell tool prints reaches the model, without the planted values."""
     planted = {"GITHUB_TOKEN": PLANTED, "DATABASE_URL": PLANTED, "OTHER_API_KEY": PLANTED, "SOMETHING": PLANTED}
-    desk, server = make({"ZZaskedZZ": (Shell("env"), Say("done"))}, **planted)
-    assert desk.ask("Do what ZZaskedZZ says.").status is AgentStatus.OK
+    agent, server = make({"ZZaskedZZ": (Shell("env"), Say("done"))}, **planted)
+    assert agent.ask("Do what ZZaskedZZ says.").status is AgentStatus.OK
     assert any("PATH=" in body for body in server.bodies), "the tool did not print its environment"
     assert not any(PLANTED in body for body in server.bodies)
-    assert not any(PLANTED in path.read_text(errors="replace") for path in desk.artifacts.rglob("*") if path.is_file())
+    assert not any(PLANTED in path.read_text(errors="replace") for path in agent.artifacts.rglob("*") if path.is_file())
 
 
-def test_the_program_still_takes_the_flags_it_is_used_with(program: Program, make: Make) -> None:
+def test_the_program_still_supports_its_flags(program: Program, make: Make) -> None:
     """Each of them is in its help."""
     used = AGENTS[program.name]
-    desk, _ = make({})
+    agent, _ = make({})
     said = subprocess.run(
         [used.name, *used.help],
-        env=desk.environ,
-        cwd=desk.cwd,
+        env=agent.environ,
+        cwd=agent.cwd,
         capture_output=True,
         text=True,
         check=True,

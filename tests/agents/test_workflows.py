@@ -1,4 +1,4 @@
-"""Whole runs of `awf` with a real agent: to their end, and through the death of `awf` itself."""
+"""Whole runs of `awf` with a real agent: to their end, and across a crash of `awf`."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.agents.conftest import Serve
-from tests.agents.desk import LONGEST, endless, eventually, left
+from tests.agents.harness import LONGEST, endless, eventually, left
 from tests.agents.programs import PROGRAMS, Program, variables
 from tests.agents.server.script import ReadFile, Say, SayWhether, Shell
 from tests.integration.conftest import COMMAND
@@ -41,7 +41,7 @@ SMALL = """workflow "Small" {
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A directory with a check of its own and a small workflow."""
+    """A directory with its own check and a small workflow."""
     folder = tmp_path / "project"
     (folder / ".awf").mkdir(parents=True)
     check = folder / ".awf" / "self-check"
@@ -52,7 +52,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_quick_dev_fixes_what_a_review_found(program: Program, project: Path, tmp_path: Path, serve: Serve) -> None:
-    """The plan, the change, the check, three reviews at once, one of which fails, the fix, and the reviews again."""
+    """Plan, change, check, three parallel reviews of which one fails, fix, and the reviews again."""
     look = ReadFile(str(project / "greeting.txt"))
     server = serve(
         {
@@ -76,7 +76,7 @@ def test_quick_dev_fixes_what_a_review_found(program: Program, project: Path, tm
 def test_a_killed_run_leaves_no_agent_when_it_is_resumed(
     program: Program, project: Path, tmp_path: Path, serve: Serve, label: str
 ) -> None:
-    """`kill -9` while a tool of the agent runs: the resume ends both, runs the stage again, and comes to success."""
+    """`kill -9` while a tool of the agent runs: the resume kills both, runs the stage again, and succeeds."""
     first_time_endless = f"if [ -e running ]; then echo draft > greeting.txt; else {endless(label)}; fi"
     server = serve(
         {

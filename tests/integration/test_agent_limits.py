@@ -1,4 +1,4 @@
-"""What a run makes of agents that hit a limit, say too much, or say it in a way that is hard to read."""
+"""Runs whose agents reach a limit, say too much, or say it in a way that is hard to read."""
 
 import json
 import shlex
@@ -42,7 +42,7 @@ def ended(awf: Awf, *arguments: str) -> tuple[int, dict[str, object]]:
     ],
 )
 @pytest.mark.usefixtures("review", "impatient")
-def test_an_agent_that_failed_passes_nothing(awf: Awf, says: str, code: int, kind: str) -> None:
+def test_a_failed_agent_never_passes(awf: Awf, says: str, code: int, kind: str) -> None:
     """The kind of its error and its own words are the reason, whatever status it printed."""
     command = shlex.join(["sh", "-c", f'echo "[STATUS: success]"; echo "{says}" >&2; exit {code}'])
     exit_code, last = ended(awf, "--backend", "command", "--agent-command", command)
@@ -53,7 +53,7 @@ def test_an_agent_that_failed_passes_nothing(awf: Awf, says: str, code: int, kin
 
 
 def test_a_script_with_an_unknown_kind_of_error_is_refused(awf: Awf, review: Path) -> None:
-    """It is refused before the run starts, with the kinds that there are."""
+    """It is refused before the run starts, with the known kinds."""
     (review / "s.json").write_text(json.dumps({"rev": {"error": "tired"}}))
     done = awf("run", "w.awf.kdl", "--run-id", "r", "--script", "s.json")
     assert done.returncode == 2
@@ -63,7 +63,7 @@ def test_a_script_with_an_unknown_kind_of_error_is_refused(awf: Awf, review: Pat
 
 @pytest.mark.parametrize("unit", ["`", "[", '{"', "[FAILURE_REASON: ", '"findings": {"a', "```\n"])
 def test_a_megabyte_of_marks_does_not_hold_up_a_run(awf: Awf, review: Path, unit: str) -> None:
-    """It is read like any other text: without a status of its own it is no pass."""
+    """It is read like any other text: without a status it never passes."""
     (review / "s.json").write_text(json.dumps({"rev": unit * (1_000_000 // len(unit))}))
     exit_code, last = ended(awf, "--script", "s.json")
     assert exit_code != 0

@@ -1,4 +1,4 @@
-"""Settings as a person meets them: `awf config`, errors in a file, and the agent that a run gets."""
+"""Settings on the command line: `awf config`, errors in a file, and the agent of a run."""
 
 import json
 import os
@@ -60,15 +60,15 @@ def test_every_setting_is_shown_with_where_it_was_set(awf: Awf, project: Path, s
     assert shown["agent.pi.extra"]["value"] == ["--a b", "", "-c"]
 
 
-def test_nothing_set_is_shown_too(awf: Awf, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    """With the places where something could be set."""
+def test_defaults_are_shown(awf: Awf, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    """With the files in which they could be set."""
     done = awf("config", cwd=tmp_path, XDG_CONFIG_HOME="/etc/my-config")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == snapshot
 
 
-def test_a_terminal_is_not_overrun(project: Path) -> None:
-    """A long value is cut where the terminal ends, and nothing in it acts on the terminal."""
+def test_long_values_are_truncated(project: Path) -> None:
+    """A value ends where the terminal does, and cannot act on it."""
     user(project, f'agent "pi" {{ extra "\\u{{1b}}[2J" "{"x" * 300}"; }}\n')
     parent, child = pty.openpty()
     environment = {"PATH": "", "HOME": str(project / "home"), "COLUMNS": "80", "NO_COLOR": "1"}
@@ -82,7 +82,7 @@ def test_a_terminal_is_not_overrun(project: Path) -> None:
 
 
 def test_settings_with_errors_stop_a_command(awf: Awf, project: Path, snapshot: SnapshotAssertion) -> None:
-    """All errors of both files, with their places, and nothing is done."""
+    """All errors of both files are shown, and nothing else happens."""
     user(project, "limits { timeuot 3 }\n")
     own(project, 'backend 1\nagent "cluade" { program "x"; }\n')
     told = set()
@@ -96,14 +96,14 @@ def test_settings_with_errors_stop_a_command(awf: Awf, project: Path, snapshot: 
 
 
 def test_other_commands_do_not_read_them(awf: Awf, project: Path) -> None:
-    """What has no use for settings works without them."""
+    """Commands that need no settings work without them."""
     own(project, "backend 1\n")
     assert awf("validate", "w.awf.kdl").returncode == 0
     assert awf("runs").returncode == 0
 
 
-def test_a_run_without_an_agent_does_not_begin(awf: Awf, project: Path) -> None:
-    """It is told before the first stage is run and before anything is recorded: the run's name is still free."""
+def test_a_run_without_an_agent_does_not_start(awf: Awf, project: Path) -> None:
+    """The error comes before the first stage and before anything is recorded: the run's name is still free."""
     done = run(awf, project)
     assert (done.returncode, done.stdout) == (2, "")
     assert 'stage "build" cannot run: no agent found: looked for claude, codex' in done.stderr
@@ -119,8 +119,8 @@ def last(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return found
 
 
-def test_a_run_works_with_the_agent_of_the_settings(awf: Awf, project: Path) -> None:
-    """Not with the first on PATH; its answer is the stage's response."""
+def test_a_run_uses_the_agent_of_the_settings(awf: Awf, project: Path) -> None:
+    """Not the first on PATH; its answer is the stage's response."""
     first = stub(project / "bin", "claude")
     second = stub(project / "bin", "pi", prints=(ANSWERED, SETTLED))
     own(project, 'backend "pi"\n')
@@ -129,8 +129,8 @@ def test_a_run_works_with_the_agent_of_the_settings(awf: Awf, project: Path) -> 
     assert awf("context", "r", "build.response").stdout == "OK\n"
 
 
-def test_an_option_goes_before_the_settings(awf: Awf, project: Path) -> None:
-    """The settings' agent is not even looked for."""
+def test_an_option_overrides_the_settings(awf: Awf, project: Path) -> None:
+    """The agent of the settings need not exist."""
     own(project, 'backend "codex"\n')
     pi = stub(project / "bin", "pi", prints=(ANSWERED, SETTLED))
     last(run(awf, project, "--backend", "pi"))
@@ -138,7 +138,7 @@ def test_an_option_goes_before_the_settings(awf: Awf, project: Path) -> None:
 
 
 def test_variables_of_the_settings_reach_tools(awf: Awf, project: Path) -> None:
-    """Those that are named; a secret only by its whole name: a pattern does not let it through."""
+    """Only named ones; a secret must be named in full, a pattern does not match it."""
     stub(project / "bin", "pi", prints=(ANSWERED, SETTLED))
     user(project, 'environment "MINE" "OUR_*"\n')
     last(run(awf, project, MINE="1", OUR_HOST="2", OUR_API_KEY="3", OTHER="4"))
@@ -148,7 +148,7 @@ def test_variables_of_the_settings_reach_tools(awf: Awf, project: Path) -> None:
 
 
 def test_a_project_passes_no_variable_and_names_no_program_unless_the_user_trusts_it(awf: Awf, project: Path) -> None:
-    """0-39: one sentence says what is ignored, and how to allow it; trusted by its path, the project is heard."""
+    """0-39: a note says what is ignored and how to allow it; a project that is trusted by path may set it."""
     pi = stub(project / "bin", "pi", prints=(ANSWERED, SETTLED))
     evil = stub(project / "evil", "pi", prints=(ANSWERED, SETTLED))
     own(project, f'environment "MINE"\nagent "pi" {{ program "{evil}"; pass "SECRET_KEY"; }}\n')
@@ -163,7 +163,7 @@ def test_a_project_passes_no_variable_and_names_no_program_unless_the_user_trust
     assert "MINE=1" in (project / "ran.txt").read_text()
 
 
-def test_trust_is_given_to_the_project_wherever_in_it_a_command_runs(awf: Awf, project: Path) -> None:
+def test_trust_applies_in_every_directory_of_a_project(awf: Awf, project: Path) -> None:
     """Its directory is the one whose `.awf` is found, not the current one."""
     own(project, 'environment "MINE"\n')
     below = project / "src/deep"
@@ -175,7 +175,7 @@ def test_trust_is_given_to_the_project_wherever_in_it_a_command_runs(awf: Awf, p
 
 
 def test_the_store_option_does_not_move_the_settings(awf: Awf, project: Path) -> None:
-    """They belong to the project, wherever its runs are kept."""
+    """They belong to the project, wherever its runs are stored."""
     own(project, 'backend "pi"\n')
     pi = stub(project / "bin", "pi", prints=(ANSWERED, SETTLED))
     last(run(awf, project, "--store", "elsewhere"))

@@ -1,4 +1,4 @@
-"""`awf doctor`: agents that are there, half there and not there, as a person and a script are told."""
+"""`awf doctor`: agents that work, do not work or are missing, for people and for scripts."""
 
 import json
 import os
@@ -43,8 +43,8 @@ def row(done: subprocess.CompletedProcess[str], name: str) -> dict[str, Any]:
     return dict(found)
 
 
-def test_what_is_there_and_what_is_missing(doctor: Doctor, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    """One that works, one that is too old, one that cannot run, the others with how to get them; no key's value."""
+def test_what_is_installed_and_what_is_missing(doctor: Doctor, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    """One that works, one that is too old, one that cannot run, and how to install the others; no key's value."""
     stub(tmp_path / "bin", "claude", version="2.1.325")
     stub(tmp_path / "bin", "gemini", version="0.1.0", without="--approval-mode")
     broken = tmp_path / "bin/opencode"
@@ -58,7 +58,7 @@ def test_what_is_there_and_what_is_missing(doctor: Doctor, tmp_path: Path, snaps
 
 
 def test_a_bare_machine_is_not_ready(awf: Awf, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    """No agent, no git, no place for runs: exit code 1, with what is missing in one line."""
+    """No agent, no git, no store: exit code 1."""
     (tmp_path / "file").touch()
     done = awf("doctor", "--store", "file/store", PATH=str(tmp_path))
     assert done.returncode == 1
@@ -66,7 +66,7 @@ def test_a_bare_machine_is_not_ready(awf: Awf, tmp_path: Path, snapshot: Snapsho
 
 
 def test_it_fits_a_terminal(tmp_path: Path) -> None:
-    """In 80 columns; a problem is told whole, over several lines."""
+    """In 80 columns; a problem is shown in full, over several lines."""
     broken = tmp_path / "pi"
     broken.write_text(f"#!/bin/sh\necho '{'many words of woe ' * 9}END' >&2\nexit 1\n")
     broken.chmod(0o755)
@@ -92,7 +92,7 @@ def test_a_probe_really_asks(doctor: Doctor, tmp_path: Path, snapshot: SnapshotA
 
 
 def test_without_a_probe_no_agent_is_asked(doctor: Doctor, tmp_path: Path) -> None:
-    """Looking costs nothing; what programs say of themselves is remembered."""
+    """It costs nothing; what programs say about themselves is cached."""
     pi = stub(tmp_path / "bin", "pi")
     first, second = doctor("--json"), doctor("--json")
     assert row(first, "pi") == row(second, "pi")
@@ -103,7 +103,7 @@ def test_without_a_probe_no_agent_is_asked(doctor: Doctor, tmp_path: Path) -> No
 
 
 def test_an_agent_that_refuses_does_not_work(doctor: Doctor, tmp_path: Path) -> None:
-    """The only one there is: exit code 1, and what it said has no key in it."""
+    """Exit code 1 if it is the only one; its message contains no key."""
     refusal = {**REFUSED, "message": {**REFUSED["message"], "errorMessage": f"401: the key {KEY} is not valid"}}
     stub(tmp_path / "bin", "pi", prints=(refusal, SETTLED))
     done = doctor("--probe", "--json", OPENAI_API_KEY=KEY)
@@ -118,8 +118,8 @@ def test_json_has_everything(doctor: Doctor, tmp_path: Path) -> None:
     """Names of keys and never their values; what is needed and what is not."""
     path = stub(tmp_path / "bin", "codex")
     done = doctor("--json", CODEX_API_KEY=KEY)
-    told = json.loads(done.stdout)
-    assert (told["healthy"], told["default"]) == (True, "codex")
+    report = json.loads(done.stdout)
+    assert (report["healthy"], report["default"]) == (True, "codex")
     assert row(done, "codex") == {
         "name": "codex",
         "path": str(path),
@@ -131,7 +131,7 @@ def test_json_has_everything(doctor: Doctor, tmp_path: Path) -> None:
         "call": None,
         "works": True,
     }
-    parts = {part["name"]: (part["ok"], part["needed"]) for part in told["parts"]}
+    parts = {part["name"]: (part["ok"], part["needed"]) for part in report["parts"]}
     assert {name: parts[name] for name in ("git", "store", "python", "sqlite")} == dict.fromkeys(
         ("git", "store", "python", "sqlite"), (True, True)
     )
@@ -139,8 +139,8 @@ def test_json_has_everything(doctor: Doctor, tmp_path: Path) -> None:
     assert KEY not in done.stdout
 
 
-def test_agents_of_the_settings_are_looked_at(doctor: Doctor, tmp_path: Path) -> None:
-    """A program elsewhere, a command of one's own, an agent that speaks the protocol; one of them is enough."""
+def test_agents_of_the_settings_are_checked(doctor: Doctor, tmp_path: Path) -> None:
+    """A program at another path, a command, an ACP agent; one that works is enough."""
     elsewhere = stub(tmp_path / "opt", "pi")
     stub(tmp_path / "bin", "mine")
     (tmp_path / ".awf").mkdir()
@@ -156,8 +156,8 @@ def test_agents_of_the_settings_are_looked_at(doctor: Doctor, tmp_path: Path) ->
     assert json.loads(done.stdout)["default"] == "command"
 
 
-def test_a_damaged_store_is_told(doctor: Doctor, tmp_path: Path) -> None:
-    """Runs that cannot be read could not be gone on with."""
+def test_a_damaged_store_is_reported(doctor: Doctor, tmp_path: Path) -> None:
+    """Its runs could not be resumed."""
     stub(tmp_path / "bin", "pi")
     (tmp_path / ".awf").mkdir()
     (tmp_path / ".awf/awf.db").write_text("no database")

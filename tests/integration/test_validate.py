@@ -1,4 +1,4 @@
-"""`awf validate`, `explain`, `workflows` and `show` as a person and a script meet them."""
+"""`awf validate`, `explain`, `workflows` and `show` on the command line."""
 
 import json
 import os
@@ -33,7 +33,7 @@ BAD = """workflow "Release" {
   transition from="review" to="gate"
 }
 """
-"""A file with a mistake of most kinds."""
+"""A file with many kinds of mistakes."""
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -44,7 +44,7 @@ def test_the_shipped_workflows_are_clean(awf: Awf, name: str) -> None:
 
 
 def test_the_report_for_a_person(awf: Awf, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    """Every problem with its line, a caret under the thing, a message that names it, and help."""
+    """Every problem has its line, a caret, a message and help."""
     (tmp_path / "release.awf.kdl").write_text(BAD)
     result = awf("validate", "release.awf.kdl")
     assert result.returncode == 2
@@ -86,7 +86,7 @@ def test_warnings_alone_do_not_fail(awf: Awf, tmp_path: Path) -> None:
     assert "1 workflow checked, 1 warning found." in result.stdout
 
 
-def test_several_files_are_checked_in_one_go(awf: Awf, tmp_path: Path) -> None:
+def test_several_files_are_checked_at_once(awf: Awf, tmp_path: Path) -> None:
     """Files, names and directories together; what cannot be found does not hide the rest."""
     (tmp_path / "flows").mkdir()
     (tmp_path / "flows/good.awf.kdl").write_text(GOOD)
@@ -97,7 +97,7 @@ def test_several_files_are_checked_in_one_go(awf: Awf, tmp_path: Path) -> None:
 
 
 def special_files(folder: Path) -> dict[str, str]:
-    """Files that are no workflow, and what is said about each."""
+    """Files that are not workflows, with the diagnostic of each."""
     (folder / "empty.awf.kdl").write_bytes(b"")
     (folder / "binary.awf.kdl").write_bytes(bytes(range(256)))
     (folder / "folder.awf.kdl").mkdir()
@@ -116,8 +116,8 @@ def special_files(folder: Path) -> dict[str, str]:
     }
 
 
-def test_what_is_no_workflow_gets_one_clear_error(awf: Awf, tmp_path: Path) -> None:
-    """Empty, binary, missing, a directory, 100 MB, not UTF-8: a sentence, exit code 2, no traceback."""
+def test_a_file_that_is_not_a_workflow_is_an_error(awf: Awf, tmp_path: Path) -> None:
+    """Empty, binary, missing, a directory, 100 MB, not UTF-8: a diagnostic, exit code 2, no traceback."""
     for name, expected in special_files(tmp_path).items():
         result = awf("validate", name)
         assert (result.returncode, result.stderr) == (2, ""), name
@@ -126,8 +126,8 @@ def test_what_is_no_workflow_gets_one_clear_error(awf: Awf, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("file", "folder"), [(0o000, 0o755), (0o644, 0o700)])
-def test_a_file_that_may_not_be_read_says_so(file: int, folder: int) -> None:
-    """Permission is asked of the system, as whoever may not read it, or not look into its directory."""
+def test_a_file_without_permission_is_an_error(file: int, folder: int) -> None:
+    """Neither the file nor its directory may be readable by the user."""
     if os.getuid() != 0:
         pytest.skip("only root can become another user to lack a permission")
     with TemporaryDirectory() as place:  # of its own: other tests close the one that they share
@@ -165,7 +165,7 @@ def test_version(awf: Awf) -> None:
     assert awf("--version").stdout.startswith("awf 0.")
 
 
-def test_colours_only_on_a_terminal(tmp_path: Path) -> None:
+def test_colors_only_on_a_terminal(tmp_path: Path) -> None:
     """A pipe gets none, a terminal does, and NO_COLOR turns them off."""
     (tmp_path / "bad.awf.kdl").write_text(BAD)
 
@@ -191,8 +191,8 @@ def test_colours_only_on_a_terminal(tmp_path: Path) -> None:
     assert b"\x1b" not in on_terminal(NO_COLOR="1")
 
 
-def test_text_from_a_file_is_inert_on_the_terminal(awf: Awf, tmp_path: Path) -> None:
-    """Escapes and direction marks in a workflow cannot act on whoever reads the report."""
+def test_text_from_a_file_cannot_act_on_the_terminal(awf: Awf, tmp_path: Path) -> None:
+    """Escapes and direction marks in a workflow are not printed."""
     text = GOOD.replace('"end"', '"e\x1b[2J\u202end"')
     (tmp_path / "w.awf.kdl").write_text(text)
     result = awf("validate", "w.awf.kdl")
@@ -214,15 +214,15 @@ def test_explain_lists_the_rules(awf: Awf, snapshot: SnapshotAssertion) -> None:
     assert awf("explain").stdout == snapshot
 
 
-def test_explain_knows_what_it_does_not_know(awf: Awf) -> None:
-    """An unknown code is an error that says what to do."""
+def test_explain_refuses_an_unknown_code(awf: Awf) -> None:
+    """The error says what to do."""
     result = awf("explain", "AWF999")
     assert result.returncode == 2
     assert 'error: unknown rule "AWF999"' in result.stderr
 
 
-def test_workflows_tells_what_is_found_where(awf: Awf, tmp_path: Path) -> None:
-    """The shipped ones are found from an empty directory; a project's own shadows them and says so."""
+def test_workflows_lists_what_is_found_where(awf: Awf, tmp_path: Path) -> None:
+    """Shipped workflows are found from an empty directory; a project's own shadow them."""
     rows = json.loads(awf("workflows", "--json").stdout)
     assert [(row["name"], row["from"]) for row in rows] == [(name, "shipped") for name in SHIPPED]
     assert all(row["description"] for row in rows)
@@ -275,25 +275,25 @@ def test_a_mistyped_command_is_answered(awf: Awf) -> None:
     assert 'did you mean "validate"?' in result.stderr
 
 
-def test_shell_completion_is_there(awf: Awf) -> None:
+def test_shell_completion_works(awf: Awf) -> None:
     """As click provides it."""
     assert "_awf_completion" in awf(_AWF_COMPLETE="bash_source").stdout
 
 
-def test_output_cut_short_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     """`awf explain | head -1` ends quietly."""
     script = f"{COMMAND} explain | head -1"
     pipe = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (pipe.stdout.startswith("AWF001"), pipe.stderr) == (True, "")
 
 
-def test_the_picture_in_the_readme_is_the_one_that_is_drawn(awf: Awf) -> None:
+def test_the_picture_in_the_readme_is_up_to_date(awf: Awf) -> None:
     """`docs/quick-dev.svg` is what `awf show` draws of the shipped workflow."""
     assert awf("show", "quick-dev", "--format", "svg").stdout == (ROOT / "docs/quick-dev.svg").read_text()
 
 
 def test_an_excerpt_fits_a_narrow_terminal(tmp_path: Path) -> None:
-    """A terminal wraps no line of it, so that the caret stays under the thing."""
+    """No line wraps, so that the caret stays in place."""
     (tmp_path / "bad.awf.kdl").write_text(BAD)
     lines = shown(run_on_screen([COMMAND, "validate", "bad.awf.kdl"], tmp_path, columns=60))
     excerpts = [line for line in lines if line.lstrip("0123456789 ").startswith("|")]

@@ -7,7 +7,7 @@ of the clock that is passed in.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, time, timedelta, tzinfo
+from datetime import UTC, datetime, time, timedelta
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
@@ -222,7 +222,10 @@ def _next_moment(found: re.Match[str], now: datetime) -> datetime | None:
     if not (has_time or found["month"] or found["weekday"] or found["tomorrow"]):
         return None
     try:
-        here = now.astimezone(_read_zone(found, now))
+        place, zone = found["place"], _ZONES.get((found["zone"] or "").upper())
+        if place:
+            zone = "UTC" if place.upper() in ("UTC", "GMT") else place
+        here = now.astimezone(UTC if zone == "UTC" else ZoneInfo(zone)) if zone else now
         clock = _read_clock(found) if has_time else time()
         if found["month"]:
             month, day = _MONTHS.index(found["month"].lower()) + 1, int(found["day"])
@@ -245,10 +248,3 @@ def _read_clock(found: re.Match[str]) -> time:
     if half and not 1 <= hour <= 12:
         raise ValueError(f"{hour}{half} is not a time")
     return time(hour % 12 + (12 if half.startswith("p") else 0) if half else hour, int(found["minute"] or 0))
-
-
-def _read_zone(found: re.Match[str], now: datetime) -> tzinfo:
-    if found["place"]:
-        return UTC if found["place"].upper() in ("UTC", "GMT") else ZoneInfo(found["place"])
-    named = _ZONES.get((found["zone"] or "").upper())
-    return ZoneInfo(named) if named else now.tzinfo or UTC

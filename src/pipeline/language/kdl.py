@@ -228,7 +228,7 @@ class _Converter:
         duplicates = {}
         after = span.end
         for value in own:
-            key = key_before(self.text, after, value)
+            key = key_before(self.text, value)
             if key and "/-" not in _BLOCK_COMMENT.sub("", self.text[after : key.start]):  # not commented out
                 name = self.text[slice(*key)].strip('"')
                 kept = node.props.get(name)
@@ -238,13 +238,20 @@ class _Converter:
         return duplicates
 
 
-_KEY = re.compile(r'("(?:[^"\\]|\\.)*"|[^\s"{}();=]+)=(?:\([^)]*\))?\Z')
-
-
-def key_before(text: str, after: int, value: KdlValue) -> Span | None:
-    """The span of the property name before a value, searched from `after`; None for an argument."""
-    key = _KEY.search(text[after : value.span.start])
-    return Span(after + key.start(1), after + key.end(1)) if key else None
+def key_before(text: str, value: KdlValue) -> Span | None:
+    """The span of the property name before a value; None for an argument."""
+    end = value.span.start - 1
+    if text[end : end + 1] != "=":
+        return None
+    start = end - 1
+    if text[start] == '"':
+        start -= 1
+        while start > 0 and (text[start] != '"' or text[start - 1] == "\\"):  # quotes in a name are escaped
+            start -= 1
+    else:
+        while start > 0 and text[start - 1] not in ' \t\n"{}();=':
+            start -= 1
+    return Span(start, end)
 
 
 def _unsupported_annotation(span: Span, tag: str) -> KdlError:

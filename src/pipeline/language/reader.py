@@ -50,27 +50,7 @@ BAD_RETRY = Rule("AWF016", "bad-retry")
 MALFORMED_EXPRESSION = Rule("AWF017", "malformed-expression")
 MISSING_START = Rule("AWF018", "missing-start")
 STRAY_VALUE = Rule("AWF038", "stray-value")
-RULES = (
-    UNREADABLE_FILE,
-    SYNTAX_ERROR,
-    TOO_LARGE,
-    NOT_ONE_WORKFLOW,
-    UNSUPPORTED_VERSION,
-    UNKNOWN_NODE,
-    UNKNOWN_PROPERTY,
-    DUPLICATE,
-    MISSING,
-    WRONG_VALUE,
-    NOT_AN_INTEGER,
-    UNKNOWN_CHOICE,
-    UNKNOWN_KIND,
-    BAD_NAME,
-    BAD_DURATION,
-    BAD_RETRY,
-    MALFORMED_EXPRESSION,
-    MISSING_START,
-    STRAY_VALUE,
-)
+RULES = tuple(value for value in vars().values() if isinstance(value, Rule))
 
 ElementT = TypeVar("ElementT", bound=Element)
 
@@ -112,7 +92,7 @@ def parse_nodes(source: SourceText) -> tuple[tuple[KdlNode, ...], list[RuleHit]]
         return parse_kdl(source), []
     except NestingError as error:
         message = f"{error.message}; the limit is {MAX_DEPTH} levels"
-        return (), [TOO_LARGE.hit(error.span, message, "is this a workflow?")]
+        return (), [TOO_LARGE.hit(error.span, message, "flatten it")]
     except KdlError as error:
         return (), [SYNTAX_ERROR.hit(error.span, error.message, error.help)]
 
@@ -273,14 +253,14 @@ class _ElementReader:
             return self.model.model_construct(**values)  # only blocks are still wrong, and they stay as they are
 
     def report_rejected(self, field: str, index: int, details: ErrorDetails) -> None:
+        if field == "version":
+            return  # it has its own rule
         spans = self.spans.get(field, (self.node.title_span,))
         span = spans[min(index, len(spans) - 1)]
         error, value, context = details["type"], details["input"], details.get("ctx", {})
         value = value[0] if isinstance(value, tuple) and value else value
         expected = _EXPECTED[error].format(**context) if error in _EXPECTED else details["msg"]
         what = f'{self.owner}: "{field}"'
-        if field == "version":
-            return  # it has its own rule
         if error == "missing":
             self.report_missing(field)
         elif error == "duration":
@@ -314,7 +294,7 @@ class _ElementReader:
         kinds = [kind for kind, model in STAGE_MODELS.items() if name in model.attributes()]
         if not help:
             help = f"it belongs to {' and '.join(kinds)} stages" if kinds and self.stage else _listing(owner, known)
-        span = key_before(self.text, self.node.span.start, value) or value.span
+        span = key_before(self.text, value) or value.span
         self.report(UNKNOWN_PROPERTY, span, f'unknown property "{name}" in {owner}', help)
 
     def report_duplicate(self, name: str, span: Span) -> None:

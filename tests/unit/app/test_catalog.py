@@ -1,4 +1,4 @@
-"""Where workflows are found."""
+"""Finding and reading workflow files."""
 
 from pathlib import Path
 
@@ -33,8 +33,8 @@ def put(path: Path) -> Path:
 
 
 def test_a_name_is_looked_up_in_order(project: Path) -> None:
-    """Here, .awf here, the repository's root, .awf there, the home, the package: the first found wins."""
-    shelves = [
+    """The directory, its .awf, the repository's root, its .awf, the home, the package: the first match wins."""
+    folders = [
         project / "sub/workflows",
         project / "sub/.awf/workflows",
         project / "workflows",
@@ -42,22 +42,22 @@ def test_a_name_is_looked_up_in_order(project: Path) -> None:
         project.parent / "home/.config/awf/workflows",
         project.parent / "shipped",
     ]
-    for directory in reversed(shelves):
+    for directory in reversed(folders):
         expected = put(directory / "w.awf.kdl")
         assert catalog(project / "sub").find("w").path == expected
     found = [entry.path.parent for _, entry in catalog(project / "sub").entries()]
-    assert found == shelves
+    assert found == folders
 
 
-def test_a_path_is_taken_as_it_is(project: Path) -> None:
-    """A path wins over the shelves, also when nothing is there yet."""
+def test_a_path_is_used_as_it_is(project: Path) -> None:
+    """A path is not looked up, even if nothing exists there."""
     path = put(project / "sub/mine.awf.kdl")
     assert catalog(project).find("sub/mine.awf.kdl").path == path
     assert catalog(project).find("missing.awf.kdl").path == project / "missing.awf.kdl"
 
 
 def test_a_directory_means_every_workflow_in_it(project: Path) -> None:
-    """Its files are found below it too, but not in what tools leave behind."""
+    """Including its subdirectories, except those of tools."""
     put(project / "flows/b.awf.kdl")
     put(project / "flows/deep/a.awf.kdl")
     put(project / "flows/node_modules/c.awf.kdl")
@@ -65,15 +65,15 @@ def test_a_directory_means_every_workflow_in_it(project: Path) -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_nearest(project: Path) -> None:
-    """The error says what was looked for and what was probably meant."""
+    """The error suggests what was probably meant."""
     put(project / "workflows/quick-dev.awf.kdl")
     with pytest.raises(AwfError, match='unknown workflow "quikdev"') as caught:
         catalog(project).find("quikdev")
     assert caught.value.help == 'did you mean "quick-dev"?'
 
 
-def test_a_file_is_named_in_full(project: Path) -> None:
-    """What is meant by half of a file's name, or by a mistyped one, is told."""
+def test_a_partial_or_mistyped_file_name_has_a_hint(project: Path) -> None:
+    """The full name of the file is suggested."""
     put(project / "fix.awf.kdl")
     with pytest.raises(AwfError, match='unknown workflow "fix"') as caught:
         catalog(project).find("fix")
@@ -89,7 +89,7 @@ def test_an_empty_directory_is_an_error(project: Path) -> None:
 
 
 def test_prompts_are_looked_for_in_the_repository_then_beside_the_workflow(project: Path) -> None:
-    """A shipped workflow's prompts are its own, whatever repository it is installed below."""
+    """A shipped workflow's prompts are its own, whatever repository it is installed in."""
     local = put(project / "workflows/w.awf.kdl")
     assert catalog(project).find("w").prompt_roots == (project, local.parent)
     shipped = put(project.parent / "shipped/s.awf.kdl")

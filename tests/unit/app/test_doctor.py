@@ -1,4 +1,4 @@
-"""What a machine has for a run, where the command line cannot show it."""
+"""Checks of a machine that the command line cannot show."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ from pipeline.backends.process import LocalProcesses
 
 
 def examine(tmp_path: Path, text: str = "", *, call: bool = False, **environ: str) -> Diagnosis:
-    """Look at a machine that has one plugin with a backend."""
+    """Examine a machine with one plugin that adds a backend."""
     added: dict[str, Any] = {"mine": ScriptedBackend(load_script('{"doctor": "Here."}'))}
     given = {"PATH": str(tmp_path), **environ}
     doctor = Doctor(settings(text), given, tmp_path / "store", LocalProcesses("test", grace=0.2), None, added)
@@ -34,8 +34,8 @@ def test_a_plugin_s_backend_is_an_agent(tmp_path: Path) -> None:
     assert found.call.text == "Here."
 
 
-def test_a_path_with_nothing_there_does_not_work(tmp_path: Path) -> None:
-    """It could only be found out by starting it, and is told before."""
+def test_a_missing_program_does_not_work(tmp_path: Path) -> None:
+    """It is reported without starting it."""
     found = agent(examine(tmp_path, 'acp { command "/gone/agent" "acp"; }'), "acp")
     assert (found.works, '"/gone/agent"' in found.problem) == (False, True)
 
@@ -59,8 +59,8 @@ def test_an_unneeded_part_may_be_missing(tmp_path: Path) -> None:
     assert not examine(tmp_path).healthy
 
 
-def test_a_missing_extra_is_told_with_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every extra has its line; one that lacks a single module is not there, and nobody has to have it."""
+def test_a_missing_extra_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every extra has its line; one that lacks a single module is not installed, and not needed."""
     monkeypatch.setitem(EXTRAS, "web", ("json", "no_such_module"))
     parts = {part.name: part for part in examine(tmp_path).parts}
     assert {f"extra {name}" for name in ("api", "cluster", "web")} <= parts.keys()

@@ -1,4 +1,4 @@
-"""Settings: two files, one over the other; everything wrong with them told at once."""
+"""Settings: two files, one overriding the other, with all their problems."""
 
 import re
 from datetime import timedelta
@@ -89,12 +89,12 @@ def read(text: str) -> Settings:
 
 
 def shown(loaded: LoadedSettings) -> str:
-    """What a person is told of settings that are wrong."""
+    """The problems as a person reads them."""
     return "\n".join(format_diagnostic(one, source, Style(False)) for source, found in loaded.problems for one in found)
 
 
 def test_everything_can_be_set() -> None:
-    """Each word of the language arrives where it is used."""
+    """Every setting arrives where it is used."""
     settings = read(WHOLE)
     assert settings.backend == "codex"
     assert settings.model_choice == ModelChoice("gpt-5", "openai", "high")
@@ -106,8 +106,8 @@ def test_everything_can_be_set() -> None:
     assert settings.limits == AgentLimits(timeout=1800, idle=90, max_cost_usd=5)
 
 
-def test_nothing_need_be_set(places: SettingsPaths) -> None:
-    """Without files every value is left to whoever asks for it."""
+def test_missing_files_set_nothing(places: SettingsPaths) -> None:
+    """Every value is left to its default."""
     assert load_settings(places) == LoadedSettings(NOTHING_SET)
     assert (NOTHING_SET.backend, NOTHING_SET.environment, NOTHING_SET.acp_command) == (None, (), ())
     assert (NOTHING_SET.model_choice, NOTHING_SET.limits) == (ModelChoice(), AgentLimits())
@@ -115,12 +115,12 @@ def test_nothing_need_be_set(places: SettingsPaths) -> None:
 
 
 def test_every_agent_can_be_set() -> None:
-    """The names a file takes are those of the command-line agents, and the one for any program."""
+    """The names in a file are those of the command-line agents, and `command` for any program."""
     assert AgentSettings.model_fields["name"].annotation.__args__ == (*AGENTS, "command")  # type: ignore[union-attr]  # a Literal has them
 
 
-def test_a_project_goes_before_the_user(places: SettingsPaths) -> None:
-    """Name by name, each with the file and line that said it; the other names of a format_diagnostic stay."""
+def test_a_project_overrides_the_user(places: SettingsPaths) -> None:
+    """Name by name, each with its file and line; the other names of a block stay."""
     places.user.write_text(
         'backend "claude"\nlimits {\n  timeout "1h"\n  idle "5m"\n}\nagent "pi" { extra "-a"; pass "X" }\n'
         f'trust {{ project "{places.cwd}"; }}\n'
@@ -154,7 +154,7 @@ limits { timeout "10m"; }
 
 
 def test_a_project_that_is_not_trusted_names_no_program(places: SettingsPaths) -> None:
-    """0-39: what names a program or an address, or passes variables on, is ignored; the rest holds."""
+    """0-39: what names a program or an address, or passes variables on, is ignored; the rest is used."""
     places.user.write_text('trust { project "/somewhere/else"; record-write "store --put"; }\n')
     places.project.write_text(HOSTILE)
     loaded = load_settings(places)
@@ -165,8 +165,8 @@ def test_a_project_that_is_not_trusted_names_no_program(places: SettingsPaths) -
         assert name in loaded.ignored
 
 
-def test_a_trusted_project_may_name_programs_but_trusts_nobody_itself(places: SettingsPaths) -> None:
-    """0-39: trust is given in the user's own file only."""
+def test_a_trusted_project_may_name_programs_but_not_grant_trust(places: SettingsPaths) -> None:
+    """0-39: only the user's own file grants trust."""
     places.user.write_text(f'trust {{ project "{places.cwd}"; }}\n')
     places.project.write_text(HOSTILE)
     loaded = load_settings(places)
@@ -182,8 +182,8 @@ def test_a_provider_belongs_to_its_model() -> None:
     assert user.overridden_by(read('provider "azure"')).model_choice == ModelChoice("gpt-5", "azure", "high")
 
 
-def test_an_option_goes_before_both() -> None:
-    """It is told as what it is; one that was not given says nothing."""
+def test_an_option_overrides_both() -> None:
+    """It is its own origin; one that is not given changes nothing."""
     settings = read('backend "claude"').with_option("backend", "--backend", "pi")
     assert settings.entries["backend"] == Setting("pi", SettingOrigin(SettingLevel.OPTION, "--backend"))
     assert read('backend "claude"').with_option("backend", "--backend", None).backend == "claude"
@@ -192,23 +192,23 @@ def test_an_option_goes_before_both() -> None:
 @pytest.mark.parametrize(
     ("given", "expected"), [("/etc/xdg", "/etc/xdg"), ("relative", "/home/u/.config"), ("", "/home/u/.config")]
 )
-def test_the_user_s_file_is_where_other_programs_have_theirs(given: str, expected: str) -> None:
-    """XDG_CONFIG_HOME is honoured where it is an absolute path."""
+def test_the_user_file_follows_the_xdg_standard(given: str, expected: str) -> None:
+    """XDG_CONFIG_HOME is honored if it is an absolute path."""
     environ = {"XDG_CONFIG_HOME": given} if given else {}
     places = SettingsPaths.of(Path("/srv"), Path("/home/u"), environ)
     assert places.user == Path(expected) / "awf/config.kdl"
     assert places.project == Path("/srv/.awf/config.kdl")
 
 
-def test_everything_wrong_is_told_at_once(places: SettingsPaths, snapshot: SnapshotAssertion) -> None:
-    """Each mistake at its place, with what was probably meant."""
+def test_all_problems_are_reported_at_once(places: SettingsPaths, snapshot: SnapshotAssertion) -> None:
+    """Each at its place, with what was probably meant."""
     places.project.write_text(WRONG)
     loaded = load_settings(places)
     assert shown(loaded) == snapshot
     assert loaded.settings == NOTHING_SET
 
 
-def test_both_files_are_told_of(places: SettingsPaths) -> None:
+def test_the_problems_of_both_files_are_reported(places: SettingsPaths) -> None:
     """A mistake in one does not hide those of the other."""
     places.user.write_text("backend 1\n")
     places.project.write_text("modle 1\n")
@@ -235,15 +235,15 @@ def test_an_unreadable_file_is_a_diagnostic(places: SettingsPaths, data: bytes, 
     assert found.code == code
 
 
-def test_a_directory_is_no_file(places: SettingsPaths) -> None:
-    """Something that is there and cannot be read is not the same as nothing."""
+def test_a_directory_is_a_diagnostic(places: SettingsPaths) -> None:
+    """A path that cannot be read is not the same as a missing one."""
     places.project.mkdir()
     ((_, (found,)),) = load_settings(places).problems
     assert found.code == "AWF001"
 
 
 def test_the_documented_file_is_read() -> None:
-    """The example of the documentation has every word there is, and no other."""
+    """The example in the documentation has every setting, and no other."""
     page = (Path(__file__).parents[3] / "docs/agents.md").read_text()
     (example,) = re.findall(r"```kdl\n(.*?)```", page, re.DOTALL)
     said = {name.replace("agent.command", "agent.claude") for name in read(example).entries}
@@ -265,8 +265,8 @@ SOME = st.dictionaries(
 
 
 @given(SOME.map(Settings), SOME.map(Settings))
-def test_the_later_word_holds(first: Settings, second: Settings) -> None:
-    """Every name that the second sets is as it says; the others are as the first says, but for a lone provider."""
+def test_later_settings_override_earlier_ones(first: Settings, second: Settings) -> None:
+    """What the second sets wins; the rest is from the first, except a provider without its model."""
     both = first.overridden_by(second).entries
     assert {name: both[name] for name in second.entries} == second.entries
     kept = {name: value for name, value in first.entries.items() if name not in second.entries}
@@ -299,6 +299,6 @@ WORDS = st.sampled_from(
 
 @given(st.lists(WORDS, max_size=25).map(" ".join))
 def test_reading_never_fails(text: str) -> None:
-    """Any text is settings, or problems with a place in it."""
+    """Any text is settings, or problems at places inside it."""
     _, hits = read_settings(SourceText("f", text), SettingLevel.USER)
     assert all(0 <= problem.span.start <= len(text) for _, problem in hits)

@@ -17,18 +17,18 @@ from pipeline.backends.select import AGENTS
 def look(
     bench: Bench, path: Path, cache: Path | None = None, words: tuple[str, ...] = (), name: str = "pi"
 ) -> ProbeResult:
-    """What is said of a program."""
+    """Probe a program."""
     return asyncio.run(probe(AGENTS[name], path, bench.processes, {"PATH": PATH}, cache, words))
 
 
-def test_a_program_tells_its_version_and_flags(bench: Bench, tmp_path: Path) -> None:
-    """The version is the number in what it prints; all its flags are there."""
+def test_a_program_has_a_version_and_flags(bench: Bench, tmp_path: Path) -> None:
+    """The version is the number in what it prints; no flag is missing."""
     path = stub(tmp_path, "pi", version="0.87.1-beta.2")
     assert look(bench, path) == ProbeResult(str(path), "0.87.1-beta.2")
 
 
-def test_a_flag_that_is_gone_is_missing(bench: Bench, tmp_path: Path) -> None:
-    """A longer flag that begins like it does not stand for it: --model is no --mode."""
+def test_a_removed_flag_is_missing(bench: Bench, tmp_path: Path) -> None:
+    """A longer flag that begins like it does not count: --model is not --mode."""
     found = look(bench, stub(tmp_path, "pi", without="--mode"))
     assert found.missing == ("--mode",)
 
@@ -43,7 +43,7 @@ def test_help_may_be_a_command_of_its_own(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_a_program_without_a_number_has_its_first_line(bench: Bench, tmp_path: Path) -> None:
-    """Whatever it prints is better than nothing."""
+    """Better than nothing."""
     path = script(tmp_path, "echo nightly; echo built today")
     assert look(bench, path).version == "nightly"
 
@@ -65,7 +65,7 @@ def script(folder: Path, body: str) -> Path:
     ],
 )
 def test_a_program_that_cannot_be_asked_is_a_problem(bench: Bench, tmp_path: Path, body: str, problem: str) -> None:
-    """It is told and not remembered."""
+    """It is reported and not cached."""
     path, cache = script(tmp_path, body), tmp_path / "cache.json"
     found = look(bench, path, cache)
     assert found == ProbeResult(str(path), problem=problem.format(path=path))
@@ -79,13 +79,13 @@ def test_a_program_that_does_not_end_is_stopped(bench: Bench, tmp_path: Path, mo
     assert look(bench, path).problem == f'"{path} --version" did not finish within 0.1 seconds'
 
 
-def test_a_program_that_is_not_there_is_a_problem(bench: Bench, tmp_path: Path) -> None:
+def test_a_missing_program_is_a_problem(bench: Bench, tmp_path: Path) -> None:
     """Removed since it was found."""
     assert "was not found" in look(bench, tmp_path / "gone", tmp_path / "cache.json").problem
 
 
 def test_a_program_is_asked_once(bench: Bench, tmp_path: Path) -> None:
-    """Remembered in a file, found again through a link to it."""
+    """The result is cached in a file, and found through links to the program."""
     path, cache = stub(tmp_path / "a", "pi", without="--mode"), tmp_path / "deep/er/cache.json"
     link = tmp_path / "pi"
     link.symlink_to(path)
@@ -108,8 +108,8 @@ def test_a_changed_program_is_asked_again(bench: Bench, tmp_path: Path) -> None:
     assert len(json.loads(cache.read_text())) == 1
 
 
-def test_other_questions_are_asked_anew(bench: Bench, tmp_path: Path) -> None:
-    """The same file, started with other words, is another program."""
+def test_other_arguments_are_another_program(bench: Bench, tmp_path: Path) -> None:
+    """The same file may be an interpreter."""
     path, cache = stub(tmp_path, "pi"), tmp_path / "cache.json"
     look(bench, path, cache)
     look(bench, path, cache, ("--quiet",))
@@ -117,8 +117,8 @@ def test_other_questions_are_asked_anew(bench: Bench, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"PATH": 1}', '{"PATH": {"of": [], "version": 1}}'])
-def test_a_broken_cache_is_no_error(bench: Bench, tmp_path: Path, content: str) -> None:
-    """The program is asked, and what it says is remembered in its place."""
+def test_a_broken_cache_is_replaced(bench: Bench, tmp_path: Path, content: str) -> None:
+    """The program is asked again, and the result replaces it."""
     path, cache = stub(tmp_path, "pi"), tmp_path / "cache.json"
     cache.write_text(content.replace("PATH", str(path)))
     assert look(bench, path, cache).version == "1.2.3"
@@ -126,7 +126,7 @@ def test_a_broken_cache_is_no_error(bench: Bench, tmp_path: Path, content: str) 
     assert asked(path) == 2
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(bench: Bench, tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_ignored(bench: Bench, tmp_path: Path) -> None:
     """The program is asked every time."""
     path = stub(tmp_path, "pi")
     for _ in range(2):
@@ -134,8 +134,8 @@ def test_a_cache_that_cannot_be_written_is_no_error(bench: Bench, tmp_path: Path
     assert asked(path) == 4
 
 
-def test_the_cache_is_where_other_programs_have_theirs() -> None:
-    """XDG_CACHE_HOME is honoured where it is an absolute path."""
+def test_the_cache_is_in_the_user_s_cache_directory() -> None:
+    """XDG_CACHE_HOME counts if it is an absolute path."""
     home = Path("/home/u")
     assert (
         probe_cache_path({}, home)

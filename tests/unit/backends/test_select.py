@@ -45,13 +45,13 @@ class Machine:
         return BackendSelector(options, processes, added or {}, settings(text), self.environ, "test")
 
     def asked(self, backend: Backend) -> AgentResult:
-        """Give a backend work; what came of it."""
+        """The result of a request to a backend."""
         env = {"PATH": str(self.bin)}
         request = AgentRequest("s", 1, 1, False, "Do it.\n", self.folder, self.folder / "artifacts", env=env)
         return asyncio.run(backend.run(request, lambda _: None))
 
     def worker(self, backend: Backend) -> set[str]:
-        """Give a backend work; the programs that were run for it."""
+        """The programs that were run for a request to a backend."""
         self.asked(backend)
         return {path.name for path in self.bin.iterdir() if was_run(path)}
 
@@ -100,40 +100,40 @@ def test_a_provider_has_its_agent(machine: Machine, provider: str, agent: str) -
     assert machine.chosen('backend "pi"', provider=provider) == agent
 
 
-def test_a_provider_whose_agent_is_not_there_decides_nothing(machine: Machine) -> None:
-    """The next rule does: the settings, then PATH."""
+def test_a_provider_without_an_installed_agent_decides_nothing(machine: Machine) -> None:
+    """The next rule applies: the settings, then PATH."""
     machine.install("claude", "pi")
     assert machine.chosen('backend "pi"', provider="openai") == "pi"
     machine.bin.joinpath("pi.ran").unlink()
     assert machine.chosen(provider="openai") == "claude"
 
 
-def test_a_provider_nobody_knows_decides_nothing(machine: Machine) -> None:
+def test_an_unknown_provider_decides_nothing(machine: Machine) -> None:
     """It may be one of an agent with many providers."""
     machine.install("opencode")
     assert machine.chosen(provider="mistral") == "opencode"
 
 
-def test_the_option_goes_before_provider_and_settings(machine: Machine) -> None:
-    """What is asked for on the command line is meant."""
+def test_the_option_precedes_provider_and_settings(machine: Machine) -> None:
+    """The command line has the last word."""
     machine.install(*ALL)
     assert machine.chosen('backend "pi"', provider="anthropic", backend="codex") == "codex"
 
 
-def test_a_stage_s_own_backend_goes_before_everything(machine: Machine) -> None:
+def test_a_stage_s_own_backend_precedes_everything(machine: Machine) -> None:
     """A workflow that names it depends on it."""
     machine.install(*ALL)
     assert machine.chosen('backend "pi"', own="gemini", provider="anthropic", backend="codex") == "gemini"
 
 
-def test_the_settings_go_before_path(machine: Machine) -> None:
+def test_the_settings_precede_path(machine: Machine) -> None:
     """When a stage has no provider."""
     machine.install(*ALL)
     assert machine.chosen('backend "opencode"') == "opencode"
 
 
 def test_a_program_of_another_name_can_be_the_agent(machine: Machine) -> None:
-    """Found where the settings say, started with what they add, and only there."""
+    """It is found where the settings say, and started with what they add."""
     path = stub(machine.folder / "opt", "my-pi", of="pi")
     backends = machine.backends(f'agent "pi" {{ program "{path}" "--fast"; extra "-x"; pass "MY" }}')
     backend = backends.choose(stage(), None)
@@ -148,7 +148,7 @@ def test_a_program_of_another_name_can_be_the_agent(machine: Machine) -> None:
 
 
 def test_a_program_without_a_needed_flag_is_not_started(machine: Machine) -> None:
-    """What is missing is told before the program would stumble over it; a flag that is not used may be missing."""
+    """The missing flag is named instead; a flag that is not used may be missing."""
     path = stub(machine.folder / "opt", "old-pi", of="pi", without="--no-approve")
     backend = machine.backends(f'agent "pi" {{ program "{path}"; }}').get("pi")
     error = machine.asked(backend).error
@@ -161,7 +161,7 @@ def test_a_program_without_a_needed_flag_is_not_started(machine: Machine) -> Non
 
 
 def test_no_agent_is_an_error_that_says_what_was_looked_for(machine: Machine) -> None:
-    """The scripted one does not step in; a file that cannot be run is no agent."""
+    """The scripted one is not used instead; a file that cannot be run is not an agent."""
     (machine.bin / "claude").write_text("not a program")
     with pytest.raises(AwfError) as caught:
         machine.backends().choose(stage(), None)
@@ -170,8 +170,8 @@ def test_no_agent_is_an_error_that_says_what_was_looked_for(machine: Machine) ->
 
 
 @pytest.mark.parametrize("text", ["", 'backend "codex"'])
-def test_an_agent_that_is_asked_for_is_not_replaced(machine: Machine, text: str) -> None:
-    """Somebody meant it: another one would be a surprise."""
+def test_a_named_agent_is_never_replaced(machine: Machine, text: str) -> None:
+    """Another one would be a surprise."""
     machine.install("claude")
     options: dict[str, Any] = {} if text else {"backend": "codex"}
     with pytest.raises(AwfError) as caught:
@@ -181,7 +181,7 @@ def test_an_agent_that_is_asked_for_is_not_replaced(machine: Machine, text: str)
 
 
 def test_an_unknown_backend_is_an_error(machine: Machine) -> None:
-    """With the name that was probably meant, or all of them."""
+    """With the name that was probably meant, or all names."""
     with pytest.raises(AwfError) as caught:
         machine.backends(backend="cluade").choose(stage(), None)
     assert (caught.value.message, caught.value.help) == ('unknown backend "cluade"', 'did you mean "claude"?')
@@ -203,14 +203,14 @@ def test_a_choice_is_made_once(machine: Machine) -> None:
 
 
 def test_a_plugin_s_backend_is_chosen_by_its_name(machine: Machine) -> None:
-    """Also where it has the name of one of ours."""
+    """Even if it has the name of a built-in one."""
     mine = machine.backends(backend="scripted").get("scripted")
     assert machine.backends(added={"mine": mine}).choose(stage(backend="mine"), None) is mine
     assert machine.backends(added={"claude": mine}).choose(stage(backend="claude"), None) is mine
 
 
 def test_any_program_can_be_set_as_the_agent(machine: Machine) -> None:
-    """The option's goes before the settings'; none at all is an error."""
+    """The option's program precedes the settings'; none at all is an error."""
     mine = stub(machine.bin, "mine")
     text = 'backend "command"\nagent "command" { program "mine" "-a"; arguments "-b"; extra "-c"; pass "MY"; }'
     backend = machine.backends(text).choose(stage(), None)
@@ -241,10 +241,8 @@ def test_an_acp_agent_is_started_by_its_command(machine: Machine) -> None:
         machine.backends().get("acp")
 
 
-def test_a_model_is_asked_directly_where_the_library_is_there(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without it the way to get it is told, before anything runs."""
+def test_the_api_backend_needs_its_library(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the error says how to install it, before anything runs."""
     monkeypatch.setattr(module, "find_spec", lambda name: name == "pydantic_ai" or None)
     assert machine.backends(backend="api").choose(stage(), None).name == "api"
     monkeypatch.setattr(module, "find_spec", lambda _: None)
@@ -254,7 +252,7 @@ def test_a_model_is_asked_directly_where_the_library_is_there(
 
 
 def test_a_workflow_is_checked_before_it_runs(machine: Machine) -> None:
-    """Each stage's agent must be there; the first that is not is named, with the stage."""
+    """Each stage's agent must be installed; the first that is not is named, with the stage."""
     machine.install("claude")
     backends = machine.backends()
     backends.check(workflow("", 'provider="openai"', 'backend="claude"'))
@@ -265,7 +263,7 @@ def test_a_workflow_is_checked_before_it_runs(machine: Machine) -> None:
 
 
 def test_the_check_knows_the_provider_of_a_profile(machine: Machine) -> None:
-    """What it chooses is what the stage gets: by the profile, else by the settings' model."""
+    """The stage gets what was checked: by the profile, else by the settings' model."""
     machine.install("claude", "codex", "gemini")
     backends = machine.backends('model "g"\nprovider "google"')
     backends.check(workflow('model_profile="fast"', models='models { profile "fast" model="m" provider="openai"; }'))
@@ -277,7 +275,7 @@ def test_the_check_knows_the_provider_of_a_profile(machine: Machine) -> None:
 
 
 def test_a_workflow_without_agents_needs_none(machine: Machine) -> None:
-    """Tools and people run without."""
+    """Tools and people run without one."""
     machine.backends().check(workflow())
 
 

@@ -1,4 +1,4 @@
-"""Whatever a file holds, checking it ends in diagnostics and never in an exception."""
+"""Whatever a file contains, checking it ends in diagnostics and never in an exception."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,19 +67,19 @@ def examine(text: str) -> None:
 @given(mutated())
 @settings(max_examples=400, deadline=None)
 def test_a_mutated_workflow_gives_diagnostics(text: str) -> None:
-    """Words moved about: every result has places inside the file, and no exception escapes."""
+    """Words are replaced: every diagnostic is inside the file, and no exception escapes."""
     examine(text)
 
 
 @given(st.integers(0, len(SEED)), st.integers(0, 40), st.text('{}"\\;=/*#\n x0', max_size=4))
 @settings(max_examples=300, deadline=None)
-def test_a_torn_workflow_gives_diagnostics(at: int, cut: int, inserted: str) -> None:
-    """Characters cut out and put in anywhere."""
+def test_a_damaged_workflow_gives_diagnostics(at: int, cut: int, inserted: str) -> None:
+    """Characters are removed and inserted anywhere."""
     examine(SEED[:at] + inserted + SEED[at + cut :])
 
 
 @given(st.text(max_size=200))
 @settings(deadline=None)
 def test_any_text_gives_diagnostics(text: str) -> None:
-    """Text that never was a workflow."""
+    """Text that was never a workflow."""
     examine(text.replace("\r", "\n"))

@@ -1,4 +1,4 @@
-"""What a file says becomes the model, defaults included; workflows compare by what they say."""
+"""Files become models, with defaults; models compare by content; durations and model choice."""
 
 from datetime import timedelta
 
@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.language.model import (
+    MAX_DURATION,
     Access,
     Backoff,
     DecisionStage,
@@ -26,6 +27,8 @@ from pipeline.language.model import (
     WorkspaceStage,
     choose_model,
     is_review,
+    parse_duration,
+    write_duration,
 )
 from pipeline.language.reader import parse_workflow
 from pipeline.language.source import decode
@@ -98,7 +101,7 @@ def small(stage: str) -> Workflow:
 
 
 def test_every_attribute_reaches_the_model() -> None:
-    """Nothing that may be written is dropped on the way."""
+    """Nothing in a file is dropped."""
     said = workflow(EVERYTHING)
     assert (said.name, said.description, said.goal, said.start) == (
         "Everything",
@@ -178,7 +181,7 @@ def test_every_attribute_reaches_the_model() -> None:
     )
 
 
-def test_what_is_not_written_has_its_default() -> None:
+def test_what_is_not_given_has_its_default() -> None:
     """Five minutes for a tool, coding access for an agent, one attempt, twenty visits, a thousand stages."""
     said = small('stage "s" kind="tool" command="x"\ntransition from="s" to="end"')
     assert (said.settings.max_visits, said.settings.max_stages, said.settings.summary_budget) == (20, 1000, 24000)
@@ -200,22 +203,22 @@ def test_what_is_not_written_has_its_default() -> None:
     ("written", "review"),
     [("auto_status=true", True), ('auto_status="true"', True), ("auto_status=false", False), ("", False)],
 )
-def test_a_review_stage_says_so(written: str, review: bool) -> None:  # noqa: FBT001 - a table's column
+def test_auto_status_makes_a_review(written: str, review: bool) -> None:  # noqa: FBT001 - a table's column
     """004-10: a stage is a review when `auto_status` is true or "true", and not otherwise."""
     said = small(f'stage "s" kind="llm" prompt="x" {written}\ntransition from="s" to="end" when="findings() == 0"')
     assert is_review(said.stage("s")) is review
 
 
 def test_a_delay_without_a_backoff_is_kept() -> None:
-    """Nothing that is written is without effect: a bare delay means a fixed one."""
+    """A delay without a backoff is a fixed one."""
     said = small(
         'stage "s" kind="tool" command="x" {\nretry max_attempts=2 delay="5s"\n}\ntransition from="s" to="end"'
     )
     assert said.stage("s").retry == Retry(max_attempts=2, backoff=Backoff.FIXED, delay=timedelta(seconds=5))
 
 
-def test_places_do_not_make_workflows_differ() -> None:
-    """The same words with other blanks are the same workflow."""
+def test_workflows_compare_by_content() -> None:
+    """The same text with other whitespace is the same workflow."""
     spread = EVERYTHING.replace("\n  stage", "\n\n\n     stage")
     assert workflow(spread) == workflow(EVERYTHING)
 
@@ -226,8 +229,8 @@ def test_a_workflow_survives_json() -> None:
     assert Workflow.model_validate_json(said.model_dump_json()) == said
 
 
-def test_stages_know_the_place_of_each_attribute() -> None:
-    """Every attribute that is written has its span in the file."""
+def test_stages_know_the_span_of_each_attribute() -> None:
+    """Every attribute in the file has its span."""
     source = decode("test", EVERYTHING.encode())
     said = workflow(EVERYTHING)
     spans = said.stage("check").spans
@@ -268,7 +271,7 @@ RUN = ModelChoice("m-run", "p-run", "low")
     ],
 )
 def test_a_model_is_chosen_level_by_level(stage: dict[str, str], models: Models, chosen: ModelChoice) -> None:
-    """Stage, profile, the workflow's default, the run's default; a provider never comes from below its model."""
+    """Stage, profile, workflow, run; a provider never comes from a lower level than its model."""
     assert choose_model(LlmStage.model_validate({"id": "s", "prompt": "x", **stage}), models, RUN) == chosen
 
 
@@ -285,7 +288,7 @@ def kdl(text: str) -> str:
 
 @st.composite
 def chains(draw: st.DrawFn) -> tuple[str, list[LlmStage | ToolStage], str]:
-    """A workflow as text, and what it should mean: a chain of stages that ends."""
+    """A workflow as text, and its expected stages: a chain that ends."""
     ids = draw(st.lists(names.filter(lambda name: name != "end"), min_size=1, max_size=6, unique=True))
     stages: list[LlmStage | ToolStage] = []
     for name in ids:
@@ -310,11 +313,47 @@ def chains(draw: st.DrawFn) -> tuple[str, list[LlmStage | ToolStage], str]:
 
 @given(chains())
 @settings(max_examples=60)
-def test_a_valid_workflow_means_what_it_says(made: tuple[str, list[LlmStage | ToolStage], str]) -> None:
-    """Generated workflows come back from their text, and from JSON, as they were."""
+def test_generated_workflows_are_read_exactly(made: tuple[str, list[LlmStage | ToolStage], str]) -> None:
+    """They come back from their text, and from JSON, as they were."""
     text, stages, goal = made
     said = parse_workflow(decode("test", text.encode())).workflow
     assert said is not None
     assert list(said.stages[:-1]) == stages
     assert said.goal == goal
     assert Workflow.model_validate_json(said.model_dump_json()) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("250ms", 250),
+        ("500ms", 500),
+        ("30s", 30_000),
+        ("2m", 120_000),
+        ("10m", 600_000),
+        ("2h", 7_200_000),
+        ("1d", 86_400_000),
+        ("1h30m", 5_400_000),
+        ("1d2h3m4s5ms", 93_784_005),
+        ("0s", 0),
+    ],
+)
+def test_every_unit_of_a_duration(text: str, milliseconds: int) -> None:
+    """`500ms` is half a second and `2m` two minutes."""
+    assert parse_duration(text) == timedelta(milliseconds=milliseconds)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "5", "m", "5 m", "-5s", "1.5h", "5x", "30s1h", "1m1m", "5M", "٣s", "9" * 30 + "d"]
+)
+def test_a_malformed_duration_is_refused_with_an_example(text: str) -> None:
+    """A number without a unit, a unit twice or out of order, and other text."""
+    with pytest.raises(ValueError, match=r"such as|at most"):
+        parse_duration(text)
+
+
+@given(st.timedeltas(timedelta(0), MAX_DURATION))
+def test_a_duration_is_read_as_it_is_written(duration: timedelta) -> None:
+    """Writing and reading again gives the same milliseconds."""
+    whole = timedelta(milliseconds=duration // timedelta(milliseconds=1))
+    assert parse_duration(write_duration(whole)) == whole

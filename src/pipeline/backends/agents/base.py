@@ -189,8 +189,9 @@ class ProgramBackend:
             try:
                 events = tuple(transcript.read(message))
             except MALFORMED as error:
-                words = f'"{self.name}" printed a message of an unexpected form ({type(error).__name__})'
-                unreadable.append(AgentError(ErrorKind.PROTOCOL, f"{words}: {excerpt(line)}"))
+                excerpt = line.decode(errors="replace").strip()[:_LONGEST_EXCERPT]
+                problem = f'"{self.name}" printed a malformed message ({type(error).__name__}): {excerpt}'
+                unreadable.append(AgentError(ErrorKind.PROTOCOL, problem))
                 return
             for event in events:
                 emit(event)
@@ -306,11 +307,6 @@ def tool_call_label(name: str, arguments: object) -> str:
     """A tool and the most telling of its arguments."""
     given = arguments if isinstance(arguments, dict) else {}
     return tool_label(name, next((given[key] for key in _TELLING_ARGUMENTS if isinstance(given.get(key), str)), ""))
-
-
-def excerpt(line: bytes) -> str:
-    """The beginning of a line that could not be read."""
-    return line.decode(errors="replace").strip()[:_LONGEST_EXCERPT]
 
 
 class PathNotAllowed(Exception):

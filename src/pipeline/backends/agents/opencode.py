@@ -51,7 +51,7 @@ class Opencode(AgentProgram):
     own_variables = (_CONFIG, "OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_DISABLE_MODELS_FETCH")
 
     def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
-        """Access is limited by its configuration: its own `plan` agent still runs commands."""
+        """The user's configuration, with less access if need be: its own `plan` agent still runs commands."""
         arguments = (
             *("run", "--format", "json", "--dir", str(request.cwd)),
             *option("--model", qualified_model(request)),
@@ -59,31 +59,26 @@ class Opencode(AgentProgram):
             *option("--agent", _AGENT if request.access in _PERMISSION else None),
             *option("--session", request.session.id if request.session else None),
         )
-        return Invocation((*arguments, *extra), _environment(request))
+        try:
+            config = json.loads(request.env.get(_CONFIG) or "{}")
+        except ValueError as error:
+            raise AwfError(f"{_CONFIG} is not JSON: {error}", help="fix or unset it") from None
+        if not isinstance(config, dict):
+            raise AwfError(f"{_CONFIG} is not a JSON object", help="fix or unset it")
+        config |= {"share": "disabled", "autoupdate": False}
+        env = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
+        if permission := _PERMISSION.get(request.access):
+            # Its configuration files are merged key by key, so one that allows "bash" would override our "*". The rules
+            # of an agent come after all of them. The project's own files and plugins may be hostile and are left out.
+            agents = config.get("agent")
+            ours = {_AGENT: {"mode": "primary", "permission": permission}}
+            config |= {"permission": permission, "agent": {**(agents if isinstance(agents, dict) else {}), **ours}}
+            env["OPENCODE_DISABLE_PROJECT_CONFIG"] = "1"
+        return Invocation((*arguments, *extra), env | {_CONFIG: json.dumps(config)})
 
     def transcript(self, used_before: Usage | None) -> "OpencodeTranscript":
         """An empty transcript; it reports what this run used."""
         return OpencodeTranscript(used_before)
-
-
-def _environment(request: AgentRequest) -> dict[str, str]:
-    """Variables with the user's configuration, in which we disable sharing and updates and limit access."""
-    try:
-        config = json.loads(request.env.get(_CONFIG) or "{}")
-    except ValueError as error:
-        raise AwfError(f"{_CONFIG} is not JSON: {error}", help="fix or unset it") from None
-    if not isinstance(config, dict):
-        raise AwfError(f"{_CONFIG} is not a JSON object", help="fix or unset it")
-    config |= {"share": "disabled", "autoupdate": False}
-    env = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
-    if permission := _PERMISSION.get(request.access):
-        # Its configuration files are merged key by key, so one that allows "bash" would override our "*". The rules of
-        # an agent come after all of them, and the project's own files and plugins are left out: they may be hostile.
-        agents = config.get("agent")
-        ours = {_AGENT: {"mode": "primary", "permission": permission}}
-        config |= {"permission": permission, "agent": {**(agents if isinstance(agents, dict) else {}), **ours}}
-        env["OPENCODE_DISABLE_PROJECT_CONFIG"] = "1"
-    return env | {_CONFIG: json.dumps(config)}
 
 
 class _Cache(MessageModel):

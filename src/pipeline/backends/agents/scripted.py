@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, ValidationError, field_validator
 
 from pipeline.backends.provider_errors import LONGEST_WAIT
 from pipeline.engine.outcome import Status, Usage
@@ -109,23 +109,27 @@ class _OutcomeReply(_Reply):
     usage: _OutcomeUsage | None = None
 
 
-def _check_path(path: str) -> str:
-    if not PurePosixPath(path).parts or path.startswith("/") or ".." in PurePosixPath(path).parts or "\0" in path:
-        raise ValueError("the path is not below the stage's directory")
-    return path
-
-
-def _check_delay(delay: str) -> str:
-    parse_duration(delay)
-    return delay
-
-
 class _PreparedReply(_Reply):
     """What to do before a reply, which may be another of these."""
 
-    delay: Annotated[str, AfterValidator(_check_delay)] = "0s"
-    write: dict[Annotated[str, AfterValidator(_check_path)], str] = Field(default_factory=dict)
+    delay: str = "0s"
+    write: dict[str, str] = Field(default_factory=dict)
     reply: Any = None
+
+    @field_validator("delay")
+    @classmethod
+    def check_delay(cls, delay: str) -> str:
+        parse_duration(delay)
+        return delay
+
+    @field_validator("write")
+    @classmethod
+    def check_paths(cls, files: dict[str, str]) -> dict[str, str]:
+        for path in files:
+            parts = PurePosixPath(path).parts
+            if not parts or path.startswith("/") or ".." in parts or "\0" in path:
+                raise ValueError(f"{json.dumps(path)} is not below the stage's directory")
+        return files
 
 
 def load_script(text: str) -> Script:
@@ -174,7 +178,7 @@ def _validate(model: type[_R], where: str, value: dict[str, Any]) -> _R:
         return model.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
-        key = f'"{".".join(str(part) for part in first["loc"] if part != "[key]")}"'
+        key = f'"{".".join(map(str, first["loc"]))}"'
         match first["type"]:
             case "extra_forbidden":
                 known = model.model_fields if len(first["loc"]) == 1 else _OutcomeUsage.model_fields

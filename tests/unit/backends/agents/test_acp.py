@@ -59,7 +59,7 @@ def error_of(result: AgentResult) -> tuple[ErrorKind, str]:
 
 
 def test_the_answer_is_what_is_said_after_the_last_tool_call(bench: Bench) -> None:
-    """Banners, thoughts and what is said while working are no answer; every line and tool is told."""
+    """Banners, thoughts and remarks while working are not the answer; every line and tool is shown."""
     steps = [["say", "pi v1\n---\n"], ["think", "hm"], ["tool", "edit", "Write a"], ["say", "do"], ["say", "ne\nall"]]
     events: list[AgentEvent] = []
     result = asyncio.run(backend(bench).run(request(bench, steps), events.append))
@@ -73,14 +73,14 @@ def test_the_answer_is_what_is_said_after_the_last_tool_call(bench: Bench) -> No
     ]
 
 
-def test_an_agent_that_has_answered_may_leave_by_itself(bench: Bench) -> None:
+def test_an_agent_that_has_answered_may_exit_by_itself(bench: Bench) -> None:
     """It may have a session to write."""
     ask(bench, ["say", "done"], ["leave_slowly"])
     assert (bench.cwd / "left").exists()
 
 
-def test_what_goes_over_the_line_is_kept(bench: Bench) -> None:
-    """The raw frames and the standard error stand in the artifacts."""
+def test_raw_output_is_kept(bench: Bench) -> None:
+    """The raw frames and the standard error are in the artifacts."""
     ask(bench, ["say", "hello"], ["complain", "careful"])
     frames = [json.loads(line) for line in (bench.artifacts / "stdout.log").read_text().splitlines()]
     assert frames[-1] == {"jsonrpc": "2.0", "id": 3, "result": {"stopReason": "end_turn"}}
@@ -119,17 +119,17 @@ def test_permission_goes_by_access(bench: Bench, access: Access, allowed: set[st
     assert not [event for event in events if event.kind == "warning"]
 
 
-def test_a_tool_that_did_not_ask_is_told(bench: Bench) -> None:
+def test_a_tool_that_did_not_ask_is_a_warning(bench: Bench) -> None:
     """An agent that writes without asking in a stage that may not write gets a warning."""
     events: list[AgentEvent] = []
     steps = [["tool", "edit", "Write a"], ["tool", "read", "Read a"], ["say", "done"]]
     asyncio.run(backend(bench).run(request(bench, steps, access=Access.READ_ONLY), events.append))
-    told = [event.text for event in events if event.kind == "warning"]
-    assert told == ['"Write a" (edit) ran without permission in a stage with read-only access']
+    warnings = [event.text for event in events if event.kind == "warning"]
+    assert warnings == ['"Write a" (edit) ran without permission in a stage with read-only access']
 
 
 def test_without_an_option_to_reject_it_is_cancelled(bench: Bench) -> None:
-    """Where only yes is offered, no is said by calling it off."""
+    """If only yes is offered, the call is cancelled."""
     only = {"toolCall": {"toolCallId": "c"}, "options": [{"optionId": "y", "kind": "allow_once"}]}
     result = ask(bench, ["ask", "session/request_permission", only], access=Access.NONE)
     assert json.loads(result.text) == {"outcome": {"outcome": "cancelled"}}
@@ -140,7 +140,7 @@ def test_without_an_option_to_reject_it_is_cancelled(bench: Bench) -> None:
     [(Access.CODING, True, True), (Access.READ_ONLY, True, False), (Access.NONE, False, False)],
 )
 def test_files_go_by_access(bench: Bench, access: Access, reads: bool, writes: bool) -> None:  # noqa: FBT001 - a table
-    """What is offered is what is done, and what is refused is refused when it is asked for all the same."""
+    """What is offered is granted; what is not offered is refused if it is requested anyway."""
     (bench.cwd / "a.txt").write_text("one\ntwo\nthree\n")
     new = bench.cwd / "deep" / "b.txt"
     offered = ask(bench, ["settings"], access=access).text
@@ -169,8 +169,8 @@ def test_no_file_outside_is_touched(bench: Bench, method: str, name: str) -> Non
     assert result.denied == (name,)
 
 
-def test_what_cannot_be_read_or_written_is_an_error_to_the_agent(bench: Bench) -> None:
-    """The agent is told, and goes on."""
+def test_an_unreadable_file_is_an_error_for_the_agent(bench: Bench) -> None:
+    """The agent gets an error, and continues."""
     (bench.cwd / "binary").write_bytes(b"\xff\xfe")
     (bench.cwd / "directory").mkdir()
     asked = [
@@ -189,7 +189,7 @@ def test_what_cannot_be_read_or_written_is_an_error_to_the_agent(bench: Bench) -
 
 
 def test_a_large_frame_arrives(bench: Bench) -> None:
-    """An update and a prompt of megabytes are no different from small ones."""
+    """An update or a prompt may have megabytes."""
     result = ask(bench, ["big", 3_000_000], ["say", "y" * 300_000])
     assert (len(result.text), result.text[-1], result.status) == (3_300_000, "y", AgentStatus.OK)
 
@@ -207,7 +207,7 @@ def test_the_agent_has_the_request_s_variables_only(bench: Bench, monkeypatch: p
 
 
 def test_a_cancelled_request_leaves_no_process(bench: Bench) -> None:
-    """The agent is told by the protocol, and what left its session is gone when the cancellation is raised."""
+    """The agent is asked to stop, and what left its session is gone when the cancellation is raised."""
 
     async def cancel() -> None:
         steps = [["grandchild"], ["wait"]]
@@ -236,14 +236,14 @@ def test_an_agent_that_does_not_stop_is_killed(bench: Bench, monkeypatch: pytest
     [(RequestLimits(timeout=2.0), AgentStatus.TIMEOUT), (RequestLimits(idle=2.0), AgentStatus.IDLE)],
 )
 def test_a_limit_has_its_status(bench: Bench, limits: RequestLimits, status: AgentStatus) -> None:
-    """Too long in all and too long silent are told apart; the agent is asked to stop, and what it said is kept."""
+    """Taking too long and being silent for too long differ; the agent is asked to stop, and its text is kept."""
     result = ask(bench, ["say", "half"], ["permit_when_cancelled"], limits=limits)
     assert (result.status, result.text, result.error) == (status, "half", None)
     assert json.loads((bench.cwd / "late").read_text()) == {"outcome": {"outcome": "cancelled"}}
 
 
-def test_an_agent_that_dies_in_the_midst_is_an_error(bench: Bench) -> None:
-    """Its exit code and last words are told, or the signal, or that it stopped without a word."""
+def test_an_agent_that_exits_early_is_an_error(bench: Bench) -> None:
+    """With its exit code and last words, or the signal."""
     kind, words = error_of(ask(bench, ["say", "half"], ["complain", "401 no key"], ["die", 3]))
     assert (kind, words) == (ErrorKind.AUTH, f'"{sys.executable}" exited with code 3: 401 no key')
     kind, words = error_of(ask(bench, ["kill", signal.SIGKILL]))
@@ -265,14 +265,14 @@ def test_a_program_that_is_not_an_agent_is_an_error(bench: Bench, monkeypatch: p
     assert (kind, "0.5 seconds" in words) == (ErrorKind.PROTOCOL, True)
 
 
-def test_warnings_between_frames_are_passed_over(bench: Bench) -> None:
+def test_warnings_between_frames_are_ignored(bench: Bench) -> None:
     """A program prints more than its protocol."""
     noise = [["raw", "Warning: old"], ["raw", "42"], ["raw", '{"id": 77, "result": 1}'], ["raw", '{"method": "x/y"}']]
     assert ask(bench, *noise, ["say", "done"]).text == "done"
 
 
-def test_a_frame_that_is_not_the_protocol_is_an_error(bench: Bench) -> None:
-    """What cannot be understood is not passed over when it claims to be the protocol."""
+def test_a_malformed_message_is_an_error(bench: Bench) -> None:
+    """A malformed message is never ignored."""
     kind, words = error_of(ask(bench, ["raw", '{"method": "session/update", "params": {}}'], ["wait"]))
     assert (kind, "malformed message" in words) == (ErrorKind.PROTOCOL, True)
 
@@ -287,8 +287,8 @@ def test_a_frame_that_is_not_the_protocol_is_an_error(bench: Bench) -> None:
         ([["fail", {"message": "no"}]], {}),
     ],
 )
-def test_an_answer_that_is_not_the_protocol_is_an_error(bench: Bench, steps: Any, offers: dict[str, Any]) -> None:
-    """It is the agent's mistake and not ours."""
+def test_a_malformed_answer_is_an_error(bench: Bench, steps: Any, offers: dict[str, Any]) -> None:
+    """In every phase of the session."""
     flags = ("--offers", json.dumps(offers))
     kind, words = error_of(ask(bench, ["say", "done"], *steps, flags=flags, model="m" if offers else None))
     assert kind is ErrorKind.PROTOCOL
@@ -309,8 +309,8 @@ def test_an_answer_that_is_not_the_protocol_is_an_error(bench: Bench, steps: Any
 )
 def test_an_error_of_the_agent_has_its_kind(bench: Bench, error: dict[str, Any], kind: ErrorKind) -> None:
     """By an HTTP status as its code, by its words, else by its code."""
-    told, words = error_of(ask(bench, ["fail", error]))
-    assert told is kind
+    found, words = error_of(ask(bench, ["fail", error]))
+    assert found is kind
     assert words.startswith(error["message"])
 
 
@@ -324,15 +324,15 @@ def test_an_error_of_the_agent_has_its_kind(bench: Bench, error: dict[str, Any],
         ("bored", ErrorKind.PROTOCOL),
     ],
 )
-def test_only_the_end_of_the_turn_is_an_end(bench: Bench, reason: str, kind: ErrorKind) -> None:
-    """Whatever else it stopped for is an error, with what was said so far."""
+def test_only_the_end_of_a_turn_is_a_good_end(bench: Bench, reason: str, kind: ErrorKind) -> None:
+    """Any other stop reason is an error, with the text so far."""
     result = ask(bench, ["say", "half"], ["stop", reason])
     assert error_of(result)[0] is kind
     assert result.text == "half"
 
 
 def test_an_empty_answer_is_an_error(bench: Bench) -> None:
-    """Silence after the last tool call is no answer, whatever was said before it."""
+    """Text before the last tool call is not an answer."""
     kind, words = error_of(ask(bench, ["say", "I will"], ["tool", "read", "Read"]))
     assert (kind, words) == (ErrorKind.EMPTY, f'"{sys.executable}" returned an empty answer')
 
@@ -345,8 +345,8 @@ def test_an_empty_answer_is_an_error(bench: Bench) -> None:
         ({"totalTokens": 15, "inputTokens": 10, "outputTokens": 5, "cachedReadTokens": 7}, 10),
     ],
 )
-def test_usage_is_told(bench: Bench, usage: dict[str, int], read: int) -> None:
-    """What was read from a cache is among the input, whether or not the agent counts it so."""
+def test_usage_is_reported(bench: Bench, usage: dict[str, int], read: int) -> None:
+    """Cached tokens are input, whether or not the agent counts them as such."""
     events: list[AgentEvent] = []
     steps = [["say", "done"], ["cost", 0.25], ["usage", usage]]
     result = asyncio.run(backend(bench).run(request(bench, steps), events.append))
@@ -356,12 +356,12 @@ def test_usage_is_told(bench: Bench, usage: dict[str, int], read: int) -> None:
 
 
 def test_no_usage_is_unknown(bench: Bench) -> None:
-    """An agent that tells none has none."""
+    """If the agent reports none."""
     assert ask(bench, ["say", "done"]).usage is None
 
 
-def test_a_session_is_gone_on_with(bench: Bench) -> None:
-    """What it told of its past is no answer, and of its cost only what came since is of this request."""
+def test_a_session_is_continued(bench: Bench) -> None:
+    """Its past is not the answer, and only the cost since then is that of this request."""
     first = ask(bench, ["say", "one"], ["cost", 0.25], flags=("--load",))
     assert first.session == AgentSession("s-1", Usage(cost_usd=0.25))
     earlier = AgentSession("s-7", Usage(cost_usd=0.25))
@@ -372,14 +372,14 @@ def test_a_session_is_gone_on_with(bench: Bench) -> None:
     assert anew.usage == Usage(cost_usd=0.125)
 
 
-def test_an_agent_that_cannot_go_on_says_so(bench: Bench) -> None:
-    """A session is not begun anew in silence."""
+def test_an_agent_that_cannot_continue_a_session_is_an_error(bench: Bench) -> None:
+    """A new session is never started silently."""
     kind, words = error_of(ask(bench, ["say", "two"], session=AgentSession("s-7")))
     assert (kind, words[:35]) == (ErrorKind.CONFIG, "the agent cannot continue a session")
 
 
 def test_the_model_is_chosen_where_it_is_offered(bench: Bench) -> None:
-    """By the session's options, or as agents offered it before; and what is not among them is an error."""
+    """By the session's options, or the way older agents offer it; a model that is not offered is an error."""
     offers = ("--offers", json.dumps(MODELS))
     chosen = ask(bench, ["settings"], flags=offers, model="large", reasoning_effort="high").text
     assert json.loads(chosen)[1:] == [["m", "large"], ["t", "high"]]
@@ -389,8 +389,8 @@ def test_the_model_is_chosen_where_it_is_offered(bench: Bench) -> None:
     assert (kind, words) == (ErrorKind.CONFIG, 'the agent does not offer the model "huge", only small, large')
 
 
-def test_a_choice_that_is_not_offered_is_told(bench: Bench) -> None:
-    """The run goes on with the agent's own model, and that is said."""
+def test_a_choice_that_is_not_offered_is_a_warning(bench: Bench) -> None:
+    """The run continues with the agent's own model."""
     events: list[AgentEvent] = []
     asked = request(bench, [["say", "done"]], model="large")
     assert asyncio.run(backend(bench).run(asked, events.append)).status is AgentStatus.OK
@@ -405,8 +405,8 @@ def test_an_agent_s_own_read_only_mode_is_used(bench: Bench, access: Access, mod
     assert json.loads(ask(bench, ["settings"], flags=("--offers", offers), access=access).text)[1:] == modes
 
 
-def test_an_agent_that_is_not_there_is_an_error(bench: Bench) -> None:
-    """It could not be started, and that is said; so is an empty command."""
+def test_an_agent_that_cannot_be_started_is_an_error(bench: Bench) -> None:
+    """A missing program, an empty command, and one that no program can be given."""
     for argv, why in ((("no-such-agent",), "was not found"), ((), "the command is empty"), (("a\0b",), "null byte")):
         result = asyncio.run(AcpBackend(argv, bench.label).run(request(bench, []), lambda _: None))
         kind, words = error_of(result)
@@ -414,8 +414,8 @@ def test_an_agent_that_is_not_there_is_an_error(bench: Bench) -> None:
         assert why in words
 
 
-def test_what_the_listener_raises_ends_the_agent(bench: Bench) -> None:
-    """An event that cannot be taken is not passed over, and nothing is left running."""
+def test_an_exception_of_an_observer_stops_the_agent(bench: Bench) -> None:
+    """It is raised, and nothing is left running."""
 
     def refuse(event: AgentEvent) -> None:
         if event.kind == "text":
@@ -425,9 +425,9 @@ def test_what_the_listener_raises_ends_the_agent(bench: Bench) -> None:
         asyncio.run(backend(bench).run(request(bench, [["say", "a\n"], ["wait"]]), refuse))
 
 
-def test_the_protocol_s_own_kit_understands_us(bench: Bench) -> None:
-    """An agent made with the kit gets its permission and its files, and its answer and usage arrive."""
-    pytest.importorskip("acp", reason="the protocol's own kit, agent-client-protocol, is not installed")
+def test_the_protocol_s_own_sdk_understands_us(bench: Bench) -> None:
+    """An agent built with the SDK gets its permissions and files, and its answer and usage arrive."""
+    pytest.importorskip("acp", reason="the protocol's SDK, agent-client-protocol, is not installed")
     result = asyncio.run(backend(bench, "--kit").run(request(bench, ["Hi"]), lambda _: None))
     assert (result.status, result.error) == (AgentStatus.OK, None)
     assert result.text == 'yes ["Hi"]'

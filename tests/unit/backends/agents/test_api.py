@@ -1,4 +1,4 @@
-"""Models asked directly: with models of the test's own, and with real kits against a server on loopback."""
+"""Models called directly: scripted ones, and the providers' SDKs against a server on loopback."""
 
 import asyncio
 import json
@@ -70,15 +70,15 @@ def error_of(result: AgentResult) -> tuple[ErrorKind, str]:
 
 
 def test_the_answer_is_the_model_s_last_text(bench: Bench) -> None:
-    """Texts, tools and what was used are told, and the answer is what came after the last tool."""
+    """Texts, tools and usage are shown, and the answer is what follows the last tool."""
     (bench.cwd / "a.txt").write_text("content")
     events: list[AgentEvent] = []
     seen: list[Any] = []
     result = ask(bench, scripted(("read_file", {"path": "a.txt"}), "It says: content", seen=seen), events)
     assert (result.status, result.text, result.error) == (AgentStatus.OK, "It says: content", None)
     assert seen[-1] == "content"
-    told = [(event.kind, event.text) for event in events]
-    assert told[:-1] == [
+    shown = [(event.kind, event.text) for event in events]
+    assert shown[:-1] == [
         *(("tool_start", "read_file"), ("tool_end", "read_file")),
         ("text", "It says: content"),
     ]
@@ -125,8 +125,8 @@ def test_a_coding_model_writes_edits_and_runs(bench: Bench) -> None:
     assert seen[-1] == "exit code 0\nthe key=.\n"
 
 
-def test_a_path_that_leads_out_is_refused_and_told(bench: Bench) -> None:
-    """The model is told why and goes on; the result names what was refused."""
+def test_a_path_that_leads_out_is_refused(bench: Bench) -> None:
+    """The model learns why and continues; the result names what was refused."""
     (bench.cwd.parent / "out.txt").write_text("secret")
     seen: list[Any] = []
     result = ask(bench, scripted(("read_file", {"path": "../out.txt"}), "sorry", seen=seen))
@@ -143,13 +143,13 @@ def test_every_tool_can_be_called(bench: Bench) -> None:
 
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_an_empty_answer_is_an_error(bench: Bench, text: str) -> None:
-    """It is not asked again here, and it is no pass."""
+    """The model is not called again here."""
     assert error_of(ask(bench, scripted(text)))[0] is ErrorKind.EMPTY
 
 
 @pytest.mark.parametrize("reason", ["length", None])
 def test_an_answer_that_was_cut_short_is_an_error(bench: Bench, reason: str | None) -> None:
-    """At the token limit, or because the stream just ended; what was said is kept."""
+    """At the token limit, or because the stream broke; the text is kept."""
     with loopback(200, cut_short(reason)) as address:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": address}
         backend = ApiBackend(bench.processes)
@@ -175,8 +175,8 @@ def test_an_endless_model_is_stopped(bench: Bench, monkeypatch: pytest.MonkeyPat
     assert error_of(ask(bench, scripted(*[("list_files", {})] * 9)))[0] is ErrorKind.INVALID
 
 
-def test_a_tool_that_is_called_wrongly_again_and_again_is_an_error(bench: Bench) -> None:
-    """A model that does not keep to the protocol is told apart from one that fails."""
+def test_calling_a_tool_wrongly_again_and_again_is_an_error(bench: Bench) -> None:
+    """A model that does not follow the protocol differs from one that fails."""
     kind, _ = error_of(ask(bench, scripted(*[("read_file", {"wrong": 1})] * 9)))
     assert kind is ErrorKind.PROTOCOL
 
@@ -192,7 +192,7 @@ def test_too_long_in_all_is_a_timeout(bench: Bench) -> None:
     assert not alive(bench.pid())
 
 
-def test_too_long_silent_is_told_apart(bench: Bench) -> None:
+def test_silence_for_too_long_is_idle(bench: Bench) -> None:
     """What a command prints counts as a sign of life, silence does not."""
     talk = ("run_command", {"command": "for i in 1 2 3 4 5 6 7 8; do echo on; sleep 0.3; done"})
     assert ask(bench, scripted(talk, "done"), limits=RequestLimits(idle=2.0)).text == "done"
@@ -206,12 +206,12 @@ def test_a_cancelled_request_is_raised(bench: Bench) -> None:
     async def cancel() -> None:
         started = asyncio.Event()
 
-        def heard(event: AgentEvent) -> None:
+        def observe(event: AgentEvent) -> None:
             if event.kind == "tool_start":
                 started.set()
 
         model = scripted(("run_command", {"command": "setsid sleep 1000 & wait"}))
-        task = asyncio.create_task(PydanticAgent(model, request(bench), heard, bench.processes).run())
+        task = asyncio.create_task(PydanticAgent(model, request(bench), observe, bench.processes).run())
         await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -311,7 +311,7 @@ def test_a_quota_that_is_used_up_is_no_rate_limit(bench: Bench) -> None:
     assert "You exceeded your current quota" in words
 
 
-def test_a_provider_that_is_not_there_is_a_server_error(bench: Bench) -> None:
+def test_an_unreachable_provider_is_a_server_error(bench: Bench) -> None:
     """Nothing listens."""
     with loopback(200, b"") as address:
         pass
@@ -319,8 +319,8 @@ def test_a_provider_that_is_not_there_is_a_server_error(bench: Bench) -> None:
     assert error_of(result)[0] is ErrorKind.SERVER
 
 
-def test_an_answer_that_is_no_protocol_is_an_error(bench: Bench) -> None:
-    """What a server says that speaks something else is no answer."""
+def test_a_malformed_answer_is_an_error(bench: Bench) -> None:
+    """A server that speaks something else gives no answer."""
     with loopback(200, b"data: {}\n\n") as address:
         result = ask_provider(bench, "openai", {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": address})
     assert result.status is AgentStatus.ERROR
@@ -337,20 +337,20 @@ def test_an_answer_that_is_no_protocol_is_an_error(bench: Bench) -> None:
         ({"model": "Gemini:m"}, 'the key of "Gemini" is missing: set GEMINI_API_KEY or GOOGLE_API_KEY'),
     ],
 )
-def test_a_model_that_cannot_be_asked_is_said(
+def test_a_request_without_a_usable_model_is_an_error(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, options: dict[str, str], words: str
 ) -> None:
-    """What is missing is named, and a key of ours does not stand in for it."""
+    """What is missing is named, and our own key is not used instead."""
     for name in KEYS.values():
         monkeypatch.setenv(name, "ours")
     asked = request(bench, **options)
-    kind, told = error_of(asyncio.run(ApiBackend(bench.processes).run(asked, lambda _: None)))
+    kind, message = error_of(asyncio.run(ApiBackend(bench.processes).run(asked, lambda _: None)))
     assert kind is (ErrorKind.AUTH if "key" in words else ErrorKind.CONFIG)
-    assert told.startswith(words)
+    assert message.startswith(words)
 
 
-def test_an_effort_that_there_is_not_is_said(bench: Bench) -> None:
-    """And one that there is reaches the model."""
+def test_an_unknown_effort_is_an_error(bench: Bench) -> None:
+    """A known one reaches the model."""
     kind, words = error_of(ask_provider(bench, "openai", {"OPENAI_API_KEY": "k"}, reasoning_effort="extreme"))
     assert (kind, '"extreme"' in words) == (ErrorKind.CONFIG, True)
     asked: list[dict[str, str]] = []
@@ -360,8 +360,8 @@ def test_an_effort_that_there_is_not_is_said(bench: Bench) -> None:
     assert json.loads(asked[0]["body"])["reasoning_effort"] == "high"
 
 
-def test_the_provider_may_stand_before_the_model(bench: Bench) -> None:
-    """With or without a provider of its own."""
+def test_the_model_may_name_its_provider(bench: Bench) -> None:
+    """With or without a provider in the request."""
     with loopback(401, b"{}") as address:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": address}
         for provider in ("openai", ""):
@@ -370,8 +370,8 @@ def test_the_provider_may_stand_before_the_model(bench: Bench) -> None:
             assert (kind, "m-1" in words, "openai:m-1" in words) == (ErrorKind.AUTH, True, False)
 
 
-def test_without_the_extra_it_is_said_how_to_get_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command to type is in the message."""
+def test_a_missing_library_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says how to install it."""
     monkeypatch.setitem(sys.modules, "pydantic_ai.models.openai", None)
     kind, words = error_of(ask_provider(bench, "openai", {"OPENAI_API_KEY": "k"}))
     assert kind is ErrorKind.CONFIG

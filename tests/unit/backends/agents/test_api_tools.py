@@ -1,4 +1,4 @@
-"""The tools of a model that is asked directly."""
+"""The file and shell tools of a model that is called directly."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,7 +29,7 @@ ESCAPES = ["../out.txt", "/etc/passwd", "link/out.txt", "link", "in/../../out.tx
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A directory with a way out, and something outside."""
+    """A directory with links that lead out, and a file outside."""
     (tmp_path / "out.txt").write_text("secret")
     made = tmp_path / "home"
     (made / "in").mkdir(parents=True)
@@ -69,7 +69,7 @@ def test_no_path_leads_out(home: Path, name: str) -> None:
     assert (home.parent / "out.txt").read_text() == "secret"
 
 
-def test_a_search_passes_over_links_that_lead_out(home: Path) -> None:
+def test_a_search_skips_links_that_lead_out(home: Path) -> None:
     """What is linked from outside is listed by its name, but its content is not found."""
     (home / "in" / "a.txt").write_text("no\nthe secret is mine\n")
     (home / "binary").write_bytes(b"secret \xff")
@@ -81,23 +81,23 @@ def test_a_search_passes_over_links_that_lead_out(home: Path) -> None:
     assert FileTools(home).search("the", "in/a.txt") == "in/a.txt:2: the secret is mine"
 
 
-def test_a_search_looks_at_so_many_files_only(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tree without end is not walked for ever."""
+def test_a_search_is_bounded(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A huge tree is not walked to its end."""
     monkeypatch.setattr(api, "_MOST_FILES", 3)
     for name in ("a", "in/b", "in/c"):
         (home / name).write_text("x")
     assert FileTools(home).list_files().split("\n") == ["a", "leak", "loop"]
 
 
-def test_nothing_found_is_said(home: Path) -> None:
-    """Silence is not an answer a model can read."""
+def test_an_empty_result_is_readable(home: Path) -> None:
+    """A model cannot read an empty answer."""
     assert FileTools(home).search("nowhere") == "[nothing found]"
     with pytest.raises(ToolFailure, match="empty"):
         FileTools(home).search("")
 
 
-def test_too_much_is_cut_and_said(home: Path) -> None:
-    """A list ends with a word that there is more; a text keeps its beginning and its end."""
+def test_long_results_are_shortened(home: Path) -> None:
+    """A list says that there is more; a text keeps its beginning and its end."""
     for number in range(501):
         (home / "in" / f"{number:03}").write_text("")
     listed = FileTools(home).list_files("in").split("\n")
@@ -109,7 +109,7 @@ def test_too_much_is_cut_and_said(home: Path) -> None:
 
 
 @given(st.text(max_size=3 * LONGEST_RESULT))
-def test_what_is_cut_is_never_much_longer_than_allowed(text: str) -> None:
+def test_a_shortened_text_is_never_much_longer_than_allowed(text: str) -> None:
     """Short texts come whole, long ones with a note."""
     assert shorten(text) == text or len(shorten(text)) <= LONGEST_RESULT + 60
 
@@ -122,8 +122,8 @@ def test_part_of_a_file_is_read(home: Path) -> None:
     assert FileTools(home).read_file("a", first_line=0, lines=-1) == ""
 
 
-def test_what_is_no_text_is_not_read(home: Path) -> None:
-    """A directory, a missing file and bytes that are no text are told apart from a text."""
+def test_only_text_is_read(home: Path) -> None:
+    """A directory, a missing file and a binary file are errors."""
     (home / "binary").write_bytes(b"\xff")
     for name in ("in", "missing", "binary"):
         with pytest.raises(ToolFailure, match=f'"{name}" '):
@@ -142,8 +142,8 @@ def test_a_file_is_written_as_given(home: Path) -> None:
         FileTools(home).write_file("odd", "\ud800")
 
 
-def test_an_edit_is_of_one_place(home: Path) -> None:
-    """What stands not once is not edited, and the rest of the file stays as it is."""
+def test_an_edit_changes_one_place(home: Path) -> None:
+    """A text that does not occur exactly once is not edited, and the rest of the file is unchanged."""
     (home / "a").write_bytes(b"x = 1\r\ny = 1\n")
     FileTools(home).edit_file("a", "y = 1", "y = 2")
     assert (home / "a").read_bytes() == b"x = 1\r\ny = 2\n"
@@ -162,7 +162,7 @@ def test_an_edit_is_of_one_place(home: Path) -> None:
     ],
 )
 def test_the_tools_go_by_access(bench: Bench, access: Access, names: list[str]) -> None:
-    """Who may only read has no tool that writes, and who may only answer has none."""
+    """Read-only access has no tool that writes; without access there is none."""
     request = AgentRequest("s", 1, 1, False, "", bench.cwd, bench.artifacts, access=access)
     tools = tools_for(access, FileTools(bench.cwd), ShellTool(request, bench.processes, lambda: None))
     assert [tool.__name__ for tool in tools] == names
@@ -183,7 +183,7 @@ def test_a_command_that_takes_too_long_is_stopped(bench: Bench) -> None:
     assert not alive(bench.pid())
 
 
-def test_a_command_killed_by_a_signal_is_told(bench: Bench) -> None:
+def test_a_killed_command_names_the_signal(bench: Bench) -> None:
     """The signal is named."""
     assert run(bench, "kill -9 $$") == "SIGKILL\n"
 
@@ -199,7 +199,7 @@ def test_a_command_gets_no_key(bench: Bench) -> None:
 
 
 def test_the_key_of_an_unknown_provider_is_taken_out_too() -> None:
-    """By the name that the provider's key would have; what is too short for a key may stand elsewhere."""
+    """By the name that the provider's key would have; values too short for a key are kept elsewhere."""
     left = {"PATH": PATH, "EMPTY": "", "MY_REGION": "eu-1"}
     env = {"MINE_BASE_URL": "x", "MINE_API_KEY": "y", "AWS_REGION": "eu-1", "OPENAI_API_KEY": "", **left}
     assert without_provider_keys(env, "mine") == left

@@ -20,7 +20,7 @@ def ask(bench: Bench, *argv: str, events: list[AgentEvent] | None = None, **opti
 
 
 def test_the_answer_is_what_the_program_writes(bench: Bench) -> None:
-    """The prompt is on its standard input, the answer on its standard output, and each line is told."""
+    """The prompt is on its standard input, the answer on its standard output, and each line is shown."""
     events: list[AgentEvent] = []
     result = ask(bench, "cat", "-", events=events, prompt="one\ntwo\N{LINE SEPARATOR}three\n")
     assert result == AgentResult(AgentStatus.OK, "one\ntwo\N{LINE SEPARATOR}three\n", exit_code=0, argv=("cat", "-"))
@@ -37,8 +37,8 @@ def test_a_failure_has_the_program_s_last_words(bench: Bench) -> None:
     assert result.error.message == '"sh" exited with code 7: no key'
 
 
-def test_a_failure_without_a_word_is_told_too(bench: Bench) -> None:
-    """Silence on the standard error is said to be silence."""
+def test_a_failure_without_error_output_has_a_message(bench: Bench) -> None:
+    """The message says that there was none."""
     result = ask(bench, "false")
     assert result.error is not None
     assert result.error.message == '"false" exited with code 1 and printed no error'
@@ -49,12 +49,12 @@ def test_a_failure_without_a_word_is_told_too(bench: Bench) -> None:
     [(RequestLimits(timeout=0.2), AgentStatus.TIMEOUT), (RequestLimits(idle=0.2), AgentStatus.IDLE)],
 )
 def test_a_limit_has_its_status(bench: Bench, limits: RequestLimits, status: AgentStatus) -> None:
-    """Too long in all and too long silent are told apart."""
+    """Taking too long and being silent for too long differ."""
     assert ask(bench, "sleep", "1000", limits=limits).status is status
 
 
-def test_a_program_that_is_not_there_is_an_error(bench: Bench) -> None:
-    """It could not be started, and that is said."""
+def test_a_missing_program_is_an_error(bench: Bench) -> None:
+    """It could not be started."""
     result = ask(bench, "no-such-agent")
     assert result.error is not None
     assert (result.error.kind, result.status) == (ErrorKind.SPAWN, AgentStatus.ERROR)
@@ -69,7 +69,7 @@ def test_a_program_that_was_killed_is_an_error(bench: Bench) -> None:
 
 
 def test_an_answer_that_is_too_long_is_an_error(bench: Bench) -> None:
-    """What was cut off at the limit is never taken for a whole answer; the note about the rest is not part of it."""
+    """A truncated answer is never taken for a whole one; the note about the rest is not part of it."""
     result = ask(bench, "cat", prompt="0123456789", limits=RequestLimits(output_bytes=4))
     assert (result.status, result.text) == (AgentStatus.ERROR, "0123")
     assert result.error is not None
@@ -100,15 +100,15 @@ def test_an_answer_that_is_too_long_is_an_error(bench: Bench) -> None:
         ("echo 'no key' >&2; exit 3", ErrorKind.UNKNOWN, "no key"),
     ],
 )
-def test_what_a_program_says_of_its_failure_is_its_kind(bench: Bench, script: str, kind: ErrorKind, said: str) -> None:
-    """By its exit code and the words of its standard error, or of its output where it has no others; they are kept."""
+def test_a_failure_has_the_kind_that_its_words_name(bench: Bench, script: str, kind: ErrorKind, said: str) -> None:
+    """On standard error, or in its output if it has no others; the words are kept."""
     error = ask(bench, "sh", "-c", script).error
     assert error is not None
     assert error.kind is kind
     assert said in error.message
 
 
-def test_words_of_an_answer_are_no_error(bench: Bench) -> None:
-    """A whole answer about errors is an answer."""
+def test_an_answer_about_errors_is_an_answer(bench: Bench) -> None:
+    """Its words do not matter if the exit code is 0."""
     answer = "It returns 401 Unauthorized and 429 when the usage limit is reached.\n"
     assert ask(bench, "cat", prompt=answer).status is AgentStatus.OK

@@ -1,4 +1,4 @@
-"""One agent at work in a directory of the test's own, and a look afterwards at whether anything of it is left."""
+"""A real agent in a directory of its own, and what it leaves behind."""
 
 import asyncio
 import time
@@ -15,12 +15,12 @@ from pipeline.backends.select import AGENTS
 from pipeline.engine.ports import AgentEvent, AgentRequest, AgentResult, AgentSession, RequestLimits
 from pipeline.language.model import Access
 
-LONGEST = 120.0  # seconds that a request may take before the test calls it a failure
-PAUSE = 0.02  # between two looks
+LONGEST = 120.0  # seconds for one request
+PAUSE = 0.02  # seconds between two polls
 
 
-class Desk:
-    """Asks one program; `label` is in the marker of all its processes and in the commands that tests let it run."""
+class AgentHarness:
+    """Runs one program. `label` is in the marker of all its processes and in the commands that tests let it run."""
 
     def __init__(self, program: Program, directory: Path, environ: dict[str, str], label: str) -> None:
         self.program = program
@@ -65,25 +65,25 @@ class Desk:
 
     @property
     def running(self) -> Path:
-        """The file that an endless command makes."""
+        """The file that an endless command creates."""
         return self.cwd / "running"
 
     def left(self) -> list[str]:
-        """The processes that are the agent's or its tools'."""
+        """The processes of the agent and its tools that still run."""
         return left(self.label)
 
     def files(self) -> set[str]:
-        """What is in the project."""
+        """The files of the project."""
         return {str(path.relative_to(self.cwd)) for path in self.cwd.rglob("*")}
 
 
 def endless(label: str) -> str:
-    """A command that leaves the session of whoever starts it, makes the file `running`, and never ends."""
+    """A command that leaves its parent's session, creates the file `running`, and never ends."""
     return f"setsid -w sh -c 'touch running; sleep 3600; : {label}'"
 
 
 def left(label: str) -> list[str]:
-    """The processes that carry a label in their marker or their arguments; a sandbox may hide the marker."""
+    """The processes with a label in their marker or their arguments; a sandbox may hide the marker."""
     alive = [process.pid for process in sweep.list_processes() if process.alive]
     return [
         f"{pid} {command}"
@@ -100,7 +100,7 @@ def _command(pid: int) -> str:
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:
-    """Wait until something holds."""
+    """Wait until a condition is true."""
     deadline = time.monotonic() + LONGEST
     while not condition():
         assert time.monotonic() < deadline, f"{what} never happened"
