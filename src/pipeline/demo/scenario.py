@@ -116,8 +116,7 @@ class Demo:
 
     def _print_findings(self) -> None:
         with contextlib.closing(SqliteJournal(self.directory / ".awf")) as journal:
-            history = RunHistory.read(entry.record for entry in journal.entries(RUN_ID))
-        findings = findings_by_round(history.visits)
+            findings = findings_by_round(RunHistory.read(entry.record for entry in journal.entries(RUN_ID)).visits)
         self._title("What was found, by whom, and when it was gone")
         source_width = max((len(finding.source) for finding in findings), default=0)
         location_width = max((len(finding.location) for finding in findings), default=0)
