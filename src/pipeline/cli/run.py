@@ -107,7 +107,7 @@ def command(
 
     def start(store: RunStore, runtime: Runtime) -> RunResult:
         settings = runtime.settings.with_option("remote", "--remote", remote or None)
-        return store.start(record, replace(runtime, settings=settings))
+        return store.start(record, replace(runtime, settings=settings), checked.workflow)
 
     return execute_run(start, where, WatchOptions(as_json, log, stay, detach))
 
