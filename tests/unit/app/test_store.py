@@ -13,6 +13,7 @@ from pipeline.app.store import (
     LocalRunStore,
     NotWaiting,
     RunFinished,
+    find_run,
     load_records,
     load_state,
 )
@@ -209,3 +210,32 @@ def test_an_unknown_run_cannot_be_cancelled(store: LocalRunStore) -> None:
         store.cancel("nobody", by="anna")
     assert store.mailbox.cancel_requests("nobody") == 0
     assert not (store.directory / "locks").exists()
+
+
+def test_a_run_is_found_by_its_beginning() -> None:
+    """A full id, a unique beginning, `latest` and `-` name a run."""
+    runs = ["20261116-083012-aaaaa", "20261117-083012-bbbbb", "20261117-083012-b"]
+    assert find_run("20261116", runs) == runs[0]
+    assert find_run(runs[2], runs) == runs[2]
+    assert find_run("latest", runs) == find_run("-", runs) == runs[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "runs", "named"),
+    [
+        ("run-0", ["run-1", "other", "run-3", "run-2"], "run-2, run-3, run-1"),  # those like it
+        ("0", ["rz", "ra", "rm"], "rm, ra, rz"),  # none is like it
+        ("r", ["rz", "ra", "rm"], "rm, ra, rz"),  # it means several
+    ],
+)
+def test_a_name_that_means_no_single_run_is_answered_with_the_newest(name: str, runs: list[str], named: str) -> None:
+    """The error names the runs that may be meant, newest first, whatever they are called."""
+    with pytest.raises(AwfError) as error:
+        find_run(name, runs)
+    assert named in str(error.value.help)
+
+
+def test_latest_needs_a_run() -> None:
+    """Without runs, `latest` is unknown."""
+    with pytest.raises(UnknownRun):
+        find_run("latest", [])
