@@ -124,7 +124,7 @@ def _run() -> int:
 
 
 if __name__ == "__main__":
-    for name in [*(f"pipeline.cli.{command}" for command in COMMANDS), *_LOADED_LATE]:
+    for name in [*(place.partition(":")[0] for place, _ in COMMANDS.values()), *_LOADED_LATE]:
         importlib.import_module(name)
     gc.freeze()  # pages that no collection writes to stay shared with the forks
     _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -1,7 +1,6 @@
 """`awf show`: draw a workflow."""
 
 import contextlib
-import sys
 from pathlib import Path
 
 import click
@@ -10,10 +9,9 @@ from pipeline.app.catalog import is_path
 from pipeline.app.check import check
 from pipeline.app.runs import FIX_ERRORS_HELP
 from pipeline.app.store import load_state
-from pipeline.cli import diagnostics as formats
+from pipeline.cli.diagnostics import print_diagnostics
 from pipeline.cli.location import catalog
 from pipeline.cli.options import store_option
-from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
 from pipeline.graph.export import draw_dot, draw_mermaid
 from pipeline.graph.svg import draw_svg
@@ -58,6 +56,6 @@ def _recorded_workflow(run: str, store: Path) -> Workflow | None:
 def _checked_workflow(reference: str) -> Workflow:
     checked = check(catalog().find(reference))
     if checked.workflow is None:
-        click.echo(formats.text([checked], Style.of(sys.stderr)), err=True, nl=False)
+        print_diagnostics(checked)
         raise AwfError(f'cannot draw "{checked.source.name}": it has errors', help=FIX_ERRORS_HELP)
     return checked.workflow

@@ -12,17 +12,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.backends.checkout import VIEWS
-from pipeline.engine.context import Context, Operation
-from pipeline.engine.outcome import Outcome
-from pipeline.engine.ports import RUNS, Assessment, Handler, Job, Journal, LedgerLine, Waiting, Worklist
-from pipeline.engine.routing import ExpressionFunction
-from pipeline.engine.state import State
+from pipeline.engine.ports import RUNS, Journal
 from pipeline.findings import accumulate
 from pipeline.findings.file import FindingsFile
 from pipeline.findings.keys import ReviewKey
 from pipeline.findings.views.home import home_of
-from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, StageKind, ToolStage, is_review
-from pipeline.plugins.hooks import hookimpl
+from pipeline.language.model import FindingsFormat, LlmStage, ToolStage, is_review
+from pipeline.plugins import (
+    Assessment,
+    BaseStage,
+    Context,
+    ExpressionFunction,
+    Handler,
+    Job,
+    LedgerLine,
+    Operation,
+    Outcome,
+    StageKind,
+    State,
+    Waiting,
+    Worklist,
+    hookimpl,
+)
 
 if TYPE_CHECKING:
     from pipeline.findings.clerk import Clerk

@@ -1,4 +1,4 @@
-"""The local driver with the shipped fakes: cancellation reaches everything, and trouble stays where it is."""
+"""The driver with in-memory services: cancellation reaches everything, and one branch's trouble stays its own."""
 
 import asyncio
 import errno
@@ -98,7 +98,7 @@ async def cancelled(made: Driver, ready: asyncio.Event) -> RunStatus:
 
 
 def test_cancelling_reaches_a_back_off() -> None:
-    """A run that waits to try again is cancelled at once, and its failed attempt is on record."""
+    """A run that waits for its next attempt is cancelled at once, and the failed attempt is on record."""
 
     async def story() -> None:
         clock = Clock()
@@ -154,7 +154,7 @@ class Saving:
 
 
 def test_cancelling_while_a_stage_is_saved_records_nothing_of_it() -> None:
-    """What it reported is not in the ledger without it: the stage runs again, and would report it twice."""
+    """The ledger has nothing of it: the stage runs again, and would report it twice."""
 
     async def story() -> None:
         body = 'stage "a" kind="workspace.create"\nstage "b" kind="tool" command="x"\n'
@@ -179,7 +179,7 @@ transition from="a" to="d"
 
 
 def test_branches_run_at_once_and_are_applied_in_the_order_of_the_file() -> None:
-    """The last to be declared finishes first, and nothing of the result depends on it."""
+    """The last branch finishes first, and the result does not depend on it."""
 
     async def story() -> None:
         gates = {name: asyncio.Event() for name in "pqs"}
@@ -238,7 +238,7 @@ class Counting:
 
 
 def test_a_branch_that_only_looks_commits_nothing_beside_one_that_writes() -> None:
-    """The half of what another writes is in no checkpoint; the last branch commits whatever is left."""
+    """No checkpoint has half of what another branch is writing; the last branch commits the rest."""
 
     async def story() -> None:
         body = PARALLEL % " max_parallel=1" + 'stage "ws" kind="workspace.create"\ntransition from="ws" to="a"'
@@ -257,7 +257,7 @@ def test_a_branch_that_only_looks_commits_nothing_beside_one_that_writes() -> No
 
 
 def test_no_more_branches_run_at_once_than_allowed() -> None:
-    """`max_parallel` is honoured."""
+    """`max_parallel` is respected."""
 
     async def story() -> None:
         running, most = 0, 0
@@ -326,7 +326,7 @@ def test_an_error_that_is_routed_is_an_ordinary_failure() -> None:
 
 
 def test_a_journal_that_cannot_be_written_stops_the_run() -> None:
-    """Nothing runs that could not be recorded, and the error is told as it is."""
+    """Nothing runs that could not be recorded, and the error is reported as it is."""
 
     class Full(MemoryJournal):
         def append(
@@ -372,8 +372,8 @@ def plugin_failure(cause: Exception) -> PluginFailed:
         PermissionError(errno.EACCES, "Permission denied", "/nowhere/runs/r/a/1"),
     ],
 )
-def test_a_stage_whose_files_cannot_be_kept_stops_the_run(trouble: Exception) -> None:
-    """A full disk and a store that cannot be written are no failure of the stage: nothing is recorded of it."""
+def test_a_stage_whose_files_cannot_be_written_stops_the_run(trouble: Exception) -> None:
+    """A full disk or a read-only store is not an error of the stage: nothing is recorded."""
 
     def fail(_: Job) -> Outcome:
         raise trouble
@@ -395,8 +395,8 @@ def test_a_stage_whose_files_cannot_be_kept_stops_the_run(trouble: Exception) ->
         ConnectionError("gone"),
     ],
 )
-def test_other_trouble_with_the_system_is_the_stages(trouble: OSError) -> None:
-    """What a handler meets elsewhere, in its workspace too, or does not find, is an error of its stage."""
+def test_other_system_errors_are_errors_of_the_stage(trouble: OSError) -> None:
+    """Anything else that a handler cannot read, write or find is an error of its stage."""
 
     def fail(_: Job) -> Outcome:
         raise trouble
@@ -407,7 +407,7 @@ def test_other_trouble_with_the_system_is_the_stages(trouble: OSError) -> None:
 
 
 def test_an_outcome_that_is_nested_without_end_fails_its_stage() -> None:
-    """What cannot be looked through for secrets is not recorded, and stops nothing else."""
+    """What cannot be searched for secrets is not recorded."""
     nested: Any = []
     for _ in range(10_000):
         nested = [nested]

@@ -1,4 +1,4 @@
-"""The transition followed from a stage, with the reason that goes on record, as tables."""
+"""The transition that follows a stage, with the recorded reason, as tables."""
 
 from dataclasses import dataclass, field
 

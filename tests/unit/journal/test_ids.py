@@ -1,4 +1,4 @@
-"""Names of runs."""
+"""Run ids: sorted by time, and safe everywhere they are used."""
 
 import pytest
 from hypothesis import given
@@ -63,6 +63,6 @@ def test_a_safe_name_may_be_given(name: str) -> None:
     ],
 )
 def test_an_unsafe_name_is_refused(name: str) -> None:
-    """What could leave the store, break a git ref or mean something to a shell."""
+    """It could leave the store, break a git ref or mean something to a shell."""
     with pytest.raises(AwfError, match="is not a valid run name"):
         check_run_id(name)

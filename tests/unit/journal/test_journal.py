@@ -1,4 +1,4 @@
-"""What every journal does, whatever it keeps its records in."""
+"""What every journal does, wherever it stores its records."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice

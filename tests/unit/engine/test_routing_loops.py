@@ -37,27 +37,27 @@ def reasons(made: Machine) -> list[str]:
 STALLED: dict[str, ExpressionFunction] = {"stalled": lambda _, __: "finding #3 was not fixed twice"}
 
 
-def test_a_loop_that_settles_is_left_by_its_own_way(machine: Make) -> None:
+def test_a_loop_that_succeeds_ends_by_its_own_transition(machine: Make) -> None:
     """Neither signal is needed."""
     made = machine(BODY, a=[Status.FAIL, Status.SUCCESS]).run()
     assert made.path == ["a", "gate", "fix", "a", "gate", "end"]
 
 
 def test_rounds_are_used_up(machine: Make) -> None:
-    """After max_rounds the next one does not begin: a person is asked."""
+    """After max_rounds no further round starts: a person is asked."""
     made = machine(BODY, a=[Status.FAIL], person=["stop"]).run()
     assert made.path == [*["a", "gate", "fix"] * 3, "person", "end"]
     assert reasons(made) == ['loop "fixing" is exhausted: 3 of 3 rounds']
 
 
 def test_a_person_may_have_one_more_round(machine: Make) -> None:
-    """Whoever comes into the loop from outside is let in; the next round of its own is not begun."""
+    """A transition into the loop from outside is followed; the loop itself starts no further round."""
     made = machine(BODY, a=[Status.FAIL], person=["more", "stop"]).run()
     assert made.path == [*["a", "gate", "fix"] * 3, "person", "fix", "person", "end"]
 
 
-def test_a_stalled_loop_fixes_no_more(machine: Make) -> None:
-    """The way to the fixer leads to a person instead, with the reason."""
+def test_a_stalled_loop_stops_fixing(machine: Make) -> None:
+    """Instead of the fix stage a person is asked, with the reason."""
     made = machine(BODY, a=[Status.FAIL], person=["stop"])
     made.functions = STALLED
     assert made.run().path == ["a", "gate", "person", "end"]
@@ -71,8 +71,8 @@ def test_a_signal_without_a_reason_is_no_signal(machine: Make) -> None:
     assert made.run().path == machine(BODY, a=[Status.FAIL], person=["stop"]).run().path
 
 
-def test_without_a_way_for_it_a_stalled_loop_goes_on(machine: Make) -> None:
-    """Only the rounds bound it then."""
+def test_without_an_exit_for_it_a_stalled_loop_continues(machine: Make) -> None:
+    """Only its rounds limit it then."""
     made = machine(BODY.replace('  on "stalled" to="person"\n', ""), a=[Status.FAIL], person=["stop"])
     made.functions = STALLED
     assert made.run().path == [*["a", "gate", "fix"] * 3, "person", "end"]
