@@ -274,7 +274,7 @@ def format_result(result: RunResult, where: StoreLocation) -> str:
     reason = f" ({sanitize(result.reason)})" if result.reason and result.reason != result.status else ""
     lines = [f"run {run_id}: {result.status}{reason}"]
     if result.outstanding:
-        count = plural(result.outstanding, "finding")
+        count = plural(result.outstanding, "report")
         lines.append(f"{count} outstanding: awf context {run_id} review.findings{end}")
     if result.status is RunStatus.WAITING:
         lines.append(f"answer with: awf answer {run_id}{end}")
