@@ -40,7 +40,7 @@ _GIT_OPTIONS = (
     *("-c", "core.autocrlf=false"),
 )
 _GIT_TIMEOUT = 60.0  # seconds
-_KILL_AFTER = 7  # stages: the second fix has begun, and three findings are outstanding
+_KILL_AFTER = 7  # stages: the second fix has begun, and three reports are outstanding
 _KILL_TIMEOUT = 45.0  # seconds until the run is killed wherever it is
 _SHOW_CURSOR = "\x1b[?25h"
 # A finding in a stage's answer: a failed unit test, or a line of a file with a message.
