@@ -32,11 +32,6 @@ store_option = click.option(
     help="Directory of the runs. [default: the nearest .awf, here or in a parent directory]",
 )
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-log_option = click.option("--log", type=_FILE, help="Append the run's events to a file, one JSON object per line.")
-wait_option = click.option(
-    "--wait", "stay", is_flag=True, help="Wait for an answer or for a quota to reset instead of stopping."
-)
-detach_option = click.option("--detach", is_flag=True, help="On a cluster: do not wait for the run.")
 visit_option = click.option("--visit", type=click.IntRange(min=1), metavar="N", help="The visit. [default: the last]")
 attempt_option = click.option(
     "--attempt", type=click.IntRange(min=1), metavar="N", help="The attempt of the visit. [default: the last]"

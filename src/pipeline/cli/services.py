@@ -116,11 +116,11 @@ def worker_command(
     location = find_cluster(store, on, artefacts, queue)
     if location is None:
         raise AwfError("a worker needs a cluster", help="name it: awf worker --on temporal://HOST:PORT/NAMESPACE")
-    with location.open_cluster() as runs:
+    with location.open_cluster() as connection:
         from pipeline.cluster.worker import Duties, own_queue, work  # noqa: PLC0415 - an extra
 
         runtime = Runtime(location.store.absolute(), dict(os.environ), settings=current_settings())
-        cluster = runs.cluster
+        cluster = connection.cluster
         duties = Duties(cluster.queue, concurrency, grace)
         click.echo(f"working for {location.on}, queue {duties.queue}, as {own_queue(runtime.store)}", err=True)
 
@@ -131,5 +131,5 @@ def worker_command(
             await work(cluster.client, cluster.store, runtime, duties, stop)
 
         with suppress(KeyboardInterrupt):
-            runs.call(work_until_stopped())
+            connection.call(work_until_stopped())
     click.echo("stopped", err=True)

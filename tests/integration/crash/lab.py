@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 from pipeline.app.runs import path_of
 from pipeline.app.store import load_state
 from pipeline.backends.process_tree import list_processes, read_marker
-from pipeline.cli import resume, run  # noqa: F401 - loaded before the forks, not after each
+from pipeline.cli import run  # noqa: F401 - loaded before the forks, not after each
 from pipeline.cli.main import awf, exit_code
 from pipeline.engine.records import VisitCompleted
 from pipeline.journal.sqlite import SqliteJournal
