@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.artifacts import STREAMS, AttemptArtifacts, find_artifacts
+from pipeline.app.history import STREAMS, AttemptArtifacts, find_artifacts
 from pipeline.app.store import RunStore
 from pipeline.cli.options import as_json_option, attempt_option, visit_option
 from pipeline.cli.output import (

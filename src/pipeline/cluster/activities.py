@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from pipeline.app.artifacts import STREAMS
+from pipeline.app.history import STREAMS
 from pipeline.cluster.desk import WorkerRun, WorkerRuns
 from pipeline.cluster.journal import JournalObject
 from pipeline.cluster.lean import Snapshot, compressed, lean

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from temporalio.service import RPCError
 
-from pipeline.app.artifacts import AttemptArtifacts
+from pipeline.app.history import AttemptArtifacts
 from pipeline.app.runs import ResumeRequest, RunResult, resume_records, with_head
 from pipeline.app.store import RunStore, StoppedWatching, WorkerInfo, load_state
 from pipeline.app.wiring import Runtime
