@@ -744,7 +744,7 @@ def test_every_kind_of_event_is_printed(awf: Awf, tmp_path: Path) -> None:
     errs = awf("run", "w.awf.kdl", "--json", "--backend", "command", "--agent-command", "false")
     assert [done.returncode for done in (waits, passes, fails, errs)] == [3, 0, 1, 3]
     kinds = {json.loads(line)["event"] for done in (waits, passes, fails, errs) for line in done.stdout.splitlines()}
-    assert kinds == set(EventKind) - {EventKind.RUN_CANCELLED, EventKind.PLUGIN_FAILED}
+    assert kinds == {*EventKind, "findings_changed"} - {EventKind.RUN_CANCELLED, EventKind.PLUGIN_FAILED}
 
 
 def test_a_plugin_that_raises_pauses_the_run_and_a_listener_does_not(awf: Awf, tmp_path: Path) -> None:
@@ -754,7 +754,7 @@ def test_a_plugin_that_raises_pauses_the_run_and_a_listener_does_not(awf: Awf, t
     (package / "bad_plugin-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: bad-plugin\nVersion: 1\n")
     (package / "bad_plugin-1.dist-info/entry_points.txt").write_text("[awf.plugins]\nbad = bad_plugin\n")
     (package / "bad_plugin.py").write_text(
-        "from pipeline.plugins.hooks import hookimpl\n\n"
+        "from pipeline.plugins import hookimpl\n\n"
         "@hookimpl\ndef after_stage(stage):\n    raise RuntimeError('no')\n\n"
         "@hookimpl\ndef on_event(event):\n    raise RuntimeError('neither')\n"
     )
@@ -770,7 +770,7 @@ def test_a_plugin_that_raises_pauses_the_run_and_a_listener_does_not(awf: Awf, t
 def test_a_plugin_with_a_wrong_hook_is_named(tmp_path: Path) -> None:
     """Registration errors name the plugin, the hook and the argument."""
     code = (
-        "import types\nfrom pipeline.plugins.hooks import hookimpl\n"
+        "import types\nfrom pipeline.plugins import hookimpl\n"
         "from pipeline.plugins.manager import PluginManager\n"
         "plugin = types.SimpleNamespace()\n"
         "@hookimpl\ndef {name}({argument}): ...\n"

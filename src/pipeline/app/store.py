@@ -195,7 +195,7 @@ class RunStore(ABC):
             raise InvalidAnswer(f'option "{key}" needs feedback', help="add --feedback TEXT")
         visit = (question.run_id, question.stage, question.visit)
         given = HumanAnswer(*visit, key, self.redactor.text(feedback), by, self.now())
-        kept = self.mailbox.put(given)
+        kept = self.mailbox.put_answer(given)
         if (kept.by, kept.at) != (given.by, given.at):
             raise AlreadyAnswered(kept)
         return kept
@@ -247,7 +247,7 @@ class LocalRunStore(RunStore):
         if not self.is_driven(run_id):
             with suppress(RunIsOwned):  # a process has taken the run meanwhile
                 return self._record_cancelled(request)
-        self.mailbox.cancel(request)
+        self.mailbox.put_cancel_request(request)
         if not wait:
             return None
         deadline = time.monotonic() + _CANCEL_TIMEOUT
@@ -262,7 +262,7 @@ class LocalRunStore(RunStore):
 
     def _record_cancelled(self, request: CancelRequest) -> str:
         run_id = request.run_id
-        with self.journal.own(run_id):
+        with self.journal.lock(run_id):
             state = load_state(self.journal, run_id)
             if state.status.final:
                 help = f"see: awf why {run_id}"
@@ -271,8 +271,8 @@ class LocalRunStore(RunStore):
                 return state.reason
             kill_by_label(process_label(self.directory, run_id))  # what a killed process left running
             stage, visit = state.cursor
-            self.journal.append(run_id, RunCancelled(at=request.at, stage=stage, visit=visit, reason=request.words()))
-        return request.words()
+            self.journal.append(run_id, RunCancelled(at=request.at, stage=stage, visit=visit, reason=str(request)))
+        return str(request)
 
 
 @contextmanager

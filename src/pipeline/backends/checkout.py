@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.backends.git import Git, commit_message, with_identity
-from pipeline.engine.state import WorkspaceError
+from pipeline.engine.ports import WorkspaceError
 
 _NESTED = "/"  # how git ends the name of a directory that it does not look into: a repository of its own
 _REBASES = ("rebase-merge", "rebase-apply")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline.backends.environment import child_environment
-from pipeline.engine.state import WorkspaceError
+from pipeline.engine.ports import WorkspaceError
 
 NAME, EMAIL = "awf", "awf@localhost"
 USAGE = 129  # git's exit code for an option it does not know

@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.backends.checkout import VIEWS, WORK, record
 from pipeline.backends.git import USAGE, Git, await_uninterrupted, git_error, with_identity
 from pipeline.backends.worktree_paths import scratch
-from pipeline.engine.state import MergeResult, WorkspaceError
+from pipeline.engine.ports import MergeResult, WorkspaceError
 
 _CONFLICT = 1
 

@@ -15,7 +15,8 @@ from pipeline.backends import worktree_paths as place
 from pipeline.backends.checkout import Checkout
 from pipeline.backends.git import Git, commit_message, git_in, with_identity
 from pipeline.backends.worktree_paths import hold_lease
-from pipeline.engine.state import MergeResult, Workspace, WorkspaceError
+from pipeline.engine.ports import MergeResult, WorkspaceError
+from pipeline.engine.state import Workspace
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 _SHOWN = 5  # files that an error names

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from pipeline.engine.state import WorkspaceError
+from pipeline.engine.ports import WorkspaceError
 
 
 def prepare(directory: Path) -> None:

@@ -36,7 +36,7 @@ from pipeline.cli.terminal_responder import TerminalResponder, TerminalTriage
 from pipeline.engine.events import Event, EventKind, Listener
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError, ExitCode
-from pipeline.journal.ids import check_run_id, new_run_id
+from pipeline.journal import check_run_id, new_run_id
 from pipeline.language.model import Workflow
 from pipeline.observe.progress import open_view
 from pipeline.plugins.manager import PluginManager
@@ -143,7 +143,11 @@ def _local_problems(workflow: Workflow, options: dict[str, Any], store: Path, *,
     found = list(project_problems(workflow, project(), Path.cwd(), os.environ))
     plugins = PluginManager(time.time)
     plugins.load_installed()
-    settings, processes, added = current_settings(), LocalProcesses(f"preflight-{os.getpid()}"), plugins.backends()
+    settings, processes, added = (
+        current_settings(),
+        LocalProcesses(f"preflight-{os.getpid()}"),
+        plugins.agent_backends(),
+    )
     backends = BackendSelector(options, processes, added, settings, os.environ)
     missing = backends.problems(workflow)
     if ask and not missing:
@@ -261,7 +265,7 @@ def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> in
 def print_event(event: Event) -> None:
     """Print an event as one line of JSON."""
     if event.event is not EventKind.RUN_COMPLETED:  # the result is printed instead
-        click.echo(json.dumps(event.flat(), default=str))
+        click.echo(json.dumps(event.to_dict(), default=str))
 
 
 def format_result(result: RunResult, where: StoreLocation) -> str:

@@ -100,7 +100,7 @@ class ClusterStore(RunStore):
     def cancel(self, run_id: str, *, by: str, reason: str = "", wait: bool = False) -> str | None:
         del wait  # the server answers when nothing of the run is running
         request = CancelRequest(run_id, self.redactor.text(reason), by, self.now())
-        return self.call(self.cluster.cancel(run_id, request.words())).reason
+        return self.call(self.cluster.cancel(run_id, str(request))).reason
 
 
 class CommandStore(ClusterStore):

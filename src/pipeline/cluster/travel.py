@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict
 from pipeline.backends.git import Git, git_error, git_in
 from pipeline.backends.worktree import GitWorktrees
 from pipeline.engine.context import Key, Set
-from pipeline.engine.state import MergeResult, State, Workspace, WorkspaceError
+from pipeline.engine.ports import MergeResult, WorkspaceError
+from pipeline.engine.state import State, Workspace
 
 MERGED = "workspace.merged"  # the context's word for the commit that a run's branch came to in the checkout
 

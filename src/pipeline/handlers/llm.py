@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Status, StatusSource, Usage
+from pipeline.engine.policy import quota_resets_after
 from pipeline.engine.ports import (
     AgentError,
     AgentEvent,
@@ -20,7 +21,6 @@ from pipeline.engine.ports import (
     ReadAnswer,
     RequestLimits,
 )
-from pipeline.engine.state import quota_resets_after
 from pipeline.handlers.markers import StatusMarkers, length_problem, read_markers
 from pipeline.handlers.variables import expand_prompt
 from pipeline.language.model import UNCHOSEN, LlmStage, ModelChoice, Models, choose_model
@@ -105,11 +105,11 @@ class LlmHandler:
         if waiting := self._wait_for_quota(backend.name, choice):
             return waiting
         prompt = self._prompt(job, stage)
-        job.keep(prompt)
+        job.attach_prompt(prompt)
 
         async def ask(text: str, artifacts: Path, session: AgentSession | None = None) -> AgentResult:
             request = self._request(job, stage, choice, backend, text, artifacts, session)
-            return await backend.run(request, lambda event: job.tell(_told(event)))
+            return await backend.run(request, lambda event: job.emit(_told(event)))
 
         results, artifacts = [await ask(prompt, job.artifacts)], job.artifacts
         outcome = self._judge(job, stage, results, backend.name)
@@ -188,7 +188,7 @@ class LlmHandler:
 def _with_logs(outcome: Outcome, job: Job, artifacts: Path) -> Outcome:
     """A failure with the files that tell more of it."""
     written = {name: artifacts / f"{name}.log" for name in ("stdout", "stderr")}
-    logs = {name: job.named(path) for name, path in written.items() if path.is_file()}
+    logs = {name: job.relative_path(path) for name, path in written.items() if path.is_file()}
     return outcome.model_copy(update={"logs": logs})
 
 

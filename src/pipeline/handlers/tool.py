@@ -34,12 +34,12 @@ class ToolHandler:
         self,
         processes: Processes,
         environment: Environment,
-        findings: Callable[[Job], Path],
+        variables: Callable[[Job], Mapping[str, str]],
         read: ReadReport = _unread,
     ) -> None:
         self._processes = processes
         self._environment = environment
-        self._findings = findings
+        self._more_variables = variables
         self._read = read
 
     async def run(self, job: Job) -> Outcome:
@@ -59,7 +59,7 @@ class ToolHandler:
                 artifacts=job.artifacts,
                 timeout=stage.timeout.total_seconds(),
             ),
-            on_line=lambda line: job.tell({"text": line.decode(errors="replace")}),
+            on_line=lambda line: job.emit({"text": line.decode(errors="replace")}),
         )
         outcome = tool_outcome(job, finished)
         if stage.findings is FindingsFormat.TEXT or outcome.status is Status.ERROR:
@@ -72,7 +72,7 @@ class ToolHandler:
             **self._environment(command.mentions),
             "AWF_GOAL": job.state.goal,
             **job.variables,
-            "AWF_FINDINGS": str(self._findings(job)),
+            **self._more_variables(job),
             "AWF_REPORT": str(job.artifacts.absolute() / REPORT),
             **{name: _no_nul(context_text(job.context, key)) for name, key in command.keys.items()},
         }
@@ -80,7 +80,7 @@ class ToolHandler:
 
 def tool_outcome(job: Job, finished: ProcessResult) -> Outcome:
     """What the end of a command means."""
-    logs = {"stdout": job.named(finished.stdout), "stderr": job.named(finished.stderr)}
+    logs = {"stdout": job.relative_path(finished.stdout), "stderr": job.relative_path(finished.stderr)}
     response = "\n".join(tail for tail in (finished.stdout_tail, finished.stderr_tail) if tail)
     common = {
         "response": response,

@@ -4,8 +4,8 @@ from typing import Any
 
 from pipeline.engine.context import Key
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
-from pipeline.engine.ports import Job
-from pipeline.engine.state import Workspace, WorkspaceError, Workspaces
+from pipeline.engine.ports import Job, WorkspaceError, Workspaces
+from pipeline.engine.state import Workspace
 from pipeline.language.model import StageKind, WorkspaceStage
 
 

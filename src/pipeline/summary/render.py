@@ -14,7 +14,7 @@ from pipeline.engine.outcome import PREVIEW_LENGTH
 from pipeline.engine.state import VisitSummary
 from pipeline.summary import markdown as fence
 from pipeline.summary.budget import SummaryPart, counted, line, min_size, prose, quoted, section, shared
-from pipeline.summary.report_index import StageReports
+from pipeline.summary.report_index import REPORTS_KEY, StageReports
 from pipeline.summary.reports import findings_section
 
 SMALLEST_BUDGET = 1000
@@ -44,12 +44,14 @@ def render(
     omitted_visits: int = 0,
     extra: Sequence[str] = (),
     items: Callable[[int], str] = _no_items,
+    only_items: bool = False,
 ) -> str:
     """The summary, in at most `budget` characters.
 
     `groups` are the outstanding reports, `past` is oldest first; `omitted_visits` counts the visits before; `extra`
     holds sections of plugins, and `items` gives what is known of findings one by one in so many characters: it has a
-    line for each, also where that is more, and then the summary is as much longer.
+    line for each, also where that is more, and then the summary is as much longer. With `only_items` they stand for the
+    reports.
     """
     budget = max(budget, SMALLEST_BUDGET)
     listed = items(min(int(budget * _FINDINGS_SHARE), budget - len(_GAP) - SMALLEST_BUDGET))
@@ -65,7 +67,7 @@ def render(
     opening = _opening(workflow)
     needed = len(_GAP.join([opening, *(part.whole for part in (*parts, *extras))])) + len(_GAP)
     room = max(int(budget * _FINDINGS_SHARE), budget - needed)
-    asked = () if listed and Key.CHOSEN in context else groups  # what was chosen is all that is asked of a fixer
+    asked = () if listed and only_items else groups
     findings = findings_section(asked, room, fence.path(findings_path, budget // 5))
     others = _others(opening, parts, extras, budget - len(findings) - len(_GAP))
     return _GAP.join(text for text in (others, findings, listed) if text)
@@ -182,7 +184,7 @@ def context_values(context: Context, shown: Iterable[str], room: float) -> tuple
 @lru_cache(maxsize=50_000)  # all keys of a run come again with every prompt
 def is_listed(key: str) -> bool:
     """Whether a key is neither private, nor the engine's bookkeeping, nor shown in a section of its own."""
-    if is_private(key) or key in (Key.FINDINGS, Key.CHOSEN, Key.OUTCOME) or key.startswith(_ELSEWHERE):
+    if is_private(key) or key in (REPORTS_KEY, "review.chosen", Key.OUTCOME) or key.startswith(_ELSEWHERE):
         return False
     return not key.endswith(".status") and ".usage." not in key
 

@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
-from pipeline.engine.context import Context, Key, only_added
+from pipeline.engine.context import Context, is_extension
 from pipeline.engine.outcome import Status
 from pipeline.summary.budget import counted
 from pipeline.summary.markdown import as_text
 
+REPORTS_KEY = "review.findings"  # the context key of the open reports
 _READ = 10  # reports of one stage that are looked at
 _MOST_VISITS = 10**9  # no run comes here; a number beyond it is a mistake
 _SEVERITY = {Status.FAIL: 0, Status.PARTIAL_SUCCESS: 1}
@@ -68,7 +69,7 @@ class ReportIndex:
     def groups(self, context: Context) -> list[StageReports]:
         """The stages with reports: failed ones before those that passed in part, the newest first."""
         entries = _entries(context)
-        if not only_added(self._seen, entries):
+        if not is_extension(self._seen, entries):
             self._seen, self._stages = (), {}
         self._add(entries[len(self._seen) :])
         self._seen = entries
@@ -90,9 +91,9 @@ def _name(entry: Any) -> str:
 
 def _entries(context: Context) -> Sequence[Any]:
     """The list of reports; what is no list is one."""
-    if reports := context.list_at(Key.FINDINGS):
+    if reports := context.list_at(REPORTS_KEY):
         return reports
-    found = context.get(Key.FINDINGS)
+    found = context.get(REPORTS_KEY)
     return [found] if found else []
 
 

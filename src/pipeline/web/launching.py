@@ -13,7 +13,7 @@ from threading import Thread
 
 from pipeline.app.runs import AWF_COMMAND
 from pipeline.errors import AwfError
-from pipeline.journal.ids import check_run_id
+from pipeline.journal import check_run_id
 
 STARTED = "started"  # the directory of these files in a store
 _PATIENCE = 10.0  # seconds until the page stops waiting; the process goes on

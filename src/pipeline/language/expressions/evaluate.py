@@ -27,8 +27,8 @@ class Environment(Protocol):
     def exists(self, key: str) -> bool: ...
     def context(self, key: str) -> object: ...
     def visits(self, stage: str) -> int: ...
-    def findings(self, stage: str | None) -> int: ...
-    def verdict(self) -> str: ...
+    def function(self, name: str) -> Callable[[str | None], object] | None:
+        """Return the function that a plugin provides under this name, or None."""
 
 
 class EvaluationError(Exception):
@@ -40,6 +40,7 @@ class EvaluationError(Exception):
         self.message = message
 
 
+PLUGIN_FUNCTIONS = frozenset({Function.FINDINGS, Function.VERDICT})
 _LONGEST = 60  # characters of one observed value
 _LARGE = 10**18
 _ORDER: dict[Operator, Callable[..., bool]] = {
@@ -124,10 +125,11 @@ def _ask(call: FunctionCall, environment: Environment) -> object:
             return environment.context(name)
         case Function.VISITS:
             return environment.visits(name)
-        case Function.FINDINGS:
-            return environment.findings(call.argument)
-        case Function.VERDICT:
-            return environment.verdict()
+        case Function.FINDINGS | Function.VERDICT:
+            function = environment.function(call.function)
+            if function is None:
+                raise EvaluationError(call.span, f"no loaded plugin provides {call.function}()")
+            return function(call.argument)
 
 
 def _compare(node: Comparison, environment: Environment) -> bool:
