@@ -127,9 +127,8 @@ class FirstResponder:
         """Put a reply into the mailbox and return the one that counts, which may have come a moment earlier."""
         by = TIMEOUT if reply.source is StatusSource.DEFAULT else reply.by
         visit = (question.run_id, question.stage, question.visit)
-        kept = self.mailbox.put_answer(
-            HumanAnswer(*visit, reply.option, self.redactor.text(reply.feedback), by, self.now())
-        )
+        feedback = self.redactor.text(reply.feedback)
+        kept = self.mailbox.put_answer(HumanAnswer(*visit, reply.option, feedback, by, self.now()))
         return _to_reply(kept) if question.fits(kept.option, kept.feedback) else reply
 
 

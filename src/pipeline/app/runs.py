@@ -182,12 +182,12 @@ def with_head(record: RunCreated, environ: Mapping[str, str]) -> RunCreated:
     return record.model_copy(update={"head": head(Path(record.cwd), environ)})
 
 
-async def start(record: RunCreated, journal: Journal, runtime: Runtime) -> RunResult:
-    """Start a run and drive it until it stops."""
+async def start(record: RunCreated, journal: Journal, runtime: Runtime, workflow: Workflow | None = None) -> RunResult:
+    """Start a run and drive it until it stops; `workflow` is that of the record, if it has been read already."""
     record = redact_record(runtime.redactor, with_head(record, runtime.environ))
     cancellations = runtime.mailbox.cancel_requests(record.run_id)
     with journal.lock(record.run_id):
-        state = begin(record)
+        state = begin(record, workflow)
         services = build_services(state, journal, runtime)  # refuses a run without an agent before it is recorded
         journal.create(record.run_id, record)
         return await _drive(Driver(state, services), EventKind.RUN_STARTED, runtime, cancellations)

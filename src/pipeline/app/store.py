@@ -27,7 +27,7 @@ from pipeline.handlers.human import HumanQuestion, build_question
 from pipeline.journal.lock import is_driven
 from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.language.model import HumanStage
+from pipeline.language.model import HumanStage, Workflow
 from pipeline.redaction import PATTERNS_ONLY, Redactor
 from pipeline.text import did_you_mean
 
@@ -139,8 +139,11 @@ class RunStore(ABC):
         """Bring the files of an attempt into `directory`, as far as they are written."""
 
     @abstractmethod
-    def start(self, record: RunCreated, runtime: "Runtime") -> "RunResult":
-        """Start a run and follow it until it stops; with `runtime.detach`, leave it to a cluster."""
+    def start(self, record: RunCreated, runtime: "Runtime", workflow: Workflow | None = None) -> "RunResult":
+        """Start a run and follow it until it stops; with `runtime.detach`, leave it to a cluster.
+
+        `workflow` is that of the record, if it has been read already.
+        """
 
     @abstractmethod
     def resume(self, run_id: str, request: "ResumeRequest", runtime: "Runtime") -> "RunResult":
@@ -228,10 +231,10 @@ class LocalRunStore(RunStore):
     def fetch_files(self, found: AttemptArtifacts) -> None:
         """Do nothing: attempts write their files into the directory."""
 
-    def start(self, record: RunCreated, runtime: "Runtime") -> "RunResult":
+    def start(self, record: RunCreated, runtime: "Runtime", workflow: Workflow | None = None) -> "RunResult":
         from pipeline.app import runs  # noqa: PLC0415 - 100 ms that commands which only read save
 
-        return asyncio.run(_until_stopped(runs.start(record, self.journal, runtime)))
+        return asyncio.run(_until_stopped(runs.start(record, self.journal, runtime, workflow)))
 
     def resume(self, run_id: str, request: "ResumeRequest", runtime: "Runtime") -> "RunResult":
         from pipeline.app import runs  # noqa: PLC0415 - as above

@@ -133,7 +133,7 @@ def run_command(
 
     def start(store: RunStore, runtime: Runtime) -> RunResult:
         settings = runtime.settings.with_option("remote", "--remote", remote or None)
-        return store.start(record, replace(runtime, settings=settings))
+        return store.start(record, replace(runtime, settings=settings), checked.workflow)
 
     return execute_run(start, where, watch)
 

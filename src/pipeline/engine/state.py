@@ -168,9 +168,9 @@ class State(NamedTuple):
         return Workspace(Path(path), branch, base, self.progress.commit or commit)
 
 
-def begin(record: RunCreated) -> State:
-    """Return the state of a run that has just been created."""
-    workflow = read_workflow(record.file, record.source)
+def begin(record: RunCreated, workflow: Workflow | None = None) -> State:
+    """Return the state of a run that has just been created; `workflow` is its workflow if already read."""
+    workflow = workflow or read_workflow(record.file, record.source)
     goal = record.goal or workflow.goal
     return State(
         run_id=record.run_id,

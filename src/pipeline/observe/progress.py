@@ -96,7 +96,7 @@ def _event_text(event: Event) -> str | None:
         case EventKind.RUN_PAUSED | EventKind.RUN_COMPLETED | EventKind.RUN_FAILED | EventKind.RUN_CANCELLED:
             until = f"; continues {format_time_until(data['until'], event.at)}" if data.get("until") else ""
             return _columns(data.get("status", ""), "", reason + until)
-        case _:
+        case _:  # output, checkpoints, and events of plugins
             return None
 
 
