@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -123,10 +122,10 @@ def make_project(directory: Path) -> None:
 def git(directory: Path, *arguments: str) -> str:
     """What a git command in the project prints."""
     try:
-        done = git_in(directory, os.environ).call(*arguments, seconds=_SECONDS, options=_AUTHOR)
+        done = git_in(directory, os.environ).run_sync(*arguments, timeout=_SECONDS, options=_AUTHOR)
     except FileNotFoundError:
         raise AwfError("git was not found", help="the demo needs git and nothing else") from None
-    except subprocess.TimeoutExpired:
+    except TimeoutError:
         raise AwfError(f"git {arguments[0]} took longer than {_SECONDS:.0f} seconds") from None
     if done.returncode:
         raise AwfError(f"git {arguments[0]} failed: {done.stderr.decode(errors='replace').strip()}")

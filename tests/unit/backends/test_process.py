@@ -235,7 +235,7 @@ def not_executable(bench: Bench) -> ProcessCommand:
 UNSTARTABLE: dict[str, tuple[Callable[[Bench], ProcessCommand], str]] = {
     "missing": (lambda bench: bench.command("no-such-program"), '"no-such-program" was not found'),
     "not executable": (not_executable, "may not be executed"),
-    "no directory": (lambda bench: bench.command("true", cwd=bench.cwd / "gone"), 'gone": there is no such directory'),
+    "no directory": (lambda bench: bench.command("true", cwd=bench.cwd / "gone"), 'gone": No such file or directory'),
     "a file for a directory": (lambda bench: bench.command("true", cwd=Path(__file__)), "Not a directory"),
     "too long": (lambda bench: bench.command("true", "x" * 200_000), "too long"),
     "a NUL": (lambda bench: bench.command("true", "a\0b"), "embedded null byte"),

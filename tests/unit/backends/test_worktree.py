@@ -180,7 +180,7 @@ class TestCreate:
 
     def test_no_git_is_an_error_of_its_own(self, world: World) -> None:
         """Without the command the error says what to install."""
-        with pytest.raises(WorkspaceError, match="there is no git command"):
+        with pytest.raises(WorkspaceError, match="git was not found"):
             now(GitWorktrees(world.repo / ".awf/worktrees", {"PATH": "/nowhere"}).create(world.repo, "r1"))
 
     @pytest.mark.parametrize("name", ["../x", "", ".x", "-x", "a..b", "a/b", "x.lock", "a b", "a."])
@@ -572,7 +572,7 @@ class TestMerge:
         (world.repo / ".git/info/exclude").write_text("*.env\n")
         (world.repo / name).write_text("mine")
         before = world.status()
-        with pytest.raises(WorkspaceError, match=f"overwrite what is not committed in .*: {name}"):
+        with pytest.raises(WorkspaceError, match=f"overwrite uncommitted changes in .*: {name}"):
             now(world.trees.merge(world.repo, saved, "Merge"))
         assert (world.repo / name).read_text() == "mine"
         assert (world.head(), world.status()) == (made.base, before)
@@ -643,7 +643,7 @@ class TestCleanup:
         """Whether it holds anything of worth cannot be known."""
         made = world.create()
         (made.path / ".git").unlink()
-        with pytest.raises(WorkspaceError, match="no git worktree any more"):
+        with pytest.raises(WorkspaceError, match="no longer a git worktree"):
             now(world.trees.cleanup(world.repo, made))
         now(world.trees.cleanup(world.repo, made, force=True))
         assert not made.path.exists()

@@ -379,13 +379,13 @@ def test_a_lease_lasts_as_long_as_a_child_that_inherited_it(tmp_path: Path) -> N
         path = tmp_path / "lease"
         async with hold_lease(path) as held:
             child = await asyncio.create_subprocess_exec("cat", stdin=asyncio.subprocess.PIPE, pass_fds=(held,))
-        with pytest.raises(WorkspaceError, match="still at work"):
-            async with hold_lease(path, patience=0.0):
+        with pytest.raises(WorkspaceError, match="still working"):
+            async with hold_lease(path, max_wait=0.0):
                 pass
         await child.communicate(b"")
-        async with hold_lease(path, patience=0.0):
+        async with hold_lease(path, max_wait=0.0):
             path.unlink()
-        async with hold_lease(path, patience=0.0):
+        async with hold_lease(path, max_wait=0.0):
             assert path.exists()
 
     asyncio.run(scenario())
