@@ -51,8 +51,8 @@ _SETTINGS = {
 }
 _OPTIONS = tuple(part for key, value in _SETTINGS.items() for part in ("-c", f"{key}={value}"))
 
-# Commands that write no index, so run no filter or merge driver, and contact no server. For others git is first asked for
-# the configuration, each time anew: an agent that is still running could change it between two commands.
+# Commands that write no index, so run no filter or merge driver, and contact no server. Before any other command git
+# lists its configuration, each time anew: an agent that is still running could change it between two commands.
 _HARMLESS = frozenset(
     {
         *(

@@ -98,7 +98,7 @@ def test_the_traps_are_set(repository: Repository) -> None:
 
 def test_a_failed_command_raises_git_s_own_words(repository: Repository) -> None:
     """The message names the command."""
-    with pytest.raises(WorkspaceError, match="^git rev-parse failed: .*no-such-thing"):
+    with pytest.raises(WorkspaceError, match=r"^git rev-parse failed: .*no-such-thing"):
         asyncio.run(repository.ours.output("rev-parse", "no-such-thing"))
 
 

@@ -57,7 +57,7 @@ def test_a_choice_is_the_outcome_and_is_kept() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (HumanReply("perhaps"), '"perhaps" is none of the options yes, no'),
+        (HumanReply("perhaps"), 'unknown option "perhaps"; the options are yes, no'),
         (HumanReply("no"), 'the option "no" needs feedback, and none was given'),
         (HumanReply("no", "  \n"), 'the option "no" needs feedback, and none was given'),
     ],

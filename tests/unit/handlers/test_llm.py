@@ -61,7 +61,7 @@ def handled(
     job = Job(stage, 1, 1, begin(record), Path("/nowhere"), lambda _: None, lambda _: None)
     agent = Agent(answers)
     handler = LlmHandler(
-        lambda *_: agent, lambda _: "", lambda _: {}, lambda: 0.0, read=lambda _, answers: readings[answers[-1]]
+        lambda *_: agent, lambda _: "", lambda _: {}, lambda: 0.0, read_answer=lambda _, answers: readings[answers[-1]]
     )
     outcome = asyncio.run(handler.run(job))
     assert isinstance(outcome, Outcome)
