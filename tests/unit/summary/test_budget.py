@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.summary.budget import SummaryPart, fair_shares, line, prose, quoted, section
+from pipeline.summary.budget import SummaryPart, fair_shares, prose, quoted, section, whole_line
 
 TEXT = st.text("ab`~\n ", min_size=1, max_size=400).filter(str.strip)
-PARTS = st.one_of(TEXT.map(line), TEXT.map(lambda text: quoted("- k:", text)), TEXT.map(prose))
+PARTS = st.one_of(TEXT.map(whole_line), TEXT.map(lambda text: quoted("- k:", text)), TEXT.map(prose))
 SECTIONS = st.builds(
-    lambda parts, last: section("## S", parts, what="things", newest_last=last),
+    lambda parts, last: section("## S", parts, things="things", newest_last=last),
     st.lists(PARTS, min_size=1, max_size=30),
     st.booleans(),
 )
@@ -40,10 +40,10 @@ def test_a_cut_is_stated() -> None:
 
 def test_entries_that_do_not_fit_are_counted() -> None:
     """The last give way, or the oldest where the newest are last."""
-    parts = [line(f"- entry {number:03}") for number in range(500)]
-    first = section("## S", parts, what="entries").within(200)
+    parts = [whole_line(f"- entry {number:03}") for number in range(500)]
+    first = section("## S", parts, things="entries").within(200)
     assert first.startswith("## S\n\n- entry 000\n- entry 001\n")
     assert first.endswith(f"\n[cut: {500 - first.count('- entry')} more entries]")
-    last = section("## S", parts, what="entries", newest_last=True).within(200)
+    last = section("## S", parts, things="entries", newest_last=True).within(200)
     assert last.startswith(f"## S\n\n[cut: {500 - last.count('- entry')} more entries]\n")
     assert last.endswith("- entry 498\n- entry 499")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.summary import markdown as fence
+from pipeline.summary import markdown
 
 MARKS = st.text("`~x\n ", max_size=60)
 ANY = st.one_of(MARKS, st.text(st.characters(codec=None), max_size=60))
@@ -26,7 +26,7 @@ ANY = st.one_of(MARKS, st.text(st.characters(codec=None), max_size=60))
 )
 def test_control_characters_are_removed(text: str, cleaned: str) -> None:
     """Lines and tabs stay; what commands a terminal or cannot be seen goes."""
-    assert fence.clean(text) == cleaned
+    assert markdown.sanitize(text) == cleaned
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_control_characters_are_removed(text: str, cleaned: str) -> None:
 )
 def test_a_line_begins_nothing(text: str, line: str) -> None:
     """A field of one line is one line, and its beginning has no meaning."""
-    assert fence.flat(text, 10) == line
+    assert markdown.one_line(text, 10) == line
 
 
 @given(ANY)
 def test_a_fence_is_longer_than_any_run_in_it(text: str) -> None:
     """So nothing in it can end it."""
-    first, *inner, last = fence.quote(fence.clean(text)).split("\n")
+    first, *inner, last = markdown.fence(markdown.sanitize(text)).split("\n")
     assert first == last
     assert set(first) == {"`"}
     assert not any(mark * len(first) in line for line in inner for mark in "`~")
@@ -61,17 +61,17 @@ def test_a_fence_is_longer_than_any_run_in_it(text: str) -> None:
 @given(ANY, st.integers(-5, 80))
 def test_a_piece_fits_with_its_fence(text: str, room: int) -> None:
     """The beginning or end of a text is as long as its fence allows."""
-    for piece in (fence.beginning(text, room), fence.ending(text, room)):
-        assert not piece or len(fence.quote(piece)) <= room
+    for piece in (markdown.start_that_fits(text, room), markdown.end_that_fits(text, room)):
+        assert not piece or len(markdown.fence(piece)) <= room
     if room > 8:
-        assert bool(fence.beginning(text, room)) == bool(fence.ending(text, room)) == bool(text)
+        assert bool(markdown.start_that_fits(text, room)) == bool(markdown.end_that_fits(text, room)) == bool(text)
 
 
 @given(ANY)
 def test_cleaning_settles(text: str) -> None:
     """A clean text is clean, no longer than before, and can be written to a file."""
-    cleaned = fence.clean(text)
-    assert fence.clean(cleaned) == cleaned
+    cleaned = markdown.sanitize(text)
+    assert markdown.sanitize(cleaned) == cleaned
     assert len(cleaned) <= len(text)
     cleaned.encode()
 
@@ -88,10 +88,10 @@ def test_cleaning_settles(text: str) -> None:
 )
 def test_an_open_fence_is_closed(text: str, closed: str) -> None:
     """A text with a structure of its own cannot swallow what follows it."""
-    assert fence.closed(text) == closed
+    assert markdown.close_fence(text) == closed
 
 
 def test_what_is_no_json_is_named() -> None:
     """A value that cannot be written is no reason to stop."""
-    assert fence.as_text({"b": 1, "a": "é"}) == '{"a": "é", "b": 1}'
-    assert fence.as_text({1, 2}) == "(a set that cannot be shown)"
+    assert markdown.value_text({"b": 1, "a": "é"}) == '{"a": "é", "b": 1}'
+    assert markdown.value_text({1, 2}) == "(a set that cannot be shown)"

@@ -44,7 +44,7 @@ def test_a_stage_that_failed_often_is_counted_and_its_latest_reports_are_read() 
     """Forty reports: the newest, the nine before it, and how many are older."""
     context = EMPTY.apply(Append(Key.FINDINGS, {"stageId": "a", "iteration": number}) for number in range(1, 41))
     (group,) = ReportIndex().groups(context)
-    assert (group.newest.iteration, [one.iteration for one in group.earlier], group.before) == (
+    assert (group.newest.iteration, [one.iteration for one in group.earlier], group.older) == (
         40,
         [*range(31, 40)],
         30,

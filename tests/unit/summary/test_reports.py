@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.summary.reports import visits
+from pipeline.summary.reports import format_visits
 
 Report = Callable[..., dict[str, Any]]
 Summary = Callable[..., str]
@@ -86,7 +86,7 @@ def test_earlier_iterations_are_one_line(summary: Summary, report: Report) -> No
 )
 def test_visits_in_words(numbers: list[int], words: str) -> None:
     """Runs of numbers are one range, and a long list is cut at its beginning."""
-    assert visits(numbers) == words
+    assert format_visits(numbers) == words
 
 
 def test_the_iterations_decide_which_report_is_newest(summary: Summary, report: Report) -> None:

@@ -40,13 +40,13 @@ def test_a_report_without_ids_is_shown_by_its_text(report: Report, summary: Summ
 def test_the_whole_response_is_kept_beside_what_is_shown(report: Report) -> None:
     """004-23: the display may be shorter, the data may not."""
     (group,) = ReportIndex().groups(Context({"review.findings": [report(response=JSON, findingIds=["fnd_1"])]}))
-    assert group.newest.whole == JSON
+    assert group.newest.full_response == JSON
 
 
 def test_an_entry_that_is_no_report_is_shown_as_it_is() -> None:
     """No entry is refused."""
     (group,) = ReportIndex().groups(Context({"review.findings": ["some words"]}))
-    assert (group.newest.response, group.newest.whole) == ("some words", "some words")
+    assert (group.newest.response, group.newest.full_response) == ("some words", "some words")
 
 
 def test_the_findings_come_last(report: Report, summary: Summary) -> None:

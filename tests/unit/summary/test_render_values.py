@@ -17,8 +17,8 @@ CONTEXTS = st.dictionaries(
 
 def made(context: Context, room: float) -> SummaryPart:
     """The section as far as there may be room for it."""
-    parts, unmade = context_values(context, ["x"], room)
-    return section("## S", parts, what="values", unmade=unmade)
+    parts, omitted = context_values(context, ["x"], room)
+    return section("## S", parts, things="values", omitted=omitted)
 
 
 @given(CONTEXTS, st.integers(0, 400), st.integers(0, 100))
