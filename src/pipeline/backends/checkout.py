@@ -93,24 +93,21 @@ async def find_checkout(repository: Git, path: Path) -> Checkout | None:
     if found.code:
         return None
     top, common, git_directory = (Path(line).resolve() for line in found.out.splitlines())
-    if top != path or common != await common_directory(repository) or not _is_complete(git_directory, link):
+    if top != path or common != await common_directory(repository):
         return None
-    return Checkout(git, git_directory)
+    try:
+        back_link = (git_directory / (git_directory / "gitdir").read_text().removesuffix("\n")).resolve()
+    except OSError:
+        return None
+    lock = git_directory / "locked"  # `git worktree add` gives this reason until every file is checked out
+    initializing = lock.exists() and lock.read_text(errors="replace").startswith("initializing")
+    is_complete = back_link == link and (git_directory / "index").exists() and not initializing
+    return Checkout(git, git_directory) if is_complete else None
 
 
 async def common_directory(repository: Git) -> Path:
     """Where a repository and all its worktrees keep objects and branches."""
     return Path(await repository.output("rev-parse", "--path-format=absolute", "--git-common-dir")).resolve()
-
-
-def _is_complete(git_directory: Path, link: Path) -> bool:
-    try:
-        back = git_directory / (git_directory / "gitdir").read_text().removesuffix("\n")
-    except OSError:
-        return False
-    lock = git_directory / "locked"  # `git worktree add` gives this reason until every file is checked out
-    initializing = lock.exists() and lock.read_text(errors="replace").startswith("initializing")
-    return back.resolve() == link and (git_directory / "index").exists() and not initializing
 
 
 async def list_changes(git: Git) -> list[str]:

@@ -65,24 +65,21 @@ async def _undo_interrupted(git: Git, worktree: Path) -> None:
     # Then every file was written, and only the branch was not moved.
     written = (await git.run("write-tree")).out.strip() == await git.output("rev-parse", f"{commit}^{{tree}}")
     if head and head == await git.resolve_commit(f"{commit}^1") and (written or lock.exists()):
+        # Save the present content of the files that the merge changes, then restore them.
+        names = await git.output_list("diff-tree", "-r", "-z", "--name-only", "--no-renames", head, commit)
         with scratch_directory(worktree) as scratch:
-            await _put_back(git, head, commit, scratch, torn)
+            aside = git.with_variables(GIT_INDEX_FILE=scratch / "index")
+            await aside.output("read-tree", head)
+            listed = "".join(f"{name}\0" for name in names)
+            await aside.output("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=listed)
+            tree = await aside.output("write-tree")
+            saved = await create_commit(git, tree, (head,), "What an interrupted merge had written")
+            await git.output("update-ref", torn, saved)
+            await aside.output("read-tree", "-m", "-u", head)  # touches only those files
         if written:
             await git.output("read-tree", head)
         lock.unlink(missing_ok=True)  # last: it shows that there is something to put back
     await git.output("update-ref", "-d", in_progress)
-
-
-async def _put_back(git: Git, head: str, commit: str, scratch: Path, torn: str) -> None:
-    """Restore the files that a merge changes, after saving their present content under a ref."""
-    names = await git.output_list("diff-tree", "-r", "-z", "--name-only", "--no-renames", head, commit)
-    aside = git.with_variables(GIT_INDEX_FILE=scratch / "index")
-    await aside.output("read-tree", head)
-    listed = "".join(f"{name}\0" for name in names)
-    await aside.output("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=listed)
-    subject = "What an interrupted merge had written"
-    await git.output("update-ref", torn, await create_commit(git, await aside.output("write-tree"), (head,), subject))
-    await aside.output("read-tree", "-m", "-u", head)  # touches only those files
 
 
 async def _merge_trees(git: Git, head: str, tip: str, worktree: Path) -> tuple[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ import secrets
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -292,7 +293,8 @@ def process_result(
 ) -> ProcessResult:
     """How a program ended and what it wrote. A negative `code` is the signal that something else sent it."""
     if reason is ExitReason.EXITED and code is not None and code < 0:
-        reason, message = ExitReason.SIGNAL, _signal_name(-code)
+        names = {number.value: number.name for number in signal.Signals}
+        reason, message = ExitReason.SIGNAL, names.get(-code, f"signal {-code}")  # a real-time signal has no name
     return ProcessResult(
         ending=reason,
         exit_code=code if reason is ExitReason.EXITED else None,
@@ -304,13 +306,6 @@ def process_result(
         truncated=out.truncated or err.truncated,
         message=message,
     )
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"  # a real-time signal has no name
 
 
 def run_program(
@@ -327,52 +322,37 @@ def run_program(
     Raises OSError if it cannot be started or writes more than `max_output` bytes, TimeoutError (also an OSError) after
     `timeout` seconds. It is then killed with its whole process group.
     """
+    limit = -1 if max_output is None else max_output + 1
+    deadline = time.monotonic() + timeout
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
         given.write(stdin)
         given.seek(0)
+        source = given if stdin else DEVNULL
         try:
-            process = Popen(
-                argv,
-                cwd=cwd,
-                env=env,
-                stdin=given if stdin else DEVNULL,
-                stdout=PIPE,
-                stderr=errors,
-                start_new_session=True,
-            )
+            process = Popen(argv, cwd=cwd, env=env, stdin=source, stdout=PIPE, stderr=errors, start_new_session=True)
         except ValueError as error:  # such as a NUL in an argument
             raise OSError(errno.EINVAL, str(error), argv[0]) from error
-        output = _read_output(process, timeout, max_output)
-        errors.seek(0)
-        return CompletedProcess(argv, process.returncode, output, errors.read())
-
-
-def _read_output(process: Popen[bytes], timeout: float, max_output: int | None) -> bytes:
-    expired = threading.Event()
-
-    def stop() -> None:
-        if process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-
-    def expire() -> None:
-        expired.set()
-        stop()
-
-    timer = threading.Timer(timeout, expire)
-    with process:
+        timer = threading.Timer(timeout, _kill_group, (process,))
         timer.start()
-        try:
-            output = process.stdout.read(-1 if max_output is None else max_output + 1) if process.stdout else b""
-            if max_output is not None and len(output) > max_output:
-                raise OSError(errno.EFBIG, f"it wrote more than {max_output} bytes")
-            process.wait()
-        finally:
-            timer.cancel()
-            stop()
-    if expired.is_set():
-        raise TimeoutError(errno.ETIMEDOUT, f"it took longer than {timeout:g} seconds")
-    return output
+        with process:
+            try:
+                stdout = process.stdout.read(limit) if process.stdout else b""
+                if max_output is not None and len(stdout) > max_output:
+                    raise OSError(errno.EFBIG, f"it wrote more than {max_output} bytes")
+                process.wait()
+            finally:
+                timer.cancel()
+                _kill_group(process)
+        if time.monotonic() >= deadline:
+            raise TimeoutError(errno.ETIMEDOUT, f"it took longer than {timeout:g} seconds")
+        errors.seek(0)
+        return CompletedProcess(argv, process.returncode, stdout, errors.read())
+
+
+def _kill_group(process: Popen[bytes]) -> None:
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def start_detached(argv: Sequence[str], cwd: Path, output: IO[bytes]) -> DetachedProgram:

@@ -69,7 +69,13 @@ class GitWorktrees:
                 )
             checkout.unlock()
             await checkout.ensure_on_branch(workspace.branch)
-            await _commit_changes(checkout, subject, trailers)
+            left_out = await stage_changes(checkout.git)
+            options = ("--cached", "--quiet", "--ignore-submodules=none")
+            unchanged = await checkout.git.succeeds("diff-index", *options, "HEAD", "--")
+            if not unchanged or checkout.is_merging:
+                message = commit_message(subject, [*trailers.items(), *(("Not-Captured", path) for path in left_out)])
+                author = await with_identity(checkout.git)
+                await author.output("commit", "--quiet", "--no-verify", "--cleanup=verbatim", "-F", "-", stdin=message)
             return replace(workspace, commit=await checkout.git.output("rev-parse", "HEAD"))
 
     async def restore(self, workspace: Workspace, keep_as: str) -> str | None:
@@ -200,16 +206,6 @@ async def _registered_worktrees(git: Git) -> list[tuple[Path, str]]:
     listing = await git.output("worktree", "list", "--porcelain")
     blocks = [dict(line.partition(" ")[::2] for line in block.splitlines()) for block in listing.split("\n\n")]
     return [(Path(block["worktree"]).resolve(), block.get("branch", "")) for block in blocks if "worktree" in block]
-
-
-async def _commit_changes(checkout: Checkout, subject: str, trailers: Mapping[str, str]) -> None:
-    left_out = await stage_changes(checkout.git)
-    options = ("--cached", "--quiet", "--ignore-submodules=none")
-    if await checkout.git.succeeds("diff-index", *options, "HEAD", "--") and not checkout.is_merging:
-        return
-    message = commit_message(subject, [*trailers.items(), *(("Not-Captured", path) for path in left_out)])
-    git = await with_identity(checkout.git)
-    await git.output("commit", "--quiet", "--no-verify", "--cleanup=verbatim", "-F", "-", stdin=message)
 
 
 async def _save_extra_work(git: Git, workspace: Workspace, checkout: Checkout | None, ref: str) -> None:

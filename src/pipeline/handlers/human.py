@@ -28,8 +28,8 @@ class HumanQuestion:
 
     def accepts(self, option: str, feedback: str) -> bool:
         """Whether this is a valid answer."""
-        is_missing_feedback = option in self.needs_feedback and not feedback.strip()
-        return any(one.key == option for one in self.options) and not is_missing_feedback
+        is_known = any(option == known.key for known in self.options)
+        return is_known and (option not in self.needs_feedback or bool(feedback.strip()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +51,13 @@ class Responder(Protocol):
 ResolveTimeout = Callable[[HumanQuestion, HumanReply | None], HumanReply | None]
 
 
-def _take_default(question: HumanQuestion, default: HumanReply | None) -> HumanReply | None:
-    del question
-    return default
-
-
 class HumanHandler:
     """Asks, and lets the run wait if nobody can answer; after the stage's timeout its default counts.
 
     `resolve_timeout` may replace that default with an answer that arrived at the last moment.
     """
 
-    def __init__(
-        self, responder: Responder, now: Callable[[], float], resolve_timeout: ResolveTimeout = _take_default
-    ) -> None:
+    def __init__(self, responder: Responder, now: Callable[[], float], resolve_timeout: ResolveTimeout) -> None:
         self._responder = responder
         self._now = now
         self._resolve_timeout = resolve_timeout

@@ -61,11 +61,6 @@ ChooseBackend = Callable[[LlmStage, str | None], Backend]
 AgentEnvironment = Callable[[Collection[str]], Mapping[str, str]]
 
 
-def _read_nothing(job: Job, answers: Sequence[str]) -> None:
-    """The reader of a run without the findings plugin: answers are prose."""
-    del job, answers
-
-
 @dataclass(frozen=True, slots=True)
 class AgentDefaults:
     """What applies to an agent where the workflow says nothing. No agent runs forever."""
@@ -85,7 +80,7 @@ class LlmHandler:
         environment: AgentEnvironment,
         now: Callable[[], float],
         defaults: AgentDefaults = AgentDefaults(),  # noqa: B008 - it is frozen
-        read_answer: ReadAnswer = _read_nothing,
+        read_answer: ReadAnswer = lambda *_: None,
     ) -> None:
         self._choose_backend = choose_backend
         self._summary = summary
@@ -100,7 +95,8 @@ class LlmHandler:
         assert isinstance(stage, LlmStage)  # noqa: S101 - ensured by the registry
         choice = choose_model(stage, job.state.workflow.models, self._defaults.model)
         backend = self._choose_backend(stage, choice.provider)
-        if wait := self._quota_wait(backend.name, choice.model):
+        wait = self._quota_resets.get((backend.name, choice.model), 0.0) - self._now()
+        if wait > 0:
             error = AgentError(ErrorKind.QUOTA, "another stage reached the limit just before", wait)
             return judge_results(stage, [AgentResult(AgentStatus.ERROR, error=error)], backend.name)
 
@@ -121,10 +117,6 @@ class LlmHandler:
         files = {name: request.artifacts / f"{name}.log" for name in ("stdout", "stderr")}
         logs = {name: job.named(path) for name, path in files.items() if path.is_file()}
         return outcome.model_copy(update={"logs": logs})
-
-    def _quota_wait(self, backend: str, model: str | None) -> float:
-        """Seconds until a used-up quota resets; an agent is not started before that."""
-        return max(0.0, self._quota_resets.get((backend, model), 0.0) - self._now())
 
     def _prompt(self, job: Job, stage: LlmStage) -> str:
         parts = [stage.prompt] if stage.prompt is not None else [job.state.prompts[path] for path in stage.prompt_file]

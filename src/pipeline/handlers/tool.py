@@ -10,7 +10,7 @@ from pathlib import Path
 from pipeline.engine.context import Key
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, StatusSource
 from pipeline.engine.ports import Assessment, ExitReason, Job, ProcessCommand, Processes, ProcessResult, ReadReport
-from pipeline.handlers.variables import ShellCommand, context_text, shell_command
+from pipeline.handlers.variables import context_text, shell_command
 from pipeline.language.model import FindingsFormat, ToolStage
 from pipeline.text import REPLACEMENT, last_line, sanitize_block, sanitize_line, truncate
 
@@ -37,11 +37,6 @@ _HEADLINES = tuple(
 Environment = Callable[[Collection[str]], Mapping[str, str]]
 
 
-def _no_reader(job: Job, report: Path) -> Assessment:
-    del job, report
-    return Assessment(problem="no plugin reads reports")
-
-
 class ToolHandler:
     """Runs commands in the clean environment that `environment` makes, plus the variables a command names."""
 
@@ -50,7 +45,7 @@ class ToolHandler:
         processes: Processes,
         environment: Environment,
         findings_file: Callable[[Job], Path],
-        read_report: ReadReport = _no_reader,
+        read_report: ReadReport,
     ) -> None:
         self._processes = processes
         self._environment = environment
@@ -61,8 +56,14 @@ class ToolHandler:
         stage = job.stage
         assert isinstance(stage, ToolStage)  # noqa: S101 - ensured by the registry
         command = shell_command(stage.command)
-        if too_long := _check_value_lengths(job, command):
-            return too_long
+        values = {name: context_text(job.context, key) for name, key in command.keys.items()}
+        for name, value in values.items():
+            if len(value.encode(errors="replace")) > LARGEST_VALUE:
+                job.artifacts.mkdir(parents=True, exist_ok=True)
+                path = job.artifacts / "value.txt"
+                path.write_text(value, "utf-8", errors="replace")
+                key = command.keys[name]
+                return _cannot_run(f'the context value "{key}" is too long for a command; it is in {path}')
         directory = (job.directory / (stage.cwd or "")).resolve()
         if not directory.is_relative_to(job.directory.resolve()):
             return _cannot_run(f'the directory "{stage.cwd}" lies outside the workspace')
@@ -70,7 +71,14 @@ class ToolHandler:
             ProcessCommand(
                 argv=("/bin/sh", "-c", command.text),
                 cwd=directory,
-                env=self._variables(job, command),
+                env={
+                    **self._environment(command.mentions),
+                    "AWF_GOAL": job.state.goal,
+                    **job.variables,
+                    "AWF_FINDINGS": str(self._findings_file(job)),
+                    "AWF_REPORT": str(job.artifacts.absolute() / REPORT),
+                    **{name: value.replace("\0", REPLACEMENT) for name, value in values.items()},
+                },
                 artifacts=job.artifacts,
                 timeout=stage.timeout.total_seconds(),
             ),
@@ -81,29 +89,6 @@ class ToolHandler:
             return outcome
         written = job.artifacts / REPORT
         return apply_report(outcome, self._read_report(job, written if written.is_file() else result.stdout))
-
-    def _variables(self, job: Job, command: ShellCommand) -> dict[str, str]:
-        values = {name: context_text(job.context, key) for name, key in command.keys.items()}
-        return {
-            **self._environment(command.mentions),
-            "AWF_GOAL": job.state.goal,
-            **job.variables,
-            "AWF_FINDINGS": str(self._findings_file(job)),
-            "AWF_REPORT": str(job.artifacts.absolute() / REPORT),
-            **{name: value.replace("\0", REPLACEMENT) for name, value in values.items()},  # a variable cannot hold NUL
-        }
-
-
-def _check_value_lengths(job: Job, command: ShellCommand) -> Outcome | None:
-    """An error if the command uses a value that no environment variable can hold; the value is in a file."""
-    for key in command.keys.values():
-        value = context_text(job.context, key)
-        if len(value.encode(errors="replace")) > LARGEST_VALUE:
-            job.artifacts.mkdir(parents=True, exist_ok=True)
-            path = job.artifacts / "value.txt"
-            path.write_text(value, "utf-8", errors="replace")
-            return _cannot_run(f'the context value "{key}" is too long for a command; it is in {path}')
-    return None
 
 
 def tool_outcome(job: Job, result: ProcessResult) -> Outcome:

@@ -32,11 +32,6 @@ _SHOWN_ELSEWHERE = ("graph.", "human.", "workspace.", "last_")
 _GAP = "\n\n"
 
 
-def _no_items(room: int) -> str:
-    del room
-    return ""
-
-
 def render(
     context: Context,
     groups: Sequence[StageReports],
@@ -48,7 +43,7 @@ def render(
     findings_path: str,
     omitted_visits: int = 0,
     extra: Sequence[str] = (),
-    items: Callable[[int], str] = _no_items,
+    items: Callable[[int], str] = lambda _: "",
 ) -> str:
     """The summary in at most `budget` characters.
 
@@ -60,13 +55,8 @@ def render(
     listed = items(min(int(budget * _FINDINGS_SHARE), budget - len(_GAP) - SMALLEST_BUDGET))
     if listed:
         budget = max(budget - len(listed) - len(_GAP), SMALLEST_BUDGET)
-    parts = [
-        *_goal_section(goal),
-        *_history_section(past, omitted_visits),
-        *_feedback_section(context),
-        *_workspace_section(context),
-        *_values_section(context, groups, budget),
-    ]
+    reported = [group.newest.full_response for group in groups]
+    parts = list(_sections(context, goal, _history_lines(past, omitted_visits), reported, budget))
     extras = [prose(text) for text in extra if sanitize(text)]
     name = one_line(workflow, _NAME_LENGTH)
     opening = f"# Context\n\nWorkflow: {name}" if name else "# Context"
@@ -98,15 +88,43 @@ def _name_missing(parts: Sequence[SummaryPart], extras: int) -> str:
     return f"[left out for want of room: {', '.join(names)}]" if names else ""
 
 
-def _goal_section(goal: str) -> Iterator[SummaryPart]:
+def _sections(
+    context: Context, goal: str, history: Sequence[str], reported: Sequence[str], room: int
+) -> Iterator[SummaryPart]:
     if text := sanitize(goal):
         yield section("## Goal", [quoted("", text)], things="texts")
 
+    if history:
+        lines = [whole_line(line) for line in history]
+        yield section("## What has happened", lines, things="earlier entries", newest_last=True)
 
-def _history_section(past: Sequence[VisitSummary], omitted: int) -> Iterator[SummaryPart]:
-    """Recent visits with a line each; before them, one line for each stage, such as `review #1-#12: fail 11`."""
+    label, selected, feedback, path, branch = (
+        value_text(context.get(key))
+        for key in (
+            *(Key.HUMAN_LABEL, Key.HUMAN_SELECTED, Key.HUMAN_FEEDBACK),
+            *(Key.WORKSPACE_PATH, Key.WORKSPACE_BRANCH),
+        )
+    )
+    chosen = " / ".join(filter(None, dict.fromkeys(one_line(text, _REASON_LENGTH) for text in (label, selected))))
+    parts = [whole_line(f"Chosen: {chosen}\n")] if chosen else []
+    if text := sanitize(feedback):
+        parts.append(quoted("", text))
+    if parts:
+        yield section("## Human feedback", parts, things="texts")
+
+    named = (("Path", path_line(path, _PATH_LENGTH)), ("Branch", path_line(branch, _PATH_LENGTH)))
+    if lines := [whole_line(f"- {name}: {text}") for name, text in named if text]:
+        yield section("## Workspace", lines, things="entries")
+
+    values, omitted = context_values(context, reported, room)
+    if values:
+        yield section("## Context values", values, things="values", omitted=omitted)
+
+
+def _history_lines(past: Sequence[VisitSummary], omitted: int) -> list[str]:
+    """A line for each recent visit; before them, one for each stage, such as `review #1-#12: fail 11`."""
     if not past:
-        return
+        return []
     lines = [f"- {plural(omitted, 'visit')} before these"] if omitted else []
     stages: dict[str, list[VisitSummary]] = {}
     for visit in past[:-_RECENT_VISITS]:
@@ -121,32 +139,7 @@ def _history_section(past: Sequence[VisitSummary], omitted: int) -> Iterator[Sum
         stage, status = one_line(visit.stage, _NAME_LENGTH), one_line(visit.status, _NAME_LENGTH)
         reason = one_line(visit.reason, _REASON_LENGTH)
         lines.append(f"- {stage} #{visit.visit}: {status}" + (f" ({reason})" if reason else ""))
-    yield section("## What has happened", [*map(whole_line, lines)], things="earlier entries", newest_last=True)
-
-
-def _feedback_section(context: Context) -> Iterator[SummaryPart]:
-    label, selected, feedback = (
-        value_text(context.get(key)) for key in (Key.HUMAN_LABEL, Key.HUMAN_SELECTED, Key.HUMAN_FEEDBACK)
-    )
-    chosen = " / ".join(filter(None, dict.fromkeys(one_line(text, _REASON_LENGTH) for text in (label, selected))))
-    parts = [whole_line(f"Chosen: {chosen}\n")] if chosen else []
-    if text := sanitize(feedback):
-        parts.append(quoted("", text))
-    if parts:
-        yield section("## Human feedback", parts, things="texts")
-
-
-def _workspace_section(context: Context) -> Iterator[SummaryPart]:
-    named = (("Path", Key.WORKSPACE_PATH), ("Branch", Key.WORKSPACE_BRANCH))
-    shown = [(name, path_line(value_text(context.get(key)), _PATH_LENGTH)) for name, key in named]
-    if lines := [whole_line(f"- {name}: {text}") for name, text in shown if text]:
-        yield section("## Workspace", lines, things="entries")
-
-
-def _values_section(context: Context, groups: Sequence[StageReports], room: int) -> Iterator[SummaryPart]:
-    parts, omitted = context_values(context, (group.newest.full_response for group in groups), room)
-    if parts:
-        yield section("## Context values", parts, things="values", omitted=omitted)
+    return lines
 
 
 def context_values(context: Context, shown: Iterable[str], room: float) -> tuple[list[SummaryPart], int]:

@@ -67,23 +67,20 @@ class ReportIndex:
             entries = [found] if (found := context.get(Key.FINDINGS)) else []
         if not only_added(self._entries, entries):
             self._entries, self._stages = (), {}
-        self._add(entries[len(self._entries) :])
-        self._entries = entries
-        groups = []
-        for stage in self._stages.values():
-            *earlier, newest = sorted(stage.latest, key=_iteration)
-            groups.append(StageReports(newest, earlier, stage.count - len(stage.latest)))
-        return sorted(groups, key=_sort_key)
-
-    def _add(self, entries: Sequence[Any]) -> None:
         added: dict[str, list[Any]] = {}
-        for entry in entries:
+        for entry in entries[len(self._entries) :]:
             stage = value_text(entry.get("stageId")) if isinstance(entry, dict) else ""
             added.setdefault(stage, []).append(entry)
         for stage, reports in added.items():
             known = self._stages.setdefault(stage, _ReadReports())
             known.count += len(reports)
             known.latest.extend(map(_read_report, reports[-_MAX_READ:]))
+        self._entries = entries
+        groups = []
+        for known in self._stages.values():
+            *earlier, newest = sorted(known.latest, key=_iteration)
+            groups.append(StageReports(newest, earlier, known.count - len(known.latest)))
+        return sorted(groups, key=_sort_key)
 
 
 def _read_report(entry: Any) -> StageReport:

@@ -110,6 +110,11 @@ class _Card:
         }
         return self.headed(lengths, excerpt.text), excerpt, condensed
 
+    def reserve(self, share: int) -> int:
+        """How much of a fair share of the room the response needs at least."""
+        needed = len(self.response) + 2 * SHORTEST_FENCE + 2 - len(self.shortest.text)
+        return max(0, min(_RESERVED, share, needed)) if share > _SHORTEST_EXCERPT else 0
+
 
 def findings_section(groups: Sequence[StageReports], room: int, path: str) -> str:
     """The section in at most `room` characters; nothing if there are no reports."""
@@ -155,7 +160,8 @@ def _with_headings(cards: Sequence[_Card], room: int) -> _Text | None:
             break
     else:
         return None
-    reserved = [_reserve(card, spare // (4 * len(cards))) for card in cards]
+    share = spare // (4 * len(cards))
+    reserved = [card.reserve(share) for card in cards]  # room that no other response may take
     spare -= sum(reserved)
     texts, condensed = [_NOTICE], Counter[_Condensed]()
     for card, own in zip(cards, reserved, strict=True):
@@ -164,12 +170,6 @@ def _with_headings(cards: Sequence[_Card], room: int) -> _Text | None:
         texts.append(text)
         condensed.update(cuts)
     return "".join(texts), condensed
-
-
-def _reserve(card: _Card, share: int) -> int:
-    """Room that no other response may take."""
-    needed = len(card.response) + 2 * SHORTEST_FENCE + 2 - len(card.shortest.text)
-    return max(0, min(_RESERVED, share, needed)) if share > _SHORTEST_EXCERPT else 0
 
 
 def _with_lines(cards: Sequence[_Card], room: int) -> _Text | None:

@@ -39,7 +39,7 @@ class Somebody:
 
 
 def asked(person: Somebody, job: Job, now: float = 100.0) -> Outcome | Waiting:
-    return asyncio.run(HumanHandler(person, lambda: now).run(job))
+    return asyncio.run(HumanHandler(person, lambda: now, lambda _, default: default).run(job))
 
 
 def test_a_choice_is_the_outcome_and_is_kept() -> None:
