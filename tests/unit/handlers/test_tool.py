@@ -30,13 +30,13 @@ FAILED = Outcome(
 def test_the_worse_of_exit_code_and_report_counts(
     ended: Outcome, found: Status, status: Status, source: StatusSource
 ) -> None:
-    """3.2: a linter that ends well and found something grave has failed; one that crashed has, whatever it reported."""
+    """3.2: a linter that exits with 0 but reports a defect has failed; one that crashed has failed in any case."""
     outcome = apply_report(ended, Assessment(found, "found it" if found is not Status.SUCCESS else ""))
     assert (outcome.status, outcome.source, outcome.failure, outcome.response) == (status, source, ended.failure, "out")
 
 
-def test_what_was_found_is_the_reason_and_else_how_it_ended() -> None:
-    """A person reads what the tool found before how it ended."""
+def test_the_reason_is_what_was_found() -> None:
+    """Without findings it is how the command ended."""
     assert apply_report(FAILED, Assessment(Status.FAIL, "3 to be fixed")).reason == "3 to be fixed"
     assert apply_report(FAILED, Assessment(Status.SUCCESS)).reason == "exit code 2"
     assert apply_report(WELL, Assessment(Status.SUCCESS)) == WELL
@@ -77,11 +77,11 @@ def test_a_report_that_cannot_be_read_is_an_error_however_the_command_ended(ende
         ("", "\x1b]8;;https://e.org/E1\x1b\\error[E1]\x1b]8;;\x07: no\n", "error[E1]: no"),
     ],
 )
-def test_the_most_telling_line_is_taken(stdout: str, stderr: str, line: str) -> None:
+def test_the_headline_is_the_most_telling_line(stdout: str, stderr: str, line: str) -> None:
     """The first failing test, a count of failures, an error line, or how the command ended."""
     assert failure_headline(stdout, stderr, "exit code 1") == line
 
 
-def test_a_digest_is_one_short_line() -> None:
-    """However long the line it is taken from."""
+def test_a_headline_is_short() -> None:
+    """However long the line is that it comes from."""
     assert len(failure_headline("error " + "x" * 5000, "", "")) == LONGEST_HEADLINE
