@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from pipeline.backends.environment import child_environment
 from pipeline.backends.process import run_program
 from pipeline.engine.state import WorkspaceError
+from pipeline.text import sanitize_line
 
 NAME, EMAIL = "awf", "awf@localhost"
 UNKNOWN_OPTION = 129  # git's exit code
@@ -229,12 +230,8 @@ async def with_identity(git: Git) -> Git:
 
 def commit_message(subject: str, trailers: Iterable[tuple[str, str]] = ()) -> str:
     """A commit message: one line, and below it the trailers."""
-    lines = [f"{re.sub('[^A-Za-z0-9-]+', '-', key)}: {_one_line(value)}\n" for key, value in trailers]
-    return f"{_one_line(subject) or NAME}\n" + ("\n" if lines else "") + "".join(lines)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.replace("\0", " ").split())
+    lines = [f"{re.sub('[^A-Za-z0-9-]+', '-', key)}: {sanitize_line(value)}\n" for key, value in trailers]
+    return f"{sanitize_line(subject) or NAME}\n" + ("\n" if lines else "") + "".join(lines)
 
 
 async def await_uninterrupted(work: Coroutine[Any, Any, _T]) -> _T:

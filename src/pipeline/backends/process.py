@@ -13,9 +13,9 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT, CompletedProcess, Popen, TimeoutExpired
@@ -233,7 +233,12 @@ def start_program(command: ProcessCommand, token: str, *, interactive: bool = Fa
     """Start a program with its marker, or say why it cannot be started. An interactive one gets a pipe as its input."""
     if not command.argv:
         return "the command is empty"
-    with _open_stdin(command, interactive=interactive) as stdin:
+    with ExitStack() as stack:
+        stdin: IO[bytes] | int = PIPE if interactive else DEVNULL  # search tools would search an empty file
+        if command.stdin and not interactive:  # a file, because a pipe that nobody reads would block the writer
+            stdin = stack.enter_context(tempfile.TemporaryFile(dir=command.artifacts))
+            stdin.write(command.stdin.encode(errors="replace"))
+            stdin.seek(0)
         try:
             return Popen(
                 command.argv,
@@ -247,21 +252,6 @@ def start_program(command: ProcessCommand, token: str, *, interactive: bool = Fa
             )
         except (OSError, ValueError) as error:
             return _start_error(command, error)
-
-
-@contextmanager
-def _open_stdin(command: ProcessCommand, *, interactive: bool) -> Iterator[IO[bytes] | int]:
-    """A file, because a pipe that nobody reads would block the writer; /dev/null when there is nothing to read.
-
-    Some search tools take an empty file on their standard input as the thing to search.
-    """
-    if interactive or not command.stdin:
-        yield PIPE if interactive else DEVNULL
-        return
-    with tempfile.TemporaryFile(dir=command.artifacts) as file:
-        file.write(command.stdin.encode(errors="replace"))
-        file.seek(0)
-        yield file
 
 
 def _start_error(command: ProcessCommand, error: OSError | ValueError) -> str:

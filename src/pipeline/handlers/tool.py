@@ -93,31 +93,33 @@ class ToolHandler:
 
 def tool_outcome(job: Job, result: ProcessResult) -> Outcome:
     """What the end of a command means."""
+    kind, reason = _explain(result)
+    failure = None
+    if kind:
+        failure = Failure(
+            kind=kind,
+            digest=reason,
+            exit_code=result.exit_code,
+            stdout_tail=result.stdout_tail,
+            stderr_tail=result.stderr_tail,
+        )
     response = "\n".join(tail for tail in (result.stdout_tail, result.stderr_tail) if tail)
-    success = Outcome(
-        status=Status.SUCCESS,
+    return Outcome(
+        status=Status.SUCCESS if not kind else Status.ERROR if kind is FailureClass.SPAWN_ERROR else Status.FAIL,
         source=StatusSource.EXIT_CODE,
+        reason=reason,
         response=response,
+        failure=failure,
+        updates={Key.TOOL_OUTPUT: response},
         duration=result.duration,
         logs={"stdout": job.named(result.stdout), "stderr": job.named(result.stderr)},
-        updates={Key.TOOL_OUTPUT: response},
     )
-    if result.ending is ExitReason.EXITED and result.exit_code == 0:
-        return success
-    kind, reason = _explain(result)
-    failure = Failure(
-        kind=kind,
-        digest=reason,
-        exit_code=result.exit_code,
-        stdout_tail=result.stdout_tail,
-        stderr_tail=result.stderr_tail,
-    )
-    status = Status.ERROR if kind is FailureClass.SPAWN_ERROR else Status.FAIL
-    return success.model_copy(update={"status": status, "reason": reason, "failure": failure})
 
 
-def _explain(result: ProcessResult) -> tuple[FailureClass, str]:
+def _explain(result: ProcessResult) -> tuple[FailureClass | None, str]:
     match result.ending:
+        case ExitReason.EXITED if result.exit_code == 0:
+            return None, ""
         case ExitReason.EXITED if result.exit_code in _NOT_RUN:
             last = last_line(result.stderr_tail)
             return FailureClass.SPAWN_ERROR, f"{_NOT_RUN[result.exit_code]}: {last}".removesuffix(": ")
