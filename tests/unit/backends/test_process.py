@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.backends.process import LocalProcesses
+from pipeline.backends.process import LocalProcesses, run_program, start_detached
 from pipeline.backends.process_tree import MARKER
 from pipeline.engine.ports import ExitReason, ProcessCommand
 from pipeline.redaction import Redactor, Secret
 
-from .conftest import PATH, Bench, alive, eventually, labelled
+from .conftest import DEADLINE, PATH, Bench, alive, eventually, labelled
 
 # A grandchild in a session of its own that ignores TERM; the shell says "ready" once it is there.
 STUBBORN = """
@@ -336,3 +336,34 @@ def test_output_written_just_before_the_exit_is_read(bench: Bench) -> None:
     script = "import os, sys\nos.set_blocking(1, False)\nos.write(1, b'x' * 900_000)\nos._exit(0)"
     done = bench.run(bench.command(sys.executable, "-c", script))
     assert done.stdout.stat().st_size == 900_000
+
+
+def test_a_short_program_returns_its_output(tmp_path: Path) -> None:
+    """It gets its standard input, directory and environment, and returns both streams and the exit code."""
+    script = 'cat; pwd; echo "$A" >&2; exit 3'
+    done = run_program(["/bin/sh", "-c", script], env={"A": "1"}, timeout=10, cwd=tmp_path, stdin=b"in\n")
+    assert (done.returncode, done.stdout, done.stderr) == (3, f"in\n{tmp_path}\n".encode(), b"1\n")
+
+
+def test_a_short_program_that_takes_too_long_is_killed_with_its_group(tmp_path: Path) -> None:
+    """What it started in the background is gone too."""
+    script = "sleep 1000 & echo $! > pid; wait"
+    with pytest.raises(TimeoutError):
+        run_program(["/bin/sh", "-c", script], env={"PATH": PATH}, timeout=1.0, cwd=tmp_path)
+    eventually(lambda: not alive(int((tmp_path / "pid").read_text())))
+
+
+@pytest.mark.parametrize("argv", [["no-such-program"], ["true", "a\0b"]])
+def test_a_short_program_that_cannot_be_started_is_an_os_error(argv: list[str]) -> None:
+    """A missing program and an argument with a NUL are the same kind of error."""
+    with pytest.raises(OSError, match=r"."):
+        run_program(argv, env={"PATH": PATH}, timeout=10)
+
+
+def test_a_detached_program_leads_its_own_session(tmp_path: Path) -> None:
+    """Both of its streams are in the file, and the signals for this process do not reach it."""
+    with (tmp_path / "log").open("wb") as log:
+        program = start_detached(["/bin/sh", "-c", "echo $$ $(cut -d' ' -f6 /proc/$$/stat) >&2"], tmp_path, log)
+    assert program.wait(timeout=DEADLINE) == 0
+    pid, session = (tmp_path / "log").read_text().split()
+    assert pid == session == str(program.pid)
