@@ -86,7 +86,7 @@ def _written() -> int:
 
 
 def script(rounds: int) -> str:
-    """Replies: each review fails so many times with 2 KB of its own, then passes."""
+    """Return replies: each review fails `rounds` times with 2 KB of its own, then passes."""
 
     def replies(reviewer: str) -> list[str]:
         marker = "[STATUS: fail]\n[FAILURE_REASON: it is not right]"
@@ -101,7 +101,7 @@ def _words(reviewer: str, number: int) -> str:
 
 
 def run_loop(folder: Path, rounds: int, *, summary: bool) -> tuple[Cost, int]:
-    """Run the loop once, with or without the summary that agents are given; its cost and the number of stages."""
+    """Run the loop once, with or without the agents' summary; return its cost and the number of stages."""
     path = folder / "loop.awf.kdl"
     path.write_text(WORKFLOW)
     entry = Catalog(folder, folder, folder).find(path.name)
@@ -123,7 +123,7 @@ def run_loop(folder: Path, rounds: int, *, summary: bool) -> tuple[Cost, int]:
 
 
 def floor(folder: Path, stages: int, payloads: list[bytes]) -> Cost:
-    """As many bare commits of the same operations."""
+    """Return the cost of as many bare commits of the same operations."""
     database = sqlite3.connect(folder / "floor.db", isolation_level=None)
     database.execute("PRAGMA journal_mode=WAL")
     database.execute("PRAGMA synchronous=FULL")
@@ -139,14 +139,14 @@ def floor(folder: Path, stages: int, payloads: list[bytes]) -> Cost:
 
 
 def operations(store: Path) -> list[bytes]:
-    """The operations of each stage, as JSON."""
+    """Return the operations of each stage, as JSON."""
     journal = SqliteJournal(store)
     records = [entry.record for entry in journal.entries("bench")]
     return [json.dumps(r.operations).encode() for r in records if isinstance(r, VisitCompleted)]
 
 
 def row(base: Path, rounds: int, *, summary: bool) -> float:
-    """Measure one length of the loop in turn with its floor, print it, and give the seconds of a stage.
+    """Measure one length of the loop in turn with its floor, print it, and return the seconds per stage.
 
     Each turn is compared with the floors before and after it, and the middle one counts: a disk is now quick, now slow.
     """
@@ -171,7 +171,7 @@ def row(base: Path, rounds: int, *, summary: bool) -> float:
 
 
 def middle(costs: list[Cost]) -> Cost:
-    """The medians of some costs."""
+    """Return the medians of some costs."""
     return Cost(
         seconds=median(cost.seconds for cost in costs),
         cpu=median(cost.cpu for cost in costs),

@@ -136,7 +136,7 @@ def hooks() -> str:
     """Every hook of plugins: what it is given and what it gives, as its specification says."""
     tree = ast.parse(Path(specifications.__file__).read_text())
     defined = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    return table(("hook", "is given", "gives", "is"), map(_hook, defined))
+    return table(("hook", "arguments", "returns", "purpose"), map(_hook, defined))
 
 
 def _hook(node: ast.FunctionDef) -> tuple[str, ...]:

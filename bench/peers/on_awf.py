@@ -4,7 +4,6 @@ The variant `engine` gives its agents no summary of the run; without it they are
 """
 
 import asyncio
-import gc
 import json
 import time
 from collections.abc import Iterator
@@ -91,7 +90,6 @@ def resume(folder: Path, rounds: int, variant: str) -> None:
 @contextmanager
 def opened(folder: Path, variant: str) -> Iterator[tuple[SqliteJournal, Runtime]]:
     """The journal, and what the run stands on."""
-    gc.freeze()  # as `awf run` does
     made = without_summary if variant == "engine" else build_services
     store = folder / ".awf"
     with closing(SqliteJournal(store)) as journal, mock.patch.object(runs, "build_services", made):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.app.artifacts import AttemptArtifacts
+from pipeline.app.history import AttemptArtifacts
 from pipeline.cluster.artefacts import Artefacts, open_artefacts
 from pipeline.cluster.files import bring, send, send_part
 from pipeline.engine.outcome import Outcome, Status

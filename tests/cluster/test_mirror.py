@@ -170,7 +170,7 @@ def test_the_ledger_of_each_run_is_its_own(team: Team) -> None:
         for run in ("a", "b"):
             team.journal.append(run, done(number), lines=[f"{run}{number}x", f"{run}{number}y"])
         team.looked(later=SELDOM)
-    team.journal.of("a").enter(["a4"])
+    team.journal.of("a").append_ledger(["a4"])
     team.journal.append("a", done(4))
     team.looked(later=SELDOM)
     for run in ("a", "b"):

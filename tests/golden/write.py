@@ -106,7 +106,7 @@ class Story:
     state: State
     records: list[AnyRecord] = field(default_factory=list)
 
-    def tell(self, kind: type[Any], **fields: Any) -> None:
+    def add(self, kind: type[Any], **fields: Any) -> None:
         record = kind(at=1_000.0 + len(self.records), **fields)
         self.state = apply(self.state, record)
         self.records.append(record)
@@ -117,9 +117,9 @@ class Story:
         operations = (*stage_operations(self.state.stage, outcome), *more)
         announced = self.state.cursor.stage == "build"
         at = 1_000.0 + len(self.records) + announced
-        record = complete(self.state, outcome, operations, at, option=option, branches=branches).record
+        record = complete(self.state, outcome, operations, at, option=option, branches=branches)
         if announced:
-            self.tell(VisitStarted, stage="build", visit=record.visit, attempt=record.attempt)
+            self.add(VisitStarted, stage="build", visit=record.visit, attempt=record.attempt)
         self.state = apply(self.state, record)
         self.records.append(record)
 
@@ -136,32 +136,32 @@ def told() -> Story:
         version="0.1.0",
     )
     story = Story(begin(created), [created])
-    tell_the_build(story)
-    tell_the_reviews(story)
+    add_build(story)
+    add_reviews(story)
     story.visit(GOOD, Discard("review.findings", {"stageId": "style"}))
     story.visit(RESULT)
     story.visit(GOOD)
-    tell_the_approval(story)
+    add_approval(story)
     return story
 
 
-def tell_the_build(story: Story) -> None:
-    story.tell(VisitStarted, stage="build", visit=1, attempt=1)
-    story.tell(AttemptFailed, stage="build", visit=1, attempt=1, outcome=BROKEN, delay=0.5)
-    story.tell(RunCancelled, stage="build", visit=1, reason="stopped by SIGINT")
-    story.tell(RunResumed, repeat=True)
+def add_build(story: Story) -> None:
+    story.add(VisitStarted, stage="build", visit=1, attempt=1)
+    story.add(AttemptFailed, stage="build", visit=1, attempt=1, outcome=BROKEN, delay=0.5)
+    story.add(RunCancelled, stage="build", visit=1, reason="stopped by SIGINT")
+    story.add(RunResumed, repeat=True)
     story.visit(RESULT.model_copy(update={"updates": BROKEN.updates}))
 
 
-def tell_the_reviews(story: Story) -> None:
+def add_reviews(story: Story) -> None:
     branches = (BranchResult(stage="style", visit=1, outcome=GOOD), BranchResult(stage="tests", visit=1, outcome=BAD))
     report = Append(
         "review.findings", {"stageId": "tests", "iteration": 1, "response": BAD.response, "odd": {"$text": 0}}
     )
     for branch in branches:
         added = (report,) if branch.stage == "tests" else ()
-        tell_an_error(story, branch.stage)
-        story.tell(
+        add_error(story, branch.stage)
+        story.add(
             BranchCompleted,
             stage="reviews",
             visit=1,
@@ -173,9 +173,9 @@ def tell_the_reviews(story: Story) -> None:
     story.visit(BAD, report, branches=branches)
 
 
-def tell_an_error(story: Story, stage: str) -> None:
+def add_error(story: Story, stage: str) -> None:
     ends_run = stage == "style"
-    story.tell(
+    story.add(
         StageErrored,
         stage=stage,
         visit=1,
@@ -185,18 +185,18 @@ def tell_an_error(story: Story, stage: str) -> None:
         ends_run=ends_run,
     )
     if ends_run:
-        story.tell(RunFailed, stage=stage, reason=REFUSED.reason)
+        story.add(RunFailed, stage=stage, reason=REFUSED.reason)
     else:
-        story.tell(RunPaused, limit="error", stage=stage, count=1, allowed=0, reason=REFUSED.reason, until=2_000.0)
-    story.tell(RunResumed)
+        story.add(RunPaused, limit="error", stage=stage, count=1, allowed=0, reason=REFUSED.reason, until=2_000.0)
+    story.add(RunResumed)
 
 
-def tell_the_approval(story: Story) -> None:
-    story.tell(RunWaiting, stage="approve", visit=1)
-    story.tell(RunResumed)
-    story.tell(RunPaused, limit="max_visits", stage="build", count=2, allowed=2, reason="2 visits are allowed")
-    story.tell(WorkflowAdopted, file=FILE, source=WORKFLOW.replace("Good?", "Is it good?"))
-    story.tell(RunResumed, raised={"max_visits": 12.0}, repeat=True, torn="refs/awf/torn/golden/1")
+def add_approval(story: Story) -> None:
+    story.add(RunWaiting, stage="approve", visit=1)
+    story.add(RunResumed)
+    story.add(RunPaused, limit="max_visits", stage="build", count=2, allowed=2, reason="2 visits are allowed")
+    story.add(WorkflowAdopted, file=FILE, source=WORKFLOW.replace("Good?", "Is it good?"))
+    story.add(RunResumed, raised={"max_visits": 12.0}, repeat=True, torn="refs/awf/torn/golden/1")
     story.visit(CHOSEN, option="yes")
     story.visit(Outcome(status=Status.SUCCESS))
 

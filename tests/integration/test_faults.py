@@ -145,7 +145,7 @@ def test_a_damaged_run_does_not_hide_the_others(awf: Awf, tmp_path: Path) -> Non
         awf("run", "w.awf.kdl", "--run-id", name, *SCRIPTED)
     database = sqlite3.connect(tmp_path / ".awf/awf.db")
     with database:
-        database.execute("UPDATE records SET crc = 0 WHERE id = (2 << 32) + 3")
+        database.execute("UPDATE records SET body = x'00' WHERE run = 2 AND seq = 3")
     database.close()
     done = awf("runs", "--json")
     assert [run["run_id"] for run in json.loads(done.stdout)] == ["third", "first"]

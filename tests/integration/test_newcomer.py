@@ -156,7 +156,7 @@ def test_a_damaged_newest_run_leaves_the_others(awf: Awf, tmp_path: Path) -> Non
     for name in ("first", "second"):
         assert awf("run", "w.awf.kdl", "--backend", "scripted", "--run-id", name).returncode == 0
     with sqlite3.connect(tmp_path / ".awf/awf.db") as database:
-        database.execute("UPDATE records SET body = '{}' WHERE id >> 32 = 2")
+        database.execute("UPDATE records SET body = CAST('{}' AS BLOB) WHERE run = 2")
     assert awf("why", "second").returncode == 1
     assert awf("context").returncode == 1
     assert json.loads(awf("context", "first", "outcome", "--json").stdout) == "success"

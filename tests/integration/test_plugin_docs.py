@@ -82,13 +82,13 @@ def test_a_rule_that_raises_is_named(awf: Awf, tmp_path: Path, right: str, wrong
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("import nothing_of_this_name", 'the installed plugin "failures" (my_package.failures) cannot be loaded'),
-        ("from pipeline.plugins.hooks import hookimpl\n@hookimpl\ndef after_stge(stage): ...", "after_stge"),
-        ("from pipeline.plugins.hooks import hookimpl\n@hookimpl\ndef on_event(evnt): ...", "evnt"),
+        ("import nothing_of_this_name", 'plugin "failures" (my_package.failures) cannot be loaded'),
+        ("from pipeline.plugins import hookimpl\n@hookimpl\ndef after_stge(stage): ...", "after_stge"),
+        ("from pipeline.plugins import hookimpl\n@hookimpl\ndef on_event(evnt): ...", "evnt"),
         ("import sys\nsys.exit()", "SystemExit"),
         (
-            "from pipeline.plugins.hooks import hookimpl\n@hookimpl\ndef agent_backends():\n    return ['mine']",
-            "its hook \"agent_backends\" gave 'mine', and a backend is expected",
+            "from pipeline.plugins import hookimpl\n@hookimpl\ndef agent_backends():\n    return ['mine']",
+            "failed in agent_backends: TypeError: it returned 'mine', which is not a backend",
         ),
     ],
     ids=["an import", "a hook", "an argument", "an exit", "a backend"],

@@ -648,7 +648,7 @@ def test_a_new_run_can_be_told_from_every_other(awf: Awf, tmp_path: Path) -> Non
     assert awf("run", "w.awf.kdl", "--run-id", "r").returncode == 0
     again, newest = awf("run", "w.awf.kdl", "--run-id", "r"), awf("run", "w.awf.kdl", "--run-id", "latest")
     assert (again.returncode, newest.returncode) == (2, 2)
-    assert "there is already a run r\nhelp: choose another name" in again.stderr
+    assert "run r already exists\nhelp: choose another name" in again.stderr
     assert '"latest" cannot be the name of a run' in newest.stderr
     assert [row["run_id"] for row in json.loads(awf("runs", "--json").stdout)] == ["r"]
 
@@ -753,7 +753,7 @@ def test_every_kind_of_event_is_told(awf: Awf, tmp_path: Path) -> None:
     errs = awf("run", "w.awf.kdl", "--json", "--backend", "command", "--agent-command", "false")
     assert [done.returncode for done in (waits, passes, fails, errs)] == [3, 0, 1, 3]
     told = {json.loads(line)["event"] for done in (waits, passes, fails, errs) for line in done.stdout.splitlines()}
-    assert told == set(EventKind) - {EventKind.RUN_CANCELLED, EventKind.PLUGIN_FAILED}
+    assert told == {*EventKind, "findings_changed"} - {EventKind.RUN_CANCELLED, EventKind.PLUGIN_FAILED}
 
 
 def test_a_plugin_that_raises_pauses_the_run_and_a_listener_does_not(awf: Awf, tmp_path: Path) -> None:
@@ -763,7 +763,7 @@ def test_a_plugin_that_raises_pauses_the_run_and_a_listener_does_not(awf: Awf, t
     (package / "bad_plugin-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: bad-plugin\nVersion: 1\n")
     (package / "bad_plugin-1.dist-info/entry_points.txt").write_text("[awf.plugins]\nbad = bad_plugin\n")
     (package / "bad_plugin.py").write_text(
-        "from pipeline.plugins.hooks import hookimpl\n\n"
+        "from pipeline.plugins import hookimpl\n\n"
         "@hookimpl\ndef after_stage(stage):\n    raise RuntimeError('no')\n\n"
         "@hookimpl\ndef on_event(event):\n    raise RuntimeError('neither')\n"
     )
@@ -779,7 +779,7 @@ def test_a_plugin_that_raises_pauses_the_run_and_a_listener_does_not(awf: Awf, t
 def test_a_plugin_with_a_wrong_hook_is_named(tmp_path: Path) -> None:
     """Registration errors name the plugin, the hook and the argument."""
     code = (
-        "import types\nfrom pipeline.plugins.hooks import hookimpl\n"
+        "import types\nfrom pipeline.plugins import hookimpl\n"
         "from pipeline.plugins.manager import PluginManager\n"
         "plugin = types.SimpleNamespace()\n"
         "@hookimpl\ndef {name}({argument}): ...\n"

@@ -302,3 +302,31 @@ def test_an_excerpt_fits_a_narrow_terminal(tmp_path: Path) -> None:
     place = next(number for number, line in enumerate(lines) if "AWF007" in line)
     code, carets = lines[place + 2 : place + 4]
     assert code[carets.index("^") - 2 :].startswith("auto_staus")  # two wide characters stand before it
+
+
+def test_a_run_parses_each_file_once(tmp_path: Path) -> None:
+    """The workflow and both settings files, however many parts of the command need them."""
+    (tmp_path / "w.awf.kdl").write_text(GOOD)
+    (tmp_path / ".awf").mkdir()
+    (tmp_path / ".awf/config.kdl").write_text('backend "scripted"\n')
+    (tmp_path / ".config/awf").mkdir(parents=True)
+    (tmp_path / ".config/awf/config.kdl").write_text('reasoning_effort "low"\n')
+    code = """if True:
+        import sys
+        from pipeline.language import kdl, reader
+        parsed = []
+        def counted(source):
+            parsed.append(source.name)
+            return kdl.parse_kdl(source)
+        reader.parse_kdl = counted
+        from pipeline.cli.main import main
+        try:
+            main()
+        finally:
+            print("parsed", sorted(parsed), file=sys.stderr)
+    """
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    command = [sys.executable, "-c", code, "run", "w.awf.kdl"]
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "parsed ['.awf/config.kdl', '.config/awf/config.kdl', 'w.awf.kdl']" in result.stderr

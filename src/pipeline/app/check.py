@@ -17,7 +17,6 @@ from pipeline.language.diagnostics import Diagnostic, Problem, Rule, RuleHit, er
 from pipeline.language.model import LlmStage, Workflow
 from pipeline.language.reader import UNREADABLE_FILE, WorkflowDraft
 from pipeline.language.source import START, SourceText
-from pipeline.plugins import ENTRY_POINTS
 
 
 @dataclass(frozen=True)
@@ -84,13 +83,13 @@ def missing_prompt_file(workflow: Workflow, exists: Callable[[str], bool]) -> It
 @cache  # the plugins of a process do not change, and finding them takes longer than checking a workflow
 def installed_rules() -> tuple[Rule, ...]:
     """The rules of installed plugins."""
-    if not entry_points(group=ENTRY_POINTS):
+    if not entry_points(group="awf.plugins"):
         return ()
     from pipeline.plugins.manager import PluginManager  # noqa: PLC0415 - 50 ms that only users of plugins pay
 
     plugins = PluginManager(time.time)
     plugins.load_installed()
-    return plugins.rules()
+    return plugins.workflow_rules()
 
 
 def _run_plugin_rule(rule: Rule, workflow: Workflow) -> list[RuleHit]:

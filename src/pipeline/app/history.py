@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.ports import Journal
+from pipeline.engine.ports import Journal, attempt_directory
 from pipeline.engine.records import (
     AnyRecord,
     AttemptFailed,
@@ -31,6 +32,9 @@ from pipeline.text import did_you_mean
 if TYPE_CHECKING:
     from pipeline.findings.ledger import Ledger
     from pipeline.findings.rounds import Round
+
+
+STREAMS = ("stdout", "stderr")  # the streams of a program, each kept in a file of its own
 
 
 class AttemptEnd(StrEnum):
@@ -282,6 +286,58 @@ def _note_text(record: AnyRecord) -> str:
             return f"adopted {record.file}"
         case _:
             return ""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptArtifacts:
+    """What one attempt left: its record, and the directory with the files of its programs."""
+
+    run_id: str
+    stage: str
+    kind: str  # of the stage; empty when the workflow no longer has it
+    visit: int
+    attempt: int
+    directory: Path
+    outcome: Outcome | None  # None while the attempt runs, or when it was interrupted
+    seq: int | None  # the record of its end, which the prompt is attached to
+
+    @property
+    def done(self) -> bool:
+        """Whether the attempt has an outcome."""
+        return self.outcome is not None
+
+    def file(self, name: str) -> Path | None:
+        """A file of the attempt; None when it does not exist."""
+        path = self.directory / name
+        return path if path.is_file() else None
+
+
+def find_artifacts(
+    store: Path, history: RunHistory, stage: str, visit: int | None = None, attempt: int | None = None
+) -> AttemptArtifacts:
+    """What one attempt left; by default the last attempt of the stage's last visit."""
+    run_id, declared = history.state.run_id, history.state.workflow.by_id
+    visits = {one.visit: one for one in history.visits_of(stage)}
+    found = visits.get(max(visits) if visit is None else visit)
+    if found is None:
+        raise AwfError(f'run {run_id} has no visit {visit} of stage "{stage}"', help=f"its last visit is {max(visits)}")
+    number = found.attempt if attempt is None else attempt
+    recorded = next((one for one in found.attempts if one.number == number), None)
+    if recorded is None and found.attempts:
+        help = f"it had {', '.join(f'attempt {one.number}' for one in found.attempts)}"
+        raise AwfError(f'visit {found.visit} of stage "{stage}" had no attempt {number}', help=help)
+    outcome = recorded.outcome if recorded else None
+    logs = list(outcome.logs.values()) if outcome else []
+    return AttemptArtifacts(
+        run_id=run_id,
+        stage=stage,
+        kind=str(declared[stage].kind) if stage in declared else "",
+        visit=found.visit,
+        attempt=number,
+        directory=(store / logs[0]).parent if logs else attempt_directory(store, run_id, stage, found.visit, number),
+        outcome=outcome,
+        seq=recorded.seq if recorded else None,
+    )
 
 
 def read_ledger(journal: Journal) -> "Ledger | None":

@@ -7,7 +7,6 @@ from math import ceil
 from typing import Any
 
 from pipeline.app.history import RunHistory, StageTotals
-from pipeline.engine.context import Key
 from pipeline.engine.machine import EFFECTS, HOLD, Ask, Pause, decide
 from pipeline.engine.outcome import ErrorKind, Failure, FailureClass
 from pipeline.engine.ports import Journal, JournalError
@@ -23,6 +22,7 @@ from pipeline.engine.records import (
 )
 from pipeline.engine.state import RunStatus, State, apply
 from pipeline.errors import AwfError
+from pipeline.findings.keys import ReviewKey
 from pipeline.language.model import HumanStage, LlmStage, ToolStage, write_duration
 
 INTERRUPTED = "interrupted"  # recorded as running, but no process drives it
@@ -128,7 +128,7 @@ def summarize(history: RunHistory) -> RunSummary:
         stage=state.cursor.stage,
         visit=state.cursor.visit,
         visits=state.stages_run,
-        outstanding=len(state.context.list_at(Key.FINDINGS)),
+        outstanding=len(state.context.list_at(ReviewKey.REPORTS)),
         cost_usd=round(state.cost_usd, 6),
         until=state.until,
     )
@@ -184,7 +184,7 @@ def overview_of(history: RunHistory, *, driven: bool | None) -> RunOverview:
         limits=tuple(_limits(state)),
         stages=tuple(history.stage_totals()),
         errors=() if succeeded else tuple(_errors(history)),
-        findings=tuple(_report_fields(report) for report in state.context.list_at(Key.FINDINGS)),
+        findings=tuple(_report_fields(report) for report in state.context.list_at(ReviewKey.REPORTS)),
         notes=view_notes(state),
         tokens=state.tokens,
         workspace=f"{workspace.path} on {workspace.branch} at {workspace.commit[:12]}" if workspace else "",

@@ -127,7 +127,8 @@ class FirstResponder:
         """Put a reply into the mailbox and return the one that counts, which may have come a moment earlier."""
         by = TIMEOUT if reply.source is StatusSource.DEFAULT else reply.by
         visit = (question.run_id, question.stage, question.visit)
-        kept = self.mailbox.put(HumanAnswer(*visit, reply.option, self.redactor.text(reply.feedback), by, self.now()))
+        feedback = self.redactor.text(reply.feedback)
+        kept = self.mailbox.put_answer(HumanAnswer(*visit, reply.option, feedback, by, self.now()))
         return _to_reply(kept) if question.accepts(kept.option, kept.feedback) else reply
 
 
@@ -144,8 +145,8 @@ def cancel_on_request(driver: Driver, mailbox: Mailbox, seen: int) -> Iterator[N
     run_id = driver.state.run_id
 
     async def listen() -> None:
-        request = await poll(lambda: mailbox.cancellation(run_id, seen))
-        driver.cancelled_because = request.words()
+        request = await poll(lambda: mailbox.cancel_request(run_id, seen))
+        driver.cancelled_because = str(request)
         if driving is not None:
             driving.cancel()
 

@@ -18,7 +18,6 @@ from pipeline.app.responders import cancel_on_request, check_answers
 from pipeline.app.store import load_state, process_label
 from pipeline.app.wiring import Runtime, build_services
 from pipeline.backends.process_tree import kill_by_label
-from pipeline.engine.context import Key
 from pipeline.engine.driver import Driver, Plugins
 from pipeline.engine.events import EventKind
 from pipeline.engine.ports import Journal
@@ -26,6 +25,7 @@ from pipeline.engine.records import RunCreated, RunResumed, VisitCompleted, Work
 from pipeline.engine.state import RunStatus, State, apply, begin
 from pipeline.errors import AwfError, ExitCode
 from pipeline.files import read_text
+from pipeline.findings.keys import ReviewKey
 from pipeline.findings.repository import head
 from pipeline.language.model import LlmStage, Workflow, parse_duration
 from pipeline.redaction import Redactor
@@ -182,12 +182,15 @@ def with_head(record: RunCreated, environ: Mapping[str, str]) -> RunCreated:
     return record.model_copy(update={"head": head(Path(record.cwd), environ)})
 
 
-async def start(record: RunCreated, journal: Journal, runtime: Runtime) -> RunResult:
-    """Start a run and drive it until it stops."""
+async def start(record: RunCreated, journal: Journal, runtime: Runtime, workflow: Workflow | None = None) -> RunResult:
+    """Start a run and drive it until it stops; `workflow` is that of the record, if it has been read already."""
+    source = record.source
     record = redact_record(runtime.redactor, with_head(record, runtime.environ))
-    cancellations = runtime.mailbox.cancellations(record.run_id)
-    with journal.own(record.run_id):
-        state = begin(record)
+    if record.source != source:
+        workflow = None  # the run follows the redacted text, as it will when it resumes
+    cancellations = runtime.mailbox.cancel_requests(record.run_id)
+    with journal.lock(record.run_id):
+        state = begin(record, workflow)
         services = build_services(state, journal, runtime)  # refuses a run without an agent before it is recorded
         journal.create(record.run_id, record)
         return await _drive(Driver(state, services), EventKind.RUN_STARTED, runtime, cancellations)
@@ -195,8 +198,8 @@ async def start(record: RunCreated, journal: Journal, runtime: Runtime) -> RunRe
 
 async def resume(run_id: str, request: ResumeRequest, journal: Journal, runtime: Runtime) -> RunResult:
     """Continue a run where its journal ends and drive it until it stops."""
-    cancellations = runtime.mailbox.cancellations(run_id)
-    with journal.own(run_id):
+    cancellations = runtime.mailbox.cancel_requests(run_id)
+    with journal.lock(run_id):
         state = load_state(journal, run_id)
         adopted, resumed = resume_records(state, request, runtime.redactor)
         kill_by_label(process_label(runtime.store, run_id))  # a killed process may have left programs running
@@ -249,7 +252,7 @@ async def _quota_has_reset(driver: Driver, runtime: Runtime, cancellations: int)
     if not services.waits:
         return False
     data: dict[str, Any] = {"status": state.status, "reason": state.reason, "until": state.until}
-    services.plugins.tell(EventKind.RUN_PAUSED, state, *state.cursor, **data)
+    services.plugins.emit(EventKind.RUN_PAUSED, state, *state.cursor, **data)
     try:
         with cancel_on_request(driver, runtime.mailbox, cancellations):
             await services.clock.sleep_until(state.until)
@@ -263,7 +266,7 @@ async def _quota_has_reset(driver: Driver, runtime: Runtime, cancellations: int)
 async def _drive(driver: Driver, event: EventKind, runtime: Runtime, cancellations: int) -> RunResult:
     """Drive a run until it stops, or until there are more cancel requests than when it was locked."""
     services, state = driver.services, driver.state
-    services.plugins.tell(event, state, *state.cursor, goal=state.goal, workflow=state.workflow.name)
+    services.plugins.emit(event, state, *state.cursor, goal=state.goal, workflow=state.workflow.name)
     with cancel_on_request(driver, runtime.mailbox, cancellations):
         await driver.drive()
     result = result_of(driver.state, services.journal)
@@ -274,12 +277,12 @@ async def _drive(driver: Driver, event: EventKind, runtime: Runtime, cancellatio
 def emit_end(plugins: Plugins, state: State, result: RunResult) -> None:
     """Tell the listeners how a run ended, or where it stopped."""
     data: dict[str, Any] = {"status": result.status, "reason": result.reason, "outstanding": result.outstanding}
-    plugins.tell(_END_EVENTS[state.status], state, *state.cursor, **data)
+    plugins.emit(_END_EVENTS[state.status], state, *state.cursor, **data)
 
 
 def result_of(state: State, journal: Journal) -> RunResult:
     """The result of a run, with the path it took."""
-    outstanding = len(state.context.list_at(Key.FINDINGS))
+    outstanding = len(state.context.list_at(ReviewKey.REPORTS))
     options = () if state.status is RunStatus.SUCCESS else tuple(resume_options(state))
     path = path_of(journal, state.run_id)
     return RunResult(state.run_id, state.status, path, outstanding, state.reason, options, state.until)

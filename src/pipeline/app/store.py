@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.app.artifacts import AttemptArtifacts
+from pipeline.app.history import AttemptArtifacts
 from pipeline.app.overview import next_question
 from pipeline.backends.process_tree import kill_by_label
 from pipeline.engine.context import Key
@@ -27,7 +27,7 @@ from pipeline.handlers.human import HumanQuestion, build_question
 from pipeline.journal.lock import is_driven
 from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.language.model import HumanStage
+from pipeline.language.model import HumanStage, Workflow
 from pipeline.redaction import PATTERNS_ONLY, Redactor
 from pipeline.text import did_you_mean
 
@@ -139,8 +139,11 @@ class RunStore(ABC):
         """Bring the files of an attempt into `directory`, as far as they are written."""
 
     @abstractmethod
-    def start(self, record: RunCreated, runtime: "Runtime") -> "RunResult":
-        """Start a run and follow it until it stops; with `runtime.detach`, leave it to a cluster."""
+    def start(self, record: RunCreated, runtime: "Runtime", workflow: Workflow | None = None) -> "RunResult":
+        """Start a run and follow it until it stops; with `runtime.detach`, leave it to a cluster.
+
+        `workflow` is that of the record, if it has been read already.
+        """
 
     @abstractmethod
     def resume(self, run_id: str, request: "ResumeRequest", runtime: "Runtime") -> "RunResult":
@@ -195,7 +198,7 @@ class RunStore(ABC):
             raise InvalidAnswer(f'option "{key}" needs feedback', help="add --feedback TEXT")
         visit = (question.run_id, question.stage, question.visit)
         given = HumanAnswer(*visit, key, self.redactor.text(feedback), by, self.now())
-        kept = self.mailbox.put(given)
+        kept = self.mailbox.put_answer(given)
         if (kept.by, kept.at) != (given.by, given.at):
             raise AlreadyAnswered(kept)
         return kept
@@ -228,10 +231,10 @@ class LocalRunStore(RunStore):
     def fetch_files(self, found: AttemptArtifacts) -> None:
         """Do nothing: attempts write their files into the directory."""
 
-    def start(self, record: RunCreated, runtime: "Runtime") -> "RunResult":
+    def start(self, record: RunCreated, runtime: "Runtime", workflow: Workflow | None = None) -> "RunResult":
         from pipeline.app import runs  # noqa: PLC0415 - 100 ms that commands which only read save
 
-        return asyncio.run(_until_stopped(runs.start(record, self.journal, runtime)))
+        return asyncio.run(_until_stopped(runs.start(record, self.journal, runtime, workflow)))
 
     def resume(self, run_id: str, request: "ResumeRequest", runtime: "Runtime") -> "RunResult":
         from pipeline.app import runs  # noqa: PLC0415 - as above
@@ -247,7 +250,7 @@ class LocalRunStore(RunStore):
         if not self.is_driven(run_id):
             with suppress(RunIsOwned):  # a process has taken the run meanwhile
                 return self._record_cancelled(request)
-        self.mailbox.cancel(request)
+        self.mailbox.put_cancel_request(request)
         if not wait:
             return None
         deadline = time.monotonic() + _CANCEL_TIMEOUT
@@ -262,7 +265,7 @@ class LocalRunStore(RunStore):
 
     def _record_cancelled(self, request: CancelRequest) -> str:
         run_id = request.run_id
-        with self.journal.own(run_id):
+        with self.journal.lock(run_id):
             state = load_state(self.journal, run_id)
             if state.status.final:
                 help = f"see: awf why {run_id}"
@@ -271,8 +274,8 @@ class LocalRunStore(RunStore):
                 return state.reason
             kill_by_label(process_label(self.directory, run_id))  # what a killed process left running
             stage, visit = state.cursor
-            self.journal.append(run_id, RunCancelled(at=request.at, stage=stage, visit=visit, reason=request.words()))
-        return request.words()
+            self.journal.append(run_id, RunCancelled(at=request.at, stage=stage, visit=visit, reason=str(request)))
+        return str(request)
 
 
 @contextmanager

@@ -19,19 +19,19 @@ from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import BackendSelector
 from pipeline.backends.worktree import GitWorktrees
-from pipeline.engine.context import Key
 from pipeline.engine.driver import Services
 from pipeline.engine.events import Listener
-from pipeline.engine.ports import Handler, Job, Journal, Mailbox
-from pipeline.engine.state import ERROR_RETRY, State, Workspaces
-from pipeline.findings.file import FindingsFile
+from pipeline.engine.policy import ERROR_RETRY
+from pipeline.engine.ports import Handler, Job, Journal, Mailbox, Workspaces
+from pipeline.engine.routing import require_functions
+from pipeline.engine.state import State
 from pipeline.findings.plugin import ReviewFindings
 from pipeline.handlers.human import HumanHandler, Responder
 from pipeline.handlers.llm import AgentDefaults, LlmHandler
 from pipeline.handlers.registry import PassThroughHandler, require_handlers
 from pipeline.handlers.tool import ToolHandler
 from pipeline.handlers.workspace import WorkspaceHandler
-from pipeline.journal.mailbox import MemoryMailbox
+from pipeline.journal.memory import MemoryMailbox
 from pipeline.language.model import LlmStage, Retry, StageKind
 from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import Redactor, redactor_of
@@ -78,37 +78,37 @@ def build_services(state: State, journal: Journal, around: Runtime) -> Services:
     clock = SystemClock()
     plugins = PluginManager(clock.now, around.listeners, around.redactor)
     trusted = around.settings.record_writers
-    reviews = ReviewFindings(
+    findings = ReviewFindings(
         journal, state.cwd, around.environ, around.store, clock.now, plugins.trackers, around.deciders, trusted
     )
-    plugins.register(reviews, "findings")
+    plugins.register(findings, "findings")
     plugins.register(ReviewDiffs(around.environ, around.store), "reviewed")
     plugins.load_installed()
     label = process_label(around.store, state.run_id)
     processes = LocalProcesses(label=label, redactor=around.redactor)
     worktrees = around.workspaces or GitWorktrees(around.store / "worktrees", dict(around.environ))
-    backends = BackendSelector(state.options, processes, plugins.backends(), around.settings, around.environ, label)
+    backends = BackendSelector(
+        state.options, processes, plugins.agent_backends(), around.settings, around.environ, label
+    )
     if not state.stages_run:
         backends.check(state.workflow)  # a missing agent is told before the first stage, not when it is reached
 
-    outstanding = ReportIndex()
-    findings = FindingsFile(around.store.absolute() / "runs" / state.run_id / "findings.json")
-
-    def findings_file(job: Job) -> Path:
-        return findings.current(job.context.list_at(Key.FINDINGS))
+    reports = ReportIndex()
 
     def summary(job: Job) -> str:
+        worklist = plugins.worklist(job)
         return render(
             job.context,
-            outstanding.groups(job.context),
+            reports.groups(job.context),
             goal=job.state.goal,
             workflow=job.state.workflow.name,
             past=job.state.recent,
             omitted_visits=job.state.stages_run - len(job.state.recent),
             budget=_summary_budget(job),
-            findings_path=str(findings_file(job)) if job.context.list_at(Key.FINDINGS) else "",
-            extra=plugins.sections(job.stage, job.visit, job.state),
-            items=lambda room: reviews.items(job.context, room),
+            findings_path=worklist.path,
+            extra=plugins.summary_sections(job),
+            items=worklist.render,
+            only_items=worklist.replaces_reports,
         )
 
     @cache  # to tell what is secret takes longer than all else that a short stage does
@@ -127,9 +127,9 @@ def build_services(state: State, journal: Journal, around: Runtime) -> Services:
     responders = ResponderChain([MailboxResponder(around.mailbox), answers, *in_advance, present])
     handlers: dict[StageKind, Handler] = {
         StageKind.LLM: LlmHandler(
-            backends.choose, summary, environment, clock.now, _defaults(around.settings), reviews.read_answer
+            backends.choose, summary, environment, clock.now, _defaults(around.settings), plugins.read_answer
         ),
-        StageKind.TOOL: ToolHandler(processes, environment, findings_file, reviews.read_report),
+        StageKind.TOOL: ToolHandler(processes, environment, plugins.stage_variables, plugins.read_report),
         StageKind.HUMAN: HumanHandler(responders, clock.now, present.settle),
         StageKind.DECISION: PassThroughHandler(),
         StageKind.WORKSPACE_CREATE: workspace,
@@ -137,8 +137,10 @@ def build_services(state: State, journal: Journal, around: Runtime) -> Services:
         StageKind.WORKSPACE_CLEANUP: workspace,
         StageKind.EXIT: PassThroughHandler(),
     }
-    handlers.update(plugins.handlers())
+    handlers.update(plugins.stage_handlers())
     require_handlers(state.workflow, handlers)
+    functions = plugins.expression_functions()
+    require_functions(state.workflow, functions)
     return Services(
         journal,
         handlers,
@@ -150,6 +152,7 @@ def build_services(state: State, journal: Journal, around: Runtime) -> Services:
         around.redactor,
         _error_retry(around.settings),
         waits=around.wait_for_quota,
+        functions=functions,
     )
 
 

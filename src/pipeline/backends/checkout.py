@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.backends.git import Git, commit_message, with_identity
-from pipeline.engine.state import WorkspaceError
+from pipeline.engine.ports import WorkspaceError
 
 VIEWS = (".wystack", ".code-review")  # directories in which awf shows findings; not part of the work
 WORK = (":(top)", *(f":(exclude,top){name}" for name in VIEWS))  # everything else, as git pathspecs

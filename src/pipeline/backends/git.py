@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from pipeline.backends.environment import child_environment
 from pipeline.backends.process import run_program
-from pipeline.engine.state import WorkspaceError
+from pipeline.engine.ports import WorkspaceError
 from pipeline.text import sanitize_line
 
 NAME, EMAIL = "awf", "awf@localhost"

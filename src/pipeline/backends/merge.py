@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.backends.checkout import VIEWS, WORK, create_commit
 from pipeline.backends.git import UNKNOWN_OPTION, Git, await_uninterrupted, git_error, with_identity
 from pipeline.backends.worktree_paths import scratch_directory
-from pipeline.engine.state import MergeResult, WorkspaceError
+from pipeline.engine.ports import MergeResult, WorkspaceError
 
 _CONFLICT = 1  # git's exit code
 

@@ -21,7 +21,8 @@ from pipeline.backends.checkout import (
     write_snapshot,
 )
 from pipeline.backends.git import Git, commit_message, git_in, with_identity
-from pipeline.engine.state import MergeResult, Workspace, WorkspaceError
+from pipeline.engine.ports import MergeResult, WorkspaceError
+from pipeline.engine.state import Workspace
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 _MAX_NAMED = 5  # files that an error names

@@ -42,7 +42,7 @@ def command(store: Path, *, probe: bool, as_json: bool) -> int:
         store=store,
         processes=LocalProcesses(f"doctor-{os.getpid()}"),
         cache=probe_cache_path(os.environ, home()),
-        plugins=plugins.backends(),
+        plugins=plugins.agent_backends(),
     )
     diagnosis = asyncio.run(doctor.examine(call=probe))
     with best_effort_output():

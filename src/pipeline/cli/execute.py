@@ -95,7 +95,7 @@ def open_event_log(path: Path | None) -> Iterator[tuple[Listener, ...]]:
 def print_event(event: Event) -> None:
     """Print an event as one line of JSON."""
     if event.event is not EventKind.RUN_COMPLETED:  # the result says it
-        click.echo(json.dumps(event.flat(), default=str))
+        click.echo(json.dumps(event.to_dict(), default=str))
 
 
 def format_result(result: RunResult, where: StoreLocation) -> str:

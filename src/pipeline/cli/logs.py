@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.artifacts import STREAMS, AttemptArtifacts, find_artifacts
+from pipeline.app.history import STREAMS, AttemptArtifacts, find_artifacts
 from pipeline.app.store import RunStore
 from pipeline.cli.options import as_json_option, attempt_option, visit_option
 from pipeline.cli.output import (
@@ -149,8 +149,7 @@ def _is_running(store: RunStore, found: AttemptArtifacts) -> bool:
     driven = store.is_driven(found.run_id)  # before the records: a process that has ended since has written them
     history = load_history(store, found.run_id)
     last, this = (
-        find_artifacts(store.directory, history, found.stage, found.visit, attempt)
-        for attempt in (None, found.attempt)
+        find_artifacts(store.directory, history, found.stage, found.visit, attempt) for attempt in (None, found.attempt)
     )
     store.fetch_files(this)
     return driven and not this.done and last.attempt == found.attempt

@@ -2,7 +2,7 @@
 
 import click
 
-from pipeline.app.artifacts import find_artifacts
+from pipeline.app.history import find_artifacts
 from pipeline.cli.options import as_json_option, attempt_option, visit_option
 from pipeline.cli.output import load_history_and_name, print_json, print_text, stage_names
 from pipeline.cli.store_options import StoreLocation, store_location_options

@@ -39,7 +39,7 @@ from pipeline.cli.options import (
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import AwfError, ExitCode
-from pipeline.journal.ids import check_run_id, new_run_id
+from pipeline.journal import check_run_id, new_run_id
 from pipeline.language.model import Workflow
 from pipeline.plugins.manager import PluginManager
 
@@ -107,7 +107,7 @@ def command(
 
     def start(store: RunStore, runtime: Runtime) -> RunResult:
         settings = runtime.settings.with_option("remote", "--remote", remote or None)
-        return store.start(record, replace(runtime, settings=settings))
+        return store.start(record, replace(runtime, settings=settings), checked.workflow)
 
     return execute_run(start, where, WatchOptions(as_json, log, stay, detach))
 
@@ -129,7 +129,11 @@ def _problems(
     found += project_problems(workflow, project(), Path.cwd(), os.environ)
     plugins = PluginManager(time.time)
     plugins.load_installed()
-    settings, processes, added = current_settings(), LocalProcesses(f"preflight-{os.getpid()}"), plugins.backends()
+    settings, processes, added = (
+        current_settings(),
+        LocalProcesses(f"preflight-{os.getpid()}"),
+        plugins.agent_backends(),
+    )
     backends = BackendSelector(options, processes, added, settings, os.environ)
     missing = backends.problems(workflow)
     if ask and not missing:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from pipeline.app.artifacts import STREAMS
+from pipeline.app.history import STREAMS
 from pipeline.cluster.desk import WorkerRun, WorkerRuns
 from pipeline.cluster.journal import JournalObject
 from pipeline.cluster.lean import Snapshot, compressed, lean
@@ -24,7 +24,7 @@ from pipeline.engine.driver import StageExecutor
 from pipeline.engine.events import Event, EventKind
 from pipeline.engine.machine import Ask, Command, Fail, FanOut, Pause, Visit, decide
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.ports import JournalError, attempt_directory
+from pipeline.engine.ports import JournalError, WorkspaceError, attempt_directory
 from pipeline.engine.records import (
     AnyRecord,
     AttemptFailed,
@@ -35,7 +35,7 @@ from pipeline.engine.records import (
     StageErrored,
     VisitStarted,
 )
-from pipeline.engine.state import RunStatus, State, WorkspaceError
+from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError
 from pipeline.language.model import ParallelStage
 
@@ -346,7 +346,7 @@ def _torn(state: State, lost: AttemptRequest) -> bool:
 def _too_many(state: State, order: StepRequest) -> RunPaused | None:
     """A stage that takes its worker with it again and again is not given to the next one."""
     for lost in order.lost:
-        count = state.progress.torn.get(lost.stage, 0)
+        count = state.progress.interrupted.get(lost.stage, 0)
         if count >= MOST_LOSSES:
             reason = f'stage "{lost.stage}" was lost with its worker {count} times, at last because: {order.reason}'
             place = {"stage": lost.stage, "count": count, "allowed": MOST_LOSSES - 1}

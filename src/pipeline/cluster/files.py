@@ -6,7 +6,7 @@ who has so many bytes knows what the next part is called, and has neither a gap 
 
 from pathlib import Path
 
-from pipeline.app.artifacts import STREAMS, AttemptArtifacts
+from pipeline.app.history import STREAMS, AttemptArtifacts
 from pipeline.cluster.artefacts import Artefacts
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.records import AnyRecord, AttemptFailed, BranchCompleted, StageErrored, VisitCompleted

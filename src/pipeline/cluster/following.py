@@ -29,6 +29,7 @@ from pipeline.engine.records import (
     VisitCompleted,
 )
 from pipeline.engine.state import RunStatus, State, apply, begin
+from pipeline.findings.accumulate import commit_events
 
 _PAUSE = 0.25  # seconds between two looks at the journal
 _TAILS_EVERY = 4  # looks, until the server is asked what stages print
@@ -105,8 +106,8 @@ class RunFollower:
                 self._said[stage] = str(tail)
                 self._tell(EventKind.STAGE_OUTPUT, stage, int(beat.get("visit", state.cursor.visit)), **tail)
 
-    def _tell(self, kind: EventKind, stage: str, visit: int, **data: Any) -> None:
-        self.plugins.tell(kind, self._known, stage, visit, **data)
+    def _tell(self, kind: str, stage: str, visit: int, **data: Any) -> None:
+        self.plugins.emit(kind, self._known, stage, visit, **data)
 
 
 async def _beats(cluster: Cluster, run_id: str) -> Any:
@@ -125,7 +126,7 @@ def _waits(state: State) -> bool:
     return state.status is RunStatus.WAITING
 
 
-_Told = tuple[EventKind, str, int, dict[str, Any]]
+_Told = tuple[str, str, int, dict[str, Any]]
 
 
 def _events(page: JournalObject, before: State, after: State) -> Iterator[_Told]:
@@ -152,9 +153,8 @@ def _completed(record: VisitCompleted, before: State, after: State) -> Iterator[
     yield EventKind.CHECKPOINT_SAVED, record.stage, record.visit, {}
     way = {"to": record.chosen.target, "why": record.chosen.reason}
     yield _done(record.outcome, record.stage, record.visit, **way)
-    found = after.context.list_at(Key.FINDINGS)
-    if found != before.context.list_at(Key.FINDINGS):
-        yield EventKind.FINDINGS_CHANGED, record.stage, record.visit, {"outstanding": len(found)}
+    for kind, data in commit_events(before.context, after.context):
+        yield kind, record.stage, record.visit, data
 
 
 def _done(outcome: Outcome, stage: str, visit: int, **data: Any) -> _Told:

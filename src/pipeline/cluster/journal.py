@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pipeline.cluster.artefacts import Artefacts, StoreAway
 from pipeline.engine.ports import JournalEntry, UnknownRun
 from pipeline.engine.records import AnyRecord
+from pipeline.journal import check_run_id, run_exists
 from pipeline.journal.codec import ATTACHMENT_ERRORS, damaged_record, decode, encode, pack_text, unpack_text
-from pipeline.journal.ids import check_run_id, run_exists
 
 INDEX = "index/"  # what the keys begin with that name the runs in the order of their times
 _BATCH = 100  # objects asked for at once
@@ -89,7 +89,7 @@ class SharedJournal:
                     yield behind
                     after = behind.seq
 
-    def enter(self, lines: Iterable[str]) -> int:
+    def append_ledger(self, lines: Iterable[str]) -> int:
         kept = tuple(lines)
         if kept:
             self._check(self._run)
@@ -115,7 +115,7 @@ class SharedJournal:
         except StoreAway:
             return False
 
-    def own(self, run_id: str) -> AbstractContextManager[None]:
+    def lock(self, run_id: str) -> AbstractContextManager[None]:
         """Nobody owns a run of a cluster: who writes its next record is at it."""
         check_run_id(run_id)
         return nullcontext()

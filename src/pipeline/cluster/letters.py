@@ -14,7 +14,7 @@ class SharedLetters:
     def __init__(self, store: Artefacts) -> None:
         self._store = store
 
-    def put(self, answer: HumanAnswer) -> HumanAnswer:
+    def put_answer(self, answer: HumanAnswer) -> HumanAnswer:
         key = _place(answer.run_id, answer.stage, answer.visit)
         if self._store.create(key, _body(asdict(answer))):
             return answer
@@ -24,16 +24,16 @@ class SharedLetters:
         body = self._store.find(_place(run_id, stage, visit))
         return HumanAnswer(**json.loads(body)) if body else None
 
-    def cancel(self, wish: CancelRequest) -> None:
-        number = self.cancellations(wish.run_id) + 1
+    def put_cancel_request(self, wish: CancelRequest) -> None:
+        number = self.cancel_requests(wish.run_id) + 1
         while not self._store.create(_wish(wish.run_id, number), _body(asdict(wish))):
             number += 1
 
-    def cancellation(self, run_id: str, after: int) -> CancelRequest | None:
+    def cancel_request(self, run_id: str, after: int) -> CancelRequest | None:
         body = self._store.find(_wish(run_id, after + 1))
         return CancelRequest(**json.loads(body)) if body else None
 
-    def cancellations(self, run_id: str) -> int:
+    def cancel_requests(self, run_id: str) -> int:
         return len(self._store.names(f"runs/{run_id}/cancellations/"))
 
 

@@ -1,50 +1,47 @@
-"""A journal that is the copy of another: many records in one commit, and nothing that could not be copied again."""
+"""A journal that is a copy of another: many records in one commit, and nothing that cannot be copied again."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pipeline.engine.records import AnyRecord
+from pipeline.journal import check_run_id
 from pipeline.journal.codec import encode
-from pipeline.journal.ids import check_run_id
-from pipeline.journal.sqlite import SqliteJournal, create_store, insert, insert_lines, newest_of, translate_errors
+from pipeline.journal.sqlite import SqliteJournal, insert_lines, insert_record
 
-Copied = tuple[AnyRecord | None, str, Sequence[str]]  # a record, the text attached to it, and lines for the ledger
+CopiedRow = tuple[AnyRecord | None, str, Sequence[str]]  # a record, the text attached to it, and lines for the ledger
 
 
 class MirroredJournal(SqliteJournal):
-    """A store into which runs are copied. Its ledger holds the lines of all runs, in the order of their coming."""
+    """A store into which runs are copied. Its ledger holds the lines of all runs, in the order they were copied."""
 
-    def copy(self, run_id: str, number: int, rows: Sequence[Copied]) -> range:
-        """Add what else there is of a run, all of it or nothing; the numbers of its lines in the ledger.
+    def copy(self, run_id: str, number: int, rows: Sequence[CopiedRow]) -> range:
+        """Add the new rows of a run, all or none, and return the numbers of its lines in the ledger.
 
-        The runs of a store are in the order of their numbers.
+        The runs of a store are listed by their numbers.
         """
         check_run_id(run_id)
-        if self._database is None:
-            with translate_errors(self._path):
-                create_store(self._directory)
-        with self._committing() as database:
+        with self._transaction(create=True) as database:
             database.execute("INSERT OR IGNORE INTO runs VALUES (?, ?)", (number, run_id))
-            id = newest_of(database, number)
+            seq = database.execute("SELECT max(seq) FROM records WHERE run = ?", (number,)).fetchone()[0] or 0
             for record, attached, _ in rows:
                 if record is not None:
-                    id += 1
-                    insert(database, id, encode(record), attached)
+                    seq += 1
+                    insert_record(database, number, seq, encode(record), attached)
             lines = [line for _, _, more in rows for line in more]
             end = insert_lines(database, lines)
         return range(end - len(lines) + 1, end + 1)
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         fresh = self._database is None
-        database = super()._opened()
+        database = super()._open()
         if fresh:
-            database.execute("PRAGMA synchronous=OFF")  # what a crash takes is copied again
+            database.execute("PRAGMA synchronous=OFF")  # what a crash loses is copied again
         return database
 
 
 class LedgerOfRun(SqliteJournal):
-    """The same store with the lines of one run as its ledger, which lie in these parts of the whole."""
+    """The same store with the lines of one run as its ledger, which are these parts of the whole ledger."""
 
     def __init__(self, directory: Path, parts: Sequence[range]) -> None:
         super().__init__(directory)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from temporalio.service import RPCError
 
-from pipeline.app.artifacts import AttemptArtifacts
+from pipeline.app.history import AttemptArtifacts
 from pipeline.app.runs import ResumeRequest, RunResult, resume_records, with_head
 from pipeline.app.store import RunStore, StoppedWatching, WorkerInfo, load_state
 from pipeline.app.wiring import Runtime
@@ -26,7 +26,7 @@ from pipeline.engine.ports import CancelRequest, HumanAnswer, Journal
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import RunStatus, begin
 from pipeline.errors import AwfError
-from pipeline.language.model import StageKind
+from pipeline.language.model import StageKind, Workflow
 from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import Redactor, redactor_of
 
@@ -60,14 +60,14 @@ class ClusterStore(RunStore):
     def worker_info(self, run_id: str) -> WorkerInfo | None:
         return self.call(self.cluster.attended(run_id))
 
-    def start(self, record: RunCreated, runtime: Runtime) -> RunResult:
-        self.call(self._hand_over(record, runtime))
+    def start(self, record: RunCreated, runtime: Runtime, workflow: Workflow | None = None) -> RunResult:
+        self.call(self._hand_over(record, runtime, workflow))
         return self._watch(record.run_id, 0, runtime)
 
-    async def _hand_over(self, record: RunCreated, runtime: Runtime) -> None:
+    async def _hand_over(self, record: RunCreated, runtime: Runtime, workflow: Workflow | None) -> None:
         record = with_head(record, runtime.environ)
         if name := runtime.settings.remote:
-            if not any(stage.kind == StageKind.WORKSPACE_CREATE for stage in begin(record).workflow.stages):
+            if not any(stage.kind == StageKind.WORKSPACE_CREATE for stage in begin(record, workflow).workflow.stages):
                 raise AwfError(
                     "the workflow has no workspace.create stage, so its changes would stay on one worker",
                     help="add one, or leave out --remote and have the directory on every worker",
@@ -100,7 +100,7 @@ class ClusterStore(RunStore):
     def cancel(self, run_id: str, *, by: str, reason: str = "", wait: bool = False) -> str | None:
         del wait  # the server answers when nothing of the run is running
         request = CancelRequest(run_id, self.redactor.text(reason), by, self.now())
-        return self.call(self.cluster.cancel(run_id, request.words())).reason
+        return self.call(self.cluster.cancel(run_id, str(request))).reason
 
 
 class CommandStore(ClusterStore):

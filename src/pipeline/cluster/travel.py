@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict
 from pipeline.backends.git import Git, git_error, git_in
 from pipeline.backends.worktree import GitWorktrees
 from pipeline.engine.context import Key, Set
-from pipeline.engine.state import MergeResult, State, Workspace, WorkspaceError
+from pipeline.engine.ports import MergeResult, WorkspaceError
+from pipeline.engine.state import State, Workspace
 
 # The last option of each keeps the repository's configuration from naming another program.
 _PUSH = ("--quiet", "--no-verify", "--receive-pack=git-receive-pack")

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from temporalio.service import RPCError
 
-from pipeline.app.artifacts import AttemptArtifacts
+from pipeline.app.history import AttemptArtifacts
 from pipeline.app.store import AnswerReceipt
 from pipeline.cluster.artefacts import open_artefacts
 from pipeline.cluster.mirror import Mirror, News

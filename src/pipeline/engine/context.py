@@ -1,72 +1,19 @@
-"""The run's key-value store and its four operations. A context is never changed: an operation gives a new one.
+"""The run's key-value store and the four operations that change it.
 
-The journal keeps the operations, so what a stage costs is what it changed.
+The journal records operations rather than snapshots, so a stage costs what it changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
-from typing import Any, Literal, NamedTuple, TypeGuard, get_args, overload
+from typing import Any, Literal, NamedTuple, get_args
 
-
-class Entries(Sequence[Any]):
-    """The first so many items of a list that others share, which only ever gets longer."""
-
-    __slots__ = ("_count", "shared")
-
-    def __init__(self, shared: list[Any], count: int) -> None:
-        self.shared = shared
-        self._count = count
-
-    def plus(self, item: Any) -> "Entries":
-        """These and one more."""
-        shared, count = self.shared, self._count
-        if count == len(shared):
-            shared.append(item)
-        if shared[count] is not item:  # somebody else has gone on from here, maybe just now and in another thread
-            shared = [*shared[:count], item]
-        return Entries(shared, count + 1)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[Any]:
-        return islice(self.shared, self._count)
-
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Any]: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        place = range(self._count)[index]
-        return self.shared[place] if isinstance(place, int) else [self.shared[at] for at in place]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Entries | list):
-            return NotImplemented
-        return len(self) == len(other) and all(own == its for own, its in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]  # as that of a list
-
-    def __repr__(self) -> str:
-        return repr(list(self))
-
-
-def only_added(before: Sequence[Any], after: Sequence[Any]) -> bool:
-    """Whether a list is known to be another with something added, or nothing. None of the items is looked at."""
-    if not before or after is before:
-        return True
-    shares = isinstance(before, Entries) and isinstance(after, Entries) and after.shared is before.shared
-    return shares and len(after) >= len(before)
-
-
-Json = Any  # None, bool, int, float, str, list and dict of these; never changed in place
+Json = Any  # None, bool, int, float, str, and lists and dicts of these; never changed in place
 OperationName = Literal["set", "delete", "append", "discard"]
 
 
 class Key:
-    """The well-known keys."""
+    """The well-known context keys."""
 
     GOAL = "graph.goal"
     NAME = "graph.name"
@@ -82,109 +29,95 @@ class Key:
     WORKSPACE_BRANCH = "workspace.branch"
     WORKSPACE_BASE = "workspace.base"
     WORKSPACE_COMMIT = "workspace.commit"
-    FINDINGS = "review.findings"
-    CHOSEN = "review.chosen"  # the findings that the next fixer is given, by their ids, and no others
-    VERDICT = "review.verdict"
-    STALLED = "review.stalled"  # why one more round of fixing would be of no use
-    HOLD = "run.hold"  # why a person has to look before the run goes on; taken away when somebody resumes it
+    HOLD = "run.hold"  # why a person has to look before the run continues; cleared when the run is resumed
 
 
 def status_key(stage: str) -> str:
-    """Where a stage's last status is kept."""
+    """Return the key of a stage's latest status."""
     return f"{stage}.status"
 
 
 def response_key(base: str) -> str:
-    """Where a stage's answer is kept, cut to what a summary can show."""
+    """Return the key of a stage's answer, shortened for summaries."""
     return f"{base}.response"
 
 
 def full_response_key(base: str) -> str:
-    """Where a stage's whole answer is kept."""
+    """Return the key of a stage's whole answer."""
     return f"{base}._full_response"
 
 
 def is_private(key: str) -> bool:
-    """Whether a key is kept out of the context summary: one of its parts begins with an underscore."""
+    """Return whether a key is kept out of summaries because one of its parts begins with an underscore."""
     return key.startswith("_") or "._" in key
 
 
 class Operation(NamedTuple):
-    """One change of a context, in the form that a record keeps."""
+    """One change to a context, as a record stores it."""
 
     name: OperationName
     key: str
     value: Json = None
 
 
-Set = partial(Operation, "set")  # give a key a value
-Delete = partial(Operation, "delete")  # take a key away, if it is there
-Append = partial(Operation, "append")  # add a value to the end of a list, which is made when absent
-Discard = partial(Operation, "discard")  # remove from a list the entries that have all of these fields
+RecordedOperation = tuple[OperationName, str, Json]  # an `Operation`, or one read from a journal
+
+Set = partial(Operation, "set")  # set a key to a value
+Delete = partial(Operation, "delete")  # remove a key, if present
+Append = partial(Operation, "append")  # add a value to the list at a key, creating the list if needed
+Discard = partial(Operation, "discard")  # remove the list entries that have all of these fields
+Hold = partial(Operation, "set", Key.HOLD)  # pause the run before its next stage, for the reason given
 
 
-_NAMES = get_args(OperationName)
-
-
-def is_operation(made: object) -> bool:
-    """Whether something that a plugin made is an operation, and one that can be recorded."""
-    if not (isinstance(made, Operation) and made.name in _NAMES and isinstance(made.key, str)):
+def is_operation(value: object) -> bool:
+    """Return whether something a plugin returned is an operation that can be recorded."""
+    if not (isinstance(value, Operation) and value.name in get_args(OperationName) and isinstance(value.key, str)):
         return False
     try:
-        check_json(made.value)
-    except (TypeError, RecursionError):  # the second of a value that holds itself
+        check_json(value.value)
+    except (TypeError, RecursionError):  # the second for a value that contains itself
         return False
-    return made.name != "discard" or isinstance(made.value, dict)
+    return value.name != "discard" or isinstance(value.value, dict)
 
 
 def check_json(value: Json) -> None:
-    """Raise TypeError for what JSON would make another value of, or has no words for."""
+    """Raise TypeError unless JSON can represent the value without changing it."""
     if isinstance(value, dict):
-        for key, part in value.items():
+        for key, item in value.items():
             if not isinstance(key, str):
-                raise TypeError(f"the key {key!r:.80} is not a text")
-            if type(part) is not str:
-                check_json(part)
+                raise TypeError(f"the key {key!r:.80} is not a string")
+            check_json(item)
     elif isinstance(value, (list, tuple)):
-        for part in value:
-            check_json(part)
+        for item in value:
+            check_json(item)
     elif not (value is None or isinstance(value, (str, int, float))):
         raise TypeError(f"{value!r:.80} is not a JSON value")
 
 
-Recorded = tuple[OperationName, str, Json]  # an operation, made here or read from a journal
-
-
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A snapshot of the store."""
+    """An immutable snapshot of the store."""
 
-    held: Mapping[str, Json | Entries]
-
-    @property
-    def values(self) -> dict[str, Json]:
-        """All of it."""
-        return {key: self.get(key) for key in self.held}
+    values: Mapping[str, Json]
 
     def get(self, key: str, default: Json = None) -> Json:
-        """A value, or the default when the key is absent."""
-        value = self.held.get(key, default)
-        return list(value) if type(value) is Entries else value
+        """Return the value at a key, or the default."""
+        return self.values.get(key, default)
 
     def list_at(self, key: str) -> Sequence[Json]:
-        """The list at a key; empty when there is none."""
-        value = self.held.get(key)
-        return value if _is_list(value) else []
+        """Return the list at a key, or an empty list if there is none."""
+        value = self.values.get(key)
+        return value if isinstance(value, list) else []
 
     def __contains__(self, key: object) -> bool:
-        return key in self.held
+        return key in self.values
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.held)
+        return iter(self.values)
 
-    def apply(self, operations: Iterable[Recorded]) -> "Context":
-        """The context after some operations, in their order."""
-        values = dict(self.held)
+    def apply(self, operations: Iterable[RecordedOperation]) -> "Context":
+        """Return the context after some operations, applied in order."""
+        values = dict(self.values)
         for name, key, value in operations:
             match name:
                 case "set":
@@ -192,26 +125,21 @@ class Context:
                 case "delete":
                     values.pop(key, None)
                 case "append":
-                    values[key] = _entries(values.get(key)).plus(value)
+                    present = values.get(key)
+                    values[key] = [*present, value] if isinstance(present, list) else [value]
                 case "discard":
-                    if _is_list(present := values.get(key)):
-                        values[key] = _entries([entry for entry in present if not _matches(entry, value)])
+                    if isinstance(present := values.get(key), list):
+                        values[key] = [
+                            entry
+                            for entry in present
+                            if not (isinstance(entry, dict) and value.items() <= entry.items())
+                        ]
         return Context(values)
 
 
 EMPTY = Context({})
 
 
-def _is_list(value: Json | Entries) -> TypeGuard[Sequence[Json]]:
-    return type(value) is Entries or isinstance(value, list)
-
-
-def _entries(value: Json | Entries) -> Entries:
-    if type(value) is Entries:
-        return value
-    items = list(value) if isinstance(value, list) else []
-    return Entries(items, len(items))
-
-
-def _matches(entry: Json, fields: Mapping[str, Json]) -> bool:
-    return isinstance(entry, dict) and all(name in entry and entry[name] == value for name, value in fields.items())
+def is_extension(before: Sequence[Json], after: Sequence[Json]) -> bool:
+    """Return whether a list is another one with nothing but entries added at its end."""
+    return len(after) >= len(before) and list(after[: len(before)]) == list(before)

@@ -1,4 +1,4 @@
-"""What a run tells whoever listens, while it happens. A listener can neither change nor stop a run."""
+"""What a run tells its listeners while it happens. A listener can neither change nor stop a run."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class EventKind(StrEnum):
-    """What happened."""
+    """What happened, as far as the engine is concerned. Plugins have kinds of their own."""
 
     RUN_STARTED = "run_started"
     RUN_RESUMED = "run_resumed"
@@ -16,8 +16,7 @@ class EventKind(StrEnum):
     STAGE_RETRYING = "stage_retrying"
     STAGE_COMPLETED = "stage_completed"
     STAGE_FAILED = "stage_failed"
-    STAGE_ERRORED = "stage_errored"  # it could not do its job: nothing is known
-    FINDINGS_CHANGED = "findings_changed"
+    STAGE_ERRORED = "stage_errored"  # it could not do its job, so nothing is known
     HUMAN_ASKED = "human_asked"
     HUMAN_ANSWERED = "human_answered"
     CHECKPOINT_SAVED = "checkpoint_saved"
@@ -25,14 +24,14 @@ class EventKind(StrEnum):
     RUN_COMPLETED = "run_completed"
     RUN_FAILED = "run_failed"
     RUN_CANCELLED = "run_cancelled"
-    PLUGIN_FAILED = "plugin_failed"  # a plugin or listener raised; said once for each
+    PLUGIN_FAILED = "plugin_failed"  # a plugin or listener raised; emitted once for each
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """One thing that happened."""
 
-    event: EventKind
+    event: str  # an EventKind, or the kind of a plugin's event
     run_id: str
     seq: int
     at: float
@@ -40,8 +39,8 @@ class Event:
     visit: int = 0
     data: dict[str, Any] = field(default_factory=dict)
 
-    def flat(self) -> dict[str, Any]:
-        """The event as one object, its particulars beside the rest."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as one object, with its data beside the other fields."""
         fields = asdict(self)
         return {**fields.pop("data"), **fields}
 

@@ -1,60 +1,32 @@
-"""The engine as a state machine without I/O: what comes next, and how a visit is concluded.
+"""The engine as a state machine without I/O.
 
-`decide` looks at a state and says what to do; whoever does it concludes it with `complete`, which gives the record and
-the state that `fold.apply` makes of it. Nothing here looks at a clock, a file, the environment or a random number.
+`decide` looks at a state and returns the command that comes next. A driver carries it out and appends the record that
+`complete` makes of a visit. Nothing here reads a clock, a file, the environment or a random number.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.engine.context import Key, Operation
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
+from pipeline.engine.policy import reached_limit
 from pipeline.engine.records import BranchResult, VisitCompleted
-from pipeline.engine.routing import ConditionScope, Selection, select_transition
-from pipeline.engine.state import (
-    RunStatus,
-    State,
-    VisitEffects,
-    apply_completed,
-    apply_outcome,
+from pipeline.engine.routing import (
+    ConditionScope,
+    ExpressionFunction,
+    Selection,
     pending_gate,
-    pending_gates_after,
-    reached_limit,
+    select_loop_exit,
+    select_transition,
     unsatisfied_gates,
 )
+from pipeline.engine.state import RunStatus, State, apply_outcome, pending_gates_after
 from pipeline.errors import AwfError
-from pipeline.language.model import ExitStage, HumanStage, LlmStage, Loop, ParallelStage, TriageStage, is_review
+from pipeline.language.edges import edges
+from pipeline.language.model import DecisionStage, ExitStage, ParallelStage, waits_for_person
 
-
-def loop_exit(state: State, after: VisitEffects, target: str) -> Selection | None:
-    """The way out of the loop that the cursor is in, instead of the way to `target`; None to go on."""
-    source = state.cursor.stage
-    for loop in state.workflow.loops:
-        if source in loop.stages and target in loop.stages:
-            return _stalled(state, after, loop, target) or _exhausted(after, loop, target)
-    return None
-
-
-def _stalled(state: State, after: VisitEffects, loop: Loop, target: str) -> Selection | None:
-    """Before something is fixed once more."""
-    stage = state.workflow.by_id.get(target)
-    why, to = after.context.get(Key.STALLED), loop.exit_for("stalled")
-    if not why or to is None or not isinstance(stage, LlmStage) or is_review(stage):
-        return None
-    return Selection(target=to, role="loop", reason=f'loop "{loop.name}" is stalled: {why}')
-
-
-def _exhausted(after: VisitEffects, loop: Loop, target: str) -> Selection | None:
-    """Before another round begins."""
-    rounds, to = after.visits.get(loop.stages[0], 0), loop.exit_for("exhausted")
-    if target != loop.stages[0] or rounds < loop.max_rounds or to is None:
-        return None
-    return Selection(
-        target=to, role="loop", reason=f'loop "{loop.name}" is exhausted: {rounds} of {loop.max_rounds} rounds'
-    )
-
-
-# Pauses that are not limits of the settings: a stage errored, a person has to look, an interrupted stage has effects.
+# Reasons to pause besides the limits of the settings: a stage errored, a person has to look, an interrupted stage had
+# external effects.
 ERROR, HOLD, EFFECTS = "error", "hold", "effects"
 
 
@@ -65,7 +37,7 @@ class Visit:
     stage: str
     visit: int
     attempt: int
-    not_before: float | None = None  # when a failed attempt is tried again
+    not_before: float | None = None  # when the next attempt is due
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +50,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class FanOut:
-    """Run the branches of a parallel stage that are not done yet."""
+    """Run the unfinished branches of a parallel stage."""
 
     parallel: ParallelStage
     visit: int
@@ -87,7 +59,7 @@ class FanOut:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Stop before the next visit, until somebody resumes the run or `until` is reached."""
+    """Stop before the next visit, until the run is resumed or `until` is reached."""
 
     limit: str
     stage: str
@@ -107,50 +79,40 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """There is nothing to do."""
+    """Do nothing: the run has ended or is stopped."""
 
     status: RunStatus
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class CompletedVisit:
-    """A visit that is over: its record, and the state that applying the record makes."""
-
-    record: VisitCompleted
-    state: State
 
 
 Command = Visit | Ask | FanOut | Pause | Fail | Stop
 
 
 def decide(state: State) -> Command:
-    """What comes next."""
+    """Return what comes next."""
     if state.status is not RunStatus.RUNNING:
         return Stop(state.status, state.reason)
-    unfinished = _unfinished(state)
-    if state.progress.errors and not unfinished:  # branches that still run are waited for
+    stage, progress = state.stage, state.progress
+    unfinished = _unfinished_visits(state)
+    if progress.errors and not unfinished:  # the other branches may finish first
         return _stop_at_errors(state)
-    if hold := state.context.get(Key.HOLD):  # before any limit: a person who raises one has not been told of this
-        return Pause(HOLD, state.cursor.stage, 1, 0, str(hold))
+    if hold := state.context.get(Key.HOLD):  # before any limit: whoever raises a limit has not agreed to this
+        return Pause(HOLD, stage.id, 1, 0, str(hold))
     if limit := reached_limit(state):
-        return Pause(limit.limit, state.cursor.stage, limit.count, limit.allowed, limit.reason)
-    stage = state.stage
-    if state.progress.begun and not state.repeat:
-        begun = min(state.progress.begun)
-        reason = f'stage "{begun}" was interrupted, and what it did outside the workspace cannot be undone'
-        return Pause(EFFECTS, begun, 1, 0, reason)
-    match stage:
-        case HumanStage() | TriageStage():
-            return Ask(stage.id, state.cursor.visit)
-        case ParallelStage():
-            return FanOut(stage, state.cursor.visit, unfinished)
-        case _:
-            return unfinished[0]
+        return Pause(limit.limit, stage.id, limit.count, limit.allowed, limit.reason)
+    if progress.started and not state.repeat:
+        started = min(progress.started)
+        reason = f'stage "{started}" was interrupted, and its external effects cannot be undone'
+        return Pause(EFFECTS, started, 1, 0, reason)
+    if waits_for_person(stage):
+        return Ask(stage.id, state.cursor.visit)
+    if isinstance(stage, ParallelStage):
+        return FanOut(stage, state.cursor.visit, unfinished)
+    return unfinished[0]
 
 
-def _unfinished(state: State) -> tuple[Visit, ...]:
-    """What the stage at the cursor still has to run: itself, or its branches that are neither done nor errored."""
+def _unfinished_visits(state: State) -> tuple[Visit, ...]:
+    """Return what the stage at the cursor still has to run: itself, or its branches that neither finished nor erred."""
     stage, progress = state.stage, state.progress
     if isinstance(stage, ParallelStage):
         visits = [(branch.stage, state.visits.get(branch.stage, 0) + 1) for branch in stage.branches]
@@ -164,15 +126,18 @@ def _unfinished(state: State) -> tuple[Visit, ...]:
 
 
 def _stop_at_errors(state: State) -> Pause | Fail:
-    """Pause until every quota has reset, or until a person resumes where waiting would not help."""
-    order = [stage.id for stage in state.workflow.stages]  # whichever branch was quicker
-    errors = dict(sorted(state.progress.errors.items(), key=lambda one: order.index(one[0])))
+    """Pause until every quota has reset, or until somebody resumes the run if waiting would not help."""
+    # In file order, whichever branch was quicker.
+    errors = {
+        stage.id: state.progress.errors[stage.id]
+        for stage in state.workflow.stages
+        if stage.id in state.progress.errors
+    }
     stage, reason = next(iter(errors)), "; ".join(error.reason for error in errors.values())
     if any(error.ends_run for error in errors.values()):
         return Fail(stage, reason)
-    waits = [error.until for error in errors.values()]
-    until = None if None in waits else max(moment for moment in waits if moment is not None)
-    return Pause(ERROR, stage, len(errors), 0, reason, until)
+    resets = [error.until for error in errors.values() if error.until is not None]
+    return Pause(ERROR, stage, len(errors), 0, reason, max(resets) if len(resets) == len(errors) else None)
 
 
 def complete(
@@ -183,17 +148,20 @@ def complete(
     *,
     option: str = "",
     branches: Sequence[BranchResult] = (),
-) -> CompletedVisit:
-    """Conclude the visit at the cursor: what it left, and the way on with its reason."""
+    functions: Mapping[str, ExpressionFunction] | None = None,
+) -> VisitCompleted:
+    """Return the record that completes the visit at the cursor, with the transition to follow and its reason.
+
+    `functions` are the expression functions that plugins provide.
+    """
     operations = tuple(operations)
-    stage = state.stage
     after = apply_outcome(state, outcome, operations, branches)
-    chosen, ends = _way_on(state, after, outcome, option)
-    record = VisitCompleted(
+    chosen, ends = _choose_next(after, outcome, option, functions or {})
+    return VisitCompleted(
         at=at,
-        stage=stage.id,
+        stage=state.cursor.stage,
         visit=state.cursor.visit,
-        attempt=state.progress.attempt(stage.id),
+        attempt=state.progress.attempt(state.cursor.stage),
         outcome=outcome,
         operations=operations,
         chosen=chosen,
@@ -201,54 +169,55 @@ def complete(
         branches=tuple(branches),
         option=option,
     )
-    return CompletedVisit(record, apply_completed(state, record, after))
 
 
-def _way_on(state: State, after: VisitEffects, outcome: Outcome, option: str) -> tuple[Selection, Status | None]:
-    stage = state.stage
+def _choose_next(
+    after: State, outcome: Outcome, option: str, functions: Mapping[str, ExpressionFunction]
+) -> tuple[Selection, Status | None]:
+    """Return the transition from the stage at the cursor, and how the run ends if it ends here."""
+    stage, workflow = after.stage, after.workflow
     if isinstance(stage, ExitStage):
-        return _at_exit(state, after)
-    environment = ConditionScope(after.context, after.outcomes, after.visits)
-    taken = select_transition(stage, outcome, state.ways.leaving(stage.id), environment, state.ways.decisions, option)
-    if taken.target is None:
-        return taken, Status.FAIL
-    owed = pending_gates_after(state, stage.id, option)
-    if gate := pending_gate(state.workflow, owed, taken.target):
-        reason = f'"{taken.target}" needs another approval at "{gate}"'
-        return Selection(target=gate, role="re_review", reason=reason), None
-    if way_out := loop_exit(state, after, taken.target):
-        return way_out, None
-    return taken, None
+        return _leave(after)
+    scope = ConditionScope(after.context, after.outcomes, after.visits, functions)
+    leaving = [edge for edge in edges(workflow) if edge.source == stage.id]
+    decisions = frozenset(one.id for one in workflow.stages if isinstance(one, DecisionStage))
+    chosen = select_transition(stage, outcome, leaving, scope, decisions, option)
+    if chosen.target is None:
+        return chosen, Status.FAIL
+    if gate := pending_gate(workflow, pending_gates_after(after, stage.id, option), chosen.target):
+        return Selection(gate, f'"{chosen.target}" needs another approval at "{gate}"', role="re_review"), None
+    return select_loop_exit(workflow, stage.id, chosen.target, scope) or chosen, None
 
 
-def _at_exit(state: State, after: VisitEffects) -> tuple[Selection, Status | None]:
-    for gate in unsatisfied_gates(state.workflow, after.outcomes):
-        status = after.outcomes.get(gate.id, "not_run")
-        reason = f'the goal gate "{gate.id}" is not satisfied ({status})'
-        if gate.retry_target is None:
-            return Selection(target=None, reason=reason), Status.FAIL
-        return Selection(target=gate.retry_target, role="goal_gate", reason=reason), None
-    return Selection(target=None, reason="the exit is reached"), Status.SUCCESS
+def _leave(after: State) -> tuple[Selection, Status | None]:
+    """Return how a run leaves through its exit: with success, or back to a goal gate that is not satisfied."""
+    gate = next(unsatisfied_gates(after.workflow, after.outcomes), None)
+    if gate is None:
+        return Selection(None, "reached exit"), Status.SUCCESS
+    reason = f'the goal gate "{gate.id}" is not satisfied ({after.outcomes.get(gate.id, "not_run")})'
+    if gate.retry_target is None:
+        return Selection(None, reason), Status.FAIL
+    return Selection(gate.retry_target, reason, role="goal_gate"), None
 
 
 def join_branches(stage: ParallelStage, results: Sequence[BranchResult], duration: float) -> Outcome:
-    """The outcome of a parallel stage from those of its branches."""
-    wanted = {"all": len(results), "any": 1}.get(str(stage.join), stage.join)
-    passed = [result for result in results if result.outcome.status is Status.SUCCESS]
-    partly = [result for result in results if result.outcome.status is Status.PARTIAL_SUCCESS]
-    if len(passed) >= int(wanted):
+    """Return the outcome of a parallel stage from those of its branches."""
+    needed = {"all": len(results), "any": 1}.get(str(stage.join), stage.join)
+    succeeded = sum(result.outcome.status is Status.SUCCESS for result in results)
+    passed = sum(result.outcome.status.passes for result in results)
+    if succeeded >= int(needed):
         return Outcome(status=Status.SUCCESS, duration=duration)
-    if len(passed) + len(partly) >= int(wanted):
+    if passed >= int(needed):
         return Outcome(status=Status.PARTIAL_SUCCESS, duration=duration)
     others = [result for result in results if not result.outcome.status.passes]
-    told = "; ".join(f"{r.stage}: {r.outcome.reason or r.outcome.status}" for r in others)
-    reason = f"{len(passed)} of {len(results)} branches succeeded, {wanted} needed ({told})"
+    causes = "; ".join(f"{result.stage}: {result.outcome.reason or result.outcome.status}" for result in others)
+    reason = f"{succeeded} of {len(results)} branches succeeded, {needed} needed ({causes})"
     return Outcome(status=Status.FAIL, reason=reason, duration=duration)
 
 
 def crash_outcome(error: BaseException) -> Outcome:
-    """The outcome of a handler or plugin that raised."""
-    words = f"{type(error).__name__}: {error}"
+    """Return the outcome of a handler or plugin that raised."""
+    reason = f"{type(error).__name__}: {error}"
     if isinstance(error, AwfError):
-        words = f"{error.message}; {error.help}" if error.help else error.message
-    return Outcome(status=Status.ERROR, reason=words, failure=Failure(kind=FailureClass.INTERNAL, digest=words))
+        reason = f"{error.message}; {error.help}" if error.help else error.message
+    return Outcome(status=Status.ERROR, reason=reason, failure=Failure(kind=FailureClass.INTERNAL, digest=reason))

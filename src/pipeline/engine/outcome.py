@@ -1,6 +1,5 @@
-"""What a visit returned: its status, where that status came from, and everything worth keeping."""
+"""What a visit produced: its status, where that status came from, and everything worth keeping."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -9,21 +8,23 @@ from pydantic import BaseModel, ConfigDict, Field
 from pipeline.engine.context import Key, Operation, Set, full_response_key, response_key, status_key
 from pipeline.language.model import BaseStage, LlmStage, ToolStage
 
+PREVIEW_LENGTH = 8_000  # characters of an answer that summaries may show; the whole answer is kept beside it
+
 
 class Status(StrEnum):
     """How a visit ended."""
 
     SUCCESS = "success"
     FAIL = "fail"
-    PARTIAL_SUCCESS = "partial_success"  # it did something, and something is left
-    RETRY = "retry"  # it did nothing of use, and may when it is tried again
+    PARTIAL_SUCCESS = "partial_success"  # it did part of the work
+    RETRY = "retry"  # it got nowhere, but another attempt may
     SKIPPED = "skipped"
     CANCELLED = "cancelled"
-    ERROR = "error"  # the stage could not do its job, so nothing is known; never on record as a visit's result
+    ERROR = "error"  # the stage could not do its job, so nothing is known; never recorded as a visit's result
 
     @property
     def passes(self) -> bool:
-        """Whether a goal gate is satisfied by it."""
+        """Whether it satisfies a goal gate."""
         return self in (Status.SUCCESS, Status.PARTIAL_SUCCESS)
 
 
@@ -31,7 +32,7 @@ class StatusSource(StrEnum):
     """Where a status came from."""
 
     EXIT_CODE = "exit_code"  # a process
-    STRUCTURED = "structured"  # findings in a form that code can read
+    STRUCTURED = "structured"  # a machine-readable answer or report
     MARKER = "marker"  # a [STATUS: ...] line of a review
     HUMAN = "human"  # a person chose
     OVERRIDE = "override"  # a person was bypassed on request
@@ -39,43 +40,43 @@ class StatusSource(StrEnum):
 
 
 class FailureClass(StrEnum):
-    """What kind of thing went wrong, when it is not what a review found."""
+    """What kind of thing went wrong, other than what a review reports."""
 
     EXIT_NONZERO = "exit_nonzero"
     TIMEOUT = "timeout"
     SIGNAL = "signal"
     SPAWN_ERROR = "spawn_error"
-    PROTOCOL = "protocol"  # a review that gave no status
-    AGENT = "agent"  # an agent that crashed, was refused, or never answered
-    CONFLICT = "conflict"  # a branch that does not merge
-    INTERNAL = "internal"  # a handler that raised
+    PROTOCOL = "protocol"  # a review gave no status, or a report could not be read
+    AGENT = "agent"  # an agent crashed, was refused, or never answered
+    CONFLICT = "conflict"  # a branch does not merge
+    INTERNAL = "internal"  # a handler or plugin raised
 
 
 class ErrorKind(StrEnum):
     """Why an agent could not answer."""
 
-    AUTH = "auth"  # no key, a wrong one, or no right to use the model (401, 403)
-    QUOTA = "quota"  # a usage limit or quota is used up
+    AUTH = "auth"  # a missing or wrong key, or no access to the model (401, 403)
+    QUOTA = "quota"  # a usage limit is used up
     RATE_LIMIT = "rate_limit"  # too many requests in a short time
     SERVER = "server"  # the provider failed (5xx), or the connection dropped
-    INVALID = "invalid"  # the provider refused the request: an unknown model, a prompt that is too long
-    CONFIG = "config"  # the agent refused how it was started: an unknown flag, a bad setting
+    INVALID = "invalid"  # the provider rejected the request: an unknown model, a prompt that is too long
+    CONFIG = "config"  # the agent rejected its flags or settings
     DENIED = "denied"  # it was not allowed to use what it needed
     EMPTY = "empty"  # it answered nothing
-    PROTOCOL = "protocol"  # its answer cannot be read, or was cut off
-    KILLED = "killed"  # by somebody else, or it crashed
+    PROTOCOL = "protocol"  # its answer was unreadable or cut off
+    KILLED = "killed"  # it crashed, or another process killed it
     SPAWN = "spawn"  # it did not start
     UNKNOWN = "unknown"
 
 
 class FrozenModel(BaseModel):
-    """What is never changed, and is recorded as it is: a number without end as well."""
+    """An immutable value that is recorded exactly as it is, infinite numbers included."""
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
 
 
 class Failure(FrozenModel):
-    """The particulars of a failure."""
+    """The details of a failure or an error."""
 
     kind: FailureClass
     digest: str = ""  # one line: the first failing test, "3 failed", the first error
@@ -83,33 +84,31 @@ class Failure(FrozenModel):
     stdout_tail: str = ""
     stderr_tail: str = ""
     error: ErrorKind | None = None  # of an agent
-    retry_after: float | None = None  # seconds until trying again can help, where the agent said so
+    retry_after: float | None = None  # seconds until another attempt can help, if the agent said so
 
 
 class Usage(FrozenModel):
-    """What an agent consumed in one visit; None is unknown, not nothing."""
+    """What an agent consumed in one visit. None means unknown, not zero."""
 
-    input_tokens: int | None = None  # those read from a cache among them
+    input_tokens: int | None = None  # including those read from a cache
     output_tokens: int | None = None
     cost_usd: float | None = None
 
     def plus(self, other: "Usage | None") -> "Usage":
-        """Both together; what only one of them knows is that one's."""
-        return self if other is None else self._with(other, 1)
+        """Return the sum; a figure that only one side knows is kept."""
+        return self if other is None else self._combine(other, 1)
 
     def since(self, earlier: "Usage | None") -> "Usage":
-        """What was added to `earlier` to come to this: a program that goes on with a session tells its whole sum."""
-        return self if earlier is None else self._with(earlier, -1)
+        """Return what was used after `earlier`, for an agent that reports the total of its session."""
+        return self if earlier is None else self._combine(earlier, -1)
 
-    def _with(self, other: "Usage", sign: int) -> "Usage":
-        pairs = {name: (getattr(self, name), getattr(other, name)) for name in Usage.model_fields}
-        return Usage(**{name: _sum(own, its, sign) for name, (own, its) in pairs.items()})
+    def _combine(self, other: "Usage", sign: int) -> "Usage":
+        def combine(own: float | None, its: float | None) -> Any:
+            if own is None:
+                return its if sign > 0 else None
+            return max(own + sign * (its or 0), 0)
 
-
-def _sum(own: float | None, other: float | None, sign: int) -> Any:
-    if own is None:
-        return other if sign > 0 else None
-    return max(own + sign * (other or 0), 0)
+        return Usage(**{name: combine(getattr(self, name), getattr(other, name)) for name in Usage.model_fields})
 
 
 class Outcome(FrozenModel):
@@ -121,47 +120,39 @@ class Outcome(FrozenModel):
     response: str = ""
     failure: Failure | None = None
     usage: Usage | None = None
-    updates: dict[str, Any] = Field(default_factory=dict)  # context keys the stage sets
+    updates: dict[str, Any] = Field(default_factory=dict)  # context keys that the stage sets
     preferred_label: str = ""  # [PREFERRED_LABEL: ...]
     preferred_next: str = ""  # [NEXT: ...]
     duration: float = 0.0  # seconds
-    logs: dict[str, str] = Field(default_factory=dict)  # what was written where, below the store
-    backend: str = ""  # which agent answered, for llm stages
-    notes: tuple[str, ...] = ()  # what else a person should know, such as a contradiction
-
-
-PREVIEW_LENGTH = 8_000  # characters of an answer that the context shows; the whole is kept beside it
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerLine:
-    """A line for the store's ledger, committed together with the stage."""
-
-    text: str
+    logs: dict[str, str] = Field(default_factory=dict)  # log files by name, relative to the store
+    backend: str = ""  # the agent that answered an llm stage
+    notes: tuple[str, ...] = ()  # anything else a person should know, such as a contradiction
 
 
 def stage_operations(stage: BaseStage, outcome: Outcome) -> list[Operation]:
-    """The operations of one visit, before any plugin adds its own."""
-    status = outcome.status.value  # as it is read again from a journal
-    left = {Key.OUTCOME: status, Key.LAST_STAGE: stage.id, status_key(stage.id): status}
+    """Return the operations that every visit records, before plugins add theirs."""
+    status = outcome.status.value  # a plain string, as a journal gives it back
+    values = {Key.OUTCOME: status, Key.LAST_STAGE: stage.id, status_key(stage.id): status}
     if isinstance(stage, LlmStage | ToolStage):
-        base, answer = response_base(stage), preview(outcome.response)
-        left |= {response_key(base): answer, full_response_key(base): outcome.response, Key.LAST_RESPONSE: answer}
+        base, shortened = response_base(stage), preview(outcome.response)
+        values |= {
+            response_key(base): shortened,
+            full_response_key(base): outcome.response,
+            Key.LAST_RESPONSE: shortened,
+        }
     if outcome.usage is not None:
         used = outcome.usage.model_dump(exclude_none=True)
-        left |= {f"{stage.id}.usage.{name}": value for name, value in used.items()}
-    return [Set(key, value) for key, value in (left | outcome.updates).items()]
+        values |= {f"{stage.id}.usage.{name}": value for name, value in used.items()}
+    return [Set(key, value) for key, value in (values | outcome.updates).items()]
 
 
 def response_base(stage: BaseStage) -> str:
-    """The name a stage's answer is kept under."""
+    """Return the name under which a stage's answer is stored."""
     return stage.response_key_base or stage.id if isinstance(stage, LlmStage) else stage.id
 
 
 def preview(text: str) -> str:
-    """A text as the context shows it: whole while it is short, else its beginning and how much is left out."""
-    return (
-        text
-        if len(text) <= PREVIEW_LENGTH
-        else f"{text[:PREVIEW_LENGTH]}\n[... {len(text) - PREVIEW_LENGTH} more characters]"
-    )
+    """Return a text as summaries show it: its beginning, and how much was left out."""
+    if len(text) <= PREVIEW_LENGTH:
+        return text
+    return f"{text[:PREVIEW_LENGTH]}\n[... {len(text) - PREVIEW_LENGTH} more characters]"

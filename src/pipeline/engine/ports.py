@@ -1,31 +1,33 @@
-"""What the driver needs from the outside: a journal, a clock, chance, ears and people."""
+"""What the engine needs from outside: a journal, a mailbox, a clock, handlers, agents, programs and workspaces."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
 from pipeline.engine.context import Context
-from pipeline.engine.outcome import ErrorKind as ErrorKind  # noqa: PLC0414 - part of this port
+from pipeline.engine.outcome import ErrorKind as ErrorKind  # noqa: PLC0414 - part of the port of agents
 from pipeline.engine.outcome import Outcome, Status, Usage
 from pipeline.engine.records import AnyRecord
 from pipeline.engine.state import State, Workspace
 from pipeline.errors import AwfError, ExitCode
 from pipeline.language.model import Access, BaseStage
 
+RUNS = "runs"  # the directory of the store with a directory for each run
+OUTPUT_BYTES = 64 * 1024 * 1024
+
 
 class JournalError(AwfError):
-    """The journal cannot be read or written. Nothing that was recorded is changed by it."""
+    """The journal cannot be read or written. What was recorded stays as it is."""
 
     exit_code = ExitCode.RUN_FAILED
 
 
 class RunExists(JournalError):
-    """There is already a run of the name that a new one was given."""
+    """A run of this name already exists."""
 
     exit_code = ExitCode.USAGE
 
@@ -35,138 +37,147 @@ class UnknownRun(AwfError):
 
 
 class RunIsOwned(AwfError):
-    """Another process is at this run."""
+    """Another process is driving this run."""
 
 
 class PluginFailed(AwfError):
     """A plugin raised while the run depended on it."""
 
     def __init__(self, plugin: str, hook: str, error: BaseException) -> None:
-        what = error.message if isinstance(error, AwfError) else f"{type(error).__name__}: {error}"
-        super().__init__(f'plugin "{plugin}" failed in {hook}: {what}')
+        cause = error.message if isinstance(error, AwfError) else f"{type(error).__name__}: {error}"
+        super().__init__(f'plugin "{plugin}" failed in {hook}: {cause}')
         self.plugin, self.hook = plugin, hook
+
+
+class WorkspaceError(AwfError):
+    """A workspace could not be created, committed, merged or removed."""
+
+    exit_code = ExitCode.RUN_FAILED
 
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """A record with its number in its run, from 1."""
+    """A record with its number in the run, counted from 1."""
 
     seq: int
     record: AnyRecord
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLine:
+    """A line for the store's ledger, committed together with a stage."""
+
+    text: str
 
 
 class Journal(Protocol):
     """The durable history of runs. Records are only ever added, each in one commit."""
 
     def create(self, run_id: str, record: AnyRecord) -> None:
-        """Begin a run with its first record. Raises JournalError when there is one of that name."""
+        """Start a run with its first record. Raises RunExists if the name is taken."""
 
     def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
-        """Add a record and give its number. A long text that only people ask for is attached, not part of it.
-
-        `lines` are added to the store's ledger in the same commit.
-        """
+        """Add a record and return its number, with a long text attached to it and `lines` added to the ledger."""
 
     def attached(self, run_id: str, seq: int) -> str:
-        """The text attached to a record; empty when there is none."""
+        """Return the text attached to a record; empty if there is none."""
 
     def entries(self, run_id: str, after: int = 0) -> Iterator[JournalEntry]:
-        """The records of a run, in order, from the one after `after`."""
+        """Yield the records of a run in order, starting after number `after`."""
 
     def last(self, run_id: str) -> JournalEntry:
-        """The newest record of a run."""
+        """Return the newest record of a run."""
 
-    def enter(self, lines: Iterable[str]) -> int:
-        """Add lines to the store's ledger, all of them or none; the number of the last line."""
+    def append_ledger(self, lines: Iterable[str]) -> int:
+        """Add lines to the store's ledger, all or none, and return the number of the last one."""
 
     def ledger(self, after: int = 0) -> Iterator[tuple[int, str]]:
-        """The lines of the store's ledger with their numbers, from the one after `after`. They belong to no run."""
+        """Yield the lines of the store's ledger with their numbers, starting after number `after`."""
 
     def runs(self) -> Sequence[str]:
-        """The ids of all runs, the oldest first."""
+        """Return the ids of all runs, oldest first."""
 
-    def own(self, run_id: str) -> AbstractContextManager[None]:
-        """Be the one process at a run while the context lasts; raises RunIsOwned naming the owner."""
+    def lock(self, run_id: str) -> AbstractContextManager[None]:
+        """Own a run while the context lasts. Raises RunIsOwned, naming the owner."""
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Release the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class HumanAnswer:
-    """What somebody chose at one visit of a human stage, from wherever they are."""
+    """The choice somebody made at one visit of a human stage."""
 
     run_id: str
     stage: str
     visit: int
     option: str
     feedback: str
-    by: str  # whose it is
+    by: str
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class CancelRequest:
-    """Somebody's wish that a run be stopped."""
+    """A request to cancel a run."""
 
     run_id: str
     reason: str
     by: str
     at: float
 
-    def words(self) -> str:
-        """Who wished it, and why."""
+    def __str__(self) -> str:
         return f"by {self.by}: {self.reason}" if self.reason else f"by {self.by}"
 
 
 class Mailbox(Protocol):
-    """What people elsewhere have for the process at a run. A letter is kept for good, and only ever about one thing."""
+    """Answers and cancel requests that other processes leave for a run. Nothing in it is ever changed or removed."""
 
-    def put(self, answer: HumanAnswer) -> HumanAnswer:
-        """Keep an answer if it is the first to its visit; the one that is kept, which may be somebody else's."""
+    def put_answer(self, answer: HumanAnswer) -> HumanAnswer:
+        """Keep an answer unless its visit has one already; return the answer that is kept."""
 
     def answer(self, run_id: str, stage: str, visit: int) -> HumanAnswer | None:
-        """The answer to a visit."""
+        """Return the answer to a visit."""
 
-    def cancel(self, wish: CancelRequest) -> None:
-        """Leave a wish for whoever is at its run now."""
+    def put_cancel_request(self, request: CancelRequest) -> None:
+        """Leave a request for the process that drives the run now."""
 
-    def cancellation(self, run_id: str, after: int) -> CancelRequest | None:
-        """The first wish later than the `after` that were there."""
+    def cancel_request(self, run_id: str, after: int) -> CancelRequest | None:
+        """Return the first request after the first `after` ones."""
 
-    def cancellations(self, run_id: str) -> int:
-        """How many wishes there are. Those that are there before a process takes up a run are not meant for it."""
+    def cancel_requests(self, run_id: str) -> int:
+        """Count the requests. Those left before a process starts driving the run are not meant for it."""
 
 
 class Clock(Protocol):
     """The time, and waiting for it."""
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return the seconds since 1970."""
 
     async def sleep_until(self, moment: float) -> None:
-        """Wait until then; at once when it is past."""
+        """Wait until a moment; return at once if it has passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessCommand:
-    """A program to run. Its standard output and error are spooled whole to files in `artifacts`."""
+    """A program to run. Its standard output and error are written whole to files in `artifacts`."""
 
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str]  # the whole environment of the child
-    artifacts: Path  # a directory, made when it is not there; gets stdout.log and stderr.log
+    artifacts: Path  # a directory, created if needed, that gets stdout.log and stderr.log
     stdin: str = ""
     timeout: float | None = None  # seconds in all
     idle: float | None = None  # seconds without output
-    output_bytes: int = 64 * 1024 * 1024  # of each stream; the rest is dropped and said so
+    output_bytes: int = OUTPUT_BYTES  # of each stream; the rest is dropped, and noted
 
 
 class ExitReason(StrEnum):
     """How a program ended."""
 
     EXITED = "exited"
-    SIGNAL = "signal"  # killed by somebody else
+    SIGNAL = "signal"  # killed by another process
     TIMEOUT = "timeout"
     IDLE = "idle"
     SPAWN_ERROR = "spawn_error"  # it never started
@@ -174,7 +185,7 @@ class ExitReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """What came of a program."""
+    """The result of a program."""
 
     ending: ExitReason
     exit_code: int | None  # None unless it exited by itself
@@ -184,35 +195,32 @@ class ProcessResult:
     stdout_tail: str  # the last 30 lines, at most 4 KB
     stderr_tail: str
     truncated: bool = False
-    message: str = ""  # why it did not start, or which signal
+    message: str = ""  # why it did not start, or which signal killed it
 
 
 OnLine = Callable[[bytes], None]
 
 
 class Processes(Protocol):
-    """Runs programs. Cancelling the task that awaits `run` stops the whole process tree before it is raised again."""
+    """Runs programs. Cancelling the task that awaits `run` stops the whole process tree first."""
 
     async def run(self, command: ProcessCommand, on_line: OnLine | None = None) -> ProcessResult: ...
 
 
-_NONE: Mapping[str, str] = MappingProxyType({})
-
-
 class RequestLimits(NamedTuple):
-    """How much an agent may take; None is no limit."""
+    """How much an agent may use; None means no limit."""
 
     timeout: float | None = None  # seconds in all
     idle: float | None = None  # seconds without any output
-    output_bytes: int = 64 * 1024 * 1024
+    output_bytes: int = OUTPUT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSession:
-    """A conversation that an agent keeps and can go on with."""
+    """A conversation that an agent keeps and can continue."""
 
     id: str
-    used: Usage | None = None  # all of it so far, where the agent counts by session and not by request
+    used: Usage | None = None  # its total so far, for agents that count by session rather than by request
 
 
 class AgentRequest(NamedTuple):
@@ -224,14 +232,14 @@ class AgentRequest(NamedTuple):
     review: bool
     prompt: str
     cwd: Path
-    artifacts: Path  # a directory of this attempt, made by whoever writes there
+    artifacts: Path  # a directory of this attempt, created by whoever writes to it
     model: str | None = None
     provider: str | None = None
     reasoning_effort: str | None = None
     access: Access = Access.CODING
     limits: RequestLimits = RequestLimits()
-    session: AgentSession | None = None  # the conversation to go on with
-    env: Mapping[str, str] = _NONE  # filtered already
+    session: AgentSession | None = None  # the conversation to continue
+    env: Mapping[str, str] = MappingProxyType({})  # already filtered
 
 
 class AgentStatus(StrEnum):
@@ -239,28 +247,28 @@ class AgentStatus(StrEnum):
 
     OK = "ok"
     ERROR = "error"
-    TIMEOUT = "timeout"  # more than its time in all
-    IDLE = "idle"  # silent for too long
+    TIMEOUT = "timeout"  # it took too long in all
+    IDLE = "idle"  # it was silent for too long
     CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
 class AgentError:
-    """A failed run, in the agent's own words where it had any."""
+    """Why an agent failed, in its own words if it gave any."""
 
     kind: ErrorKind
     message: str
-    retry_after: float | None = None  # seconds from now until trying again can help; None where it did not say
+    retry_after: float | None = None  # seconds until another attempt can help, if known
 
 
 class AgentResult(NamedTuple):
-    """What came of a request. `outcome` is set only by a backend that is told the whole outcome (scripted)."""
+    """The result of a request. Only the scripted backend sets `outcome`, to dictate the outcome of the stage."""
 
     status: AgentStatus
     text: str = ""
     error: AgentError | None = None
     usage: Usage | None = None  # of this request alone
-    session: AgentSession | None = None  # None where the agent cannot go on with it
+    session: AgentSession | None = None  # None if the agent cannot continue it
     exit_code: int | None = None
     argv: tuple[str, ...] = ()
     version: str = ""
@@ -269,7 +277,7 @@ class AgentResult(NamedTuple):
 
 
 class AgentEvent(NamedTuple):
-    """Something an agent did while it ran. A text is a whole line, message or field, never a piece of one."""
+    """Something an agent did while it ran. `text` is a whole line, message or field, never a fragment."""
 
     kind: Literal["started", "text", "tool_start", "tool_end", "usage", "retry", "warning"]
     text: str = ""
@@ -280,31 +288,58 @@ Emit = Callable[[AgentEvent], None]
 
 
 class Backend(Protocol):
-    """Runs an agent. Cancelling the task that awaits `run` must stop every process it started."""
+    """Runs an agent and reports what happened; the `llm` handler decides what that means for the stage.
+
+    Cancelling the task that awaits `run` must stop every process it started.
+    """
 
     name: str
 
     def variables(self, provider: str | None) -> Collection[str]:
-        """The names of the variables it needs besides those that every program gets: its key, its own directories."""
+        """Return the environment variables it needs beyond those of every program: keys, its own directories."""
         ...
 
     async def run(self, request: AgentRequest, emit: Emit) -> AgentResult: ...
 
 
-RUNS = "runs"  # the directory in the store that has a directory for each run
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """The result of merging a branch back: a commit, or the files that conflict."""
+
+    commit: str | None
+    conflicts: tuple[str, ...] = ()
+
+
+class Workspaces(Protocol):
+    """Manages worktrees. Every method raises WorkspaceError, which says what to do."""
+
+    async def create(self, repository: Path, name: str) -> Workspace:
+        """Create the worktree and branch `awf/<name>`, or reuse what an interrupted attempt left."""
+
+    async def commit(self, workspace: Workspace, subject: str, trailers: Mapping[str, str]) -> Workspace:
+        """Commit all changes; return the same workspace if there are none."""
+
+    async def restore(self, workspace: Workspace, keep_as: str) -> str | None:
+        """Reset the files to `workspace.commit`; return the ref that keeps what was there, if anything was."""
+
+    async def merge(self, repository: Path, workspace: Workspace, subject: str) -> MergeResult:
+        """Merge the branch into the one checked out in `repository`; leave that checkout untouched on conflict."""
+
+    async def cleanup(self, repository: Path, workspace: Workspace, *, force: bool = False) -> None:
+        """Remove worktree and branch; without `force` only if the branch is merged."""
 
 
 class Job(NamedTuple):
-    """One attempt at one visit of one stage, and all it may look at."""
+    """One attempt at one visit of a stage, and all that its handler may use."""
 
     stage: BaseStage
     visit: int
     attempt: int
     state: State
-    store: Path  # logs are named relative to it
-    tell: Callable[[dict[str, Any]], None]  # progress, for whoever watches
-    keep: Callable[[str], None]  # a text to be recorded with the attempt: what its agent was given
-    elapsed: Callable[[], float] = lambda: 0.0  # seconds since the attempt began
+    store: Path  # records name logs relative to it
+    emit: Callable[[dict[str, Any]], None]  # shows progress to listeners
+    attach_prompt: Callable[[str], None]  # records the agent's prompt with the attempt
+    elapsed: Callable[[], float] = lambda: 0.0  # seconds since the attempt started
 
     @property
     def run_id(self) -> str:
@@ -318,60 +353,63 @@ class Job(NamedTuple):
 
     @property
     def artifacts(self) -> Path:
-        """A directory of this attempt's own, made by whoever writes there."""
+        """The directory of this attempt, created by whoever writes to it."""
         return attempt_directory(self.store, self.run_id, self.stage.id, self.visit, self.attempt)
 
     @property
     def workspace(self) -> Workspace | None:
-        """The run's own worktree, when it has one."""
+        """The run's own worktree, if it has one."""
         return self.state.workspace
 
     @property
     def directory(self) -> Path:
         """Where the stage works: the worktree, or the directory the run was started in."""
-        workspace = self.workspace
-        return workspace.path if workspace else self.state.cwd
+        return self.workspace.path if self.workspace else self.state.cwd
 
     @property
     def variables(self) -> dict[str, str]:
-        """What the programs of a stage are told about where they are."""
+        """The environment variables that tell a program which run and stage it belongs to."""
         return {"AWF_RUN_ID": self.run_id, "AWF_STAGE": self.stage.id, "AWF_VISIT": str(self.visit)}
 
-    def named(self, path: Path) -> str:
-        """A path as records name it: relative to the store."""
+    def relative_path(self, path: Path) -> str:
+        """Return a path as records name it: relative to the store."""
         return str(path.relative_to(self.store)) if path.is_relative_to(self.store) else str(path)
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
-    """What an answer or a report says in a form that code can read. With a `problem` it says nothing."""
-
-    status: Status = Status.FAIL
-    reason: str = ""
-    problem: str = ""
-
-
-ReadAnswer = Callable[[Job, Sequence[str]], Assessment | None]  # None: they hold nothing that code can read
-ReadReport = Callable[[Job, Path], Assessment]
+def attempt_directory(store: Path, run_id: str, stage: str, visit: int, attempt: int) -> Path:
+    """Return the directory of an attempt: its visit's for the first, one below that for any later one."""
+    directory = store / RUNS / run_id / stage / str(visit)
+    return directory if attempt == 1 else directory / f"attempt-{attempt}"
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A person is needed and is not there."""
-
-
-def attempt_directory(store: Path, run_id: str, stage: str, visit: int, attempt: int) -> Path:
-    """Where the files of an attempt are: the first in its visit's directory, a later one in one of its own below it."""
-    visited = _stage_directory(store, run_id, stage) / str(visit)
-    return visited if attempt == 1 else visited / f"attempt-{attempt}"
-
-
-@lru_cache(maxsize=64)
-def _stage_directory(store: Path, run_id: str, stage: str) -> Path:
-    return store / RUNS / run_id / stage
+    """A stage needs a person, and nobody is available."""
 
 
 class Handler(Protocol):
     """Runs the stages of one kind. Cancelling the task that awaits `run` must stop all it started."""
 
     async def run(self, job: Job) -> Outcome | Waiting: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What a machine-readable answer or report says about its stage. With a `problem` it says nothing."""
+
+    status: Status = Status.FAIL
+    reason: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Worklist:
+    """What is left to do, for the summary that an agent is given."""
+
+    render: Callable[[int], str]  # lists it item by item, in this many characters if possible
+    path: str = ""  # the file that holds all open reports
+    replaces_reports: bool = False  # whether the agent is to see the listed items instead of the open reports
+
+
+ReadAnswer = Callable[[Job, Sequence[str]], Assessment | None]  # None: the answers hold nothing machine-readable
+ReadReport = Callable[[Job, Path], Assessment]

@@ -1,19 +1,20 @@
-"""What happened in a run, one record each, in order. State is a fold over them; nothing else is kept.
+"""The journal's records: what happened in a run, one record each, in order. The run's state is a fold over them.
 
-Whatever a clock, a random number or the world said stands in a record, so that the fold always gives the same state.
+Whatever a clock, a random number or the outside world decided is part of a record, so the fold always gives the same
+state. Field names and `kind` strings are stored data and never change.
 """
 
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from pipeline.engine.context import Recorded
+from pipeline.engine.context import RecordedOperation
 from pipeline.engine.outcome import FrozenModel, Outcome, Status
 from pipeline.engine.routing import Selection
 
 
 class Record(FrozenModel):
-    """One entry of the journal. `at` is the time it was written, in seconds since 1970."""
+    """One entry of the journal. `at` is when it was written, in seconds since 1970."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -21,24 +22,24 @@ class Record(FrozenModel):
 
 
 class RunCreated(Record):
-    """A run begins: everything it needs to be taken up again, whatever becomes of the files."""
+    """A run starts. Holds all that is needed to resume it, whatever happens to the files."""
 
     kind: Literal["run_created"] = "run_created"
     run_id: str
-    file: str  # what the workflow's file is called in messages
+    file: str  # the name of the workflow file, for messages
     source: str
-    prompts: dict[str, str] = Field(default_factory=dict)  # the prompt files' texts, by their paths
+    prompts: dict[str, str] = Field(default_factory=dict)  # the texts of the prompt files, by path
     goal: str = ""
     options: dict[str, Any] = Field(default_factory=dict)  # how it was started: backend, script, answers
     cwd: str
-    head: str = ""  # the commit that was checked out there, if any
-    version: str  # of the program
+    head: str = ""  # the commit checked out there, if any
+    version: str  # of awf
 
 
 class VisitStarted(Record):
-    """A stage that acts outside the workspace is about to run: without a record of its end it must not be repeated.
+    """A stage that acts outside the workspace is about to run. Unless its end is recorded it must not be repeated.
 
-    Any other stage is known to be running from the record before it, which names it as the next.
+    Any other stage needs no such record: the previous one names it as the next.
     """
 
     kind: Literal["visit_started"] = "visit_started"
@@ -48,7 +49,7 @@ class VisitStarted(Record):
 
 
 class AttemptFailed(Record):
-    """A try failed and another follows after a wait."""
+    """An attempt failed, and another follows after a delay."""
 
     kind: Literal["attempt_failed"] = "attempt_failed"
     stage: str
@@ -59,7 +60,7 @@ class AttemptFailed(Record):
 
 
 class StageErrored(Record):
-    """A stage could not do its job, and no retry is left: nothing that follows from its result is decided."""
+    """A stage could not do its job and has no retries left. Nothing downstream is decided."""
 
     kind: Literal["stage_errored"] = "stage_errored"
     stage: str
@@ -71,7 +72,7 @@ class StageErrored(Record):
 
 
 class BranchCompleted(Record):
-    """One branch of a parallel stage is done; it will not run again in this visit."""
+    """One branch of a parallel stage is done and will not run again in this visit."""
 
     kind: Literal["branch_completed"] = "branch_completed"
     stage: str  # the parallel stage
@@ -79,12 +80,12 @@ class BranchCompleted(Record):
     branch: str
     branch_visit: int
     outcome: Outcome
-    commit: str = ""  # the workspace as this branch left it
-    operations: tuple[Recorded, ...] = ()  # what plugins keep until the branches are joined
+    commit: str = ""  # the workspace after this branch
+    operations: tuple[RecordedOperation, ...] = ()  # what plugins keep until the branches are joined
 
 
 class BranchResult(FrozenModel):
-    """What a branch of a parallel stage came to."""
+    """The outcome of one branch of a parallel stage."""
 
     stage: str
     visit: int
@@ -92,22 +93,22 @@ class BranchResult(FrozenModel):
 
 
 class VisitCompleted(Record):
-    """A stage is done: outcome, operations, workspace and the way on, committed together. The checkpoint."""
+    """A stage is done: outcome, operations, workspace and transition in one commit. The checkpoint."""
 
     kind: Literal["visit_completed"] = "visit_completed"
     stage: str
     visit: int
     attempt: int
     outcome: Outcome
-    operations: tuple[Recorded, ...]
+    operations: tuple[RecordedOperation, ...]
     chosen: Selection
-    ends: Status | None = None  # success or fail, when the run ends with this visit
+    ends: Status | None = None  # success or fail, if the run ends with this visit
     branches: tuple[BranchResult, ...] = ()
     option: str = ""  # of a human stage
 
 
 class RunWaiting(Record):
-    """A person is asked and is not there; nothing is held open."""
+    """A stage needs a person, and nobody is available."""
 
     kind: Literal["run_waiting"] = "run_waiting"
     stage: str
@@ -123,11 +124,11 @@ class RunPaused(Record):
     count: float
     allowed: float
     reason: str
-    until: float | None = None  # when waiting is enough: the time to continue at
+    until: float | None = None  # when the run can continue without anybody's help
 
 
 class RunFailed(Record):
-    """The run ends because a stage errored and was told not to wait for anybody."""
+    """The run ends because a stage errored and nobody is to be waited for."""
 
     kind: Literal["run_failed"] = "run_failed"
     stage: str
@@ -135,7 +136,7 @@ class RunFailed(Record):
 
 
 class RunCancelled(Record):
-    """Somebody stopped the run; the interrupted stage runs again when it is resumed."""
+    """The run was stopped. The interrupted stage runs again when the run is resumed."""
 
     kind: Literal["run_cancelled"] = "run_cancelled"
     stage: str
@@ -144,17 +145,17 @@ class RunCancelled(Record):
 
 
 class RunResumed(Record):
-    """A process takes the run up again."""
+    """A process resumes the run."""
 
     kind: Literal["run_resumed"] = "run_resumed"
-    raised: dict[str, float] = Field(default_factory=dict)  # settings, at their new values
-    options: dict[str, Any] = Field(default_factory=dict)  # those of its start that are different now
-    repeat: bool = False  # whether an interrupted stage with effects outside may run again
+    raised: dict[str, float] = Field(default_factory=dict)  # the new values of limits
+    options: dict[str, Any] = Field(default_factory=dict)  # the start options that changed
+    repeat: bool = False  # whether an interrupted stage with external effects may run again
     torn: str = ""  # the git ref that keeps what an interrupted stage left
 
 
 class WorkflowAdopted(Record):
-    """The run goes on with a changed workflow."""
+    """The run continues with a changed workflow."""
 
     kind: Literal["workflow_adopted"] = "workflow_adopted"
     file: str

@@ -1,43 +1,40 @@
-"""A workflow's edges by the stage they leave, worked out once for a run."""
+"""Which stage follows another: pure functions over the workflow, the outcome and the run's state."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
-from pipeline.engine.context import Context, Key
+from pipeline.engine.context import Context
 from pipeline.engine.outcome import Outcome, Status
+from pipeline.errors import AwfError
 from pipeline.language.edges import FOLLOWED, Edge, EdgeRole, by_preference, edges, failure_transitions
-from pipeline.language.expressions import Environment, EvaluationError, evaluate, observed
-from pipeline.language.model import BaseStage, DecisionStage, Workflow, is_review, waits_for_person
+from pipeline.language.expressions import PLUGIN_FUNCTIONS, Environment, EvaluationError, evaluate, observed
+from pipeline.language.model import (
+    BaseStage,
+    DecisionStage,
+    HumanOption,
+    HumanStage,
+    LlmStage,
+    ToolStage,
+    Workflow,
+    is_review,
+    waits_for_person,
+)
 
+EXHAUSTED = "exhausted"  # the one loop signal of the engine; the others are expression functions of plugins
+_LONGEST = 400  # characters that a reason says about conditions
 
-@dataclass(frozen=True, slots=True)
-class EdgeIndex:
-    """Every way out of every stage."""
-
-    by_source: Mapping[str, tuple[Edge, ...]]
-    decisions: frozenset[str]  # the decision stages
-
-    def leaving(self, stage: str) -> tuple[Edge, ...]:
-        """The ways out of a stage, in the order of the file."""
-        return self.by_source.get(stage, ())
-
-
-def index_edges(workflow: Workflow) -> EdgeIndex:
-    """The ways of a workflow."""
-    gathered: dict[str, list[Edge]] = {}
-    for edge in edges(workflow):
-        gathered.setdefault(edge.source, []).append(edge)
-    decisions = frozenset(stage.id for stage in workflow.stages if isinstance(stage, DecisionStage))
-    return EdgeIndex({source: tuple(leaving) for source, leaving in gathered.items()}, decisions)
+ExpressionFunction = Callable[[Context, str | None], object]  # takes the context and the argument of the call
 
 
 class ConditionScope(NamedTuple):
-    """The environment of conditions after a stage is done."""
+    """What conditions may ask after a stage has completed. `functions` are those that plugins provide."""
 
     values: Context
     outcomes: Mapping[str, Status]
     completed: Mapping[str, int]
+    functions: Mapping[str, ExpressionFunction] = {}
 
     def outcome(self, stage: str) -> str:
         return self.outcomes.get(stage, "not_run")
@@ -54,25 +51,25 @@ class ConditionScope(NamedTuple):
     def visits(self, stage: str) -> int:
         return self.completed.get(stage, 0)
 
-    def findings(self, stage: str | None) -> int:
-        reports = self.values.list_at(Key.FINDINGS)
-        if stage is None:
-            return len(reports)
-        return sum(1 for report in reports if isinstance(report, dict) and report.get("stageId") == stage)
-
-    def verdict(self) -> str:
-        verdict = self.values.get(Key.VERDICT)
-        return verdict if isinstance(verdict, str) else "none"
+    def function(self, name: str) -> Callable[[str | None], object] | None:
+        function = self.functions.get(name)
+        return partial(function, self.values) if function else None
 
 
-_LONGEST = 400  # characters of what a reason says about conditions
+def require_functions(workflow: Workflow, functions: Mapping[str, ExpressionFunction]) -> None:
+    """Reject a workflow that uses an expression function which no plugin provides."""
+    used = {(edge.source, call.function) for edge in edges(workflow) if edge.when for call in edge.when.calls()}
+    for source, function in sorted(used):
+        if function in PLUGIN_FUNCTIONS and function not in functions:
+            message = f'stage "{source}" uses {function}() in a condition, which no loaded plugin provides'
+            raise AwfError(message, help="load the plugin that provides it, or change the condition")
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The transition followed, and why; part of the record."""
+    """The transition that was followed, and why; part of the record."""
 
-    target: str | None  # None when the run ends here
+    target: str | None  # None if the run ends here
     reason: str
     role: str = ""  # transition, route, option, retry_target, goal_gate, re_review, loop
     when: str = ""
@@ -81,26 +78,31 @@ class Selection:
 def select_transition(
     stage: BaseStage,
     outcome: Outcome,
-    edges: Sequence[Edge],
-    environment: Environment,
+    leaving: Sequence[Edge],
+    scope: Environment,
     decisions: frozenset[str],
     option: str = "",
 ) -> Selection:
-    """The transition to follow from a stage. `decisions` are the ids of the decision stages."""
+    """Return the transition to follow among those leaving a stage. `decisions` are the ids of decision stages."""
     if waits_for_person(stage):
-        return _by_option(stage, edges, option, outcome)
-    choice = _Choice(stage, outcome, [edge for edge in edges if edge.role in FOLLOWED], environment)
+        if outcome.status is not Status.SUCCESS:
+            return Selection(None, f'stage "{stage.id}" failed: {outcome.reason or "nobody answered"}')
+        chosen = next((edge for edge in leaving if edge.key == option), None)
+        if chosen is None:
+            return Selection(None, f'stage "{stage.id}" has no option "{option}"')
+        return _follow(chosen, f'"{option}" was chosen')
+    choice = _Choice(stage, outcome, [edge for edge in leaving if edge.role in FOLLOWED], scope)
     try:
         if is_failure(stage, outcome):
-            retry = next((edge for edge in edges if edge.role is EdgeRole.RETRY), None)
+            retry = next((edge for edge in leaving if edge.role is EdgeRole.RETRY), None)
             return choice.after_failure(decisions, retry)
-        return choice.ordinary()
+        return choice.after_result()
     except EvaluationError as error:
         return Selection(None, f'a condition of stage "{stage.id}" has no value: {error.message}')
 
 
 def is_failure(stage: BaseStage, outcome: Outcome) -> bool:
-    """Whether an outcome is routed as a failure. What a review found is an ordinary result, unless it is an error."""
+    """Return whether an outcome is routed as a failure. What a review reports is an ordinary result."""
     if outcome.status.passes or outcome.status is Status.SKIPPED:
         return False
     return outcome.failure is not None or not is_review(stage)
@@ -108,71 +110,72 @@ def is_failure(stage: BaseStage, outcome: Outcome) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """One choice between the transitions of a stage that has ended."""
+    """A choice between the transitions of one stage, and the words for it."""
 
     stage: BaseStage
     outcome: Outcome
     edges: Sequence[Edge]
-    environment: Environment
+    scope: Environment
 
-    def ordinary(self) -> Selection:
-        matches = [edge for edge in by_preference(self.edges) if self.holds(edge)]
+    def after_result(self) -> Selection:
+        matches = [edge for edge in by_preference(self.edges) if self.is_match(edge)]
         if not matches:
             return Selection(None, f'stage "{self.stage.id}" ended with {self.outcome.status} and {self.dead_end()}')
         best = matches[0]
         if not best.conditional and not isinstance(self.stage, DecisionStage):
             for edge in matches:
                 if not edge.conditional and edge.target in (self.outcome.preferred_next, self.outcome.preferred_label):
-                    return _followed(edge, f'the answer of "{self.stage.id}" asked for "{edge.target}"')
-        return _followed(best, self.why(best, matches))
+                    return _follow(edge, f'the answer of "{self.stage.id}" asked for "{edge.target}"')
+        return _follow(best, self.explain(best, matches))
 
     def after_failure(self, decisions: frozenset[str], retry: Edge | None) -> Selection:
-        matches = [edge for edge in failure_transitions(self.edges, decisions) if self.holds(edge)]
+        matches = [edge for edge in failure_transitions(self.edges, decisions) if self.is_match(edge)]
         if matches:
-            return _followed(matches[0], self.why(matches[0], matches))
+            return _follow(matches[0], self.explain(matches[0], matches))
         if retry is not None:
-            return _followed(retry, f'stage "{self.stage.id}" failed, and this is its retry target')
-        return Selection(None, self.failure())
+            return _follow(retry, f'stage "{self.stage.id}" failed, and this is its retry target')
+        return Selection(None, self.explain_failure())
 
-    def holds(self, edge: Edge) -> bool:
+    def is_match(self, edge: Edge) -> bool:
         result = edge.on is None or edge.on.holds(passed=self.outcome.status.passes)
-        return result and (edge.when is None or evaluate(edge.when, self.environment))
+        return result and (edge.when is None or evaluate(edge.when, self.scope))
 
-    def why(self, edge: Edge, matches: Sequence[Edge]) -> str:
-        """Why the first of several matches is followed, with the values that its condition saw."""
+    def explain(self, edge: Edge, matches: Sequence[Edge]) -> str:
+        """Return why the first of several matches is followed, with the values its condition saw."""
+        values: list[str] = []
         if edge.conditional:
-            words, seen = f"{edge.condition[:_LONGEST]} is true", self.seen([edge])
+            words, values = f"{edge.condition[:_LONGEST]} is true", self.observe([edge])
         elif any(match.conditional for match in matches):
-            words, seen = "no condition", []  # it has the higher priority
+            words = "no condition"  # it has the higher priority
         elif any(other.conditional for other in self.edges):
-            words, seen = "otherwise", self.seen(self.edges)
+            words, values = "otherwise", self.observe(self.edges)
         elif len(self.edges) == 1:
-            words, seen = "only transition", []
+            words = "only transition"
         else:
-            words, seen = "leads to a decision" if is_failure(self.stage, self.outcome) else "no condition", []
+            words = "leads to a decision" if is_failure(self.stage, self.outcome) else "no condition"
         if len(matches) > 1:
-            seen.append(f"first of {len(matches)} matches" + (f", priority {edge.priority}" if edge.priority else ""))
-        return f"{words} ({_short('; '.join(seen))})" if seen else words
+            values.append(f"first of {len(matches)} matches" + (f", priority {edge.priority}" if edge.priority else ""))
+        return f"{words} ({_shorten('; '.join(values))})" if values else words
 
-    def seen(self, edges: Iterable[Edge]) -> list[str]:
-        """The values that the conditions of some transitions saw, each once."""
+    def observe(self, edges: Iterable[Edge]) -> list[str]:
+        """Return the values that the conditions of some transitions saw, each once."""
         values: dict[str, None] = {}
         for edge in edges:
             if edge.on is not None:
                 values[f"status = {self.outcome.status}"] = None
             if edge.when is not None:
-                values |= dict.fromkeys(observed(edge.when, self.environment))
+                values |= dict.fromkeys(observed(edge.when, self.scope))
         return list(values)
 
     def dead_end(self) -> str:
-        """Why no transition can be followed: each condition, with the values it saw."""
+        """Return why no transition can be followed: each condition with the values it saw."""
         if not self.edges:
             return "has no transition"
-        false = (f"{edge.condition} is false ({'; '.join(self.seen([edge]))})" for edge in self.edges)
-        return f"no transition matches: {_short(', '.join(false))}"
+        false = (f"{edge.condition} is false ({'; '.join(self.observe([edge]))})" for edge in self.edges)
+        return f"no transition matches: {_shorten(', '.join(false))}"
 
-    def failure(self) -> str:
-        """Why a failure ends the run."""
+    def explain_failure(self) -> str:
+        """Return why a failure ends the run."""
         outcome, name = self.outcome, self.stage.id
         kind = f" ({outcome.failure.kind})" if outcome.failure else ""
         directories = dict.fromkeys(path.rpartition("/")[0] for path in outcome.logs.values())
@@ -186,18 +189,53 @@ class _Choice:
         return f'{name} failed and {need} success; add on="fail" or on="always". Cause{kind}: {cause}'
 
 
-def _by_option(stage: BaseStage, edges: Sequence[Edge], option: str, outcome: Outcome) -> Selection:
-    if outcome.status is not Status.SUCCESS:
-        return Selection(None, f'stage "{stage.id}" failed: {outcome.reason or "nobody answered"}')
-    for edge in edges:
-        if edge.key == option:
-            return _followed(edge, f'"{option}" was chosen')
-    return Selection(None, f'stage "{stage.id}" has no option "{option}"')
-
-
-def _followed(edge: Edge, reason: str) -> Selection:
+def _follow(edge: Edge, reason: str) -> Selection:
     return Selection(edge.target, reason, edge.role.value, edge.when.text if edge.when else "")
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def select_loop_exit(workflow: Workflow, source: str, target: str, scope: ConditionScope) -> Selection | None:
+    """Return where a loop leads instead of going on to `target`; None to stay in the loop.
+
+    A loop is exhausted before its next round starts. Any other signal counts before an agent changes the code again.
+    """
+    loop = next((loop for loop in workflow.loops if source in loop.stages and target in loop.stages), None)
+    if loop is None:
+        return None
+    stage = workflow.by_id.get(target)
+    if isinstance(stage, LlmStage) and not is_review(stage):
+        for exit in loop.exits:
+            signal = scope.function(exit.signal) if exit.signal != EXHAUSTED else None
+            if signal and (reason := signal(None)):
+                return Selection(exit.to, f'loop "{loop.name}" is {exit.signal}: {reason}', role="loop")
+    rounds, exhausted = scope.visits(loop.stages[0]), loop.exit_for(EXHAUSTED)
+    if exhausted and target == loop.stages[0] and rounds >= loop.max_rounds:
+        reason = f'loop "{loop.name}" is exhausted: {rounds} of {loop.max_rounds} rounds'
+        return Selection(exhausted, reason, role="loop")
+    return None
+
+
+def unsatisfied_gates(workflow: Workflow, outcomes: Mapping[str, Status]) -> Iterator[LlmStage | ToolStage]:
+    """Yield the goal gates that have not passed, in file order; one that never ran has not."""
+    for stage in workflow.stages:
+        if isinstance(stage, LlmStage | ToolStage) and stage.goal_gate:
+            status = outcomes.get(stage.id)
+            if status is None or not status.passes:
+                yield stage
+
+
+def approving_options(stage: HumanStage) -> tuple[HumanOption, ...]:
+    """Return the options that approve: those marked so, or else the first."""
+    return tuple(option for option in stage.options if option.approves) or stage.options[:1]
+
+
+def pending_gate(workflow: Workflow, pending: frozenset[str], target: str) -> str | None:
+    """Return the human gate among the `pending` ones that must be passed before this target, or None."""
+    for name in sorted(pending):
+        gate = workflow.by_id.get(name)
+        if isinstance(gate, HumanStage) and target in {option.to for option in approving_options(gate)}:
+            return name
+    return None

@@ -1,20 +1,19 @@
-"""Where a run stands: a value that never changes, made only by folding records.
+"""The state of a run: an immutable value, made only by folding records.
 
-These are named tuples: one is made anew with every record, and a frozen dataclass of so many fields would cost more
-than all else that a fold does.
+Resuming a run means replaying its records and asking the machine what comes next.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from pipeline.engine.context import EMPTY, Context, Delete, Key, Recorded, Set
-from pipeline.engine.outcome import ErrorKind, FailureClass, Outcome, Status
+from pipeline.engine.context import EMPTY, Context, Delete, Key, RecordedOperation, Set
+from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import (
     AnyRecord,
     AttemptFailed,
@@ -31,17 +30,13 @@ from pipeline.engine.records import (
     VisitStarted,
     WorkflowAdopted,
 )
-from pipeline.engine.routing import EdgeIndex, index_edges
-from pipeline.errors import AwfError, ExitCode
+from pipeline.engine.routing import approving_options, unsatisfied_gates
+from pipeline.errors import AwfError
 from pipeline.language.model import (
-    Backoff,
     Effects,
     ExitStage,
-    HumanOption,
     HumanStage,
-    LlmStage,
     ParallelStage,
-    Retry,
     Stage,
     ToolStage,
     Workflow,
@@ -51,58 +46,15 @@ from pipeline.language.model import (
 from pipeline.language.reader import parse_workflow
 from pipeline.language.source import SourceText
 
-
-class WorkspaceError(AwfError):
-    """A workspace could not be made, saved, merged or removed."""
-
-    exit_code = ExitCode.RUN_FAILED
-
-
-@dataclass(frozen=True, slots=True)
-class Workspace:
-    """A worktree and its branch. `commit` is the last checkpoint of its files."""
-
-    path: Path
-    branch: str
-    base: str  # the commit it started from
-    commit: str
-
-
-@dataclass(frozen=True, slots=True)
-class MergeResult:
-    """What came of bringing a branch back: a commit, or the files that conflict."""
-
-    commit: str | None
-    conflicts: tuple[str, ...] = ()
-
-
-class Workspaces(Protocol):
-    """Makes and keeps worktrees. Every method raises WorkspaceError with what to do about it."""
-
-    async def create(self, repository: Path, name: str) -> Workspace:
-        """Make the worktree and branch `awf/<name>`, or take up the one that is there from an interrupted attempt."""
-
-    async def commit(self, workspace: Workspace, subject: str, trailers: Mapping[str, str]) -> Workspace:
-        """Commit whatever changed; the same workspace when nothing did."""
-
-    async def restore(self, workspace: Workspace, keep_as: str) -> str | None:
-        """Put the files back to `workspace.commit`; what was torn is kept under a ref, which is returned."""
-
-    async def merge(self, repository: Path, workspace: Workspace, subject: str) -> MergeResult:
-        """Merge the branch into the branch checked out in `repository`; on conflict leave that checkout untouched."""
-
-    async def cleanup(self, repository: Path, workspace: Workspace, *, force: bool = False) -> None:
-        """Remove worktree and branch; without `force` only when the branch is merged."""
-
-
+RECENT_VISITS = 30  # visits that a summary lists one by one
 _NONE: Mapping[str, Any] = MappingProxyType({})
-_WORKSPACE = (Key.WORKSPACE_PATH, Key.WORKSPACE_BRANCH, Key.WORKSPACE_BASE, Key.WORKSPACE_COMMIT)
+_DAMAGED = "the journal is damaged: restore the store from a backup; nothing was changed"
 
 
 class RunStatus(StrEnum):
-    """How a run is doing."""
+    """The status of a run."""
 
-    RUNNING = "running"  # or interrupted: nobody may be at it
+    RUNNING = "running"  # or interrupted, if no process is driving it
     WAITING = "waiting"  # for a person
     PAUSED = "paused"  # by an error or a limit
     CANCELLED = "cancelled"
@@ -111,8 +63,18 @@ class RunStatus(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether the run has ended. A failed one can still be resumed."""
+        """Whether the run has ended. A failed run can still be resumed."""
         return self in (RunStatus.SUCCESS, RunStatus.FAIL)
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A git worktree and its branch. `commit` is the latest checkpoint of its files."""
+
+    path: Path
+    branch: str
+    base: str  # the commit it started from
+    commit: str
 
 
 class Cursor(NamedTuple):
@@ -123,7 +85,7 @@ class Cursor(NamedTuple):
 
 
 class VisitSummary(NamedTuple):
-    """A completed visit, as an agent is told of it."""
+    """A completed visit, as summaries show it."""
 
     stage: str
     visit: int
@@ -140,27 +102,27 @@ class StageError(NamedTuple):
 
 
 class FinishedBranch(NamedTuple):
-    """A branch that is done, with what plugins keep of it until the branches are joined."""
+    """A finished branch, with what plugins keep of it until the branches are joined."""
 
     outcome: Outcome
-    operations: tuple[Recorded, ...] = ()
+    operations: tuple[RecordedOperation, ...] = ()
 
 
 class Progress(NamedTuple):
     """How far the visit at the cursor has come."""
 
     failed: Mapping[str, int] = _NONE  # attempts that failed and were retried, by stage
-    torn: Mapping[str, int] = _NONE  # attempts that were interrupted, by stage
-    begun: frozenset[str] = frozenset()  # stages that act outside the workspace, begun and not ended
-    branches: Mapping[str, FinishedBranch] = _NONE  # of a parallel stage, those that are done
+    interrupted: Mapping[str, int] = _NONE  # attempts that were interrupted, by stage
+    started: frozenset[str] = frozenset()  # stages with external effects that started and have not ended
+    branches: Mapping[str, FinishedBranch] = _NONE  # the finished branches of a parallel stage
     errors: Mapping[str, StageError] = _NONE  # stages that could not do their job, until the run is resumed
     retry_at: Mapping[str, float] = _NONE  # when the next attempt is due, by stage
-    asked_at: float | None = None  # when a person was first asked and was not there
-    commit: str = ""  # the workspace as the last finished branch left it
+    asked_at: float | None = None  # when a person was first needed and not available
+    commit: str = ""  # the workspace after the latest finished branch
 
     def attempt(self, stage: str) -> int:
-        """The number of the next attempt at a stage."""
-        return self.failed.get(stage, 0) + self.torn.get(stage, 0) + 1
+        """Return the number of the next attempt at a stage."""
+        return self.failed.get(stage, 0) + self.interrupted.get(stage, 0) + 1
 
 
 class State(NamedTuple):
@@ -168,7 +130,6 @@ class State(NamedTuple):
 
     run_id: str
     workflow: Workflow
-    ways: EdgeIndex
     prompts: Mapping[str, str]
     goal: str
     options: Mapping[str, Any]
@@ -177,17 +138,17 @@ class State(NamedTuple):
     settings: WorkflowSettings
     status: RunStatus = RunStatus.RUNNING
     reason: str = ""
-    until: float | None = None  # of a paused run, when waiting is enough
+    until: float | None = None  # when a paused run can continue without anybody's help
     context: Context = EMPTY
-    outcomes: Mapping[str, Status] = _NONE  # of each stage's last visit
-    visits: Mapping[str, int] = _NONE  # completed
-    recent: tuple[VisitSummary, ...] = ()  # the last visits, oldest first
+    outcomes: Mapping[str, Status] = _NONE  # of each stage's latest visit
+    visits: Mapping[str, int] = _NONE  # completed ones, by stage
+    recent: tuple[VisitSummary, ...] = ()  # the latest visits, oldest first
     stages_run: int = 0
     seconds: float = 0.0  # spent running, not waiting
     cost_usd: float = 0.0
     tokens: int = 0
-    owed: frozenset[str] = frozenset()  # human gates that must be passed again
-    repeat: bool = False  # whether the torn attempt may be repeated
+    pending_gates: frozenset[str] = frozenset()  # human gates that must be passed again
+    repeat: bool = False  # whether an interrupted stage with external effects may run again
     progress: Progress = Progress()
 
     @property
@@ -197,196 +158,52 @@ class State(NamedTuple):
 
     @property
     def workspace(self) -> Workspace | None:
-        """The run's own worktree, with the last commit on record."""
-        if not self.context.held.get(Key.WORKSPACE_PATH):
+        """The run's own worktree at its latest commit, if it has one."""
+        path = self.context.get(Key.WORKSPACE_PATH)
+        if not path:
             return None
-        path, branch, base, commit = (self.context.get(key) for key in _WORKSPACE)
+        branch, base, commit = (
+            self.context.get(key) for key in (Key.WORKSPACE_BRANCH, Key.WORKSPACE_BASE, Key.WORKSPACE_COMMIT)
+        )
         return Workspace(Path(path), branch, base, self.progress.commit or commit)
 
 
-JITTER = 0.1  # how far a wait may be off, so that many runs do not come back at once
-
-
-@dataclass(frozen=True, slots=True)
-class RetryDecision:
-    """Whether a visit is tried again, and after how many seconds."""
-
-    again: bool
-    delay: float = 0.0
-    reason: str = ""
-
-
-_FINAL = RetryDecision(again=False, reason="the outcome is final")
-_TRANSIENT = {ErrorKind.RATE_LIMIT, ErrorKind.SERVER, ErrorKind.EMPTY}  # retried without being asked
-_LASTING = {  # never retried: trying again ends in the same way
-    ErrorKind.AUTH,
-    ErrorKind.CONFIG,
-    ErrorKind.INVALID,
-    ErrorKind.DENIED,
-    ErrorKind.SPAWN,
-    ErrorKind.QUOTA,
-}
-LONGEST_WAIT = 300.0  # seconds that a stage waits by itself for a limit to reset; beyond that the run pauses
-ERROR_RETRY = Retry(max_attempts=3, backoff=Backoff.EXPONENTIAL, delay=timedelta(seconds=2))
-
-
-def decide_retry(
-    retry: Retry, failures: int, outcome: Outcome, chance: float, *, review: bool, on_error: Retry = ERROR_RETRY
-) -> RetryDecision:
-    """Decide after a failed attempt. `failures` counts those before it; `chance` is a random number in [0, 1).
-
-    Transient errors follow `on_error` where the stage has no retry of its own.
-    """
-    least = 0.0
-    if outcome.status is Status.ERROR:
-        error, least = _error_of(outcome)
-        if error in _LASTING or quota_resets_after(outcome) is not None:
-            return _FINAL
-        if error in _TRANSIENT and retry.max_attempts == 1:
-            retry = on_error
-    elif not _worth_retrying(outcome, review=review):
-        return _FINAL
-    if failures + 1 >= retry.max_attempts:
-        return RetryDecision(again=False, reason=f"all {retry.max_attempts} attempts are used")
-    delay = max(least, retry_delay(retry, failures, chance))
-    return RetryDecision(True, delay, f"attempt {failures + 2} of {retry.max_attempts}")
-
-
-def quota_resets_after(outcome: Outcome) -> float | None:
-    """Seconds until the quota that stopped an attempt resets; None for any other outcome, or when nobody knows."""
-    error, seconds = _error_of(outcome)
-    long = error is ErrorKind.QUOTA or (error in _TRANSIENT and seconds > LONGEST_WAIT)
-    return seconds if long and seconds > 0 else None
-
-
-def _error_of(outcome: Outcome) -> tuple[ErrorKind | None, float]:
-    """What kind of error an outcome is, and how many seconds it asks to wait."""
-    failure = outcome.failure
-    return (failure.error, failure.retry_after or 0.0) if failure else (None, 0.0)
-
-
-def retry_delay(retry: Retry, failures: int, chance: float) -> float:
-    """Seconds to wait after so many earlier failures; never longer than `max_delay`."""
-    if retry.backoff is Backoff.NONE:
-        return 0.0
-    delay = retry.delay.total_seconds()
-    if retry.backoff is Backoff.EXPONENTIAL:
-        delay *= 2.0 ** min(failures, 64)
-    spread = delay * JITTER * (2 * chance - 1)
-    return max(0.0, min(delay + spread, retry.max_delay.total_seconds()))
-
-
-def _worth_retrying(outcome: Outcome, *, review: bool) -> bool:
-    """Whether another attempt may end better: what a review found, or a conflict, does not go away by asking again."""
-    if outcome.status is Status.RETRY:
-        return True
-    conflict = outcome.failure is not None and outcome.failure.kind is FailureClass.CONFLICT
-    return outcome.status is Status.FAIL and not review and not conflict
-
-
-@dataclass(frozen=True, slots=True)
-class LimitReached:
-    """A limit that the next visit would go beyond."""
-
-    limit: str
-    count: float
-    allowed: float
-
-    @property
-    def reason(self) -> str:
-        """The limit in a sentence."""
-        return f"{self.limit} is reached: {self.count:g} of {self.allowed:g}"
-
-
-def reached_limit(state: State) -> LimitReached | None:
-    """The first limit that keeps the visit at the cursor from running."""
-    settings = state.settings
-    if state.cursor.visit > settings.max_visits:
-        return LimitReached("max_visits", state.cursor.visit - 1, settings.max_visits)
-    if state.stages_run >= settings.max_stages:
-        return LimitReached("max_stages", state.stages_run, settings.max_stages)
-    if settings.max_duration is not None and state.seconds >= settings.max_duration.total_seconds():
-        return LimitReached("max_duration", round(state.seconds, 3), settings.max_duration.total_seconds())
-    if settings.max_cost_usd is not None and state.cost_usd >= settings.max_cost_usd:
-        return LimitReached("max_cost_usd", round(state.cost_usd, 6), settings.max_cost_usd)
-    return None
-
-
-def unsatisfied_gates(workflow: Workflow, outcomes: Mapping[str, Status]) -> Iterator[LlmStage | ToolStage]:
-    """The goal gates that have not passed, in the order of the file; one that never ran has not."""
-    for stage in workflow.stages:
-        if isinstance(stage, LlmStage | ToolStage) and stage.goal_gate:
-            status = outcomes.get(stage.id)
-            if status is None or not status.passes:
-                yield stage
-
-
-def approving_options(stage: HumanStage) -> tuple[HumanOption, ...]:
-    """The options that approve: those that say so, else the first."""
-    return tuple(option for option in stage.options if option.approves) or stage.options[:1]
-
-
-def pending_gate(workflow: Workflow, owed: frozenset[str], target: str) -> str | None:
-    """The human gate that must be passed again before this target, or None."""
-    for name in sorted(owed):
-        gate = workflow.by_id.get(name)
-        if isinstance(gate, HumanStage) and target in {option.to for option in approving_options(gate)}:
-            return name
-    return None
-
-
-RECENT_VISITS = 30  # visits that agents are told of one by one
-_FRESH = Progress()
-_MID_STAGE = (RunStatus.RUNNING, RunStatus.CANCELLED)
-
-
-def begin(record: RunCreated) -> State:
-    """The state of a run that has just been created."""
-    workflow = read_workflow(record.file, record.source)
+def begin(record: RunCreated, workflow: Workflow | None = None) -> State:
+    """Return the state of a run that has just been created; `workflow` is its workflow if already read."""
+    workflow = workflow or read_workflow(record.file, record.source)
     goal = record.goal or workflow.goal
-    context = EMPTY.apply([Set(Key.GOAL, goal), Set(Key.NAME, workflow.name)])
     return State(
         run_id=record.run_id,
         workflow=workflow,
-        ways=index_edges(workflow),
         prompts=record.prompts,
         goal=goal,
         options=record.options,
         cwd=Path(record.cwd),
         cursor=Cursor(workflow.start, 1),
-        settings=_bounds(workflow, record.options),
-        context=context,
+        settings=_effective_settings(workflow, record.options),
+        context=EMPTY.apply([Set(Key.GOAL, goal), Set(Key.NAME, workflow.name)]),
     )
-
-
-def _bounds(workflow: Workflow, options: Mapping[str, Any]) -> WorkflowSettings:
-    """The workflow's bounds; the money it may cost, where it does not say, as the run was started."""
-    most = options.get("max_cost_usd")
-    if most is None or workflow.settings.max_cost_usd is not None:
-        return workflow.settings
-    return workflow.settings.model_copy(update={"max_cost_usd": float(most)})
 
 
 @lru_cache(maxsize=16)  # most runs of a store share a workflow: `awf runs` lists 1,000 in 0.8 s instead of 2.5 s
 def read_workflow(file: str, source: str) -> Workflow:
-    """The workflow of a recorded source; it was checked when it was recorded."""
+    """Return the workflow of a recorded source, which was checked when it was recorded."""
     draft = parse_workflow(SourceText(file, source))
     if draft.workflow is None:
-        words = f'the recorded workflow "{file}" cannot be read: {draft.hits[0].problem.message}'
-        raise AwfError(words, help="use the awf that the run was started with, or a later one; nothing was changed")
+        message = f'the recorded workflow "{file}" cannot be read: {draft.hits[0].problem.message}'
+        raise AwfError(message, help="use the version of awf that started the run, or a later one")
     return draft.workflow
 
 
 def creation_record(first: AnyRecord | None) -> RunCreated:
-    """The record that a run begins with. A journal that begins with anything else is damaged."""
+    """Return the first record of a run, or raise AwfError if it does not create the run."""
     if not isinstance(first, RunCreated):
-        words = "the journal of this run does not begin with its creation"
-        raise AwfError(words, help="it is damaged: restore the store from a copy; nothing was changed")
+        raise AwfError("the journal of this run does not begin with its creation", help=_DAMAGED)
     return first
 
 
 def replay(records: Iterable[AnyRecord]) -> State:
-    """The state after all records of a run."""
+    """Return the state after all records of a run."""
     remaining = iter(records)
     state = begin(creation_record(next(remaining, None)))
     for record in remaining:
@@ -395,22 +212,27 @@ def replay(records: Iterable[AnyRecord]) -> State:
 
 
 def apply(state: State, record: AnyRecord) -> State:
-    """The state after one more record."""
+    """Return the state after one more record."""
+    progress = state.progress
     match record:
         case VisitStarted():
-            return state._replace(progress=state.progress._replace(begun=state.progress.begun | {record.stage}))
+            return state._replace(progress=progress._replace(started=progress.started | {record.stage}))
         case AttemptFailed():
-            return _tried_again(state, record)._replace(**_spent(state, [record.outcome]))
+            return _apply_failed_attempt(_add_usage(state, [record.outcome]), record)
         case StageErrored():
-            return _errored(state, record)._replace(**_spent(state, [record.outcome]))
+            return _apply_error(_add_usage(state, [record.outcome]), record)
         case BranchCompleted():
-            return state._replace(progress=_branch_done(state.progress, record))
+            branches = {**progress.branches, record.branch: FinishedBranch(record.outcome, record.operations)}
+            started, commit = progress.started - {record.branch}, record.commit or progress.commit
+            return state._replace(progress=progress._replace(branches=branches, started=started, commit=commit))
         case VisitCompleted():
-            return apply_completed(
-                state, record, apply_outcome(state, record.outcome, record.operations, record.branches)
-            )
+            return _apply_completed(state, record)
         case RunWaiting():
-            return _waiting(state, record)
+            asked_at = record.at if progress.asked_at is None else progress.asked_at
+            reason = f'stage "{record.stage}" waits for a person'
+            return state._replace(
+                status=RunStatus.WAITING, reason=reason, progress=progress._replace(asked_at=asked_at)
+            )
         case RunPaused():
             return state._replace(status=RunStatus.PAUSED, reason=record.reason, until=record.until)
         case RunFailed():
@@ -418,178 +240,157 @@ def apply(state: State, record: AnyRecord) -> State:
         case RunCancelled():
             return state._replace(status=RunStatus.CANCELLED, reason=record.reason or "cancelled", until=None)
         case RunResumed():
-            return _resumed(state, record)
+            return _apply_resumed(state, record)
         case WorkflowAdopted():
-            return _adopted(state, record)
+            return _apply_adopted(state, record)
         case RunCreated():
-            words = f"the journal of run {state.run_id} creates it twice"
-            raise AwfError(words, help="it is damaged: restore the store from a copy; nothing was changed")
-
-
-def _waiting(state: State, record: RunWaiting) -> State:
-    asked_at = record.at if state.progress.asked_at is None else state.progress.asked_at
-    reason = f'stage "{record.stage}" waits for a person'
-    return state._replace(status=RunStatus.WAITING, reason=reason, progress=state.progress._replace(asked_at=asked_at))
-
-
-def _branch_done(progress: Progress, record: BranchCompleted) -> Progress:
-    return progress._replace(
-        branches={**progress.branches, record.branch: FinishedBranch(record.outcome, record.operations)},
-        begun=progress.begun - {record.branch},
-        commit=record.commit or progress.commit,
-    )
-
-
-def _tried_again(state: State, record: AttemptFailed) -> State:
-    progress = state.progress
-    failed = {**progress.failed, record.stage: progress.failed.get(record.stage, 0) + 1}
-    due = {**progress.retry_at, record.stage: record.at + record.delay}
-    begun = progress.begun - {record.stage}
-    return state._replace(progress=progress._replace(failed=failed, begun=begun, retry_at=due))
-
-
-def _errored(state: State, record: StageErrored) -> State:
-    """Count the attempt like an interrupted one: the retries of the next resume begin afresh."""
-    progress, stage = state.progress, record.stage
-    error = StageError(f'stage "{stage}" could not run: {record.outcome.reason}', record.until, record.ends_run)
-    attempts = progress.torn.get(stage, 0) + progress.failed.get(stage, 0) + 1
-    changed = progress._replace(
-        errors={**progress.errors, stage: error},
-        torn={**progress.torn, stage: attempts},
-        failed={name: count for name, count in progress.failed.items() if name != stage},
-        retry_at={name: due for name, due in progress.retry_at.items() if name != stage},
-        begun=progress.begun - {stage},
-    )
-    return state._replace(progress=changed)
-
-
-class VisitEffects(NamedTuple):
-    """What a completed visit leaves, before the way on is known."""
-
-    context: Context
-    outcomes: Mapping[str, Status]
-    visits: Mapping[str, int]
+            raise AwfError(f"the journal of run {state.run_id} creates it twice", help=_DAMAGED)
 
 
 def apply_outcome(
-    state: State, outcome: Outcome, operations: Sequence[Recorded], branches: Sequence[BranchResult]
-) -> VisitEffects:
-    """What the visit at the cursor changes."""
+    state: State, outcome: Outcome, operations: Sequence[RecordedOperation], branches: Sequence[BranchResult]
+) -> State:
+    """Return the state with what the visit at the cursor changed, before its transition is known."""
     outcomes, visits = dict(state.outcomes), dict(state.visits)
     for branch in branches:
         outcomes[branch.stage] = branch.outcome.status
         visits[branch.stage] = branch.visit
     outcomes[state.cursor.stage] = outcome.status
     visits[state.cursor.stage] = state.cursor.visit
-    return VisitEffects(state.context.apply(operations), outcomes, visits)
+    return state._replace(context=state.context.apply(operations), outcomes=outcomes, visits=visits)
 
 
-def apply_completed(state: State, record: VisitCompleted, after: VisitEffects) -> State:
-    """The state after a visit whose changes are known."""
-    ended, chosen = record.ends is not None, record.chosen
-    target = chosen.target or record.stage
-    return state._replace(
-        context=after.context,
-        outcomes=after.outcomes,
-        visits=after.visits,
-        status=RunStatus(record.ends) if record.ends else RunStatus.RUNNING,
-        reason=chosen.reason if ended else "",
-        cursor=state.cursor if ended else Cursor(target, after.visits.get(target, 0) + 1),
-        stages_run=state.stages_run + 1 + len(record.branches),
-        recent=_recent(state, record),
-        owed=pending_gates_after(state, record.stage, record.option),
+def pending_gates_after(state: State, stage: str, option: str) -> frozenset[str]:
+    """Return the human gates that must be passed again after an option was chosen at one of them."""
+    gate = state.workflow.by_id.get(stage) if option else None
+    if not isinstance(gate, HumanStage):
+        return state.pending_gates
+    if option in {approving.key for approving in approving_options(gate)}:
+        return state.pending_gates - {stage}
+    return state.pending_gates | {stage} if gate.re_review else state.pending_gates
+
+
+def _apply_failed_attempt(state: State, record: AttemptFailed) -> State:
+    progress, stage = state.progress, record.stage
+    changed = progress._replace(
+        failed={**progress.failed, stage: progress.failed.get(stage, 0) + 1},
+        started=progress.started - {stage},
+        retry_at={**progress.retry_at, stage: record.at + record.delay},
+    )
+    return state._replace(progress=changed)
+
+
+def _apply_error(state: State, record: StageErrored) -> State:
+    """Count all attempts as interrupted, so that the next resume starts with fresh retries."""
+    progress, stage = state.progress, record.stage
+    error = StageError(f'stage "{stage}" could not run: {record.outcome.reason}', record.until, record.ends_run)
+    changed = progress._replace(
+        errors={**progress.errors, stage: error},
+        interrupted={**progress.interrupted, stage: progress.attempt(stage)},
+        failed={name: count for name, count in progress.failed.items() if name != stage},
+        retry_at={name: due for name, due in progress.retry_at.items() if name != stage},
+        started=progress.started - {stage},
+    )
+    return state._replace(progress=changed)
+
+
+def _apply_completed(state: State, record: VisitCompleted) -> State:
+    after = apply_outcome(state, record.outcome, record.operations, record.branches)
+    after = _add_usage(after, [record.outcome, *(branch.outcome for branch in record.branches)])
+    if record.ends is not None:
+        after = after._replace(status=RunStatus(record.ends), reason=record.chosen.reason)
+    else:
+        target = record.chosen.target or record.stage
+        cursor = Cursor(target, after.visits.get(target, 0) + 1)
+        after = after._replace(status=RunStatus.RUNNING, reason="", cursor=cursor)
+    done = [*record.branches, BranchResult(stage=record.stage, visit=record.visit, outcome=record.outcome)]
+    recent = [VisitSummary(one.stage, one.visit, one.outcome.status, one.outcome.reason) for one in done]
+    return after._replace(
+        stages_run=state.stages_run + len(done),
+        recent=(*state.recent, *recent)[-RECENT_VISITS:],
+        pending_gates=pending_gates_after(state, record.stage, record.option),
         repeat=False,
-        progress=_FRESH,
-        **_spent(state, [record.outcome, *(branch.outcome for branch in record.branches)]),
+        progress=Progress(),
     )
 
 
-def _recent(state: State, record: VisitCompleted) -> tuple[VisitSummary, ...]:
-    done = [
-        VisitSummary(branch.stage, branch.visit, branch.outcome.status, branch.outcome.reason)
-        for branch in record.branches
-    ]
-    done.append(VisitSummary(record.stage, record.visit, record.outcome.status, record.outcome.reason))
-    return (*state.recent, *done)[-RECENT_VISITS:]
-
-
-def _spent(state: State, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Time, tokens and money so far. The first outcome's time covers the others', which ran inside it."""
+def _add_usage(state: State, outcomes: Sequence[Outcome]) -> State:
+    """Add time, tokens and money. The first outcome's duration covers the others, which ran inside it."""
     cost, tokens = state.cost_usd, state.tokens
     for outcome in outcomes:
         if usage := outcome.usage:
             cost += usage.cost_usd or 0.0
             tokens += (usage.input_tokens or 0) + (usage.output_tokens or 0)
     running = 0.0 if waits_for_person(state.stage) else outcomes[0].duration
-    return {"seconds": state.seconds + running, "cost_usd": cost, "tokens": tokens}
+    return state._replace(seconds=state.seconds + running, cost_usd=cost, tokens=tokens)
 
 
-def _resumed(state: State, record: RunResumed) -> State:
+def _apply_resumed(state: State, record: RunResumed) -> State:
     if state.status is RunStatus.SUCCESS:
-        words = f"run {state.run_id} finished with success, and was resumed after that"
-        raise AwfError(words, help="its journal is damaged: restore the store from a copy; nothing was changed")
-    progress = _interrupted(state, record.at) if state.status in _MID_STAGE else state.progress
+        raise AwfError(f"run {state.run_id} was resumed after it had succeeded", help=_DAMAGED)
+    if state.status in (RunStatus.RUNNING, RunStatus.CANCELLED):
+        state = state._replace(progress=_interrupt(state, record.at))
+    elif state.status is RunStatus.PAUSED and Key.HOLD in state.context:
+        # Only then has a person seen why it was held; a run that was killed before stays held.
+        state = state._replace(context=state.context.apply([Delete(Key.HOLD)]))
+    elif state.status is RunStatus.FAIL and not state.progress.errors:
+        state = _restart_failed(state)
     return state._replace(
         status=RunStatus.RUNNING,
         reason="",
         until=None,
-        cursor=_cursor_after_failure(state) if state.status is RunStatus.FAIL else state.cursor,
         repeat=record.repeat,
-        context=_let_go(state),
         options={**state.options, **record.options},
-        settings=_raised(state.settings, record.raised),
-        progress=progress._replace(errors={}, begun=progress.begun | _done_outside(state)),
+        settings=_raise_limits(state.settings, record.raised),
+        progress=state.progress._replace(errors={}),
     )
 
 
-def _done_outside(state: State) -> frozenset[str]:
-    """The stage of a failed run that did its work outside the workspace, and then had no transition to follow."""
-    stage = state.stage
-    if state.status is not RunStatus.FAIL or not isinstance(stage, ToolStage) or state.progress.errors:
-        return frozenset()
-    passed = state.outcomes.get(stage.id, Status.FAIL).passes
-    return frozenset({stage.id}) if passed and stage.effects is Effects.EXTERNAL else frozenset()
+def _interrupt(state: State, at: float) -> Progress:
+    """Count the attempts that were running when the process died or was stopped.
+
+    An attempt that is not due yet had not started, and is still waited for.
+    """
+    stage, progress = state.stage, state.progress
+    names = [branch.stage for branch in stage.branches] if isinstance(stage, ParallelStage) else [stage.id]
+    waiting = {name: due for name, due in progress.retry_at.items() if due > at}
+    done = {*progress.branches, *progress.errors, *waiting}
+    counts = {name: progress.interrupted.get(name, 0) + 1 for name in names if name not in done}
+    return progress._replace(interrupted={**progress.interrupted, **counts}, retry_at=waiting)
 
 
-def _cursor_after_failure(state: State) -> Cursor:
-    """Where a failed run continues: at the stage that failed, or at the goal gate that kept it from its exit."""
-    if state.progress.errors:
-        return state.cursor
-    gate = next(unsatisfied_gates(state.workflow, state.outcomes), None) if isinstance(state.stage, ExitStage) else None
-    stage = _runner_of(state.workflow, gate.id) if gate else state.cursor.stage
-    return Cursor(stage, state.visits.get(stage, 0) + 1)
+def _restart_failed(state: State) -> State:
+    """Move the cursor of a failed run to the stage that failed, or to the goal gate that blocked its exit.
+
+    A stage that did its external work, and only then had no transition to follow, counts as started.
+    """
+    stage, name = state.stage, state.cursor.stage
+    if isinstance(stage, ExitStage) and (gate := next(unsatisfied_gates(state.workflow, state.outcomes), None)):
+        name = _owner_of(state.workflow, gate.id)
+    started = state.progress.started
+    if isinstance(stage, ToolStage) and stage.effects is Effects.EXTERNAL:
+        started |= {stage.id} if state.outcomes.get(stage.id, Status.FAIL).passes else set()
+    cursor = Cursor(name, state.visits.get(name, 0) + 1)
+    return state._replace(cursor=cursor, progress=state.progress._replace(started=started))
 
 
-def _runner_of(workflow: Workflow, stage: str) -> str:
-    """The parallel stage that runs a branch; any other stage runs by itself."""
-    for one in workflow.stages:
-        if isinstance(one, ParallelStage) and stage in {branch.stage for branch in one.branches}:
-            return one.id
+def _owner_of(workflow: Workflow, stage: str) -> str:
+    """Return the parallel stage that a branch belongs to; any other stage is its own owner."""
+    for parallel in workflow.stages:
+        if isinstance(parallel, ParallelStage) and stage in {branch.stage for branch in parallel.branches}:
+            return parallel.id
     return stage
 
 
-def _let_go(state: State) -> Context:
-    """The context without what held the run, once it was held: who takes up a killed run has not been told of it."""
-    if state.status is RunStatus.PAUSED and Key.HOLD in state.context:
-        return state.context.apply([Delete(Key.HOLD)])
-    return state.context
+def _effective_settings(workflow: Workflow, options: Mapping[str, Any]) -> WorkflowSettings:
+    """Return the workflow's settings, with the cost limit of the run's options if the workflow sets none."""
+    limit = options.get("max_cost_usd")
+    if limit is None or workflow.settings.max_cost_usd is not None:
+        return workflow.settings
+    return workflow.settings.model_copy(update={"max_cost_usd": float(limit)})
 
 
-def _interrupted(state: State, at: float) -> Progress:
-    """The attempts that were under way when a process ended without a word, or was told to stop.
-
-    One that is not due yet had not begun, and is still waited for.
-    """
-    stage, progress = state.stage, state.progress
-    started = [branch.stage for branch in stage.branches] if isinstance(stage, ParallelStage) else [stage.id]
-    running = [name for name in started if name not in progress.branches and name not in progress.errors]
-    waiting = {name: due for name, due in progress.retry_at.items() if due > at}
-    begun = [name for name in running if name not in waiting]
-    torn = {**progress.torn, **{name: progress.torn.get(name, 0) + 1 for name in begun}}
-    return progress._replace(torn=torn, retry_at=waiting)
-
-
-def _raised(settings: WorkflowSettings, raised: Mapping[str, float]) -> WorkflowSettings:
+def _raise_limits(settings: WorkflowSettings, raised: Mapping[str, float]) -> WorkflowSettings:
     values: dict[str, object] = dict(raised)
     for name in ("max_visits", "max_stages", "summary_budget"):
         if name in values:
@@ -599,27 +400,13 @@ def _raised(settings: WorkflowSettings, raised: Mapping[str, float]) -> Workflow
     return settings.model_copy(update=values)
 
 
-def _adopted(state: State, record: WorkflowAdopted) -> State:
-    workflow = read_workflow(record.file, record.source)
-    if state.cursor.stage not in workflow.by_id:
-        words = f'the new workflow has no stage "{state.cursor.stage}", where the run stands'
-        raise AwfError(words, help="give it a stage of that name, or begin another run")
-    if (runner := _runner_of(workflow, state.cursor.stage)) != state.cursor.stage:
-        words = f'in the new workflow "{state.cursor.stage}", where the run stands, is a branch of "{runner}"'
-        raise AwfError(words, help="give it a stage of that name that is not a branch, or start another run")
-    return state._replace(
-        workflow=workflow,
-        ways=index_edges(workflow),
-        prompts=record.prompts,
-        settings=_bounds(workflow, state.options),
-    )
-
-
-def pending_gates_after(state: State, stage: str, option: str) -> frozenset[str]:
-    """The human gates to be passed again, after a choice at one of them."""
-    gate = state.workflow.by_id.get(stage) if option else None
-    if not isinstance(gate, HumanStage):
-        return state.owed
-    if option in {approving.key for approving in approving_options(gate)}:
-        return state.owed - {stage}
-    return state.owed | {stage} if gate.re_review else state.owed
+def _apply_adopted(state: State, record: WorkflowAdopted) -> State:
+    workflow, stage = read_workflow(record.file, record.source), state.cursor.stage
+    if stage not in workflow.by_id:
+        message = f'the new workflow has no stage "{stage}", which the run is at'
+        raise AwfError(message, help="add a stage of that name, or start another run")
+    if (owner := _owner_of(workflow, stage)) != stage:
+        message = f'in the new workflow "{stage}", which the run is at, is a branch of "{owner}"'
+        raise AwfError(message, help="make it a stage that is not a branch, or start another run")
+    settings = _effective_settings(workflow, state.options)
+    return state._replace(workflow=workflow, prompts=record.prompts, settings=settings)

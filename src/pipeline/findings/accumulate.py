@@ -4,12 +4,14 @@ A report is appended when a stage fails or passes in part, and a stage's reports
 that never took place reports nothing: what an agent could not say is not what it found.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.engine.context import Append, Context, Discard, Key, Operation, full_response_key, response_key
+from pipeline.engine.context import Append, Context, Discard, Operation, full_response_key, response_key
 from pipeline.engine.outcome import FailureClass, Outcome, Status, response_base
+from pipeline.engine.routing import ExpressionFunction
+from pipeline.findings.keys import FINDINGS_CHANGED, ReviewKey
 from pipeline.language.model import BaseStage, ToolStage, is_review
 from pipeline.plugins.hooks import hookimpl
 
@@ -23,9 +25,42 @@ def after_stage(stage: BaseStage, visit: int, outcome: Outcome, context: Context
         return
     if outcome.status in (Status.FAIL, Status.PARTIAL_SUCCESS):
         if _said(stage, outcome):
-            yield Append(Key.FINDINGS, report(stage, visit, outcome, context, at))
+            yield Append(ReviewKey.REPORTS, report(stage, visit, outcome, context, at))
     elif outcome.status is Status.SUCCESS and _has_reports(context, stage.id):
-        yield Discard(Key.FINDINGS, {"stageId": stage.id})
+        yield Discard(ReviewKey.REPORTS, {"stageId": stage.id})
+
+
+@hookimpl
+def commit_events(before: Context, after: Context) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Announce how many reports are open after a commit that changed them."""
+    reports = after.list_at(ReviewKey.REPORTS)
+    if reports != before.list_at(ReviewKey.REPORTS):
+        yield FINDINGS_CHANGED, {"outstanding": len(reports)}
+
+
+@hookimpl
+def expression_functions() -> Mapping[str, ExpressionFunction]:
+    """The functions that conditions and loops ask about findings."""
+    return {"findings": count_reports, "verdict": last_verdict, "stalled": stall_reason}
+
+
+def count_reports(context: Context, stage: str | None) -> int:
+    """Return the number of open reports, of all stages or of one."""
+    reports = context.list_at(ReviewKey.REPORTS)
+    if stage is None:
+        return len(reports)
+    return sum(1 for report in reports if isinstance(report, dict) and report.get("stageId") == stage)
+
+
+def last_verdict(context: Context, _: str | None) -> str:
+    """Return the verdict of the last structured review, or "none"."""
+    verdict = context.get(ReviewKey.VERDICT)
+    return verdict if isinstance(verdict, str) else "none"
+
+
+def stall_reason(context: Context, _: str | None) -> str:
+    """Return why another round of fixing would not help; empty if it may."""
+    return str(context.get(ReviewKey.STALLED) or "")
 
 
 def _said(stage: BaseStage, outcome: Outcome) -> bool:
@@ -66,4 +101,6 @@ def _response(stage: BaseStage, outcome: Outcome, context: Context) -> str:
 
 
 def _has_reports(context: Context, stage: str) -> bool:
-    return any(isinstance(entry, dict) and entry.get("stageId") == stage for entry in context.list_at(Key.FINDINGS))
+    return any(
+        isinstance(entry, dict) and entry.get("stageId") == stage for entry in context.list_at(ReviewKey.REPORTS)
+    )

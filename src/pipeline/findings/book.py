@@ -30,7 +30,7 @@ class Book:
         if not events:
             return
         ledger, expected = self.ledger(), self._read + len(events)
-        if self._journal.enter(encode(event) for event in events) == expected:
+        if self._journal.append_ledger(encode(event) for event in events) == expected:
             for event in events:
                 ledger.apply(event)
             self._read = expected

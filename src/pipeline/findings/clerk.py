@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine.context import Append, Context, Delete, Key, Operation, Set
-from pipeline.engine.outcome import FailureClass, LedgerLine, Outcome, Status
-from pipeline.engine.ports import Assessment, Job
+from pipeline.engine.context import Append, Context, Delete, Hold, Key, Operation, Set
+from pipeline.engine.outcome import FailureClass, Outcome, Status
+from pipeline.engine.ports import Assessment, Job, LedgerLine
 from pipeline.engine.state import State
 from pipeline.findings import accumulate, returns
 from pipeline.findings.answers import claims, read_answers, uncontradicted, verified
@@ -21,6 +21,7 @@ from pipeline.findings.book import Book
 from pipeline.findings.claims import Return, Returned
 from pipeline.findings.events import AnyEvent, Edited, encode
 from pipeline.findings.intake.policy import Policy
+from pipeline.findings.keys import ReviewKey
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.passes import Pass
 from pipeline.findings.plugin import finding_ids, found_key
@@ -191,7 +192,7 @@ class Clerk:
         After a triage these are the findings that were chosen, whoever reported them.
         """
         wanted, left = set(finding_ids(context)), [finding for finding in self.ledger() if finding.state.outstanding]
-        if Key.CHOSEN in context:
+        if ReviewKey.CHOSEN in context:
             return chosen_worklist(left, context, wanted, room)
         return worklist([finding for finding in left if finding.id in wanted], room)
 
@@ -336,18 +337,18 @@ class Clerk:
         self._last = taken.passed
         self._passes.append(taken.passed)
         ledger = self.ledger()
-        yield Set(Key.VERDICT, str(standing(ledger, taken.passed).gating))
+        yield Set(ReviewKey.VERDICT, str(standing(ledger, taken.passed).gating))
         seen = set(taken.passed.finding_ids)
         found = [finding for finding in ledger if finding.id in seen and finding.state.outstanding]
         if file_verdict([finding for finding in found if not finding.pre_existing]) is Verdict.ABORT:
-            yield Set(Key.HOLD, HELD)
+            yield Hold(HELD)
 
     def _hope(self, state: State, context: Context) -> Iterator[Operation]:
         """Whether one more round would be of any use."""
         if why := stalled(self.ledger(), state.run_id):
-            yield Set(Key.STALLED, why)
-        elif Key.STALLED in context:
-            yield Delete(Key.STALLED)
+            yield Set(ReviewKey.STALLED, why)
+        elif ReviewKey.STALLED in context:
+            yield Delete(ReviewKey.STALLED)
 
 
 def _is_note(event: AnyEvent) -> bool:
@@ -358,9 +359,9 @@ def _is_note(event: AnyEvent) -> bool:
 def _served(stage: BaseStage, outcome: Outcome, context: Context) -> Iterator[Operation]:
     """What was chosen is chosen until a fixer has worked on it, a review has looked afresh, or nothing is chosen."""
     over = isinstance(stage, LlmStage) and (is_review(stage) or outcome.status.passes)
-    anew = isinstance(stage, TriageStage) and Key.CHOSEN not in outcome.updates
-    if (over or anew) and Key.CHOSEN in context:
-        yield Delete(Key.CHOSEN)
+    anew = isinstance(stage, TriageStage) and ReviewKey.CHOSEN not in outcome.updates
+    if (over or anew) and ReviewKey.CHOSEN in context:
+        yield Delete(ReviewKey.CHOSEN)
 
 
 def _nobody(at: str) -> list[AnyEvent]:
@@ -372,8 +373,8 @@ def _nobody(at: str) -> list[AnyEvent]:
 def _doubt(stage: BaseStage, outcome: Outcome, context: Context) -> Iterator[Operation]:
     """A verdict that was good is none any more when somebody who was asked has said nothing."""
     silent = outcome.failure is not None and outcome.failure.kind in _SILENT
-    if silent and accumulate.reports(stage) and context.get(Key.VERDICT) in (Verdict.PASS, Verdict.WARN):
-        yield Delete(Key.VERDICT)
+    if silent and accumulate.reports(stage) and context.get(ReviewKey.VERDICT) in (Verdict.PASS, Verdict.WARN):
+        yield Delete(ReviewKey.VERDICT)
 
 
 def _directory(state: State) -> Path:

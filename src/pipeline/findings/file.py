@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine.context import only_added
+from pipeline.engine.context import is_extension
 
 _END = b"\n]\n"
 
@@ -20,7 +20,7 @@ class FindingsFile:
 
     def current(self, reports: Sequence[Any]) -> Path:
         """The file, holding exactly these reports."""
-        if self._written is None or not self._path.exists() or not only_added(self._written, reports):
+        if self._written is None or not self._path.exists() or not is_extension(self._written, reports):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_bytes(_array(reports))
         elif len(reports) > len(self._written):

@@ -12,14 +12,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.backends.checkout import VIEWS
-from pipeline.engine.context import Context, Key, Operation
-from pipeline.engine.outcome import LedgerLine, Outcome
-from pipeline.engine.ports import Assessment, Handler, Job, Journal, Waiting
-from pipeline.engine.state import State
+from pipeline.engine.ports import RUNS, Journal
 from pipeline.findings import accumulate
+from pipeline.findings.file import FindingsFile
+from pipeline.findings.keys import ReviewKey
 from pipeline.findings.views.home import home_of
-from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, StageKind, ToolStage, is_review
-from pipeline.plugins.hooks import hookimpl
+from pipeline.language.model import FindingsFormat, LlmStage, ToolStage, is_review
+from pipeline.plugins import (
+    Assessment,
+    BaseStage,
+    Context,
+    ExpressionFunction,
+    Handler,
+    Job,
+    LedgerLine,
+    Operation,
+    Outcome,
+    StageKind,
+    State,
+    Waiting,
+    Worklist,
+    hookimpl,
+)
 
 if TYPE_CHECKING:
     from pipeline.findings.clerk import Clerk
@@ -52,6 +66,7 @@ class ReviewFindings:
         self._trackers = trackers  # that plugins bring
         self._deciders = deciders  # who can be asked about findings here
         self._clerk: Clerk | None = None  # loaded when it is needed
+        self._file: FindingsFile | None = None  # of the run's open reports
         self._trusted = trusted  # the commands that the user lets take records
 
     def _at_work(self) -> "Clerk":
@@ -64,20 +79,51 @@ class ReviewFindings:
             self._clerk = Clerk(book, self._root, self._environ, self._now, self._store, trusted=self._trusted)
         return self._clerk
 
+    @hookimpl
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
-        """The assessment of a review by the findings in its answers; None when there are none that code can read."""
+        """Assess a review by the findings in its answers; None if there are none that code can read."""
         found = any(LOOKS_LIKE_FINDINGS.search(answer) for answer in answers)
         return self._at_work().read_answer(job, answers) if found else None
 
+    @hookimpl
     def read_report(self, job: Job, report: Path) -> Assessment:
-        """What a tool's report comes to."""
+        """Assess a tool by its report."""
         return self._at_work().read_report(job, report)
 
-    def items(self, context: Context, room: int) -> str:
-        """The findings that reports refer to, one by one, in at most so many characters if that can be."""
-        if Key.CHOSEN in context:
-            return self._at_work().items(context, room)
-        return self._clerk.items(context, room) if self._clerk and any(finding_ids(context)) else ""
+    @hookimpl
+    def stage_variables(self, job: Job) -> Mapping[str, str]:
+        """Tell commands where the open reports are."""
+        return {"AWF_FINDINGS": str(self._reports_file(job))}
+
+    @hookimpl
+    def worklist(self, job: Job) -> Worklist:
+        """List the findings that reports refer to one by one; after a triage, only those that were chosen."""
+        context = job.context
+        path = str(self._reports_file(job)) if context.list_at(ReviewKey.REPORTS) else ""
+        chosen = ReviewKey.CHOSEN in context
+
+        def render(room: int) -> str:
+            if chosen:
+                return self._at_work().items(context, room)
+            return self._clerk.items(context, room) if self._clerk and any(finding_ids(context)) else ""
+
+        return Worklist(render, path, replaces_reports=chosen)
+
+    @hookimpl
+    def commit_events(self, before: Context, after: Context) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Announce how many reports are open after a commit that changed them."""
+        return accumulate.commit_events(before, after)
+
+    @hookimpl
+    def expression_functions(self) -> Mapping[str, ExpressionFunction]:
+        """Answer `findings()`, `verdict()` and the `stalled` signal of loops."""
+        return accumulate.expression_functions()
+
+    def _reports_file(self, job: Job) -> Path:
+        """Return the file with the open reports, brought up to date."""
+        if self._file is None:
+            self._file = FindingsFile(job.store.absolute() / RUNS / job.run_id / "findings.json")
+        return self._file.current(job.context.list_at(ReviewKey.REPORTS))
 
     @hookimpl
     def stage_handlers(self) -> Mapping[StageKind, Handler]:
@@ -152,7 +198,7 @@ def found_key(stage: str) -> str:
 
 def finding_ids(context: Context) -> Iterator[str]:
     """The findings of the ledger that reports refer to."""
-    for report in context.list_at(Key.FINDINGS):
+    for report in context.list_at(ReviewKey.REPORTS):
         ids = report.get("findingIds") if isinstance(report, dict) else None
         yield from (id for id in ids if isinstance(id, str)) if isinstance(ids, list) else ()
 

@@ -8,7 +8,8 @@ from typing import Protocol
 from pipeline.engine.context import Key
 from pipeline.engine.outcome import Outcome, Status, StatusSource
 from pipeline.engine.ports import Job, Waiting
-from pipeline.engine.state import State, approving_options
+from pipeline.engine.routing import approving_options
+from pipeline.engine.state import State
 from pipeline.handlers.variables import context_text, expand_prompt
 from pipeline.language.model import HumanOption, HumanStage
 

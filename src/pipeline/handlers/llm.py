@@ -6,6 +6,7 @@ from functools import reduce
 from typing import Any
 
 from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Status, StatusSource, Usage
+from pipeline.engine.policy import quota_resets_after
 from pipeline.engine.ports import (
     AgentError,
     AgentEvent,
@@ -19,7 +20,6 @@ from pipeline.engine.ports import (
     ReadAnswer,
     RequestLimits,
 )
-from pipeline.engine.state import quota_resets_after
 from pipeline.handlers.markers import StatusMarkers, length_problem, read_markers
 from pipeline.handlers.variables import expand_prompt
 from pipeline.language.model import UNCHOSEN, LlmStage, ModelChoice, choose_model
@@ -101,7 +101,7 @@ class LlmHandler:
             return judge_results(stage, [AgentResult(AgentStatus.ERROR, error=error)], backend.name)
 
         prompt = self._prompt(job, stage)
-        job.keep(prompt)
+        job.attach_prompt(prompt)
         request = self._request(job, stage, choice, backend, prompt)
         results = [await self._ask(backend, request, job)]
         outcome = self._judge(job, stage, results, backend.name)
@@ -115,7 +115,7 @@ class LlmHandler:
         if not outcome.failure:
             return outcome
         files = {name: request.artifacts / f"{name}.log" for name in ("stdout", "stderr")}
-        logs = {name: job.named(path) for name, path in files.items() if path.is_file()}
+        logs = {name: job.relative_path(path) for name, path in files.items() if path.is_file()}
         return outcome.model_copy(update={"logs": logs})
 
     def _prompt(self, job: Job, stage: LlmStage) -> str:
@@ -148,7 +148,7 @@ class LlmHandler:
     async def _ask(self, backend: Backend, request: AgentRequest, job: Job) -> AgentResult:
         def emit(event: AgentEvent) -> None:
             usage = event.usage.model_dump(exclude_none=True) if event.usage else {}
-            job.tell({"agent": event.kind, "text": event.text, "usage": usage})
+            job.emit({"agent": event.kind, "text": event.text, "usage": usage})
 
         return await backend.run(request, emit)
 

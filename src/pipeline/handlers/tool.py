@@ -5,7 +5,6 @@ A command that fails is a result. One that could not be run, or whose report can
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
 
 from pipeline.engine.context import Key
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, StatusSource
@@ -38,18 +37,18 @@ Environment = Callable[[Collection[str]], Mapping[str, str]]
 
 
 class ToolHandler:
-    """Runs commands in the clean environment that `environment` makes, plus the variables a command names."""
+    """Runs commands with the variables that `environment` allows, those of plugins, and the context values they use."""
 
     def __init__(
         self,
         processes: Processes,
         environment: Environment,
-        findings_file: Callable[[Job], Path],
+        plugin_variables: Callable[[Job], Mapping[str, str]],
         read_report: ReadReport,
     ) -> None:
         self._processes = processes
         self._environment = environment
-        self._findings_file = findings_file
+        self._plugin_variables = plugin_variables
         self._read_report = read_report
 
     async def run(self, job: Job) -> Outcome:
@@ -75,14 +74,14 @@ class ToolHandler:
                     **self._environment(command.mentions),
                     "AWF_GOAL": job.state.goal,
                     **job.variables,
-                    "AWF_FINDINGS": str(self._findings_file(job)),
+                    **self._plugin_variables(job),
                     "AWF_REPORT": str(job.artifacts.absolute() / REPORT),
                     **{name: value.replace("\0", REPLACEMENT) for name, value in values.items()},
                 },
                 artifacts=job.artifacts,
                 timeout=stage.timeout.total_seconds(),
             ),
-            on_line=lambda line: job.tell({"text": line.decode(errors="replace")}),
+            on_line=lambda line: job.emit({"text": line.decode(errors="replace")}),
         )
         outcome = tool_outcome(job, result)
         if stage.findings is FindingsFormat.TEXT or outcome.status is Status.ERROR:
@@ -112,7 +111,7 @@ def tool_outcome(job: Job, result: ProcessResult) -> Outcome:
         failure=failure,
         updates={Key.TOOL_OUTPUT: response},
         duration=result.duration,
-        logs={"stdout": job.named(result.stdout), "stderr": job.named(result.stderr)},
+        logs={"stdout": job.relative_path(result.stdout), "stderr": job.relative_path(result.stderr)},
     )
 
 

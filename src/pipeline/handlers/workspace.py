@@ -2,8 +2,7 @@
 
 from pipeline.engine.context import Key
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
-from pipeline.engine.ports import Job
-from pipeline.engine.state import WorkspaceError, Workspaces
+from pipeline.engine.ports import Job, WorkspaceError, Workspaces
 from pipeline.language.model import StageKind, WorkspaceStage
 from pipeline.text import plural
 

@@ -1,177 +1,119 @@
-"""Texts attached to records, as bytes: compressed where they are long, since they are seldom read."""
+"""Records and attached texts as bytes. Every version of the format stays readable.
+
+A record is one JSON object with the version of its format. A visit's answer occurs in several context keys, so long
+texts of a visit are stored once: the record then has `texts`, `{"$text": n}` stands for the n-th of them, and `places`
+lists where these references are. A value that only looks like a reference is left alone.
+"""
 
 import json
 import zlib
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from pipeline.engine.context import check_json
 from pipeline.engine.ports import JournalError
-from pipeline.engine.records import (
-    AnyRecord,
-    AttemptFailed,
-    BranchCompleted,
-    RunCreated,
-    RunResumed,
-    StageErrored,
-    VisitCompleted,
-)
-
-ATTACHMENT_ERRORS = (zlib.error, UnicodeDecodeError, TypeError)  # what `unpacked` raises for damaged bytes
-
-_FAST = 1  # level; more costs a stage longer and saves little of a prose text
-_LONG = 500  # bytes that are worth compressing
-_PLAIN = b"\0"  # what one begins with that is not, before its checksum; a compressed one has its own
-
-
-def pack_text(text: str) -> bytes:
-    """A text as it is stored."""
-    body = text.encode("utf-8", "surrogatepass")
-    return zlib.compress(body, _FAST) if len(body) >= _LONG else _PLAIN + _checksum(body) + body
-
-
-def unpack_text(body: bytes) -> str:
-    """The text of some stored bytes."""
-    return (_sound(body) if body[:1] == _PLAIN else zlib.decompress(body)).decode("utf-8", "surrogatepass")
-
-
-def _checksum(body: bytes) -> bytes:
-    return zlib.crc32(body).to_bytes(4)
-
-
-def _sound(body: bytes) -> bytes:
-    if _checksum(body[5:]) != body[1:5]:
-        raise zlib.error("its checksum does not match")
-    return body[5:]
-
+from pipeline.engine.records import AnyRecord, VisitCompleted
 
 VERSION = 2  # 2: stage_errored, run_failed, operations of branches
-
-LONG = 200  # characters of a text that is worth a place in the pool
+LONG = 200  # characters of a text that is worth sharing
+ATTACHMENT_ERRORS = (zlib.error, UnicodeDecodeError, TypeError)  # what `unpack_text` raises for damaged bytes
 
 _adapter: TypeAdapter[AnyRecord] = TypeAdapter(AnyRecord)
 
 
 def encode(record: AnyRecord) -> bytes:
-    """A record as UTF-8 JSON; raises JournalError when it holds what JSON cannot say."""
+    """Return a record as one line of UTF-8 JSON, or raise JournalError if JSON cannot represent it."""
+    texts: dict[str, int] = {}
+    places: list[tuple[int | str, ...]] = []
+
+    def share_texts(value: Any, path: tuple[int | str, ...]) -> Any:
+        match value:
+            case str() if len(value) >= LONG:
+                number = texts.setdefault(value, len(texts))
+                places.append((number, *path))
+                return {"$text": number}
+            case list() | tuple():
+                return [share_texts(item, (*path, index)) for index, item in enumerate(value)]
+            case dict():
+                return {key: share_texts(item, (*path, key)) for key, item in value.items()}
+        return value
+
     try:
-        data = _of_visit(record) if isinstance(record, VisitCompleted) else _of_other(record)
-        return _dumped({"v": VERSION, **data})
+        outcome = getattr(record, "outcome", None)
+        # The values that may be anything: pydantic would store some of them as something else.
+        check_json([getattr(record, "options", None), getattr(record, "operations", None), outcome and outcome.updates])
+        data = record.model_dump()
+        if isinstance(record, VisitCompleted):
+            data = share_texts(data, ())
+        shared = {"texts": [*texts], "places": places} if places else {}
+        try:
+            return to_json({"v": VERSION, **shared, **data}, inf_nan_mode="constants")
+        except PydanticSerializationError:  # half a surrogate pair has no UTF-8, but JSON can escape it
+            return json.dumps({"v": VERSION, **shared, **data}, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise JournalError(f"a {record.kind} record cannot be written down: {error}") from error
+        raise JournalError(f"a {record.kind} record cannot be stored: {error}") from error
 
 
 def decode(body: bytes, run_id: str, seq: int) -> AnyRecord:
-    """The record in some bytes; raises JournalError naming the run, the record's number and what is wrong."""
+    """Return the record in some bytes, or raise JournalError that names the run, the record and the problem."""
+    owner = f"run {run_id}"
     try:
-        data = _loaded(body)
+        data = _parse_json(body)
     except (ValueError, RecursionError) as error:
-        raise damaged_record(f"run {run_id}", seq, f"it is not JSON ({error})") from error
+        raise damaged_record(owner, seq, f"it is not JSON ({error})") from error
     if not isinstance(data, dict):
-        raise damaged_record(f"run {run_id}", seq, "it is not a JSON object")
-    _check_version(data.pop("v", None), run_id, seq)
+        raise damaged_record(owner, seq, "it is not a JSON object")
+    version = data.pop("v", None)
+    if type(version) is not int or version < 1:
+        raise damaged_record(owner, seq, "it has no version")
+    if version > VERSION:
+        message = f"record {seq} of run {run_id} was written by a newer awf (format {version}, supported {VERSION})"
+        raise JournalError(message, help="update awf; nothing was changed")
     try:
         if "texts" in data:
-            _restore(data, data.pop("texts"), data.pop("places"))
+            texts = data.pop("texts")
+            for number, *above, last in data.pop("places"):
+                container = data
+                for key in above:
+                    container = container[key]
+                container[last] = texts[number]
         return _adapter.validate_python(data)
     except ValidationError as error:
-        raise damaged_record(f"run {run_id}", seq, _first_problem(error)) from error
+        problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        raise damaged_record(owner, seq, f"{where}: {problem['msg']}" if where else problem["msg"]) from error
     except (LookupError, TypeError, ValueError) as error:
-        raise damaged_record(f"run {run_id}", seq, "it refers to a text that it does not have") from error
+        raise damaged_record(owner, seq, "it refers to a text that it does not have") from error
 
 
-def damaged_record(whose: str, seq: int, problem: str) -> JournalError:
-    """The error for a record, of a run or of the ledger, that cannot be understood."""
+def damaged_record(owner: str, seq: int, problem: str) -> JournalError:
+    """Return the error for a record, of a run or of the ledger, that cannot be read."""
     return JournalError(
-        f"record {seq} of {whose} is damaged: {problem}",
-        help="nothing was changed; restore the store from a copy, or start a new run",
+        f"record {seq} of {owner} is damaged: {problem}",
+        help="nothing was changed; restore the store from a backup, or start a new run",
     )
 
 
-def _check_version(version: object, run_id: str, seq: int) -> None:
-    if type(version) is not int or version < 1:
-        raise damaged_record(f"run {run_id}", seq, "it does not say the version of its format")
-    if version > VERSION:
-        raise JournalError(
-            f"record {seq} of run {run_id} was written by a newer awf (format {version}, and this one reads {VERSION})",
-            help="update awf; nothing was changed",
-        )
+def pack_text(text: str) -> bytes:
+    """Return a text as it is attached to a record: compressed, with a checksum."""
+    return zlib.compress(text.encode("utf-8", "surrogatepass"), level=1)
 
 
-def _first_problem(error: ValidationError) -> str:
-    problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    where = ".".join(str(part) for part in problem["loc"])
-    return f"{where}: {problem['msg']}" if where else problem["msg"]
+def unpack_text(body: bytes) -> str:
+    """Return an attached text, or raise one of ATTACHMENT_ERRORS if it is damaged."""
+    if body[:1] == b"\0":  # a short text of earlier versions: not compressed, after a checksum of four bytes
+        data = body[5:]
+        if zlib.crc32(data).to_bytes(4) != body[1:5]:
+            raise zlib.error("checksum mismatch")
+    else:
+        data = zlib.decompress(body)
+    return data.decode("utf-8", "surrogatepass")
 
 
-def _dumped(data: dict[str, Any]) -> bytes:
-    try:
-        return to_json(data, inf_nan_mode="constants")
-    except PydanticSerializationError:  # half of a surrogate pair has no UTF-8, but JSON has an escape for it
-        return json.dumps(data, separators=(",", ":"), default=vars).encode()
-
-
-def _loaded(body: bytes) -> Any:
+def _parse_json(body: bytes) -> Any:
     try:
         return from_json(body)
-    except ValueError:  # half of a surrogate pair, deep nesting, or damage
+    except ValueError:  # half a surrogate pair, deep nesting, or damage
         return json.loads(body)
-
-
-def _of_other(record: AnyRecord) -> dict[str, Any]:
-    match record:
-        case AttemptFailed() | StageErrored():
-            check_json(record.outcome.updates)
-        case BranchCompleted():
-            check_json(record.outcome.updates)
-            check_json([value for _, _, value in record.operations])
-        case RunCreated() | RunResumed():
-            check_json(record.options)
-    return record.__dict__
-
-
-def _of_visit(record: VisitCompleted) -> dict[str, Any]:
-    """A visit with references in the place of long texts. In plain values: models take longer to write."""
-    pool = _Pool({}, [])
-    said = record.outcome
-    outcome = {**said.__dict__, "status": str.__str__(said.status), "source": str.__str__(said.source)}
-    if len(said.response) >= LONG:
-        pool.take(outcome, "response", ("outcome",))
-    operations = [[*operation] for operation in record.operations]
-    for number, operation in enumerate(operations):
-        value = operation[2]
-        if type(value) is str:
-            if len(value) >= LONG:
-                pool.take(operation, 2, ("operations", number))
-            continue
-        check_json(value)
-        if type(value) is dict:
-            operation[2] = {**value}
-            for name, part in value.items():
-                if type(part) is str and len(part) >= LONG:
-                    pool.take(operation[2], name, ("operations", number, 2))
-    data = {**record.__dict__, "outcome": outcome, "operations": operations, "chosen": record.chosen.__dict__}
-    return {"texts": [*pool.numbers], "places": pool.places, **data} if pool.places else data
-
-
-class _Pool(NamedTuple):
-    """The long texts of a record, by their numbers, and where they were."""
-
-    numbers: dict[str, int]
-    places: list[tuple[int | str, ...]]
-
-    def take(self, container: Any, key: str | int, above: tuple[str | int, ...]) -> None:
-        """Put a reference in the place of a text."""
-        number = self.numbers.setdefault(container[key], len(self.numbers))
-        self.places.append((number, *above, key))
-        container[key] = {"$text": number}
-
-
-def _restore(data: Any, texts: list[str], places: list[list[Any]]) -> None:
-    for number, *above, last in places:
-        at = data
-        for key in above:
-            at = at[key]
-        at[last] = texts[number]

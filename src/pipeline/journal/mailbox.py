@@ -1,8 +1,4 @@
-"""A letter-box in the store's database: what people elsewhere have for the process at a run.
-
-It stands beside the journal and is no part of it: the tables are made when the first letter comes, and a program that
-does not know them leaves them alone. The first answer to a visit stays the only one.
-"""
+"""The mailbox of a store: answers and cancel requests that other processes leave for a run."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -13,87 +9,57 @@ from typing import Any
 from pipeline.engine.ports import CancelRequest, HumanAnswer
 from pipeline.journal.sqlite import DATABASE, database_exists, open_database, translate_errors
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS answers (
-  run TEXT, stage TEXT, visit INTEGER, option TEXT NOT NULL, feedback TEXT NOT NULL, sender TEXT NOT NULL,
-  at REAL NOT NULL, PRIMARY KEY (run, stage, visit)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS cancellations (
-  run TEXT, number INTEGER, reason TEXT NOT NULL, sender TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (run, number)
-) WITHOUT ROWID;
-"""
-_THERE = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'cancellations'"
 _ANSWER = "SELECT * FROM answers WHERE run = ? AND stage = ? AND visit = ?"
-_WISH = "SELECT run, reason, sender, at FROM cancellations WHERE run = ? AND number > ? ORDER BY number LIMIT 1"
 _COUNT = "SELECT count(*) FROM cancellations WHERE run = ?"
 
 
 class SqliteMailbox:
-    """The letters of one store. Each call has a connection of its own, so that nothing is held open in between."""
+    """The mailbox in the database of a store. Each call has its own connection, so nothing stays open in between."""
 
     def __init__(self, store: Path) -> None:
         self._path = store.absolute() / DATABASE
 
-    def put(self, answer: HumanAnswer) -> HumanAnswer:
-        feedback = answer.feedback.encode(errors="replace").decode()  # half of a surrogate pair has no UTF-8
-        values = (answer.run_id, answer.stage, answer.visit, answer.option, feedback, answer.by, answer.at)
-        with self._writing() as database:
+    def put_answer(self, answer: HumanAnswer) -> HumanAnswer:
+        visit = (answer.run_id, answer.stage, answer.visit)
+        values = (*visit, answer.option, _storable(answer.feedback), answer.by, answer.at)
+        with self._transaction() as database:
             database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-            return HumanAnswer(*database.execute(_ANSWER, values[:3]).fetchone())
+            return HumanAnswer(*database.execute(_ANSWER, visit).fetchone())
 
     def answer(self, run_id: str, stage: str, visit: int) -> HumanAnswer | None:
-        row = self._row(_ANSWER, run_id, stage, visit)
+        row = self._find(_ANSWER, run_id, stage, visit)
         return HumanAnswer(*row) if row else None
 
-    def cancel(self, wish: CancelRequest) -> None:
-        with self._writing() as database:
-            number = database.execute(_COUNT, (wish.run_id,)).fetchone()[0] + 1
-            reason = wish.reason.encode(errors="replace").decode()
-            values = (wish.run_id, number, reason, wish.by, wish.at)
+    def put_cancel_request(self, request: CancelRequest) -> None:
+        with self._transaction() as database:
+            number = database.execute(_COUNT, (request.run_id,)).fetchone()[0] + 1
+            values = (request.run_id, number, _storable(request.reason), request.by, request.at)
             database.execute("INSERT INTO cancellations VALUES (?, ?, ?, ?, ?)", values)
 
-    def cancellation(self, run_id: str, after: int) -> CancelRequest | None:
-        row = self._row(_WISH, run_id, after)
+    def cancel_request(self, run_id: str, after: int) -> CancelRequest | None:
+        query = "SELECT run, reason, sender, at FROM cancellations WHERE run = ? AND number > ? ORDER BY number LIMIT 1"
+        row = self._find(query, run_id, after)
         return CancelRequest(*row) if row else None
 
-    def cancellations(self, run_id: str) -> int:
-        return sum(self._row(_COUNT, run_id))
+    def cancel_requests(self, run_id: str) -> int:
+        return sum(self._find(_COUNT, run_id))
 
-    def _row(self, query: str, *values: str | int) -> tuple[Any, ...]:
-        """The row that a query gives; an empty one when there is none, as where no letter ever came."""
+    def _find(self, query: str, *values: str | int) -> tuple[Any, ...]:
+        """Return the row that a query finds; an empty one if there is none."""
         with translate_errors(self._path):
             if not database_exists(self._path):
                 return ()
             with closing(open_database(self._path)) as database:
-                there = database.execute(_THERE).fetchone()[0]
-                return database.execute(query, values).fetchone() or () if there else ()
+                return database.execute(query, values).fetchone() or ()
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         with translate_errors(self._path), closing(open_database(self._path)) as database:
-            database.executescript(f"BEGIN IMMEDIATE; {_TABLES}")
+            database.execute("BEGIN IMMEDIATE")
             yield database
-            database.execute("COMMIT")  # a connection that is closed before takes all of it back
+            database.execute("COMMIT")  # a connection that is closed without it changes nothing
 
 
-class MemoryMailbox:
-    """Letters that last as long as their process."""
-
-    def __init__(self) -> None:
-        self._answers: dict[tuple[str, str, int], HumanAnswer] = {}
-        self._wishes: dict[str, list[CancelRequest]] = {}
-
-    def put(self, answer: HumanAnswer) -> HumanAnswer:
-        return self._answers.setdefault((answer.run_id, answer.stage, answer.visit), answer)
-
-    def answer(self, run_id: str, stage: str, visit: int) -> HumanAnswer | None:
-        return self._answers.get((run_id, stage, visit))
-
-    def cancel(self, wish: CancelRequest) -> None:
-        self._wishes.setdefault(wish.run_id, []).append(wish)
-
-    def cancellation(self, run_id: str, after: int) -> CancelRequest | None:
-        return next(iter(self._wishes.get(run_id, [])[after:]), None)
-
-    def cancellations(self, run_id: str) -> int:
-        return len(self._wishes.get(run_id, []))
+def _storable(text: str) -> str:
+    """Return a text without half surrogate pairs, which have no UTF-8."""
+    return text.encode(errors="replace").decode()

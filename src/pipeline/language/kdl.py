@@ -49,7 +49,7 @@ class KdlNode(NamedTuple):
 
 
 class KdlError(Exception):
-    """A text that is not KDL 1.0, or holds what no workflow may hold."""
+    """A text that is not KDL 1.0, or uses what is not supported."""
 
     def __init__(self, span: Span, message: str, help: str | None = None) -> None:
         super().__init__(message)
@@ -121,7 +121,7 @@ def _parse(source: SourceText, text: str) -> tuple[KdlNode, ...]:
             message, help = _UNENDED_NODE
         raise KdlError(Span(at, at), message, help) from None
     except (ValueError, ArithmeticError, RecursionError) as error:
-        # kdl-py fails so on an exponent of five thousand digits, which follows the last value it converted.
+        # kdl-py raises these for, say, an exponent of five thousand digits, after the last value it converted.
         raise KdlError(Span(converter.last_end, converter.last_end), f"invalid KDL: {error}") from None
 
 

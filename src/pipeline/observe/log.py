@@ -23,7 +23,7 @@ def event_log(path: Path) -> Iterator[Listener]:
     logger = structlog.wrap_logger(structlog.WriteLogger(file), processors=[renderer])
 
     def listen(event: Event) -> None:
-        fields = event.flat()
+        fields = event.to_dict()
         fields["time"] = datetime.fromtimestamp(event.at, UTC).isoformat(timespec="milliseconds")
         with suppress(OSError, ValueError):  # a full disk ends the log, not the run
             logger.info(str(fields.pop("event")), **fields)

@@ -85,7 +85,7 @@ def _event_text(event: Event) -> str | None:
             return _columns(data.get("status", ""), format_duration(data.get("duration", 0.0)), reason)
         case EventKind.STAGE_ERRORED:
             return _columns("error", format_duration(data.get("duration", 0.0)), reason)
-        case EventKind.FINDINGS_CHANGED:
+        case "findings_changed":
             return f"{plural(data.get('outstanding', 0), 'report')} outstanding"
         case EventKind.HUMAN_ASKED:
             return "asks a person"
@@ -96,7 +96,7 @@ def _event_text(event: Event) -> str | None:
         case EventKind.RUN_PAUSED | EventKind.RUN_COMPLETED | EventKind.RUN_FAILED | EventKind.RUN_CANCELLED:
             until = f"; continues {format_time_until(data['until'], event.at)}" if data.get("until") else ""
             return _columns(data.get("status", ""), "", reason + until)
-        case EventKind.STAGE_OUTPUT | EventKind.CHECKPOINT_SAVED:
+        case _:  # output, checkpoints, and events of plugins
             return None
 
 

@@ -94,7 +94,7 @@ class RunProgress:
                 self._add_retry(event, running)
             case EventKind.STAGE_COMPLETED | EventKind.STAGE_FAILED | EventKind.STAGE_ERRORED:
                 self._end_visit(event)
-            case EventKind.FINDINGS_CHANGED:
+            case "findings_changed":
                 self.outstanding = int(event.data.get("outstanding", 0))
             case EventKind.PLUGIN_FAILED:
                 plugin, hook, error = (event.data.get(name, "") for name in ("plugin", "hook", "error"))
@@ -138,7 +138,7 @@ class RunProgress:
     def _end_visit(self, event: Event) -> None:
         running = self.running.pop((event.stage, event.visit), None)
         is_partial = event.data.get("status") == Status.PARTIAL_SUCCESS
-        mark = LineMark.PARTIAL if is_partial else _STAGE_MARKS[event.event]
+        mark = LineMark.PARTIAL if is_partial else _STAGE_MARKS[EventKind(event.event)]
         option = f"chose {running.option}" if running and running.option else ""
         text, seconds = str(event.data.get("reason") or option), event.data.get("duration", 0.0)
         self.new_lines.append(ProgressLine(mark, event.stage, event.visit, seconds, text))

@@ -1,15 +1,17 @@
-"""Calls plugins one by one. Where a run depends on a plugin, one that raises stops it; a listener never does."""
+"""Calls the hooks of plugins. One that raises where a run depends on it stops the run; a listener never does."""
 
-from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import pluggy
 
 from pipeline.engine.context import Context, Operation, is_operation
 from pipeline.engine.events import Event, EventKind, Listener
-from pipeline.engine.outcome import LedgerLine, Outcome
-from pipeline.engine.ports import Backend, Handler, PluginFailed
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.ports import Assessment, Backend, Handler, Job, LedgerLine, PluginFailed, Worklist
+from pipeline.engine.routing import ExpressionFunction
 from pipeline.engine.state import State
 from pipeline.errors import AwfError
 from pipeline.language.diagnostics import Rule
@@ -17,50 +19,21 @@ from pipeline.language.model import BaseStage, StageKind
 from pipeline.plugins import ENTRY_POINTS, hooks
 from pipeline.redaction import PATTERNS_ONLY, Redactor
 
-_GIVING = ("after_stage", "after_branch", "summary_sections")  # the hooks whose results are used during a run
-
-
-def _is_pair(part: Any) -> bool:
-    return isinstance(part, tuple) and len(part) == 2
-
-
-_BROUGHT: dict[str, tuple[str, Callable[[Any], bool]]] = {  # before a run: what each thing has to be
-    "stage_handlers": (
-        "a kind of stage with a handler",
-        lambda part: _is_pair(part) and part[0] in list(StageKind) and callable(getattr(part[1], "run", None)),
-    ),
-    "agent_backends": ("a backend", lambda part: all(hasattr(part, name) for name in ("name", "variables", "run"))),
-    "trackers": ("a name with what opens it", lambda part: _is_pair(part) and callable(part[1])),
-    "workflow_rules": ("a rule", lambda part: isinstance(part, Rule)),
-}
+_HELP = "fix or uninstall the plugin"
+_HOOKS = sorted(name for name, value in vars(hooks).items() if hasattr(value, f"{hooks.PROJECT}_spec"))
 
 
 class PluginError(AwfError):
-    """A plugin does not keep to the contract."""
-
-
-def _loaded(entry: EntryPoint) -> object:
-    try:
-        plugin: object = entry.load()
-    except (Exception, SystemExit) as error:  # a package may raise anything while it is imported
-        words = f'the installed plugin "{entry.name}" ({entry.value}) cannot be loaded: {type(error).__name__}: {error}'
-        raise PluginError(words, help="mend the package that brings it, or uninstall it") from error
-    return plugin
-
-
-def _refused(name: str, hook: str, words: str) -> PluginError:
-    help = "mend the package that brings it, or uninstall it"
-    return PluginError(f'plugin "{name}" cannot be used: its hook "{hook}" {words}', help=help)
-
-
-def _several(found: Any) -> list[Any]:
-    if isinstance(found, str):
-        raise TypeError("it gave one text, and a list or a generator is expected")
-    return [] if found is None else list(found)
+    """A plugin breaks the contract."""
 
 
 class PluginManager:
-    """The plugins of a program and the listeners of a run."""
+    """The plugins of a program and the listeners of a run.
+
+    The methods are named after the hooks they call. Those used during a run raise PluginFailed if a plugin raises or
+    returns something unusable. Those used before it raise PluginError, since without what a plugin was to contribute
+    the run would be a different one; of two contributions with the same name, the later plugin's counts.
+    """
 
     def __init__(
         self, now: Callable[[], float], listeners: tuple[Listener, ...] = (), redactor: Redactor = PATTERNS_ONLY
@@ -70,153 +43,211 @@ class PluginManager:
         self._now = now
         self._listeners = listeners
         self._redactor = redactor
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()  # the plugins and listeners whose failure was emitted
         self._seq = 0
-        self._found: dict[str, list[pluggy.HookImpl]] = {}
 
     def register(self, plugin: object, name: str) -> None:
-        """Take a plugin in, or say which of its hooks is wrong and how."""
-        self._found.clear()
-        known = {hook for hook in vars(hooks) if hasattr(getattr(hooks, hook), "awf_spec")}
+        """Add a plugin, or raise PluginError that says which of its hooks is wrong."""
         for attribute in dir(plugin):
-            marked = getattr(getattr(plugin, attribute, None), "awf_impl", None)
-            if marked is not None and attribute not in known:
-                listing = ", ".join(sorted(known))
-                raise PluginError(
-                    f'plugin "{name}" has a hook "{attribute}", which does not exist', help=f"the hooks are {listing}"
-                )
+            marked = hasattr(getattr(plugin, attribute, None), f"{hooks.PROJECT}_impl")
+            if marked and attribute not in _HOOKS:
+                message = f'plugin "{name}" implements "{attribute}", which is not a hook'
+                raise PluginError(message, help=f"the hooks are {', '.join(_HOOKS)}")
         try:
             self._plugins.register(plugin, name)
         except (pluggy.PluginValidationError, ValueError) as error:
-            help = "a hook takes any of the arguments that it is given, by their names"
+            help = "a hook may take only the arguments of its specification, by name"
             raise PluginError(f'plugin "{name}" cannot be used: {" ".join(str(error).split())}', help=help) from None
 
     def load_installed(self) -> None:
-        """Take in the plugins that installed packages offer."""
+        """Register the plugins of installed packages."""
         for entry in entry_points(group=ENTRY_POINTS):
-            self.register(_loaded(entry), entry.name)
+            try:
+                plugin: object = entry.load()
+            except (Exception, SystemExit) as error:  # a package may raise anything while it is imported
+                message = f'plugin "{entry.name}" ({entry.value}) cannot be loaded: {type(error).__name__}: {error}'
+                raise PluginError(message, help=_HELP) from error
+            self.register(plugin, entry.name)
 
     def before_stage(self, stage: BaseStage, visit: int, state: State) -> None:
-        """Let plugins look at the run before an attempt begins."""
-        self._require("before_stage", {"stage": stage, "visit": visit, "state": state})
+        """Show plugins the run before an attempt starts."""
+        self._call("before_stage", stage=stage, visit=visit, state=state)
 
-    def operations(
+    def after_stage(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
     ) -> tuple[Operation | LedgerLine, ...]:
-        """What plugins add to the context and to the ledger for a stage that is done."""
+        """Return what plugins add to the context and the ledger for a completed stage."""
         given = {"stage": stage, "visit": visit, "outcome": outcome, "context": context, "state": state, "at": at}
-        return tuple(self._recordable("after_stage", given, LedgerLine))
+        return tuple(self._collect("after_stage", "an operation or a ledger line", _is_recordable, **given))
 
-    def branch_operations(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
-        """What plugins keep of a branch until its parallel stage is joined."""
+    def after_branch(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
+        """Return what plugins keep of a branch until its parallel stage is joined."""
         given = {"stage": stage, "visit": visit, "outcome": outcome, "state": state}
-        return tuple(self._recordable("after_branch", given))
-
-    def _recordable(self, hook: str, given: dict[str, Any], *also: type) -> list[Any]:
-        gathered: list[Any] = []
-        for name, added in self._require(hook, given):
-            wrong = [one for one in added if not isinstance(one, also) and not is_operation(one)]
-            if wrong:
-                words = f"{wrong[0]!r:.80} is not an operation, or cannot be recorded"
-                raise PluginFailed(name, hook, TypeError(words))
-            gathered += added
-        return gathered
+        return tuple(self._collect("after_branch", "an operation", is_operation, **given))
 
     def after_commit(self, state: State) -> None:
         """Let plugins act on what has been committed."""
-        self._require("after_commit", {"run_id": state.run_id})
+        del state
+        self._call("after_commit")
+
+    def commit_events(self, before: Context, after: Context) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        """Return the events of plugins about a commit."""
+        return self._collect("commit_events", "a kind with data", _is_event, before=before, after=after)
 
     def on_resume(self, state: State) -> None:
-        """Let plugins put right what a crash left behind."""
-        self._require("on_resume", {"run_id": state.run_id})
+        """Let plugins repair what a crash left behind."""
+        self._call("on_resume", run_id=state.run_id)
 
-    def sections(self, stage: BaseStage, visit: int, state: State) -> tuple[str, ...]:
-        """What plugins tell an agent about the run."""
-        given = {"stage": stage, "visit": visit, "context": state.context, "state": state}
-        gathered: list[str] = []
-        for name, found in self._require("summary_sections", given):
-            wrong = [one for one in found if not isinstance(one, str)]
-            if wrong:
-                raise PluginFailed(name, "summary_sections", TypeError(f"{wrong[0]!r:.80} is not a text"))
-            gathered += found
-        return tuple(gathered)
+    def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
+        """Return what the answers of a review say; None if no plugin can read them."""
+        found: Assessment | None = self._first("read_answer", Assessment, job=job, answers=answers)
+        return found
 
-    def handlers(self) -> dict[StageKind, Handler]:
-        """The handlers plugins bring, a later plugin's before an earlier one's."""
-        gathered: dict[StageKind, Handler] = {}
-        for kind, handler in self._brought("stage_handlers"):
-            gathered.setdefault(kind, handler)
-        return gathered
+    def read_report(self, job: Job, report: Path) -> Assessment:
+        """Return what the report of a tool says; a report that no plugin can read is a problem."""
+        found = self._first("read_report", Assessment, job=job, report=report)
+        return found or Assessment(problem="no loaded plugin reads reports of this format")
 
-    def backends(self) -> dict[str, Backend]:
-        """The backends plugins bring, by name."""
-        return {backend.name: backend for backend in self._brought("agent_backends")}
+    def stage_variables(self, job: Job) -> dict[str, str]:
+        """Return the environment variables that plugins give to the command of a tool stage."""
+        return dict(self._collect("stage_variables", "a name with a string", _is_variable, job=job))
+
+    def summary_sections(self, job: Job) -> tuple[str, ...]:
+        """Return the sections that plugins add to an agent's summary."""
+        given = {"stage": job.stage, "visit": job.visit, "context": job.context, "state": job.state}
+        return tuple(self._collect("summary_sections", "a string", lambda item: isinstance(item, str), **given))
+
+    def worklist(self, job: Job) -> Worklist:
+        """Return what is left to do; an empty list if no plugin knows of anything."""
+        return self._first("worklist", Worklist, job=job) or Worklist(lambda _: "")
+
+    def expression_functions(self) -> dict[str, ExpressionFunction]:
+        """Return the expression functions of plugins by name."""
+        found = self._contributed("expression_functions", "a name with a function", _is_function)
+        return {name: _guard(plugin, function) for plugin, (name, function) in found}
+
+    def stage_handlers(self) -> dict[StageKind, Handler]:
+        """Return the handlers of plugins by kind of stage."""
+        return dict(item for _, item in self._contributed("stage_handlers", "a stage kind with a handler", _is_handler))
+
+    def agent_backends(self) -> dict[str, Backend]:
+        """Return the backends of plugins by name."""
+        return {item.name: item for _, item in self._contributed("agent_backends", "a backend", _is_backend)}
 
     def trackers(self) -> dict[str, Callable[..., Any]]:
-        """What opens the trackers that plugins bring, by name."""
-        return dict(self._brought("trackers"))
+        """Return the functions that open the trackers of plugins, by name."""
+        return dict(item for _, item in self._contributed("trackers", "a name with a function", _is_function))
 
-    def rules(self) -> tuple[Rule, ...]:
-        """The rules plugins bring."""
-        return tuple(self._brought("workflow_rules"))
+    def workflow_rules(self) -> tuple[Rule, ...]:
+        """Return the rules of plugins."""
+        found = self._contributed("workflow_rules", "a rule", lambda item: isinstance(item, Rule))
+        return tuple(rule for _, rule in found)
 
-    def tell(self, kind: EventKind, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
-        """Let listeners and plugins know what happened, but no secret."""
+    def emit(self, kind: str, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
+        """Tell listeners and plugins about an event, without secrets."""
         self._seq += 1
-        if not self._listeners and not self._implementations("on_event"):
-            return
         event = Event(kind, state.run_id, self._seq, self._now(), stage, visit, self._redactor.value(data))
         for listener in self._listeners:
             try:
                 listener(event)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a listener never stops a run
-                self._complain(getattr(listener, "__qualname__", repr(listener)), "listener", state, error)
-        for implementation in self._implementations("on_event"):
+                self._report(getattr(listener, "__qualname__", repr(listener)), "listener", state, error)
+        for plugin in self._implementations("on_event"):
             try:
-                implementation.function(*([event] if implementation.argnames else []))
+                plugin.function(*([event] if plugin.argnames else []))
             except (Exception, SystemExit) as error:  # noqa: BLE001 - nor does a plugin that listens
-                self._complain(implementation.plugin_name, "on_event", state, error)
+                self._report(plugin.plugin_name, "on_event", state, error)
 
-    def _brought(self, hook: str) -> Iterator[Any]:
-        """What plugins bring to a run before it begins, the latest plugin's first; of a mapping, its pairs.
-
-        A run without what a plugin was to bring would be another run, so a plugin that fails here is refused.
-        """
-        expected, is_sound = _BROUGHT[hook]
-        for implementation in reversed(self._implementations(hook)):
-            name = implementation.plugin_name
-            try:
-                found: Any = implementation.function()
-                parts = _several(found.items() if isinstance(found, Mapping) else found)
-            except (Exception, SystemExit) as error:
-                raise _refused(name, hook, f"raised {type(error).__name__}: {error}") from error
-            for part in parts:
-                if not is_sound(part):
-                    raise _refused(name, hook, f"gave {part!r:.80}, and {expected} is expected")
-                yield part
+    def _report(self, name: str, hook: str, state: State, error: BaseException) -> None:
+        """Emit the failure of a listener, once for each."""
+        if (name, hook) not in self._reported:
+            self._reported.add((name, hook))
+            cause = f"{type(error).__name__}: {error}"
+            self.emit(EventKind.PLUGIN_FAILED, state, plugin=name, hook=hook, error=cause)
 
     def _implementations(self, hook: str) -> list[pluggy.HookImpl]:
-        """Those of one hook, in the order of registration; asked several times a stage."""
-        if hook not in self._found:
-            self._found[hook] = getattr(self._plugins.hook, hook).get_hookimpls()
-        return self._found[hook]
+        """Return the implementations of a hook in the order of registration."""
+        return getattr(self._plugins.hook, hook).get_hookimpls()  # type: ignore[no-any-return]  # pluggy looks hooks up by name
 
-    def _require(self, hook: str, given: dict[str, Any]) -> list[tuple[str, list[Any]]]:
-        """The results of one hook, plugin by plugin in the order of registration; PluginFailed when one raises."""
-        results: list[tuple[str, list[Any]]] = []
-        for implementation in self._implementations(hook):
-            arguments = [given[name] for name in implementation.argnames]
+    def _call(self, hook: str, **given: Any) -> list[tuple[str, Any]]:
+        """Call a hook; return the results with the names of the plugins."""
+        results = []
+        for plugin in self._implementations(hook):
             try:
-                found: Any = implementation.function(*arguments)
-                results.append((implementation.plugin_name, _several(found) if hook in _GIVING else []))
+                results.append((plugin.plugin_name, plugin.function(*(given[name] for name in plugin.argnames))))
             except (Exception, SystemExit) as error:
-                raise PluginFailed(implementation.plugin_name, hook, error) from error
+                raise PluginFailed(plugin.plugin_name, hook, error) from error
         return results
 
-    def _complain(self, name: str, hook: str, state: State, error: BaseException) -> None:
-        """Report once for each listener, to the listeners that still work."""
-        if (name, hook) in self._told:
-            return
-        self._told.add((name, hook))
-        words = f"{type(error).__name__}: {error}"
-        self.tell(EventKind.PLUGIN_FAILED, state, plugin=name, hook=hook, error=words)
+    def _first(self, hook: str, kind: type[Any], **given: Any) -> Any:
+        """Return the first result of a hook that is not None, the latest plugin's first."""
+        for name, result in reversed(self._call(hook, **given)):
+            if result is not None:
+                if not isinstance(result, kind):
+                    raise PluginFailed(name, hook, TypeError(f"it returned {result!r:.80} instead of {kind.__name__}"))
+                return result
+        return None
+
+    def _items(
+        self, hook: str, expected: str, is_valid: Callable[[Any], bool], **given: Any
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield the items that plugins return, each with its plugin's name; those of a mapping are its pairs."""
+        for name, result in self._call(hook, **given):
+            if isinstance(result, str):
+                raise PluginFailed(name, hook, TypeError("it returned a string instead of a list"))
+            try:
+                items = list(result.items() if isinstance(result, Mapping) else () if result is None else result)
+            except (Exception, SystemExit) as error:  # of a generator
+                raise PluginFailed(name, hook, error) from error
+            for item in items:
+                if not is_valid(item):
+                    raise PluginFailed(name, hook, TypeError(f"it returned {item!r:.80}, which is not {expected}"))
+                yield name, item
+
+    def _collect(self, hook: str, expected: str, is_valid: Callable[[Any], bool], **given: Any) -> list[Any]:
+        return [item for _, item in self._items(hook, expected, is_valid, **given)]
+
+    def _contributed(self, hook: str, expected: str, is_valid: Callable[[Any], bool]) -> list[tuple[str, Any]]:
+        """Return what plugins contribute before a run starts."""
+        try:
+            return list(self._items(hook, expected, is_valid))
+        except PluginFailed as error:
+            raise PluginError(error.message, help=_HELP) from error
+
+
+def _guard(plugin: str, function: ExpressionFunction) -> ExpressionFunction:
+    def call(context: Context, argument: str | None) -> object:
+        try:
+            return function(context, argument)
+        except (Exception, SystemExit) as error:
+            raise PluginFailed(plugin, "expression_functions", error) from error
+
+    return call
+
+
+def _is_recordable(item: Any) -> bool:
+    return isinstance(item, LedgerLine) or is_operation(item)
+
+
+def _is_pair(item: Any) -> bool:
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
+
+
+def _is_event(item: Any) -> bool:
+    return _is_pair(item) and isinstance(item[1], Mapping)
+
+
+def _is_variable(item: Any) -> bool:
+    return _is_pair(item) and isinstance(item[1], str)
+
+
+def _is_function(item: Any) -> bool:
+    return _is_pair(item) and callable(item[1])
+
+
+def _is_handler(item: Any) -> bool:
+    return _is_pair(item) and item[0] in list(StageKind) and callable(getattr(item[1], "run", None))
+
+
+def _is_backend(item: Any) -> bool:
+    return all(hasattr(item, name) for name in ("name", "variables", "run"))

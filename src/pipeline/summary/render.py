@@ -13,7 +13,7 @@ from pipeline.engine.outcome import PREVIEW_LENGTH
 from pipeline.engine.state import VisitSummary
 from pipeline.summary.budget import SummaryPart, plural, prose, quoted, section, share_room, whole_line
 from pipeline.summary.markdown import fence, one_line, path_line, sanitize, value_text
-from pipeline.summary.report_index import StageReports
+from pipeline.summary.report_index import REPORTS_KEY, StageReports
 from pipeline.summary.reports import findings_section
 
 SMALLEST_BUDGET = 1000
@@ -44,12 +44,14 @@ def render(
     omitted_visits: int = 0,
     extra: Sequence[str] = (),
     items: Callable[[int], str] = lambda _: "",
+    only_items: bool = False,
 ) -> str:
     """The summary in at most `budget` characters.
 
     `groups` are the open reports; `past` holds the latest visits, oldest first, and `omitted_visits` counts those
     before; `extra` are sections of plugins. `items` lists the findings one by one in a number of characters. It keeps a
-    line for each even if that is more, and then the summary is as much longer.
+    line for each even if that is more, and then the summary is as much longer. With `only_items` the list replaces the
+    reports.
     """
     budget = max(budget, SMALLEST_BUDGET)
     listed = items(min(int(budget * _FINDINGS_SHARE), budget - len(_GAP) - SMALLEST_BUDGET))
@@ -62,7 +64,7 @@ def render(
     opening = f"# Context\n\nWorkflow: {name}" if name else "# Context"
     needed = len(_GAP.join([opening, *(part.whole for part in (*parts, *extras))])) + len(_GAP)
     room = max(int(budget * _FINDINGS_SHARE), budget - needed)
-    shown = () if listed and Key.CHOSEN in context else groups  # a fixer is asked for the chosen findings only
+    shown = () if listed and only_items else groups
     findings = findings_section(shown, room, path_line(findings_path, budget // 5))
     others = _fit_sections(opening, parts, extras, budget - len(findings) - len(_GAP))
     return _GAP.join(text for text in (others, findings, listed) if text)
@@ -162,7 +164,7 @@ def context_values(context: Context, shown: Iterable[str], room: float) -> tuple
 
 def _is_listed(key: str) -> bool:
     """Whether a key is neither private, nor the engine's bookkeeping, nor shown in a section of its own."""
-    if is_private(key) or key in (Key.FINDINGS, Key.CHOSEN, Key.OUTCOME) or key.startswith(_SHOWN_ELSEWHERE):
+    if is_private(key) or key in (REPORTS_KEY, "review.chosen", Key.OUTCOME) or key.startswith(_SHOWN_ELSEWHERE):
         return False
     return not key.endswith(".status") and ".usage." not in key
 

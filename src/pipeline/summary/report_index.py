@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
-from pipeline.engine.context import Context, Key, only_added
+from pipeline.engine.context import Context, is_extension
 from pipeline.engine.outcome import Status
 from pipeline.summary.budget import plural
 from pipeline.summary.markdown import value_text
 
+REPORTS_KEY = "review.findings"  # the context key of the open reports
 _MAX_READ = 10  # reports of one stage that are read
 _MAX_ITERATION = 10**9  # a larger number is a mistake
 _URGENCY = (Status.FAIL, Status.PARTIAL_SUCCESS)
@@ -62,10 +63,10 @@ class ReportIndex:
 
     def groups(self, context: Context) -> list[StageReports]:
         """The stages with open reports: failed ones before partly successful ones, the newest first."""
-        entries = context.list_at(Key.FINDINGS)
+        entries = context.list_at(REPORTS_KEY)
         if not entries:  # a value that is not a list is shown as a single report
-            entries = [found] if (found := context.get(Key.FINDINGS)) else []
-        if not only_added(self._entries, entries):
+            entries = [found] if (found := context.get(REPORTS_KEY)) else []
+        if not is_extension(self._entries, entries):
             self._entries, self._stages = (), {}
         added: dict[str, list[Any]] = {}
         for entry in entries[len(self._entries) :]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pipeline.app.store import PendingQuestion, find_question, load_records
 from pipeline.app.workspace_diff import WorkspaceDiff, diff_run
-from pipeline.journal.mailbox import MemoryMailbox
+from pipeline.journal.memory import MemoryMailbox
 from pipeline.language.model import TriageStage, waits_for_person
 from pipeline.redaction import Redactor
 from pipeline.web.desk import Store

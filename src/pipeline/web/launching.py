@@ -12,7 +12,7 @@ from pathlib import Path
 from pipeline.app.runs import AWF_COMMAND
 from pipeline.backends.process import DetachedProgram, start_detached
 from pipeline.errors import AwfError
-from pipeline.journal.ids import check_run_id
+from pipeline.journal import check_run_id
 
 STARTED = "started"  # the directory of these files in a store
 _PATIENCE = 10.0  # seconds until the page stops waiting; the process goes on

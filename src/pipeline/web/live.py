@@ -58,7 +58,7 @@ class Watch:
     def _news(self) -> Iterator[Told]:
         if away := self._away():
             raise AwfError(away)
-        if self._heads.moved() or self._seen is None:
+        if self._heads.changed() or self._seen is None:
             yield from self._moved(self._heads.read())
         for run in [run for run in self._driven if self._is_driven(run) is False]:
             self._driven.discard(run)

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from pipeline.app.artifacts import AttemptArtifacts
+from pipeline.app.history import AttemptArtifacts
 from pipeline.app.store import RunStore, open_local_store
 from pipeline.journal.lock import is_driven
 from pipeline.journal.sqlite import SqliteJournal

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.app.artifacts import STREAMS, AttemptArtifacts, find_artifacts
+from pipeline.app.history import STREAMS, AttemptArtifacts, find_artifacts
 from pipeline.backends.spool import RedactionFilter
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal

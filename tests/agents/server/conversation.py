@@ -10,7 +10,7 @@ OUTPUT_TOKENS = 20
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One thing that was said: by the person or program asking, by the model, or by a tool as its result."""
+    """One message: of the user, of the model, or the result of a tool."""
 
     by: Literal["user", "model", "tool"]
     text: str

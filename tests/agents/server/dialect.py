@@ -36,7 +36,7 @@ def event(data: Json, name: str | None = None) -> bytes:
 
 
 def halves(text: str) -> tuple[str, ...]:
-    """A text in two pieces, so that a program has to put them together; an empty one is none."""
+    """A text in two pieces, so that a program has to join them; an empty text has none."""
     middle = len(text) // 2
     return tuple(part for part in (text[:middle], text[middle:]) if part)
 

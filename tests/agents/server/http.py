@@ -47,7 +47,7 @@ class ModelServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Keep an error for the test; that a program goes away in the midst of an answer is none."""
+        """Keep an error for the test, unless a program just closed its connection."""
         del request, client_address
         error = sys.exception()
         if error is not None and not isinstance(error, ConnectionError):
@@ -89,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         dialect = next((dialect for part, dialect in _DIALECTS if part in path), None)
         if dialect is None:
-            self._send(HTTPStatus.NOT_FOUND, {"error": {"message": f"there is nothing at {path}"}})
+            self._send(HTTPStatus.NOT_FOUND, {"error": {"message": f"nothing is served at {path}"}})
             return
         self._act(dialect, dialect.conversation(json.loads(body), path))
 

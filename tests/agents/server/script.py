@@ -102,13 +102,13 @@ class Script:
             return ASIDE
         token, results = self._place(conversation.turns)
         if not token:
-            return Say("nobody told me what to do")
+            return Say("no step matches this prompt")
         steps = self._steps[token]
         step = steps[min(results, len(steps) - 1)]
         return self._fault_or_then(token, step) if isinstance(step, Once) else step
 
     def _place(self, turns: Iterable[Turn]) -> tuple[str, int]:
-        """The token that was said last, and how many tools have answered since."""
+        """The last token in the conversation, and how many tools have answered since."""
         token, results = "", 0
         for turn in turns:
             if turn.by == "user" and (said := self._last_token(turn.text)):

@@ -11,7 +11,7 @@ from pipeline.app.responders import FirstResponder, MailboxResponder, poll
 from pipeline.engine.outcome import StatusSource
 from pipeline.engine.ports import HumanAnswer, JournalError
 from pipeline.handlers.human import HumanQuestion, HumanReply, Responder
-from pipeline.journal.mailbox import MemoryMailbox
+from pipeline.journal.memory import MemoryMailbox
 from pipeline.redaction import PATTERNS_ONLY, redactor_of
 
 QUESTION = first_question()
@@ -71,7 +71,7 @@ class LateMailbox(MemoryMailbox):
     def answer(self, run_id: str, stage: str, visit: int) -> HumanAnswer | None:
         self.reads += 1
         if self.reads == 2:
-            self.put(ANNA)
+            self.put_answer(ANNA)
         return super().answer(run_id, stage, visit)
 
 
@@ -96,7 +96,7 @@ def test_an_answer_at_the_terminal_is_kept_in_the_mailbox_without_secrets() -> N
 def test_an_answer_that_was_sent_a_moment_earlier_counts() -> None:
     """The one typed after it does not, even if the mailbox was not read in between."""
     mailbox = MemoryMailbox()
-    terminal = Somebody(HumanReply("yes", by="ben"), before=lambda: mailbox.put(ANNA))
+    terminal = Somebody(HumanReply("yes", by="ben"), before=lambda: mailbox.put_answer(ANNA))
     assert ask(terminal, mailbox) == HumanReply("no", "Not yet.", by="anna")
 
 
@@ -111,7 +111,7 @@ def settle(mailbox: MemoryMailbox, default: HumanReply | None) -> HumanReply | N
 def test_an_answer_that_was_sent_before_the_timeout_counts(default: HumanReply | None) -> None:
     """Its author was told so, even if the mailbox has not been read since."""
     mailbox = MemoryMailbox()
-    mailbox.put(ANNA)
+    mailbox.put_answer(ANNA)
     assert settle(mailbox, default) == HumanReply("no", "Not yet.", by="anna")
 
 
@@ -119,7 +119,7 @@ def test_a_default_answer_is_kept_in_the_mailbox() -> None:
     """A later answer is refused, and a process that resumes knows that nobody answered."""
     mailbox = MemoryMailbox()
     assert settle(mailbox, DEFAULT) == DEFAULT
-    assert (mailbox.put(ANNA).option, mailbox.put(ANNA).by) == ("yes", "the timeout")
+    assert (mailbox.put_answer(ANNA).option, mailbox.put_answer(ANNA).by) == ("yes", "the timeout")
     assert MailboxResponder(mailbox).read(QUESTION) == DEFAULT
 
 
@@ -133,7 +133,7 @@ def test_without_a_person_at_the_terminal_the_mailbox_is_awaited_only_on_request
 def test_an_answer_that_a_changed_workflow_does_not_accept_is_ignored(unfit: HumanAnswer) -> None:
     """People are asked again, and their answer counts."""
     mailbox = MemoryMailbox()
-    mailbox.put(unfit)
+    mailbox.put_answer(unfit)
     assert asyncio.run(MailboxResponder(mailbox).ask(QUESTION)) is None
     assert ask(Somebody(HumanReply("yes", by="ben")), mailbox) == HumanReply("yes", by="ben")
 
@@ -141,7 +141,7 @@ def test_an_answer_that_a_changed_workflow_does_not_accept_is_ignored(unfit: Hum
 def test_an_answer_counts_for_its_own_visit_only() -> None:
     """Nothing is answered twice by one answer."""
     mailbox = MemoryMailbox()
-    mailbox.put(ANNA)
+    mailbox.put_answer(ANNA)
     assert asyncio.run(MailboxResponder(mailbox).ask(QUESTION)) == HumanReply("no", "Not yet.", by="anna")
     assert asyncio.run(MailboxResponder(mailbox).ask(replace(QUESTION, visit=2))) is None
 

@@ -13,6 +13,7 @@ from pipeline.app.store import (
     LocalRunStore,
     NotWaiting,
     RunFinished,
+    find_run,
     load_records,
     load_state,
 )
@@ -24,8 +25,7 @@ from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError, ExitCode
 from pipeline.handlers.human import HumanReply, choice_outcome
 from pipeline.journal.lock import lock_run
-from pipeline.journal.mailbox import MemoryMailbox
-from pipeline.journal.memory import MemoryJournal
+from pipeline.journal.memory import MemoryJournal, MemoryMailbox
 from pipeline.language.model import HumanStage
 from pipeline.redaction import redactor_of
 
@@ -54,14 +54,14 @@ def pick_up(store: LocalRunStore, option: str, feedback: str = "") -> None:
     assert isinstance(state.stage, HumanStage)
     outcome = choice_outcome(state.stage, HumanReply(option, feedback, by="anna"))
     operations = stage_operations(state.stage, outcome)
-    store.journal.append("r", complete(state, outcome, operations, 50.0, option=option).record)
+    store.journal.append("r", complete(state, outcome, operations, 50.0, option=option))
 
 
 def fail(store: LocalRunStore) -> None:
     """Let the run end in failure at the stage after the question."""
     pick_up(store, "yes")
     state = load_state(store.journal, "r")
-    store.journal.append("r", complete(state, Outcome(status=Status.FAIL), (), 60.0).record)
+    store.journal.append("r", complete(state, Outcome(status=Status.FAIL), (), 60.0))
 
 
 def test_a_question_has_everything_a_person_needs(store: LocalRunStore) -> None:
@@ -85,7 +85,7 @@ def test_a_run_that_works_or_has_finished_asks_nothing(store: LocalRunStore) -> 
     pick_up(store, "yes")
     assert store.question("r") is None
     state = load_state(store.journal, "r")
-    store.journal.append("r", complete(state, Outcome(status=Status.FAIL), (), 60.0).record)
+    store.journal.append("r", complete(state, Outcome(status=Status.FAIL), (), 60.0))
     assert load_state(store.journal, "r").status is RunStatus.FAIL
     assert store.question("r") is None
 
@@ -175,7 +175,7 @@ def test_a_run_without_a_process_is_recorded_as_cancelled(store: LocalRunStore) 
     assert store.journal.last("r").record == RunCancelled(at=100.0, stage="ask", visit=1, reason=reason)
     assert store.cancel("r", by="ben", reason="me too") == reason
     assert len(load_records(store.journal, "r")) == 2
-    assert store.mailbox.cancellations("r") == 0
+    assert store.mailbox.cancel_requests("r") == 0
     assert store.question("r") is not None
 
 
@@ -183,15 +183,15 @@ def test_a_run_without_a_process_is_recorded_as_cancelled(store: LocalRunStore) 
 def test_the_process_that_drives_a_run_is_asked_to_stop(store: LocalRunStore) -> None:
     """Nothing is recorded on its behalf."""
     assert store.cancel("r", by="anna") is None
-    assert store.mailbox.cancellation("r", 0) == CancelRequest("r", "", "anna", 100.0)
+    assert store.mailbox.cancel_request("r", 0) == CancelRequest("r", "", "anna", 100.0)
     assert len(load_records(store.journal, "r")) == 1
 
 
 def test_a_process_that_just_took_the_run_is_asked_to_stop(store: LocalRunStore) -> None:
     """It gets the request although nobody drove the run a moment ago."""
-    with store.journal.own("r"):
+    with store.journal.lock("r"):
         assert store.cancel("r", by="anna") is None
-    assert store.mailbox.cancellations("r") == 1
+    assert store.mailbox.cancel_requests("r") == 1
 
 
 def test_a_finished_run_cannot_be_cancelled(store: LocalRunStore) -> None:
@@ -208,5 +208,34 @@ def test_an_unknown_run_cannot_be_cancelled(store: LocalRunStore) -> None:
     """It leaves no request and no lock behind."""
     with pytest.raises(UnknownRun):
         store.cancel("nobody", by="anna")
-    assert store.mailbox.cancellations("nobody") == 0
+    assert store.mailbox.cancel_requests("nobody") == 0
     assert not (store.directory / "locks").exists()
+
+
+def test_a_run_is_found_by_its_beginning() -> None:
+    """A full id, a unique beginning, `latest` and `-` name a run."""
+    runs = ["20261116-083012-aaaaa", "20261117-083012-bbbbb", "20261117-083012-b"]
+    assert find_run("20261116", runs) == runs[0]
+    assert find_run(runs[2], runs) == runs[2]
+    assert find_run("latest", runs) == find_run("-", runs) == runs[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "runs", "named"),
+    [
+        ("run-0", ["run-1", "other", "run-3", "run-2"], "run-2, run-3, run-1"),  # those like it
+        ("0", ["rz", "ra", "rm"], "rm, ra, rz"),  # none is like it
+        ("r", ["rz", "ra", "rm"], "rm, ra, rz"),  # it means several
+    ],
+)
+def test_a_name_that_means_no_single_run_is_answered_with_the_newest(name: str, runs: list[str], named: str) -> None:
+    """The error names the runs that may be meant, newest first, whatever they are called."""
+    with pytest.raises(AwfError) as error:
+        find_run(name, runs)
+    assert named in str(error.value.help)
+
+
+def test_latest_needs_a_run() -> None:
+    """Without runs, `latest` is unknown."""
+    with pytest.raises(UnknownRun):
+        find_run("latest", [])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.backends.git import Git, git_in
-from pipeline.engine.state import WorkspaceError
+from pipeline.engine.ports import WorkspaceError
 
 
 class Repository:

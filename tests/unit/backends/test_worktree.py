@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import pytest
 
 from pipeline.backends.worktree import GitWorktrees
-from pipeline.engine.state import Workspace, WorkspaceError, Workspaces
+from pipeline.engine.ports import WorkspaceError, Workspaces
+from pipeline.engine.state import Workspace
 
 T = TypeVar("T")
 TRAILERS = {"Awf-Run": "r1", "Awf-Stage": "build", "Awf-Visit": "2"}

@@ -15,7 +15,8 @@ import pytest
 
 from pipeline.backends.worktree import GitWorktrees
 from pipeline.backends.worktree_paths import hold_lease
-from pipeline.engine.state import Workspace, WorkspaceError
+from pipeline.engine.ports import WorkspaceError
+from pipeline.engine.state import Workspace
 
 STEPS = 3
 GOES_ON, NEVER_RAN = "", "exit 1"  # what becomes of the git whose starter was killed

@@ -9,6 +9,7 @@ from pipeline.engine.context import Operation
 from pipeline.engine.machine import Ask, Command, FanOut, Pause, Stop, Visit, complete, decide, join_branches
 from pipeline.engine.outcome import Outcome, Status, stage_operations
 from pipeline.engine.records import AnyRecord, BranchResult, RunCreated, RunPaused
+from pipeline.engine.routing import ExpressionFunction
 from pipeline.engine.state import State, apply, begin, replay
 
 Answer = Outcome | Status | str
@@ -23,6 +24,7 @@ class Machine:
     records: list[AnyRecord]
     script: Script = field(default_factory=dict)
     contribute: Callable[[str, Outcome], Iterable[Operation]] = lambda *_: ()
+    functions: dict[str, ExpressionFunction] = field(default_factory=dict)
     path: list[str] = field(default_factory=list)
     replayed: bool = True  # whether it is checked at every point that the records alone give the same state
 
@@ -64,9 +66,10 @@ class Machine:
     ) -> None:
         self.path.append(self.state.cursor.stage)
         at = float(len(self.records))
-        concluded = complete(self.state, outcome, operations, at, option=option, branches=branches)
-        self.feed(concluded.record)
-        assert self.state == concluded.state  # what is made at once is what the record makes
+        record = complete(
+            self.state, outcome, operations, at, option=option, branches=branches, functions=self.functions
+        )
+        self.feed(record)
 
     def feed(self, record: AnyRecord) -> None:
         self.records.append(record)

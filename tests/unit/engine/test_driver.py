@@ -1,4 +1,4 @@
-"""The local driver with the shipped fakes: cancellation reaches everything, and trouble stays where it is."""
+"""The driver with in-memory services: cancellation reaches everything, and one branch's trouble stays its own."""
 
 import asyncio
 import errno
@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.engine.context import Append, Key, Operation
+from pipeline.engine.context import Append, Context, Key, Operation
 from pipeline.engine.driver import Driver, Services
-from pipeline.engine.events import EventKind
-from pipeline.engine.outcome import LedgerLine, Outcome, Status, Usage
-from pipeline.engine.ports import Job, JournalError, Waiting
+from pipeline.engine.outcome import Outcome, Status, Usage
+from pipeline.engine.ports import Job, JournalError, LedgerLine, PluginFailed, Waiting
 from pipeline.engine.records import AnyRecord, BranchCompleted, RunCreated, RunResumed, VisitCompleted
 from pipeline.engine.state import RunStatus, Workspace, apply, begin, replay
 from pipeline.journal.memory import MemoryJournal
@@ -28,10 +27,13 @@ class Quiet:
     def before_stage(self, *_: object) -> None:
         """Nothing is looked at."""
 
-    def operations(self, *_: object) -> tuple[Operation, ...]:
+    def after_stage(self, *_: object) -> tuple[Operation, ...]:
         return ()
 
-    def branch_operations(self, *_: object) -> tuple[Operation, ...]:
+    def commit_events(self, *_: object) -> tuple[tuple[str, dict[str, Any]], ...]:
+        return ()
+
+    def after_branch(self, *_: object) -> tuple[Operation, ...]:
         return ()
 
     def after_commit(self, *_: object) -> None:
@@ -40,7 +42,7 @@ class Quiet:
     def on_resume(self, *_: object) -> None:
         """Nothing is put right."""
 
-    def tell(self, kind: EventKind, *_: object, **data: object) -> None:
+    def emit(self, kind: str, *_: object, **data: object) -> None:
         """Nobody listens."""
 
 
@@ -96,7 +98,7 @@ async def cancelled(made: Driver, ready: asyncio.Event) -> RunStatus:
 
 
 def test_cancelling_reaches_a_back_off() -> None:
-    """A run that waits to try again is cancelled at once, and its failed attempt is on record."""
+    """A run that waits for its next attempt is cancelled at once, and the failed attempt is on record."""
 
     async def story() -> None:
         clock = Clock()
@@ -135,7 +137,7 @@ def test_cancelling_reaches_whatever_is_waited_for(stage: str) -> None:
 class Reporting(Quiet):
     """Plugins that have a line for the ledger about every stage."""
 
-    def operations(self, stage: BaseStage, *_: object) -> tuple[LedgerLine, ...]:  # type: ignore[override]  # one of the two
+    def after_stage(self, stage: BaseStage, *_: object) -> tuple[LedgerLine, ...]:  # type: ignore[override]  # one of the two
         return (LedgerLine(f"about {stage.id}"),)
 
 
@@ -152,7 +154,7 @@ class Saving:
 
 
 def test_cancelling_while_a_stage_is_saved_records_nothing_of_it() -> None:
-    """What it reported is not in the ledger without it: the stage runs again, and would report it twice."""
+    """The ledger has nothing of it: the stage runs again, and would report it twice."""
 
     async def story() -> None:
         body = 'stage "a" kind="workspace.create"\nstage "b" kind="tool" command="x"\n'
@@ -177,7 +179,7 @@ transition from="a" to="d"
 
 
 def test_branches_run_at_once_and_are_applied_in_the_order_of_the_file() -> None:
-    """The last to be declared finishes first, and nothing of the result depends on it."""
+    """The last branch finishes first, and the result does not depend on it."""
 
     async def story() -> None:
         gates = {name: asyncio.Event() for name in "pqs"}
@@ -203,7 +205,7 @@ def test_branches_run_at_once_and_are_applied_in_the_order_of_the_file() -> None
 class Appending(Quiet):
     """Plugins that add one entry for each stage that is done, as reports are added."""
 
-    def operations(self, stage: BaseStage, *_: object) -> tuple[Operation, ...]:  # type: ignore[override]
+    def after_stage(self, stage: BaseStage, *_: object) -> tuple[Operation, ...]:  # type: ignore[override]
         return (Append("done", stage.id),)
 
 
@@ -236,7 +238,7 @@ class Counting:
 
 
 def test_a_branch_that_only_looks_commits_nothing_beside_one_that_writes() -> None:
-    """The half of what another writes is in no checkpoint; the last branch commits whatever is left."""
+    """No checkpoint has half of what another branch is writing; the last branch commits the rest."""
 
     async def story() -> None:
         body = PARALLEL % " max_parallel=1" + 'stage "ws" kind="workspace.create"\ntransition from="ws" to="a"'
@@ -255,7 +257,7 @@ def test_a_branch_that_only_looks_commits_nothing_beside_one_that_writes() -> No
 
 
 def test_no_more_branches_run_at_once_than_allowed() -> None:
-    """`max_parallel` is honoured."""
+    """`max_parallel` is respected."""
 
     async def story() -> None:
         running, most = 0, 0
@@ -324,7 +326,7 @@ def test_an_error_that_is_routed_is_an_ordinary_failure() -> None:
 
 
 def test_a_journal_that_cannot_be_written_stops_the_run() -> None:
-    """Nothing runs that could not be recorded, and the error is told as it is."""
+    """Nothing runs that could not be recorded, and the error is reported as it is."""
 
     class Full(MemoryJournal):
         def append(
@@ -354,16 +356,24 @@ def test_a_journal_that_cannot_be_written_stops_the_run() -> None:
         asyncio.run(Driver(made.state, broken).drive())
 
 
+def plugin_failure(cause: Exception) -> PluginFailed:
+    """What the manager makes of a plugin that raises while a handler asks it."""
+    error = PluginFailed("mine", "worklist", cause)
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     "trouble",
     [
         OSError(errno.ENOSPC, "No space left on device"),
         OSError(errno.EROFS, "Read-only file system", "/anywhere"),
+        plugin_failure(OSError(errno.ENOSPC, "No space left on device")),
         PermissionError(errno.EACCES, "Permission denied", "/nowhere/runs/r/a/1"),
     ],
 )
-def test_a_stage_whose_files_cannot_be_kept_stops_the_run(trouble: OSError) -> None:
-    """A full disk and a store that cannot be written are no failure of the stage: nothing is recorded of it."""
+def test_a_stage_whose_files_cannot_be_written_stops_the_run(trouble: Exception) -> None:
+    """A full disk or a read-only store is not an error of the stage: nothing is recorded."""
 
     def fail(_: Job) -> Outcome:
         raise trouble
@@ -385,8 +395,8 @@ def test_a_stage_whose_files_cannot_be_kept_stops_the_run(trouble: OSError) -> N
         ConnectionError("gone"),
     ],
 )
-def test_other_trouble_with_the_system_is_the_stages(trouble: OSError) -> None:
-    """What a handler meets elsewhere, in its workspace too, or does not find, is an error of its stage."""
+def test_other_system_errors_are_errors_of_the_stage(trouble: OSError) -> None:
+    """Anything else that a handler cannot read, write or find is an error of its stage."""
 
     def fail(_: Job) -> Outcome:
         raise trouble
@@ -397,7 +407,7 @@ def test_other_trouble_with_the_system_is_the_stages(trouble: OSError) -> None:
 
 
 def test_an_outcome_that_is_nested_without_end_fails_its_stage() -> None:
-    """What cannot be looked through for secrets is not recorded, and stops nothing else."""
+    """What cannot be searched for secrets is not recorded."""
     nested: Any = []
     for _ in range(10_000):
         nested = [nested]
@@ -406,3 +416,65 @@ def test_an_outcome_that_is_nested_without_end_fails_its_stage() -> None:
     asyncio.run(made.drive())
     assert made.state.status is RunStatus.PAUSED
     assert "RecursionError" in made.state.reason
+
+
+class Failing(Quiet):
+    """Plugins of which one raises when it is asked what to announce."""
+
+    def commit_events(self, *_: object) -> tuple[tuple[str, dict[str, Any]], ...]:
+        raise PluginFailed("mine", "commit_events", ValueError("no"))
+
+
+TWO_TOOLS = """
+stage "a" kind="tool" command="x"
+stage "b" kind="tool" command="x"
+transition from="a" to="b"
+transition from="b" to="end"
+"""
+
+
+def test_a_plugin_that_fails_after_the_commit_pauses_the_run() -> None:
+    """The stage is on record, and the next one does not run."""
+    made = driver(TWO_TOOLS, lambda _: SUCCESS, Clock())
+    made.services = replace(made.services, plugins=Failing())
+    asyncio.run(made.drive())
+    assert [record.kind for record in records(made)] == ["run_created", "visit_completed", "run_paused"]
+    assert 'plugin "mine" failed in commit_events' in made.state.reason
+
+
+def test_an_expression_function_that_fails_decides_nothing() -> None:
+    """The stage errors and the run pauses: a condition without a value is neither true nor false."""
+
+    def fail(*_: object) -> object:
+        raise PluginFailed("mine", "expression_functions", ValueError("no"))
+
+    body = TWO_TOOLS.replace('from="a" to="b"', 'from="a" to="b" when="findings() == 0"')
+    made = driver(body, lambda _: SUCCESS, Clock())
+    made.services = replace(made.services, functions={"findings": fail})
+    asyncio.run(made.drive())
+    assert [record.kind for record in records(made)] == ["run_created", "stage_errored", "run_paused"]
+    assert made.state.outcomes == {}
+
+
+class Announcing(Quiet):
+    """Plugins that have an event of their own after every commit."""
+
+    def __init__(self) -> None:
+        self.emitted: list[tuple[str, dict[str, object]]] = []
+
+    def commit_events(self, before: Context, after: Context) -> tuple[tuple[str, dict[str, Any]], ...]:  # type: ignore[override]
+        return (("keys_changed", {"added": sorted(set(after) - set(before))}),)
+
+    def emit(self, kind: str, *_: object, **data: object) -> None:
+        self.emitted.append((kind, data))
+
+
+def test_a_plugin_announces_what_a_commit_changed() -> None:
+    """Its event comes after those of the stage, with the contexts before and after the commit."""
+    plugins = Announcing()
+    made = driver('stage "a" kind="tool" command="x"\ntransition from="a" to="end"', lambda _: SUCCESS, Clock())
+    made.services = replace(made.services, plugins=plugins)
+    asyncio.run(made.drive())
+    kinds = [kind for kind, _ in plugins.emitted]
+    assert kinds[:4] == ["stage_started", "checkpoint_saved", "stage_completed", "keys_changed"]
+    assert "a.status" in str(plugins.emitted[3][1]["added"])

@@ -1,7 +1,7 @@
 """The machine alone, fed with records: whole workflows without asyncio, clock or disk."""
 
 import pytest
-from tests.unit.engine.conftest import Make
+from tests.unit.engine.conftest import Machine, Make
 
 from pipeline.engine.context import Append, Discard, Key, Operation, Set
 from pipeline.engine.machine import Ask, FanOut, Pause, Stop, Visit, decide
@@ -45,7 +45,7 @@ def test_a_chain_runs_to_its_exit(machine: Make) -> None:
     assert run.state.context.get("last_stage") == "end"
 
 
-def test_a_failed_stage_without_a_way_fails_the_run(machine: Make) -> None:
+def test_a_failed_stage_without_a_transition_fails_the_run(machine: Make) -> None:
     """A failed tool does not fall through its unconditional transition to just any stage."""
     run = machine(CHAIN, a=[Outcome(status=FAIL, reason="boom")]).run()
     assert (run.path, run.state.status) == (["a"], RunStatus.FAIL)
@@ -104,7 +104,7 @@ def test_a_missing_review_is_never_taken_for_a_review(machine: Make, kind: Failu
 
 
 def test_a_false_condition_is_never_followed(machine: Make) -> None:
-    """Where nothing else matches the run fails with the reason; it does not take the way that is there."""
+    """If nothing else matches, the run fails with the reason."""
     body = 'stage "a" kind="tool" command="x"\ntransition from="a" to="end" when="visits(\\"a\\") > 5"\n'
     run = machine(body).run()
     assert run.state.status is RunStatus.FAIL
@@ -145,8 +145,8 @@ def test_priority_then_condition_then_order(machine: Make, first: str, second: s
         (Outcome(status=SUCCESS, preferred_next="nowhere"), "b"),
     ],
 )
-def test_an_answer_chooses_only_among_unconditional_ways(machine: Make, answer: Outcome, target: str) -> None:
-    """[NEXT: ...] and [PREFERRED_LABEL: ...] choose between ways that are open anyway."""
+def test_an_answer_chooses_only_among_unconditional_transitions(machine: Make, answer: Outcome, target: str) -> None:
+    """[NEXT: ...] and [PREFERRED_LABEL: ...] choose between transitions that are possible anyway."""
     body = """
     stage "a" kind="llm" prompt="x"
     stage "b" kind="tool" command="x"
@@ -178,7 +178,7 @@ def test_a_goal_gate_leads_back_until_it_passes(machine: Make) -> None:
     assert run.state.status is RunStatus.SUCCESS
 
 
-def test_a_goal_gate_without_a_way_back_fails_the_run(machine: Make) -> None:
+def test_a_goal_gate_without_a_retry_target_fails_the_run(machine: Make) -> None:
     """A failed goal gate never ends green."""
     run = machine(GATED.replace(' retry_target="a"', ""), a=[FAIL]).run()
     assert run.state.status is RunStatus.FAIL
@@ -186,10 +186,10 @@ def test_a_goal_gate_without_a_way_back_fails_the_run(machine: Make) -> None:
 
 
 def test_a_goal_gate_that_never_ran_is_not_satisfied(machine: Make) -> None:
-    """Going round it does not help."""
+    """Bypassing it does not help."""
     body = """
     stage "a" kind="decision" {
-      route when="findings() > 0" to="g"
+      route when="visits(\\"g\\") > 0" to="g"
       route when="true" to="end"
     }
     stage "g" kind="tool" command="x" goal_gate=true
@@ -214,15 +214,15 @@ transition from="merge" to="end"
 
 
 def test_after_a_refusal_the_approval_is_asked_for_again(machine: Make) -> None:
-    """What the approving option leads to is not reached around the gate: the run is led back to it."""
+    """The target of the approving option cannot be reached around the gate: the run goes back to it."""
     run = machine(ASKING, ask=["other", "ok"]).run()
     assert run.path == ["a", "ask", "b", "ask", "merge", "end"]
     redirected = next(r for r in run.records if isinstance(r, VisitCompleted) and r.stage == "b")
     assert (redirected.chosen.role, redirected.chosen.target) == ("re_review", "ask")
 
 
-def test_without_re_review_a_refusal_is_only_a_way(machine: Make) -> None:
-    """`re_review=false` lets other ways lead to the target."""
+def test_without_re_review_a_refusal_is_an_ordinary_choice(machine: Make) -> None:
+    """`re_review=false` lets other transitions lead to the target."""
     run = machine(ASKING.replace('prompt="Good?"', 'prompt="Good?" re_review=false'), ask=["other"]).run()
     assert run.path == ["a", "ask", "b", "merge", "end"]
 
@@ -243,23 +243,28 @@ def accumulate(stage: str, outcome: Outcome) -> list[Operation]:
     if stage != "a":
         return []
     if outcome.status is FAIL:
-        return [Append("review.findings", {"stageId": stage})]
-    return [Discard("review.findings", {"stageId": stage})]
+        return [Append("found", {"stageId": stage})]
+    return [Discard("found", {"stageId": stage})]
 
 
-def test_a_loop_goes_round_while_findings_are_outstanding(machine: Make) -> None:
-    """`findings()` counts what is in `review.findings`."""
-    run = machine(LOOP, a=[FAIL, FAIL, SUCCESS])
+def loop(machine: Make, settings: str = "", **script: list[Status]) -> Machine:
+    """A loop whose gate asks a function of a plugin, which counts what the plugin has put into the context."""
+    run = machine(settings + LOOP, **script)
     run.contribute = accumulate
-    assert run.run().path == ["a", "gate", "fix"] * 2 + ["a", "gate", "end"]
-    assert run.state.context.get("review.findings") == []
+    run.functions = {"findings": lambda context, _: len(context.list_at("found"))}
+    return run
 
 
-def test_reaching_a_limit_pauses_and_raising_it_goes_on(machine: Make) -> None:
-    """max_visits: paused before the visit too many, with limit, stage and count; not killed."""
-    run = machine("settings { max_visits 3; }" + LOOP, a=[FAIL])
-    run.contribute = accumulate
-    run.run()
+def test_a_loop_runs_until_a_plugin_has_nothing_left(machine: Make) -> None:
+    """Conditions see what plugins add to a stage as soon as it is done."""
+    run = loop(machine, a=[FAIL, FAIL, SUCCESS]).run()
+    assert run.path == ["a", "gate", "fix"] * 2 + ["a", "gate", "end"]
+    assert run.state.context.get("found") == []
+
+
+def test_reaching_a_limit_pauses_and_raising_it_continues(machine: Make) -> None:
+    """max_visits: the run pauses before the visit that would exceed it, with limit, stage and count."""
+    run = loop(machine, "settings { max_visits 3; }", a=[FAIL]).run()
     assert run.path == ["a", "gate", "fix"] * 3
     assert (run.state.status, run.state.reason) == (RunStatus.PAUSED, "max_visits is reached: 3 of 3")
     run.feed(RunResumed(at=99.0, raised={"max_visits": 4}))
@@ -280,8 +285,8 @@ def test_every_limit_pauses(machine: Make, setting: str, limit: str) -> None:
     assert run.state.reason.startswith(f"{limit} is reached")
 
 
-def test_waiting_for_a_person_is_no_running_time(machine: Make) -> None:
-    """max_duration counts what stages ran, not how long somebody thought about it."""
+def test_waiting_for_a_person_is_not_running_time(machine: Make) -> None:
+    """max_duration counts the time stages ran, not the time a person needed."""
     run = machine('settings { max_duration "5s"; }' + ASKING, a=[Outcome(status=SUCCESS, duration=3.0)])
     run.step(decide(run.state))
     assert isinstance(decide(run.state), Ask)
@@ -291,7 +296,7 @@ def test_waiting_for_a_person_is_no_running_time(machine: Make) -> None:
 
 
 def test_a_stage_leaves_the_well_known_keys(machine: Make) -> None:
-    """Its status, its answer cut and whole, and what it used; unknown use is no key."""
+    """Its status, its answer shortened and whole, and its usage; unknown usage has no key."""
     answered = Outcome(status=SUCCESS, response="x" * 100_000, usage=Usage(input_tokens=7, cost_usd=0.5))
     kept = machine(CHAIN.replace('kind="tool" command', 'kind="llm" prompt'), a=[answered]).run().state.context.values
     assert {key: kept[key] for key in kept if key.startswith("a.usage")} == {
@@ -342,7 +347,7 @@ def test_a_parallel_stage_joins_its_branches(machine: Make, join: str, failing: 
 
 
 def test_only_unfinished_branches_run_again(machine: Make) -> None:
-    """After a crash a parallel stage takes up the branches that are not on record."""
+    """After a crash a parallel stage runs the branches that are not on record."""
     run = machine(PARALLEL % "")
     run.feed(BranchCompleted(at=2, stage="a", visit=1, branch="q", branch_visit=1, outcome=Outcome(status=SUCCESS)))
     run.feed(RunResumed(at=3))
@@ -351,8 +356,8 @@ def test_only_unfinished_branches_run_again(machine: Make) -> None:
     assert [(branch.stage, branch.attempt) for branch in command.branches] == [("p", 2), ("r", 2)]
 
 
-def test_a_failed_attempt_is_due_after_its_wait(machine: Make) -> None:
-    """The wait stands in the record, so that a resumed run waits until the same moment, for the same attempt."""
+def test_the_next_attempt_is_due_after_the_delay(machine: Make) -> None:
+    """The delay is recorded, so a resumed run waits until the same moment for the same attempt."""
     run = machine(CHAIN)
     run.feed(AttemptFailed(at=5, stage="a", visit=1, attempt=1, outcome=Outcome(status=FAIL), delay=2.5))
     assert decide(run.state) == Visit("a", 1, 2, not_before=7.5)
@@ -362,8 +367,8 @@ def test_a_failed_attempt_is_due_after_its_wait(machine: Make) -> None:
     assert decide(run.state) == Visit("a", 1, 3)
 
 
-def test_each_branch_has_a_wait_of_its_own(machine: Make) -> None:
-    """A resumed parallel stage waits for the branch that is to be tried later, and for no other."""
+def test_each_branch_has_its_own_delay(machine: Make) -> None:
+    """A resumed parallel stage delays only the branch whose next attempt is due later."""
     run = machine(PARALLEL % "")
     run.feed(AttemptFailed(at=5, stage="q", visit=1, attempt=1, outcome=Outcome(status=FAIL), delay=2.5))
     run.feed(RunResumed(at=6))
@@ -373,7 +378,7 @@ def test_each_branch_has_a_wait_of_its_own(machine: Make) -> None:
 
 
 def test_an_interrupted_stage_runs_again_with_its_first_attempt_on_record(machine: Make) -> None:
-    """The second attempt has a number of its own."""
+    """The second attempt has its own number."""
     run = machine(CHAIN)
     run.feed(RunResumed(at=2))
     assert decide(run.state) == Visit("a", 1, 2)
@@ -382,7 +387,7 @@ def test_an_interrupted_stage_runs_again_with_its_first_attempt_on_record(machin
 
 
 def test_resuming_forgets_nothing(machine: Make) -> None:
-    """Outcomes of goal gates, approvals that are owed, visits, time and money: all but how far the stage had come."""
+    """Goal gates, pending approvals, visits, time and money are kept; only the progress of the stage is not."""
     body = """
     stage "a" kind="tool" command="x" goal_gate=true retry_target="ask"
     stage "ask" kind="human" prompt="Good?" { option "yes" label="Yes" to="end"; option "no" label="No" to="b" }
@@ -392,13 +397,18 @@ def test_resuming_forgets_nothing(machine: Make) -> None:
     used = Outcome(status=FAIL, duration=2.0, usage=Usage(cost_usd=0.5, input_tokens=7))
     run = machine(body, a=[used], ask=["no"]).run(steps=2)
     before = run.state
-    assert (before.outcomes["a"], before.owed, before.seconds, before.cost_usd) == (FAIL, frozenset({"ask"}), 2.0, 0.5)
+    assert (before.outcomes["a"], before.pending_gates, before.seconds, before.cost_usd) == (
+        FAIL,
+        frozenset({"ask"}),
+        2.0,
+        0.5,
+    )
     run.feed(RunResumed(at=9))
     assert run.state._replace(progress=before.progress) == before
 
 
-def test_an_interrupted_stage_with_effects_outside_is_never_repeated_silently(machine: Make) -> None:
-    """It pauses; only a word from a person repeats it."""
+def test_an_interrupted_stage_with_external_effects_is_never_repeated_silently(machine: Make) -> None:
+    """It pauses; only a person can have it repeated."""
     run = machine(CHAIN.replace('"a" kind="tool" command="x"', '"a" kind="tool" command="x" effects="external"'))
     run.feed(VisitStarted(at=1, stage="a", visit=1, attempt=1))
     run.feed(RunResumed(at=2))
@@ -411,10 +421,10 @@ def test_an_interrupted_stage_with_effects_outside_is_never_repeated_silently(ma
 
 
 @pytest.mark.parametrize("after", [[], [RunCancelled(at=2, stage="a", visit=1)]])
-def test_an_interrupted_branch_with_effects_outside_is_never_repeated_silently(
+def test_an_interrupted_branch_with_external_effects_is_never_repeated_silently(
     machine: Make, after: list[AnyRecord]
 ) -> None:
-    """Neither when its process died nor when somebody stopped it."""
+    """Neither if its process died nor if it was cancelled."""
     run = machine(
         (PARALLEL % "").replace('"q" kind="tool" command="x"', '"q" kind="tool" command="x" effects="external"')
     )
@@ -425,16 +435,16 @@ def test_an_interrupted_branch_with_effects_outside_is_never_repeated_silently(
     assert (command.limit, command.stage) == ("effects", "q")
 
 
-def test_an_interruption_gives_no_attempt_back(machine: Make) -> None:
+def test_an_interruption_does_not_reset_the_retries(machine: Make) -> None:
     """Attempts that failed before a crash count against the stage's retries after it."""
     run = machine(CHAIN)
     run.feed(AttemptFailed(at=1, stage="a", visit=1, attempt=1, outcome=Outcome(status=FAIL), delay=0))
     run.feed(RunResumed(at=2))
-    assert (run.state.progress.failed, run.state.progress.torn) == ({"a": 1}, {"a": 1})
+    assert (run.state.progress.failed, run.state.progress.interrupted) == ({"a": 1}, {"a": 1})
 
 
 def test_what_a_failed_attempt_cost_is_counted(machine: Make) -> None:
-    """Time and money of tries that came to nothing are spent all the same."""
+    """The time and money of failed attempts are spent all the same."""
     run = machine(CHAIN)
     used = Outcome(status=FAIL, duration=2.0, usage=Usage(cost_usd=0.5, input_tokens=7))
     run.feed(AttemptFailed(at=1, stage="a", visit=1, attempt=1, outcome=used, delay=0))
@@ -442,7 +452,7 @@ def test_what_a_failed_attempt_cost_is_counted(machine: Make) -> None:
 
 
 def test_a_finished_branch_moves_the_checkpoint_of_the_workspace(machine: Make) -> None:
-    """What is put back after a crash holds what the branches that are on record have left."""
+    """After a crash the workspace is restored with the work of the recorded branches."""
     run = machine(PARALLEL % "")
     known = {Key.WORKSPACE_PATH: "/w", Key.WORKSPACE_BRANCH: "b", Key.WORKSPACE_BASE: "0", Key.WORKSPACE_COMMIT: "1"}
     run.state = run.state._replace(context=run.state.context.apply(Set(key, value) for key, value in known.items()))
@@ -453,8 +463,8 @@ def test_a_finished_branch_moves_the_checkpoint_of_the_workspace(machine: Make) 
     assert run.state.workspace.commit == "2"
 
 
-def test_an_external_stage_that_was_not_begun_just_runs(machine: Make) -> None:
-    """Nothing was torn, so nothing is asked."""
+def test_an_external_stage_that_had_not_started_just_runs(machine: Make) -> None:
+    """Nothing was interrupted, so nothing is asked."""
     run = machine(CHAIN.replace('"a" kind="tool" command="x"', '"a" kind="tool" command="x" effects="external"'))
     run.feed(RunResumed(at=2))
     assert isinstance(decide(run.state), Visit)
@@ -482,12 +492,12 @@ def test_a_cancelled_run_stops_and_can_be_resumed(machine: Make) -> None:
 def test_a_run_that_succeeded_is_not_resumed(machine: Make) -> None:
     """Its journal would be damaged."""
     run = machine(CHAIN).run()
-    with pytest.raises(AwfError, match="finished"):
+    with pytest.raises(AwfError, match="succeeded"):
         apply(run.state, RunResumed(at=9))
 
 
-def test_a_changed_workflow_is_adopted_where_the_run_stands(machine: Make) -> None:
-    """The cursor keeps its place; a place that is gone is refused."""
+def test_a_changed_workflow_is_adopted_at_the_cursor(machine: Make) -> None:
+    """The cursor stays; a workflow without its stage is refused."""
     run = machine(CHAIN)
     source = machine(CHAIN.replace('"b"', '"c"')).records[0].source  # type: ignore[union-attr]  # the creation
     run.feed(WorkflowAdopted(at=1, file="w", source=source))
@@ -499,19 +509,19 @@ def test_a_changed_workflow_is_adopted_where_the_run_stands(machine: Make) -> No
 
 
 def test_a_condition_without_a_value_fails_the_run_with_its_reason(machine: Make) -> None:
-    """A context value of an unexpected type is told, not guessed at."""
+    """A context value of an unexpected type is reported, not guessed at."""
     body = CHAIN.replace('from="a" to="b"', 'from="a" to="b" when="output(\\"a.size\\") > 3"')
     run = machine(body, a=[Outcome(status=SUCCESS, updates={"a.size": "big"})]).run()
     assert run.state.status is RunStatus.FAIL
     assert "cannot compare text with a number" in run.state.reason
 
 
-def test_the_reason_of_every_way_is_on_record(machine: Make) -> None:
+def test_the_reason_of_every_transition_is_on_record(machine: Make) -> None:
     """`awf why` has something to print."""
-    run = machine(LOOP, a=[SUCCESS]).run()
+    run = loop(machine, a=[SUCCESS]).run()
     reasons = [record.chosen.reason for record in run.records if isinstance(record, VisitCompleted)]
     assert reasons == [
         "only transition",
         "otherwise (findings() = 0)",
-        "the exit is reached",
+        "reached exit",
     ]

@@ -1,4 +1,4 @@
-"""Trying again, limits, goal gates and approvals, as tables."""
+"""Retries, limits, goal gates and approvals, as tables."""
 
 from datetime import timedelta
 from typing import Any
@@ -9,19 +9,17 @@ from hypothesis import strategies as st
 from tests.unit.engine.conftest import Make
 
 from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Status
-from pipeline.engine.state import (
+from pipeline.engine.policy import (
     JITTER,
-    Cursor,
     LimitReached,
     RetryDecision,
-    approving_options,
     decide_retry,
-    pending_gate,
     quota_resets_after,
     reached_limit,
     retry_delay,
-    unsatisfied_gates,
 )
+from pipeline.engine.routing import approving_options, pending_gate, unsatisfied_gates
+from pipeline.engine.state import Cursor
 from pipeline.language.model import (
     Backoff,
     HumanOption,
@@ -69,13 +67,13 @@ def errored(error: ErrorKind | None, retry_after: float | None = None) -> Outcom
     ],
 )
 def test_all_four_retry_attributes_are_honoured(retry: Retry, failures: int, seconds: float) -> None:
-    """The wait is the delay, doubled when exponential, and never beyond the longest."""
+    """The delay is fixed or doubles, and never exceeds the maximum."""
     assert retry_delay(retry, failures, chance=0.5) == pytest.approx(seconds)
 
 
 @given(st.integers(0, 200), st.floats(0, 1, exclude_max=True))
-def test_a_wait_is_never_beyond_its_bounds(failures: int, chance: float) -> None:
-    """Chance moves a wait by a tenth at most, and never over max_delay."""
+def test_a_delay_never_exceeds_its_bounds(failures: int, chance: float) -> None:
+    """Jitter changes a delay by at most a tenth, and never beyond max_delay."""
     retry = Retry(
         max_attempts=9, backoff=Backoff.EXPONENTIAL, delay=timedelta(seconds=1), max_delay=timedelta(seconds=30)
     )

@@ -1,4 +1,4 @@
-"""The transition followed from a stage, with the reason that goes on record, as tables."""
+"""The transition that follows a stage, with the recorded reason, as tables."""
 
 from dataclasses import dataclass, field
 
@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from pipeline.engine.context import EMPTY, Set
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
-from pipeline.engine.routing import ConditionScope, Selection, index_edges, is_failure, select_transition
-from pipeline.language.edges import Edge, EdgeRole
+from pipeline.engine.routing import ConditionScope, Selection, is_failure, require_functions, select_transition
+from pipeline.errors import AwfError
+from pipeline.language.edges import Edge, EdgeRole, edges
 from pipeline.language.expressions import evaluate, parse_expression
 from pipeline.language.model import (
     BaseStage,
@@ -401,10 +402,9 @@ def workflows(draw: st.DrawFn) -> Workflow:
 @given(workflows(), OUTCOMES)
 def test_a_false_condition_is_never_followed(workflow: Workflow, outcome: Outcome) -> None:
     """The target is that of an edge of the workflow; if it is a transition or a route, of one whose condition holds."""
-    ways = index_edges(workflow)
-    leaving = ways.leaving("a")
+    leaving = [edge for edge in edges(workflow) if edge.source == "a"]
     environment = ConditionScope(EMPTY, {"a": outcome.status}, {"a": 1})
-    selected = select_transition(workflow.stage("a"), outcome, leaving, environment, ways.decisions)
+    selected = select_transition(workflow.stage("a"), outcome, leaving, environment, frozenset({"d"}))
     if selected.target is None:
         assert selected.role == ""
         return
@@ -441,3 +441,49 @@ def test_the_values_in_a_reason_are_short_and_on_one_line() -> None:
     assert len(reason) < 500
     assert reason.isprintable()
     assert 'context("long") = a list of 3; context("none") = null' in reason
+
+
+SCOPE = ConditionScope(EMPTY.apply([Set("build.response", "done"), Set("empty", None)]), {"a": Status.FAIL}, {"a": 2})
+
+
+def test_a_condition_asks_about_outcomes_and_visits() -> None:
+    """A stage that never ran says so, and has no visits."""
+    assert (SCOPE.outcome("a"), SCOPE.outcome("b")) == ("fail", "not_run")
+    assert (SCOPE.visits("a"), SCOPE.visits("b")) == (2, 0)
+
+
+def test_a_condition_asks_for_values_of_the_context() -> None:
+    """Null is a value that exists; an absent key has none."""
+    assert (SCOPE.output("build.response"), SCOPE.context("build.response"), SCOPE.context("no")) == (
+        "done",
+        "done",
+        None,
+    )
+    assert (SCOPE.exists("empty"), SCOPE.exists("no")) == (True, False)
+
+
+COUNTING = Workflow(
+    name="W",
+    version=2,
+    start="a",
+    stages=(TOOL, ExitStage(id="b")),
+    transitions=(Transition(source="a", to="b", when=parse_expression("findings() == 2")),),
+)
+
+
+def test_a_function_of_a_plugin_answers_a_condition() -> None:
+    """It is given the context and the argument of the call."""
+    functions = {"findings": lambda context, stage: len(context.get("found")) if stage is None else 0}
+    scope = ConditionScope(EMPTY.apply([Set("found", [1, 2])]), {}, {}, functions)
+    chosen = select_transition(TOOL, SUCCESS, list(edges(COUNTING)), scope, frozenset())
+    assert (chosen.target, chosen.reason) == ("b", "findings() == 2 is true (findings() = 2)")
+
+
+def test_a_function_that_no_plugin_provides_is_never_taken_for_a_value() -> None:
+    """The workflow is rejected before it runs, and a run that gets that far ends."""
+    require_functions(COUNTING, {"findings": lambda *_: 0})
+    with pytest.raises(AwfError, match=r'stage "a" uses findings\(\)'):
+        require_functions(COUNTING, {})
+    chosen = select_transition(TOOL, SUCCESS, list(edges(COUNTING)), SCOPE, frozenset())
+    assert chosen.target is None
+    assert "no loaded plugin provides findings()" in chosen.reason

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.engine.context import EMPTY, Append, Context, Key, Set
+from pipeline.engine.context import EMPTY, Append, Context, Set
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, stage_operations
-from pipeline.findings.accumulate import after_stage, reports
+from pipeline.findings.accumulate import after_stage, commit_events, count_reports, last_verdict, reports
+from pipeline.findings.keys import ReviewKey
 from pipeline.language.model import BaseStage, DecisionStage, ExitStage, LlmStage, ToolStage
 
 REVIEW = LlmStage(id="review_code", prompt="x", auto_status=True)
@@ -24,7 +25,7 @@ def visited(context: Context, stage: BaseStage, visit: int, outcome: Outcome, at
 
 
 def findings(context: Context) -> list[Any]:
-    return list(context.list_at(Key.FINDINGS))
+    return list(context.list_at(ReviewKey.REPORTS))
 
 
 def said(status: Status, response: str = "", reason: str = "") -> Outcome:
@@ -172,7 +173,7 @@ def test_the_tails_of_a_tool_are_joined(tails: tuple[str, str, str]) -> None:
 def test_entries_that_are_none_of_ours_are_left_alone() -> None:
     """Whoever put a word or somebody else's entry into the list: a pass of this stage neither breaks nor clears it."""
     foreign: list[Any] = ["a word", {"stageId": "other"}, {}]
-    context = EMPTY.apply([Append(Key.FINDINGS, entry) for entry in foreign])
+    context = EMPTY.apply([Append(ReviewKey.REPORTS, entry) for entry in foreign])
     assert list(after_stage(stage=REVIEW, visit=1, outcome=said(SUCCESS), context=context, at=0.0)) == []
 
 
@@ -216,3 +217,23 @@ def test_whatever_the_order_the_findings_are_what_the_model_says(steps: list[tup
         visits[name] = visits.get(name, 0) + 1
         context = visited(context, STAGES[name], visits[name], said(status, f"{name}{index}"))
         assert [(entry["stageId"], entry["iteration"]) for entry in findings(context)] == model(steps[: index + 1])
+
+
+def test_reports_are_counted_for_all_stages_or_for_one() -> None:
+    """An entry that is not a report counts as one of no stage."""
+    entries = ({"stageId": "a"}, {"stageId": "a"}, {"stageId": "b"}, "odd")
+    context = EMPTY.apply([Append(ReviewKey.REPORTS, entry) for entry in entries])
+    assert [count_reports(context, stage) for stage in (None, "a", "c")] == [4, 2, 0]
+
+
+def test_a_verdict_is_a_word_or_none() -> None:
+    """Anything else under its key is not a verdict."""
+    contexts = [EMPTY.apply([Set(ReviewKey.VERDICT, value)]) for value in ("FAIL", ["FAIL"])]
+    assert [last_verdict(context, None) for context in (*contexts, EMPTY)] == ["FAIL", "none", "none"]
+
+
+def test_an_event_announces_how_many_reports_are_open() -> None:
+    """Only after a commit that changed them."""
+    one = EMPTY.apply([Append(ReviewKey.REPORTS, {"stageId": "a"})])
+    assert list(commit_events(EMPTY, one)) == [("findings_changed", {"outstanding": 1})]
+    assert list(commit_events(one, one.apply([Set("x", 1)]))) == []

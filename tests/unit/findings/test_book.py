@@ -41,7 +41,7 @@ def test_a_line_that_cannot_be_read_is_told_with_its_number(line: str) -> None:
     """A newer program's ledger is not half read: the finding would be lost without a word."""
     journal = MemoryJournal()
     Book(journal).enter([assessed("one")])
-    journal.enter([line])
+    journal.append_ledger([line])
     with pytest.raises(JournalError, match="line 2 of the ledger cannot be read"):
         Book(journal).ledger()
 

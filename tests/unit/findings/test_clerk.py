@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pipeline.engine.context import Context, Key, Operation
-from pipeline.engine.outcome import Failure, FailureClass, LedgerLine, Outcome, Status, StatusSource, stage_operations
-from pipeline.engine.ports import Job, JournalError
+from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, StatusSource, stage_operations
+from pipeline.engine.ports import Job, JournalError, LedgerLine
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import Progress, State, begin
 from pipeline.errors import AwfError
@@ -19,6 +19,7 @@ from pipeline.findings.book import Book
 from pipeline.findings.claims import Returned
 from pipeline.findings.clerk import Clerk
 from pipeline.findings.events import Turned
+from pipeline.findings.keys import ReviewKey
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingState, Suppression
 from pipeline.findings.plugin import ReviewFindings
@@ -95,7 +96,7 @@ class Run:
     def done(self, stage: LlmStage | ToolStage, outcome: Outcome, visit: int = 1) -> list[Operation]:
         """What the end of a stage leaves; its lines are committed, and the files written."""
         added = self.after(stage, outcome, visit)
-        self.journal.enter([one.text for one in added if isinstance(one, LedgerLine)])
+        self.journal.append_ledger([one.text for one in added if isinstance(one, LedgerLine)])
         operations = [one for one in added if not isinstance(one, LedgerLine)]
         self.context = self.context.apply([*stage_operations(stage, outcome), *operations])
         self.clerk.committed()
@@ -138,7 +139,7 @@ def test_what_a_branch_found_is_taken_in_by_the_process_that_joins_it(run: Run) 
     run.begin_again()
     run.done(REV, structured(found(item())))
     assert run.only().title == "It is never checked"
-    assert run.context.list_at(Key.FINDINGS)[0]["findingIds"] == [run.only().id]
+    assert run.context.list_at(ReviewKey.REPORTS)[0]["findingIds"] == [run.only().id]
 
 
 @pytest.mark.parametrize("name", ["report", "stdout.log"])
@@ -195,7 +196,7 @@ def test_a_dismissed_finding_neither_counts_nor_is_referred_to(run: Run) -> None
         Status.PARTIAL_SUCCESS,
         "0 to be fixed, 1 suggested; first: Another (a.py:3)",
     )
-    ids = run.context.list_at(Key.FINDINGS)[-1]["findingIds"]
+    ids = run.context.list_at(ReviewKey.REPORTS)[-1]["findingIds"]
     assert [run.ledger().findings[id].title for id in ids] == ["Another"]
 
 
@@ -249,7 +250,7 @@ def test_a_loop_is_told_that_it_is_stalled_and_when_it_is_not_any_more(run: Run,
     told = []
     for visit, answer in enumerate((found(item()), found(item()), found(item()), found()), 1):
         run.review(answer, visit)
-        told.append(str(run.context.get(Key.STALLED, ""))[-7:])
+        told.append(str(run.context.get(ReviewKey.STALLED, ""))[-7:])
         run.done(FIX, Outcome(status=Status.SUCCESS, response="[FINDING 1: fixed]"), visit)
     assert told == said
 
@@ -265,10 +266,10 @@ def test_an_answer_of_a_stage_that_failed_says_nothing(run: Run) -> None:
 def test_the_verdict_is_set_and_a_run_is_held_by_what_its_review_saw(run: Run) -> None:
     """001-12: a pass that sees what endangers the system holds the run; one that does not see it holds nothing."""
     run.review(found(item(severity="P0", x_system_breaking=True)))
-    assert run.context.get(Key.VERDICT) == "ABORT"
+    assert run.context.get(ReviewKey.VERDICT) == "ABORT"
     assert "a person has to look" in run.context.get(Key.HOLD)
     operations = run.done(LlmStage(id="other", prompt="x", auto_status=True), structured(found(), Status.SUCCESS))
-    assert {one.key for one in operations} == {Key.VERDICT}
+    assert {one.key for one in operations} == {ReviewKey.VERDICT}
 
 
 def test_what_was_there_before_the_change_holds_nothing(run: Run) -> None:
@@ -281,22 +282,22 @@ def test_what_was_there_before_the_change_holds_nothing(run: Run) -> None:
 def test_an_ordinary_critical_finding_holds_nothing(run: Run) -> None:
     """001-11: FAIL is for the fixer, ABORT is not."""
     run.review(found(item(severity="P0")))
-    assert (run.context.get(Key.VERDICT), Key.HOLD in run.context) == ("FAIL", False)
+    assert (run.context.get(ReviewKey.VERDICT), Key.HOLD in run.context) == ("FAIL", False)
 
 
 @pytest.mark.parametrize("kind", [FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL])
 def test_a_good_verdict_goes_when_a_reviewer_says_nothing(run: Run, kind: FailureClass) -> None:
     """6.6: PASS is for a pass in which everybody answered; a bad verdict stays."""
     run.review(found())
-    assert run.context.get(Key.VERDICT) == "PASS"
+    assert run.context.get(ReviewKey.VERDICT) == "PASS"
     silent = Outcome(status=Status.FAIL, failure=Failure(kind=kind, digest="no word"))
     run.done(FIX, silent)
-    assert run.context.get(Key.VERDICT) == "PASS", "a fixer reviews nothing"
+    assert run.context.get(ReviewKey.VERDICT) == "PASS", "a fixer reviews nothing"
     run.done(REV, silent, visit=2)
-    assert Key.VERDICT not in run.context
+    assert ReviewKey.VERDICT not in run.context
     run.review(found(item(severity="P0")), visit=3)
     run.done(REV, silent, visit=4)
-    assert run.context.get(Key.VERDICT) == "FAIL"
+    assert run.context.get(ReviewKey.VERDICT) == "FAIL"
 
 
 def test_nothing_that_code_can_read_is_none(run: Run) -> None:
@@ -317,7 +318,7 @@ def test_an_item_that_points_outside_keeps_a_review_from_being_clean(run: Run) -
     assert outcome.status is Status.FAIL
     assert "1 could not be used; rev#1 'It is never checked'" in outcome.reason
     assert [(one.state, one.gate.value) for one in run.ledger()] == [("uncertain", "must")]
-    assert run.context.get(Key.VERDICT) == "FAIL"
+    assert run.context.get(ReviewKey.VERDICT) == "FAIL"
 
 
 @pytest.mark.parametrize(
@@ -334,7 +335,7 @@ def test_what_cannot_be_read_outlives_a_second_answer(run: Run, second: str) -> 
     assert (judged.status, judged.problem) == (Status.FAIL, "")
     run.done(REV, Outcome(status=Status.FAIL, source=StatusSource.STRUCTURED, response=first + second))
     assert [(one.title, one.state) for one in run.ledger()] == [("It is never checked", "uncertain")]
-    assert run.context.get(Key.VERDICT) == "FAIL"
+    assert run.context.get(ReviewKey.VERDICT) == "FAIL"
 
 
 def test_all_faults_of_all_items_are_told_when_an_answer_is_asked_for_again(run: Run) -> None:
@@ -444,7 +445,7 @@ def test_files_that_a_crash_kept_from_being_written_are_written_when_a_run_is_re
     added = [*run.after(REV, structured(found(item()))), *run.after(LINT, Outcome(status=Status.SUCCESS))]
     other = LlmStage(id="other", prompt="x", auto_status=True)
     added += run.after(other, structured(found(), Status.SUCCESS))
-    run.journal.enter([one.text for one in added if isinstance(one, LedgerLine)])
+    run.journal.append_ledger([one.text for one in added if isinstance(one, LedgerLine)])
     assert not (run.root / ".code-review").exists()
     for _ in range(2):
         run.begin_again()
@@ -469,7 +470,7 @@ def plugin_of(run: Run) -> ReviewFindings:
 
 def test_trouble_with_the_ledger_is_raised(run: Run) -> None:
     """Nothing found is lost: a stage whose findings cannot be kept is not passed over."""
-    run.journal.enter(["no event"])
+    run.journal.append_ledger(["no event"])
     plugin = plugin_of(run)
     outcome = structured(found(item()))
     with pytest.raises(JournalError):
@@ -484,7 +485,7 @@ def test_trouble_with_the_files_is_raised_after_the_commit(run: Run, monkeypatch
     outcome = structured(found(item()))
     assert plugin.read_answer(run.job(REV, 1), [outcome.response]) is not None
     added = plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
-    run.journal.enter([one.text for one in added if isinstance(one, LedgerLine)])
+    run.journal.append_ledger([one.text for one in added if isinstance(one, LedgerLine)])
     with monkeypatch.context() as full:
         full.setattr("pipeline.files.write_file", refuse)
         with pytest.raises(AwfError):
@@ -499,13 +500,13 @@ def refuse(*_paths: Any) -> None:
 
 def test_a_run_without_findings_in_a_form_for_code_has_no_use_for_the_ledger(run: Run) -> None:
     """Most stages have nothing for it, and pay nothing for it."""
-    run.journal.enter(["no event"])
+    run.journal.append_ledger(["no event"])
     plugin = plugin_of(run)
     outcome = Outcome(status=Status.FAIL, response="It is bad.", reason="bad")
     (report,) = plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
     assert not isinstance(report, LedgerLine)
     assert plugin.read_answer(run.job(REV, 1), ["It is bad."]) is None
-    assert plugin.items(run.context, 5000) == ""
+    assert plugin.worklist(run.job(REV, 1)).render(5000) == ""
     plugin.after_commit()
 
 
@@ -513,7 +514,7 @@ def test_a_run_without_findings_in_a_form_for_code_has_no_use_for_the_ledger(run
 def test_a_directory_of_views_concerns_the_ledger(run: Run, directory: str) -> None:
     """A stage may have edited a file there."""
     (run.root / directory).mkdir()
-    run.journal.enter(["no event"])
+    run.journal.append_ledger(["no event"])
     plugin = plugin_of(run)
     with pytest.raises(JournalError):
         plugin.after_stage(FIX, 1, Outcome(status=Status.SUCCESS), run.context, run.state, NOW)

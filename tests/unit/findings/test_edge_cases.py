@@ -4,11 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.engine.conftest import Answer, Machine
 
-from pipeline.engine.context import Context, Key, Operation
+from pipeline.engine.context import Context, Operation
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import replay
-from pipeline.findings.accumulate import after_stage
+from pipeline.findings.accumulate import after_stage, expression_functions
+from pipeline.findings.keys import ReviewKey
 from pipeline.summary.render import render
 from pipeline.summary.report_index import ReportIndex
 
@@ -51,6 +52,7 @@ def machine(**script: list[Answer]) -> Machine:
         return list(after_stage(stage=found, visit=visit, outcome=outcome, context=context, at=0.0))
 
     run.contribute = contribute
+    run.functions = dict(expression_functions())
     return run
 
 
@@ -61,7 +63,7 @@ def run_operations(run: Machine, stage: str, outcome: Outcome) -> list[Operation
 
 
 def outstanding(run: Machine) -> list[tuple[str, int]]:
-    return [(entry["stageId"], entry["iteration"]) for entry in run.state.context.list_at(Key.FINDINGS)]
+    return [(entry["stageId"], entry["iteration"]) for entry in run.state.context.list_at(ReviewKey.REPORTS)]
 
 
 def said(status: Status, text: str = "text") -> Outcome:
@@ -82,7 +84,7 @@ def summary_of(context: Context, findings_path: str) -> str:
 def test_edge_1_and_2_nothing_fails() -> None:
     """Edge cases 1 and 2: with no failing review the key is absent, the section is not there, fix never runs."""
     run = machine().run()
-    assert Key.FINDINGS not in run.state.context
+    assert ReviewKey.REPORTS not in run.state.context
     assert "fix" not in run.path
     summary = summary_of(run.state.context, "")
     assert "Review Findings" not in summary
@@ -122,7 +124,7 @@ def test_edge_7_tools_and_reviews_share_one_list() -> None:
 def test_edge_8_a_very_large_response_is_kept_whole_and_shown_cut() -> None:
     """Edge case 8: the data is whole, the text an agent gets stays within its budget and says so."""
     run = machine(a=[said(FAIL, "x" * 500_000), SUCCESS]).run(steps=2)
-    (entry,) = run.state.context.list_at(Key.FINDINGS)
+    (entry,) = run.state.context.list_at(ReviewKey.REPORTS)
     assert len(entry["response"]) == 500_000
     summary = summary_of(run.state.context, "f.json")
     assert len(summary) <= 9000
@@ -132,7 +134,7 @@ def test_edge_8_a_very_large_response_is_kept_whole_and_shown_cut() -> None:
 def test_edge_9_the_response_comes_from_the_overridden_key() -> None:
     """Edge case 9: `response_key_base` is honoured."""
     run = machine(c=[said(FAIL, "thin plan"), SUCCESS]).run(steps=4)
-    (entry,) = run.state.context.list_at(Key.FINDINGS)
+    (entry,) = run.state.context.list_at(ReviewKey.REPORTS)
     assert (entry["stageId"], entry["response"]) == ("c", "thin plan")
 
 

@@ -21,4 +21,4 @@ def job_of(stage: BaseStage, folder: Path, goal: str = "a goal") -> Job:
     """The first attempt at the first visit of a stage."""
     created = RunCreated(at=0.0, run_id="r", file="w.awf.kdl", source=SOURCE, goal=goal, cwd=str(folder), version="0")
     store = folder / ".awf"
-    return Job(stage, 1, 1, begin(created), store, tell=lambda _: None, keep=lambda _: None)
+    return Job(stage, 1, 1, begin(created), store, emit=lambda _: None, attach_prompt=lambda _: None)

@@ -76,14 +76,14 @@ def kill_at_some_moment(child: int, inlet: int, chance: random.Random) -> int:
 
 def own(store: Path, run_id: str) -> None:
     """Own a run until stdin is closed."""
-    with SqliteJournal(store).own(run_id):
+    with SqliteJournal(store).lock(run_id):
         say("owned")
         sys.stdin.read()
 
 
 def own_and_fork(store: Path, run_id: str) -> None:
     """Own a run, leave a child behind that lives until stdin is closed, and be killed."""
-    with SqliteJournal(store).own(run_id):
+    with SqliteJournal(store).lock(run_id):
         if os.fork() == 0:
             say("forked")
             sys.stdin.read()

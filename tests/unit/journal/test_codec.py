@@ -106,7 +106,7 @@ def test_half_a_surrogate_pair_survives() -> None:
 @pytest.mark.parametrize("value", [{1, 2}, b"bytes", {1: "a"}, {None: 1}, object(), 1j])
 def test_what_json_cannot_say_is_refused(value: object) -> None:
     """A value that would come back as another one is an error when it is written."""
-    with pytest.raises(JournalError, match="a visit_completed record cannot be written down"):
+    with pytest.raises(JournalError, match="a visit_completed record cannot be stored"):
         encode(completed(("set", "a", value)))
 
 
@@ -114,7 +114,7 @@ def test_a_value_in_itself_is_refused() -> None:
     """A list that contains itself is an error, not an endless loop."""
     endless: list[object] = []
     endless.append(endless)
-    with pytest.raises(JournalError, match="cannot be written down"):
+    with pytest.raises(JournalError, match="cannot be stored"):
         encode(completed(("set", "a", endless)))
 
 

@@ -1,4 +1,4 @@
-"""Processes that are killed while they append, and processes that append at the same time."""
+"""Processes that are killed while they append, and processes that append at once."""
 
 from pathlib import Path
 from threading import Event, Thread
@@ -14,7 +14,7 @@ ROUNDS = 40
 
 
 def check(entries: list[JournalEntry]) -> None:
-    """Each record is the one that was written at its number, whole."""
+    """Check that each record is the one written under its number."""
     for entry in entries[1:]:
         seq = entry.seq
         stage = f"stage-{seq}-" + "x" * (seq * 997 % 5000)
@@ -23,7 +23,7 @@ def check(entries: list[JournalEntry]) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_was_recorded_survives_a_kill(tmp_path: Path, start: Start, seed: int) -> None:
-    """Every append that returned is there after SIGKILL at any moment, and at most one that had not."""
+    """After SIGKILL at any moment every append that returned is there, and at most one that had not."""
     output, _ = start("crash", tmp_path, ROUNDS, seed).process.communicate()
     returned = {run_id: int(count) for run_id, count in (line.split() for line in output.splitlines())}
     assert len(returned) == ROUNDS
@@ -37,7 +37,7 @@ def test_what_was_recorded_survives_a_kill(tmp_path: Path, start: Start, seed: i
 
 
 def test_processes_share_a_store(tmp_path: Path, start: Start) -> None:
-    """Four processes that make the store together fill several runs each, and every run is whole."""
+    """Four processes create the store together and fill several runs each; every run is complete."""
     writers = [start("write", tmp_path / ".awf", f"w{number}", 3, 40) for number in range(4)]
     for writer in writers:
         writer.let_go()
@@ -52,8 +52,8 @@ def test_processes_share_a_store(tmp_path: Path, start: Start) -> None:
     assert sorted(path.name for path in (tmp_path / ".awf").iterdir()) == [".gitignore", "awf.db"]
 
 
-def test_a_store_that_appears_meanwhile_is_not_a_damaged_one(tmp_path: Path) -> None:
-    """Whether another process has just made the database or not, it is there or it is not."""
+def test_a_store_that_another_process_creates_is_not_damaged(tmp_path: Path) -> None:
+    """While another process creates the database, it exists or it does not."""
     draft, path = tmp_path / "draft", tmp_path / "awf.db"
     draft.write_text("whole")
     over = Event()

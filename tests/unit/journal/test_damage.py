@@ -1,4 +1,4 @@
-"""Databases and logs that are cut short or overwritten: an error or a beginning of the records, never anything else."""
+"""Truncated or overwritten databases and logs give an error or the first records, never anything else."""
 
 import shutil
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ def test_whole_stores_are_read_whole(stores: tuple[Path, Path], tmp_path: Path) 
 
 @pytest.mark.parametrize(("which", "name"), [(0, "awf.db"), (1, "awf.db"), (1, "awf.db-wal")])
 def test_a_file_cut_short(stores: tuple[Path, Path], tmp_path: Path, which: int, name: str) -> None:
-    """However much of a file is left, what is read is a beginning of what was written."""
+    """However much of a file is left, what is read is the start of what was written."""
     whole = (stores[which] / name).read_bytes()
     for offset in offsets(len(whole)):
         store = copy(stores[which], tmp_path / "store")
@@ -81,7 +81,7 @@ def test_a_file_cut_short(stores: tuple[Path, Path], tmp_path: Path, which: int,
 
 @pytest.mark.parametrize(("which", "name"), [(0, "awf.db"), (1, "awf.db"), (1, "awf.db-wal")])
 def test_a_file_overwritten_somewhere(stores: tuple[Path, Path], tmp_path: Path, which: int, name: str) -> None:
-    """Wherever a file has other bytes than were written, what is read is a beginning of what was written."""
+    """Wherever a file is overwritten, what is read is the start of what was written."""
     whole = (stores[which] / name).read_bytes()
     for offset in offsets(len(whole)):
         store = copy(stores[which], tmp_path / "store")
@@ -91,10 +91,8 @@ def test_a_file_overwritten_somewhere(stores: tuple[Path, Path], tmp_path: Path,
 
 
 @pytest.mark.parametrize("left", [b"", None])
-def test_a_database_that_is_gone_is_not_begun_anew(
-    stores: tuple[Path, Path], tmp_path: Path, left: bytes | None
-) -> None:
-    """Where only the log is left, or an empty file, nothing is made in its place and the log is kept."""
+def test_a_missing_database_is_not_created_again(stores: tuple[Path, Path], tmp_path: Path, left: bytes | None) -> None:
+    """If only the log is left, or an empty file, no database is created and the log is kept."""
     store = copy(stores[1], tmp_path / "store")
     (store / "awf.db").unlink()
     if left is not None:
@@ -102,13 +100,13 @@ def test_a_database_that_is_gone_is_not_begun_anew(
     log = (store / "awf.db-wal").read_bytes()
     journal = SqliteJournal(store)
     for use in (journal.runs, lambda: journal.create("b", CREATED), lambda: journal.append("a", CREATED)):
-        with pytest.raises(JournalError, match=r"awf\.db is (gone|empty)"):
+        with pytest.raises(JournalError, match=r"awf\.db is (missing|empty)"):
             use()
     assert (store / "awf.db-wal").read_bytes() == log
 
 
-def test_what_is_no_database_is_left_alone(tmp_path: Path) -> None:
-    """A file of another kind is named and not touched."""
+def test_a_file_that_is_not_a_database_is_left_alone(tmp_path: Path) -> None:
+    """It is named and not touched."""
     (tmp_path / "awf.db").write_text("dear diary " * 500)
     with pytest.raises(JournalError, match=r"awf\.db is not a database"):
         SqliteJournal(tmp_path).create("a", CREATED)
@@ -116,9 +114,9 @@ def test_what_is_no_database_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_schema_that_cannot_even_be_quoted(stores: tuple[Path, Path], tmp_path: Path) -> None:
-    """What SQLite complains of need not be text: the file is named as damaged all the same."""
+    """SQLite's complaint need not be text: the file is reported as damaged all the same."""
     store = copy(stores[0], tmp_path / "store")
     whole = (store / "awf.db").read_bytes()
-    (store / "awf.db").write_bytes(whole.replace(b"CREATE TABLE records (id", b"CREATE TABLE records (\xce("))
+    (store / "awf.db").write_bytes(whole.replace(b"CREATE TABLE records (run", b"CREATE TABLE records (\xceun"))
     with pytest.raises(JournalError, match=r"awf\.db is damaged"):
         SqliteJournal(store).runs()

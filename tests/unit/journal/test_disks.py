@@ -41,7 +41,7 @@ def append_until_full(journal: SqliteJournal) -> tuple[int, str]:
 
 
 def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path: Path, mount: Mount) -> None:
-    """An append without room fails with a sentence; with room the journal goes on where it was."""
+    """An append without space fails with a clear error; with space the journal continues."""
     mount("-t", "tmpfs", "-o", "size=2m", "awf-test", tmp_path)
     journal = SqliteJournal(tmp_path / ".awf")
     journal.create("a", created("a"))
@@ -61,7 +61,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path: Path, mount: Moun
 
 
 def test_a_disk_without_room_for_a_store(tmp_path: Path, mount: Mount) -> None:
-    """A store that cannot be made is an error, and no half of it is left."""
+    """A store that cannot be created is an error, and no part of it is left."""
     mount("-t", "tmpfs", "-o", "size=64k", "awf-test", tmp_path)
     fill(tmp_path / "filler")
     journal = SqliteJournal(tmp_path / ".awf")
@@ -86,7 +86,7 @@ def check_read_only(path: Path) -> None:
         journal.append("a", started(11))
     with pytest.raises(JournalError, match=r"cannot be written|Read-only"):
         journal.create("b", created("b"))
-    with pytest.raises(JournalError, match="cannot be locked"), journal.own("a"):
+    with pytest.raises(JournalError, match="cannot be locked"), journal.lock("a"):
         pass
     assert journal.last("a").seq == 10
     journal.close()
@@ -108,7 +108,7 @@ def test_a_read_only_copy_can_be_read(tmp_path: Path, mount: Mount, names: list[
 
 
 def test_a_disk_that_becomes_read_only(tmp_path: Path, mount: Mount) -> None:
-    """A run whose disk turns read-only cannot record, says so, and goes on when it is writable again."""
+    """Recording fails with a clear error, and continues when the disk is writable again."""
     mount("-t", "tmpfs", "-o", "size=8m", "awf-test", tmp_path)
     journal = store_with(3, tmp_path / ".awf")
     journal.close()

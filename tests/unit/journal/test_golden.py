@@ -1,4 +1,4 @@
-"""Journals of every format there has been, read by this program."""
+"""Journals of every format so far are read by this version."""
 
 import json
 from pathlib import Path
@@ -20,8 +20,8 @@ def recorded(version: int) -> list[AnyRecord]:
 
 
 @pytest.mark.parametrize("version", range(1, VERSION + 1))
-def test_an_old_journal_comes_to_what_it_came_to(version: int) -> None:
-    """Replayed, it gives the path, the counts and the context that it gave when it was written."""
+def test_an_old_journal_gives_the_same_state(version: int) -> None:
+    """Replaying it gives the path, the counts and the context of the time it was written."""
     records = recorded(version)
     state = replay(records)
     expected = json.loads((GOLDEN / f"v{version}.expected.json").read_text())
@@ -37,5 +37,5 @@ def test_an_old_journal_comes_to_what_it_came_to(version: int) -> None:
 
 
 def test_the_newest_golden_journal_has_every_kind_of_record() -> None:
-    """A kind of record that is added to the engine is added to a golden journal as well."""
+    """A new kind of record needs a golden journal."""
     assert {record.kind for record in recorded(VERSION)} == KINDS

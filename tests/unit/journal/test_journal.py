@@ -1,4 +1,4 @@
-"""What every journal does, whatever it keeps its records in."""
+"""What every journal does, wherever it stores its records."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -91,7 +91,7 @@ def test_a_run_is_created_once(journal: Journal) -> None:
     """A second creation is refused and changes nothing."""
     journal.create("a", created("a"))
     journal.append("a", started(1))
-    with pytest.raises(RunExists, match="already a run a"):
+    with pytest.raises(RunExists, match="run a already exists"):
         journal.create("a", created("a"))
     assert [entry.seq for entry in journal.entries("a")] == [1, 2]
     assert journal.append("a", started(2)) == 3
@@ -115,9 +115,9 @@ def test_a_new_journal_has_no_runs(journal: Journal) -> None:
 @pytest.mark.parametrize("name", ["../a", "a/b", "", "a.lock"])
 def test_an_unsafe_name_is_refused(journal: Journal, name: str) -> None:
     """Neither a run nor a lock is made under a name that leaves the store."""
-    with pytest.raises(AwfError, match="cannot be the name"):
+    with pytest.raises(AwfError, match="is not a valid run name"):
         journal.create(name, created(name))
-    with pytest.raises(AwfError, match="cannot be the name"), journal.own(name):
+    with pytest.raises(AwfError, match="is not a valid run name"), journal.lock(name):
         pass
     assert not journal.runs()
 
@@ -143,7 +143,7 @@ def test_what_cannot_be_written_is_not_recorded(journal: Journal) -> None:
         at=1, stage="s", visit=1, attempt=1, outcome=outcome, operations=(("set", "a", {1, 2}),), chosen=chosen
     )
     journal.create("a", created("a"))
-    with pytest.raises(JournalError, match="cannot be written down"):
+    with pytest.raises(JournalError, match="cannot be stored"):
         journal.append("a", bad)
     assert journal.append("a", started(1)) == 2
 
@@ -162,27 +162,27 @@ def test_reading_and_appending_may_alternate(journal: Journal) -> None:
 
 def test_a_run_has_one_owner(local: Journal) -> None:
     """A second owner is refused, even in the same process, until the first is done; other runs are free."""
-    with local.own("a"):
-        with local.own("b"), pytest.raises(RunIsOwned, match="run a is being run by"), local.own("a"):
+    with local.lock("a"):
+        with local.lock("b"), pytest.raises(RunIsOwned, match="run a is being driven by"), local.lock("a"):
             pass
-        with pytest.raises(RunIsOwned, match="wait for it or stop it"), local.own("a"):
+        with pytest.raises(RunIsOwned, match="wait for it or stop it"), local.lock("a"):
             pass
-    with local.own("a"):
+    with local.lock("a"):
         pass
 
 
 def test_ownership_ends_with_an_error(local: Journal) -> None:
     """A run whose owner failed can be owned again."""
-    with pytest.raises(ZeroDivisionError), local.own("a"):
+    with pytest.raises(ZeroDivisionError), local.lock("a"):
         raise ZeroDivisionError
-    with local.own("a"):
+    with local.lock("a"):
         pass
 
 
 def test_lines_of_the_ledger_come_back_in_order(local: Journal) -> None:
     """They belong to no run, count from one, and are read from where one left off."""
     assert list(local.ledger()) == []
-    local.enter([f"line {number} \udcff" for number in range(1, 251)])
+    local.append_ledger([f"line {number} \udcff" for number in range(1, 251)])
     assert [number for number, _ in local.ledger()] == list(range(1, 251))
     assert list(local.ledger(after=248)) == [(249, "line 249 \udcff"), (250, "line 250 \udcff")]
     assert not local.runs()

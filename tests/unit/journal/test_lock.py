@@ -29,7 +29,7 @@ def test_a_live_owner_is_named(tmp_path: Path, start: Start) -> None:
     with pytest.raises(RunIsOwned) as refused:
         own(tmp_path / "locks")
     words = str(refused.value)
-    assert words.startswith(f"run a is being run by process {owner.process.pid} on {socket.gethostname()} since ")
+    assert words.startswith(f"run a is being driven by process {owner.process.pid} on {socket.gethostname()} since ")
     assert words.endswith("; wait for it or stop it")
 
 

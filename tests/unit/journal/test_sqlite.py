@@ -1,8 +1,7 @@
-"""The store in a directory: made on demand, kept out of version control, recognised, and missed when it is gone."""
+"""The store in a directory: created on demand, kept out of version control, and missed if it vanishes."""
 
 import sqlite3
 import subprocess
-import zlib
 from pathlib import Path
 
 import pytest
@@ -28,25 +27,25 @@ def filled(store: Path, records: int) -> SqliteJournal:
     return journal
 
 
-def test_asking_makes_no_store(tmp_path: Path) -> None:
-    """Reading where nothing was ever run leaves nothing behind."""
+def test_reading_creates_no_store(tmp_path: Path) -> None:
+    """Reading where nothing has run leaves nothing behind."""
     journal = SqliteJournal(tmp_path / ".awf")
     assert not journal.runs()
     assert not list(tmp_path.iterdir())
 
 
 def test_a_commit_is_on_the_disk(tmp_path: Path) -> None:
-    """It is written to a log and synced before it counts, also by who opens the store later: no power cut takes it."""
+    """It is written to a log and synced before it counts, so a power cut loses nothing."""
     filled(tmp_path, 2).close()
     journal = SqliteJournal(tmp_path)
     journal.append("a", started(3))
-    asked = [journal._opened().execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+    asked = [journal._open().execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
     assert asked == ["wal", 2]  # 2 is FULL
     journal.close()
 
 
 def test_a_store_is_read_by_the_next_process(tmp_path: Path) -> None:
-    """What was recorded is there for whoever opens the directory later, or meanwhile."""
+    """What was recorded is there for every process that opens the directory, later or meanwhile."""
     journal = filled(tmp_path / ".awf", 5)
     meanwhile = SqliteJournal(tmp_path / ".awf")
     assert meanwhile.last("a").seq == 5
@@ -60,7 +59,7 @@ def test_a_store_is_read_by_the_next_process(tmp_path: Path) -> None:
 
 
 def test_a_closed_journal_opens_again(tmp_path: Path) -> None:
-    """Closing lets go of the files and no more."""
+    """Closing only releases the files."""
     journal = filled(tmp_path / ".awf", 2)
     journal.close()
     assert journal.append("a", started(3)) == 3
@@ -68,7 +67,7 @@ def test_a_closed_journal_opens_again(tmp_path: Path) -> None:
 
 
 def test_a_store_in_an_odd_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names with signs that mean something in an address are names, and a relative one stays where it was."""
+    """Characters with a meaning in URIs are allowed, and a relative path stays where it was."""
     monkeypatch.chdir(tmp_path)
     odd = Path("50% off?#1 é&mode=ro") / ".awf"
     journal = filled(odd, 2)
@@ -79,7 +78,7 @@ def test_a_store_in_an_odd_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_version_control_sees_the_configuration_only(tmp_path: Path) -> None:
-    """Git ignores runs, and takes the configuration, the workflows, the check and the ignore file itself."""
+    """Git ignores runs, and sees the configuration, workflows, check and ignore file."""
     store = tmp_path / ".awf"
     filled(store, 2).close()
     kept = ["config.kdl", "self-check", "workflows/w.awf.kdl", "workflows/prompts/p.md", ".gitignore"]
@@ -93,15 +92,15 @@ def test_version_control_sees_the_configuration_only(tmp_path: Path) -> None:
     assert sorted(seen) == sorted(f".awf/{name}" for name in kept)
 
 
-def test_an_ignore_file_of_ones_own_is_kept(tmp_path: Path) -> None:
-    """What somebody wrote into the store's `.gitignore` stays."""
+def test_an_existing_ignore_file_is_kept(tmp_path: Path) -> None:
+    """The user's `.gitignore` in the store stays."""
     (tmp_path / ".gitignore").write_text("mine\n")
     filled(tmp_path, 2).close()
     assert (tmp_path / ".gitignore").read_text() == "mine\n"
 
 
 def test_only_the_store_is_left_in_its_directory(tmp_path: Path) -> None:
-    """Making the database leaves no draft, and closing it no log."""
+    """Creating the database leaves no draft, and closing it no log."""
     filled(tmp_path, 2).close()
     assert sorted(path.name for path in tmp_path.iterdir()) == [".gitignore", "awf.db"]
 
@@ -117,7 +116,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     """A database of a newer program is neither read nor written."""
     filled(tmp_path, 2).close()
     with sqlite3.connect(tmp_path / "awf.db") as database:
-        database.execute("PRAGMA user_version = 2")
+        database.execute("PRAGMA user_version = 3")
     database.close()
     before = (tmp_path / "awf.db").read_bytes()
     journal = SqliteJournal(tmp_path)
@@ -130,7 +129,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
 def test_a_newer_record_is_refused_by_its_number(tmp_path: Path) -> None:
     """The records before it can still be read."""
     journal = filled(tmp_path, 3)
-    change(tmp_path, "UPDATE records SET body = '{\"v\":9}', crc = crc32('{\"v\":9}', 3) WHERE id & 255 = 3")
+    change(tmp_path, "UPDATE records SET body = CAST('{\"v\":9}' AS BLOB) WHERE seq = 3")
     reading = journal.entries("a")
     assert [next(reading).seq, next(reading).seq] == [1, 2]
     with pytest.raises(JournalError, match="record 3 of run a was written by a newer awf"):
@@ -149,7 +148,6 @@ def test_another_database_is_refused(tmp_path: Path) -> None:
 
 def change(store: Path, statement: str) -> None:
     database = sqlite3.connect(store / "awf.db")
-    database.create_function("crc32", 2, lambda text, start: zlib.crc32(text.encode(), start))
     database.execute(statement)
     database.commit()
     database.close()
@@ -158,14 +156,15 @@ def change(store: Path, statement: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("UPDATE records SET body = replace(body, 'build', 'guild') WHERE id & 255 = 3", "checksum"),
-        ("UPDATE records SET body = x'ff' WHERE id & 255 = 3", "checksum"),
-        ("UPDATE records SET id = id + 50 WHERE id & 255 = 3", "missing|checksum"),
-        ("DELETE FROM records WHERE id & 255 = 3", "missing"),
+        ("UPDATE records SET body = replace(body, 'build', 'guild') WHERE seq = 3", "changed by hand"),
+        ("UPDATE records SET body = substr(body, 1, length(body) - 1) WHERE seq = 3", "not JSON"),
+        ("UPDATE records SET body = x'ff' WHERE seq = 3", "not JSON"),
+        ("UPDATE records SET seq = seq + 50 WHERE seq = 3", "missing"),
+        ("DELETE FROM records WHERE seq = 3", "missing"),
     ],
 )
 def test_a_changed_record_is_found(tmp_path: Path, statement: str, problem: str) -> None:
-    """What somebody changed, moved or took out is named by its number; what stands before it can be read."""
+    """What was changed, moved or removed is named by its number; the records before it can be read."""
     journal = filled(tmp_path, 5)
     change(tmp_path, statement)
     seen: list[int] = []
@@ -176,12 +175,12 @@ def test_a_changed_record_is_found(tmp_path: Path, statement: str, problem: str)
 
 
 @pytest.mark.parametrize("words", [1, 100], ids=["short", "long"])
-@pytest.mark.parametrize("body", ["x''", "x'00'", "'text'", "substr(attached, 1, length(attached) - 1)"])
+@pytest.mark.parametrize("body", ["x''", "x'00'", "'text'", "substr(body, 1, length(body) - 1)"])
 def test_a_damaged_attachment_is_found(tmp_path: Path, body: str, words: int) -> None:
     """The error names its record, which can still be read."""
     journal = filled(tmp_path, 2)
     journal.append("a", started(3), attached="a prompt " * words)
-    change(tmp_path, f"UPDATE records SET attached = {body}")  # noqa: S608  # the cases above
+    change(tmp_path, f"UPDATE attachments SET body = {body}")  # noqa: S608  # the cases above
     with pytest.raises(JournalError, match="record 3 of run a is damaged: the text attached"):
         journal.attached("a", 3)
     assert journal.last("a").record == started(3)
@@ -189,7 +188,7 @@ def test_a_damaged_attachment_is_found(tmp_path: Path, body: str, words: int) ->
 
 
 def test_a_store_removed_under_a_run_is_missed(tmp_path: Path) -> None:
-    """An append to files that nobody can find any more fails, and works again when they are back."""
+    """An append to a store that was moved away fails, and works again when it is back."""
     store = tmp_path / ".awf"
     journal = filled(store, 2)
     store.rename(tmp_path / "away")
@@ -218,7 +217,7 @@ def test_a_store_replaced_under_a_run_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["awf.db", "awf.db-wal", "awf.db-shm"])
 def test_a_part_removed_under_a_run_is_missed(tmp_path: Path, name: str) -> None:
-    """No record goes into a log that the next process would not find."""
+    """No record is written to a log that the next process would not find."""
     journal = filled(tmp_path, 2)
     (tmp_path / name).unlink()
     with pytest.raises(JournalError, match="removed or replaced"):
@@ -227,7 +226,7 @@ def test_a_part_removed_under_a_run_is_missed(tmp_path: Path, name: str) -> None
 
 
 def test_the_log_stays_small(tmp_path: Path) -> None:
-    """The write-ahead log is moved into the database again and again."""
+    """The write-ahead log is checkpointed regularly."""
     journal = SqliteJournal(tmp_path)
     journal.create("a", created("a"))
     big = VisitStarted(at=1, stage="x" * 100_000, visit=1, attempt=1)
@@ -263,7 +262,7 @@ def test_a_record_that_fails_leaves_no_lines(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path)
     journal.create("a", created("a"))
     with sqlite3.connect(tmp_path / DATABASE) as other:
-        other.execute("CREATE TRIGGER full BEFORE INSERT ON records WHEN NEW.id = 2 BEGIN SELECT * FROM nowhere; END")
+        other.execute("CREATE TRIGGER full BEFORE INSERT ON ledger WHEN NEW.seq = 2 BEGIN SELECT * FROM nowhere; END")
     with pytest.raises(JournalError, match="no such table"):
         journal.append("a", started(1), lines=["one", "two"])
     with sqlite3.connect(tmp_path / DATABASE) as other:
@@ -275,17 +274,17 @@ def test_a_record_that_fails_leaves_no_lines(tmp_path: Path) -> None:
 def test_two_processes_write_one_ledger(tmp_path: Path) -> None:
     """Lines of two journals at one store are numbered one after the other."""
     one, other = SqliteJournal(tmp_path), SqliteJournal(tmp_path)
-    one.enter(["a", "b"])
-    other.enter(["c"])
-    one.enter(["d"])
+    one.append_ledger(["a", "b"])
+    other.append_ledger(["c"])
+    one.append_ledger(["d"])
     assert [line for _, line in other.ledger()] == ["a", "b", "c", "d"]
 
 
-def test_a_damaged_line_is_told(tmp_path: Path) -> None:
-    """A line whose checksum does not match is named, and none after it is read."""
+def test_a_damaged_line_is_reported(tmp_path: Path) -> None:
+    """A line that is not text is named, and none after it is read."""
     journal = SqliteJournal(tmp_path)
-    journal.enter(["a", "b", "c"])
+    journal.append_ledger(["a", "b", "c"])
     with sqlite3.connect(tmp_path / DATABASE) as other:
-        other.execute("UPDATE records SET body = 'x' WHERE id = 2")
-    with pytest.raises(JournalError, match="record 2 of the ledger is damaged: its checksum does not match"):
+        other.execute("UPDATE ledger SET line = x'ff' WHERE seq = 2")
+    with pytest.raises(JournalError, match="record 2 of the ledger is damaged: it is not text"):
         list(journal.ledger())

@@ -19,7 +19,7 @@ def test_each_event_is_a_line(tmp_path: Path) -> None:
         with event_log(path) as listen:
             listen(EVENT)
     first, second = map(json.loads, path.read_text().splitlines())
-    assert first == second == {**EVENT.flat(), "time": "2026-11-06T21:20:00.500+00:00"}
+    assert first == second == {**EVENT.to_dict(), "time": "2026-11-06T21:20:00.500+00:00"}
 
 
 def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.engine.context import EMPTY, Append, Delete, Discard, Key, Operation, Set
-from pipeline.summary.report_index import ReportIndex
+from pipeline.engine.context import EMPTY, Append, Delete, Discard, Operation, Set
+from pipeline.summary.report_index import REPORTS_KEY, ReportIndex
 
 REPORTS = st.fixed_dictionaries(
     {"stageId": st.sampled_from(["a", "b", "c"]), "status": st.sampled_from(["fail", "partial_success"])},
@@ -14,10 +14,10 @@ REPORTS = st.fixed_dictionaries(
 )
 ODD: st.SearchStrategy[Any] = st.none() | st.text(max_size=3) | st.lists(REPORTS | st.none(), max_size=3)
 OPERATIONS = (
-    st.builds(Append, st.just(Key.FINDINGS), REPORTS | ODD)
-    | st.builds(Discard, st.just(Key.FINDINGS), st.fixed_dictionaries({"stageId": st.sampled_from(["a", "b"])}))
-    | st.builds(Set, st.just(Key.FINDINGS), ODD)
-    | st.just(Delete(Key.FINDINGS))
+    st.builds(Append, st.just(REPORTS_KEY), REPORTS | ODD)
+    | st.builds(Discard, st.just(REPORTS_KEY), st.fixed_dictionaries({"stageId": st.sampled_from(["a", "b"])}))
+    | st.builds(Set, st.just(REPORTS_KEY), ODD)
+    | st.just(Delete(REPORTS_KEY))
 )
 
 
@@ -33,16 +33,16 @@ def test_an_index_that_follows_a_run_equals_a_new_one(visits: list[list[Operatio
 def test_a_replaced_report_is_noticed() -> None:
     """A plugin may set the whole list, with the same first and last report."""
     following = ReportIndex()
-    before = EMPTY.apply([Append(Key.FINDINGS, {"stageId": stage}) for stage in "abc"])
+    before = EMPTY.apply([Append(REPORTS_KEY, {"stageId": stage}) for stage in "abc"])
     following.groups(before)
-    first, _, last = before.get(Key.FINDINGS)
-    after = before.apply([Set(Key.FINDINGS, [first, {"stageId": "other"}, last])])
+    first, _, last = before.get(REPORTS_KEY)
+    after = before.apply([Set(REPORTS_KEY, [first, {"stageId": "other"}, last])])
     assert following.groups(after) == ReportIndex().groups(after)
 
 
 def test_only_the_latest_reports_of_a_stage_are_read() -> None:
     """Of forty reports it gives the newest, the nine before it, and how many are older."""
-    context = EMPTY.apply(Append(Key.FINDINGS, {"stageId": "a", "iteration": number}) for number in range(1, 41))
+    context = EMPTY.apply(Append(REPORTS_KEY, {"stageId": "a", "iteration": number}) for number in range(1, 41))
     (group,) = ReportIndex().groups(context)
     assert (group.newest.iteration, [one.iteration for one in group.earlier], group.older) == (
         40,

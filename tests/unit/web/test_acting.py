@@ -48,9 +48,9 @@ def test_a_run_without_a_process_is_cancelled(browser: Browser, store: Path) -> 
 def test_the_process_at_a_run_is_told_to_stop(browser: Browser, store: Path, book: Book) -> None:
     """Where a process is at a run, it gets the wish."""
     book.begin("r1")
-    with book.journal.own("r1"):
+    with book.journal.lock("r1"):
         assert post(browser(user="ada"), "cancel").status_code == 303
-    wish = SqliteMailbox(store).cancellation("r1", 0)
+    wish = SqliteMailbox(store).cancel_request("r1", 0)
     assert wish
     assert wish.by == "ada"
 
@@ -111,7 +111,7 @@ def test_a_limit_that_cannot_be_raised_so_is_refused(
 def test_a_run_under_way_is_not_resumed(browser: Browser, book: Book, started: list[Launched]) -> None:
     """A second process would be refused; it is not started at all."""
     book.begin("r1")
-    with book.journal.own("r1"):
+    with book.journal.lock("r1"):
         page = browser().get(PAGE).text
         refused = post(browser(), "resume")
     assert f'action="{PAGE}/resume"' not in page
@@ -234,5 +234,5 @@ def test_output_is_not_written_through_a_link(store: Path, tmp_path: Path) -> No
     with pytest.raises(NotStarted, match="could not be started"):
         launch(["--version"], store, "r1", store)
     assert not (tmp_path / "elsewhere").exists()
-    with pytest.raises(AwfError, match="cannot be the name of a run"):
+    with pytest.raises(AwfError, match="is not a valid run name"):
         launch(["--version"], store, "../r1", store)

@@ -106,7 +106,7 @@ def test_an_answer_can_be_left_for_later(browser: Browser, store: Path, started:
 def test_a_process_at_the_run_takes_the_answer(browser: Browser, store: Path, started: list[Launched]) -> None:
     """Where a process waits, it is left to go on, and none is started beside it."""
     ran(store, GATE)
-    with closing(SqliteJournal(store)) as journal, journal.own("r1"):
+    with closing(SqliteJournal(store)) as journal, journal.lock("r1"):
         page = browser().get(PAGE).text
         assert "A process waits at this question" in page
         assert answer(browser(), "approve", resume="yes").status_code == 303

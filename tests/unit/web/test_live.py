@@ -57,7 +57,7 @@ def test_records_become_messages(book: Book, store: Path) -> None:
         book.journal.append("r1", RunCancelled(at=3, stage="build", visit=2))
         book.begin("r2")
         book.visit("r2", ends=Status.FAIL)
-        book.journal.enter(["{}"])
+        book.journal.append_ledger(["{}"])
         got = [message for _, message in await take(stream, 5)]
         assert {one["store"] for one in got} == {"shop"}
         ledger = next(one for one in got if one["what"] == "ledger")
@@ -163,7 +163,7 @@ def test_a_process_that_dies_is_told(book: Book, store: Path) -> None:
 
     async def use(feed: Feed) -> None:
         stream = feed.listen(feed.position)
-        with book.journal.own("r1"):
+        with book.journal.lock("r1"):
             book.visit("r1")
             assert [message["what"] for _, message in await take(stream)] == ["visit_completed"]
         [(_, message)] = await take(stream)
@@ -212,7 +212,7 @@ def test_a_damaged_record_is_told_once(book: Book, store: Path) -> None:
     watch = live.Watch(store)
     watch.look()
     book.visit("r1")
-    book.journal._opened().execute("UPDATE records SET crc = 0 WHERE id = (1 << 32) + 2")
+    book.journal._open().execute("UPDATE records SET body = x'00' WHERE run = 1 AND seq = 2")
     assert [(one["run"], one["what"]) for one in watch.look()] == [("r1", "trouble")]
     assert watch.look() == []
     watch.close()

@@ -50,7 +50,7 @@ def test_a_run_is_told(browser: Browser, store: Path) -> None:
     assert "build #1</a>" in page
     assert "exit code" in page
     assert "only transition" in page
-    assert "the exit is reached" in page
+    assert "reached exit" in page
     assert "Time and cost by stage" in page
 
 
@@ -84,7 +84,7 @@ def test_branches_are_marked_while_their_stage_runs(browser: Browser, journal: S
     journal.create("r1", RunCreated(at=1, run_id="r1", file="x.awf.kdl", source=source, cwd="/", version="1"))
     done = Outcome(status=Status.FAIL, reason="untidy")
     journal.append("r1", BranchCompleted(at=2, stage="checks", visit=1, branch="style", branch_visit=1, outcome=done))
-    with journal.own("r1"):
+    with journal.lock("r1"):
         page = browser().get(PAGE).text
     assert "bad" in stage_class(page, "style")
     assert stage_class(page, "unit")[-2:] == ["active", "current"]
@@ -239,7 +239,7 @@ def test_programs_get_json(browser: Browser, store: Path) -> None:
 def test_an_empty_run_says_what_comes(browser: Browser, book: Book) -> None:
     """A run of which nothing is done yet has a page all the same."""
     book.begin("r1", goal="")
-    with book.journal.own("r1"):
+    with book.journal.lock("r1"):
         page = browser().get(PAGE).text
     assert "running" in page
     assert "build #1" in page

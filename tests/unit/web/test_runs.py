@@ -133,11 +133,11 @@ def test_gathered_runs_stay_few(book: Book, store: Path, monkeypatch: pytest.Mon
 def test_rounds_are_those_of_the_ledger(book: Book, store: Path) -> None:
     """Each round of a run counts once, however many passes it had, and new ones are added to those known."""
     book.begin("r1")
-    book.journal.enter(['{"kind":"assessed","assessment":{"run":"r1"}}', '{"kind":"raised","of":"assessed"}'])
+    book.journal.append_ledger(['{"kind":"assessed","assessment":{"run":"r1"}}', '{"kind":"raised","of":"assessed"}'])
     listing = RunListing(store)
     assert [line.rounds for line in listing.lines()] == [1]
     more = '{"kind":"assessed","assessment":{"run":"r1","round":%d}}'
-    book.journal.enter([more % 2, more % 2])
+    book.journal.append_ledger([more % 2, more % 2])
     assert [line.rounds for line in listing.lines()] == [2]
 
 
@@ -145,7 +145,7 @@ def test_a_damaged_run_hides_no_other(browser: Browser, book: Book) -> None:
     """A run that cannot be read is listed as such, beside the others."""
     book.begin("r1")
     book.begin("r2")
-    book.journal._opened().execute("UPDATE records SET crc = 0 WHERE id >> 32 = 1")
+    book.journal._open().execute("UPDATE records SET body = x'00' WHERE run = 1")
     found = browser().get(f"{RUNS}?format=json").json()["runs"]
     assert [(one["run_id"], one["status"]) for one in found] == [("r2", "interrupted"), ("r1", "unreadable")]
     assert "unreadable" in browser().get(RUNS).text

@@ -237,7 +237,7 @@ class Revalidation:
         label = process_label(self.around.store, STAGE)
         around = self.around
         backends = BackendSelector(
-            self.options, self._processes(), plugins.backends(), around.settings, around.environ, label
+            self.options, self._processes(), plugins.agent_backends(), around.settings, around.environ, label
         )
         folder = around.store / "revalidations" / self.now.strftime("%Y%m%dT%H%M%S.%fZ")
         return Reviewer(backends.get(str(name)), self.repository.root, folder, around)

@@ -207,7 +207,7 @@ def _kind_by_words(message: str) -> ErrorKind | None:
 def _error_in_stderr(stderr: str) -> AgentError | None:
     """The error at its end: a JSON document, or a known sentence."""
     document = re.search(r"^\{\s*\n.*\Z", stderr, re.MULTILINE | re.DOTALL)
-    with suppress(ValueError):  # not JSON after all, or of another form
+    with suppress(ValueError, RecursionError):  # not JSON after all, or of another form
         found = json.loads(document[0]) if document else {}
         if "error" in found:
             return _Fault.model_validate(found["error"]).agent_error()

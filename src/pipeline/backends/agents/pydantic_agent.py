@@ -103,14 +103,13 @@ class PydanticAgent:
 
     async def _call(self, used: RunUsage) -> AgentResult:
         tools = [Tool[None](_as_async(tool)) for tool in tools_for(self._request.access, self._files, self._shell)]
+        where = f"Your working directory is {self._request.cwd}. Paths are relative to it."
         try:
             agent = Agent(
                 self._model,
                 output_type=str | None,  # type: ignore[arg-type]  # a union is a type form, which mypy does not know yet
                 deps_type=type(None),
-                instructions=f"Your working directory is {self._request.cwd}. Paths are relative to it."
-                if tools
-                else None,
+                instructions=where if tools else None,
                 tools=tools,
             )
             async with agent:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pipeline.engine.context import Context, Key
+from pipeline.engine.context import Context
+from pipeline.findings.keys import ReviewKey
 from pipeline.findings.model import Finding
 from pipeline.findings.walk.wording import counted, flat
 from pipeline.findings.worklist import worklist
@@ -12,7 +13,7 @@ _NAMED = 30  # findings and stages that are named one by one
 
 def chosen_worklist(findings: Sequence[Finding], context: Context, reported: Iterable[str], room: int) -> str:
     """The chosen among some outstanding findings; of the others only those that this run `reported` are mentioned."""
-    wanted, mentioned = set(context.list_at(Key.CHOSEN)), set(reported)
+    wanted, mentioned = set(context.list_at(ReviewKey.CHOSEN)), set(reported)
     chosen = [finding for finding in findings if finding.id in wanted]
     others = [finding for finding in findings if finding.id in mentioned - wanted]
     said = f"Chosen, for the proposed fix to be applied: {_numbers(chosen) or 'nothing that is still open'}."
@@ -35,6 +36,6 @@ def _numbers(findings: Sequence[Finding]) -> str:
 
 def _texts(context: Context) -> Iterator[str]:
     """The stages whose reports are texts: nobody can be asked about those one by one."""
-    reports = [one for one in context.list_at(Key.FINDINGS) if isinstance(one, dict) and not one.get("findingIds")]
+    reports = [one for one in context.list_at(ReviewKey.REPORTS) if isinstance(one, dict) and not one.get("findingIds")]
     names = dict.fromkeys(flat(str(one.get("stageId", "")), 80) for one in reports)
     return iter([name for name in names if name][:_NAMED])

@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pipeline.engine.context import Key as ContextKey
 from pipeline.engine.outcome import Outcome, Status, StatusSource
 from pipeline.engine.ports import Job, Waiting
 from pipeline.errors import AwfError
+from pipeline.findings.keys import ReviewKey
 from pipeline.findings.model import Actor
 from pipeline.findings.trackers.chain import Chain
 from pipeline.findings.trackers.registry import Open, TrackerContext, with_brought
@@ -65,7 +65,7 @@ class TriageHandler:
         by = Actor.ORCHESTRATOR if panel.source is StatusSource.OVERRIDE else Actor.USER
         walk = session.walk
         self._clerk.hold(job.stage.id, job.visit, lambda at: decisions(walk, at, str(by)))
-        in_words = sum(1 for one in job.context.list_at(ContextKey.FINDINGS) if not _has_findings(one))
+        in_words = sum(1 for one in job.context.list_at(ReviewKey.REPORTS) if not _has_findings(one))
         return _outcome(walk, report, panel.source, written.left, in_words)
 
 
@@ -107,7 +107,7 @@ def _outcome(walk: Walk, report: WalkReport, source: StatusSource, left: int, in
         source=source,
         reason=unwalked if in_words and not ids else report.nothing or counts(report),
         response=markdown(report),
-        updates={ContextKey.CHOSEN: ids} if ids else {},
+        updates={ReviewKey.CHOSEN: ids} if ids else {},
         preferred_label="apply" if ids or in_words else "done",
         notes=(*((unasked,) if left else ()), *((unwalked,) if in_words else ())),
     )

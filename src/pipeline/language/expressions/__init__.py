@@ -1,9 +1,10 @@
-"""Conditions (`when`): parsed once, typed when a file is checked, evaluated while it runs."""
+"""Conditions (`when`): their parser and their value in a run."""
 
-from pipeline.language.expressions.evaluate import Environment, EvaluationError, evaluate, observed
+from pipeline.language.expressions.evaluate import PLUGIN_FUNCTIONS, Environment, EvaluationError, evaluate, observed
 from pipeline.language.expressions.parse import Expression, ExpressionError, parse_expression
 
 __all__ = [
+    "PLUGIN_FUNCTIONS",
     "Environment",
     "EvaluationError",
     "Expression",

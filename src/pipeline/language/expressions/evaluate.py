@@ -1,4 +1,4 @@
-"""The value of a condition in a run, asked through a protocol so that nothing here knows what a run is."""
+"""The value of a condition in a run. The run is behind a protocol."""
 
 from collections.abc import Callable
 from operator import ge, gt, le, lt
@@ -27,8 +27,8 @@ class Environment(Protocol):
     def exists(self, key: str) -> bool: ...
     def context(self, key: str) -> object: ...
     def visits(self, stage: str) -> int: ...
-    def findings(self, stage: str | None) -> int: ...
-    def verdict(self) -> str: ...
+    def function(self, name: str) -> Callable[[str | None], object] | None:
+        """Return the function that a plugin provides under this name, or None."""
 
 
 class EvaluationError(Exception):
@@ -40,6 +40,7 @@ class EvaluationError(Exception):
         self.message = message
 
 
+PLUGIN_FUNCTIONS = frozenset({Function.FINDINGS, Function.VERDICT})
 _LONGEST = 60  # characters of one observed value
 _LARGE = 10**18
 _ORDER: dict[Operator, Callable[..., bool]] = {
@@ -51,20 +52,21 @@ _ORDER: dict[Operator, Callable[..., bool]] = {
 
 
 def evaluate(expression: Expression, environment: Environment) -> bool:
-    """Whether a condition holds. Null is false; any other value that is not true or false is an error."""
+    """Whether a condition holds. Null is false; raises EvaluationError for any other value that is not a boolean."""
     return _truth(expression.tree, environment)
 
 
 def observed(expression: Expression, environment: Environment) -> tuple[str, ...]:
-    """Each call of a condition with its value in a run, such as `findings() = 2`; short, and on one line."""
+    """Each call of a condition with its value in a run, such as `findings() = 2`; each short and on one line."""
     calls = {str(call): call for call in expression.calls()}
-    return tuple(f"{_one_line(text)} = {_shown(call, environment)}" for text, call in calls.items())
+    return tuple(
+        f"{_one_line(text)} = {_format_value(_ask(call, environment), call.function)}" for text, call in calls.items()
+    )
 
 
-def _shown(call: FunctionCall, environment: Environment) -> str:
-    value = _ask(call, environment)
+def _format_value(value: object, function: Function) -> str:
     match value:
-        case str() if call.function in (Function.OUTCOME, Function.VERDICT):
+        case str() if function in (Function.OUTCOME, Function.VERDICT):
             return _one_line(value)
         case str():
             return f'"{_one_line(value)}"'
@@ -124,10 +126,11 @@ def _ask(call: FunctionCall, environment: Environment) -> object:
             return environment.context(name)
         case Function.VISITS:
             return environment.visits(name)
-        case Function.FINDINGS:
-            return environment.findings(call.argument)
-        case Function.VERDICT:
-            return environment.verdict()
+        case Function.FINDINGS | Function.VERDICT:
+            function = environment.function(call.function)
+            if function is None:
+                raise EvaluationError(call.span, f"no loaded plugin provides {call.function}()")
+            return function(call.argument)
 
 
 def _compare(node: Comparison, environment: Environment) -> bool:

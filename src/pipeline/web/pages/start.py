@@ -16,7 +16,7 @@ from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
 from pipeline.backends.select import AGENTS
 from pipeline.errors import AwfError
-from pipeline.journal.ids import new_run_id
+from pipeline.journal import new_run_id
 from pipeline.text import did_you_mean
 from pipeline.web.desk import Store, desk, store
 from pipeline.web.forms import form

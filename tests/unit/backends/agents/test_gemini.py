@@ -45,6 +45,7 @@ def end(status: str = "success", **fields: object) -> dict[str, Any]:
         ("Error resuming session: No previous sessions found for this project.", ErrorKind.INVALID),
         ('{\n "error": "not an object"}', ErrorKind.UNKNOWN),
         ("{\n no JSON", ErrorKind.UNKNOWN),
+        ('{\n "a": ' + "[" * 3000, ErrorKind.UNKNOWN),  # deeper than a parser can go
         ('{\n "other": 1}', ErrorKind.UNKNOWN),
     ],
 )

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from tests.unit.findings.walk.made import AT, finding
 
 from pipeline.engine.context import EMPTY, Context, Delete, Set
-from pipeline.engine.context import Key as ContextKey
-from pipeline.engine.outcome import LedgerLine, Outcome, Status, StatusSource, stage_operations
-from pipeline.engine.ports import Job, Waiting
+from pipeline.engine.outcome import Outcome, Status, StatusSource, stage_operations
+from pipeline.engine.ports import Job, LedgerLine, Waiting
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import begin
 from pipeline.errors import AwfError
 from pipeline.findings.book import Book
 from pipeline.findings.clerk import Clerk
 from pipeline.findings.events import Decided, Raised, decode
+from pipeline.findings.keys import ReviewKey
 from pipeline.findings.model import Finding
 from pipeline.findings.trackers.registry import TRACKERS, with_brought
 from pipeline.findings.walk.chosen import chosen_worklist
@@ -103,7 +103,7 @@ def test_each_question_goes_to_the_first_who_has_an_answer(tmp_path: Path) -> No
     stage = Stage(tmp_path, ONE, TWO, THREE, person=person)
     outcome = stage.done(answers={"sort": ["apply"]})
     assert (outcome.status, outcome.source, outcome.preferred_label) == (Status.SUCCESS, StatusSource.HUMAN, "apply")
-    assert outcome.updates == {ContextKey.CHOSEN: [ONE.id]}
+    assert outcome.updates == {ReviewKey.CHOSEN: [ONE.id]}
     assert [one.stem.split(".")[0] for one in person.asked] == [
         "Finding 2 of 3 — P1 path traversal in loadUserFromCache",
         "Finding 3 of 3 — P1 path traversal in loadUserFromCache",
@@ -197,7 +197,7 @@ def test_trackers_of_plugins_come_first_and_in_place_of_ours() -> None:
 
 
 def context(*chosen: Finding, reports: Sequence[Any] = ()) -> Context:
-    values = [Set(ContextKey.CHOSEN, [one.id for one in chosen]), Set(ContextKey.FINDINGS, [*reports])]
+    values = [Set(ReviewKey.CHOSEN, [one.id for one in chosen]), Set(ReviewKey.REPORTS, [*reports])]
     return EMPTY.apply(values)
 
 
@@ -232,7 +232,7 @@ def test_what_was_chosen_and_is_settled_by_now_is_said() -> None:
         (FIX, Outcome(status=Status.FAIL), False),
         (REV, Outcome(status=Status.FAIL), True),
         (STAGE, Outcome(status=Status.SUCCESS), True),
-        (STAGE, Outcome(status=Status.SUCCESS, updates={ContextKey.CHOSEN: [TWO.id]}), False),
+        (STAGE, Outcome(status=Status.SUCCESS, updates={ReviewKey.CHOSEN: [TWO.id]}), False),
     ],
 )
 def test_what_was_chosen_holds_until_it_was_worked_on(
@@ -244,7 +244,7 @@ def test_what_was_chosen_holds_until_it_was_worked_on(
     """A fixer that passes, a review, or the next triage ends it; a fixer that failed has not used it up."""
     paper = Stage(tmp_path, ONE)
     left = list(paper.clerk.after_stage(stage, 1, outcome, context(ONE), paper.state, 0.0))
-    assert (Delete(ContextKey.CHOSEN) in left) is gone
+    assert (Delete(ReviewKey.CHOSEN) in left) is gone
 
 
 KEYS = st.lists(st.sampled_from(["apply", "skip", "defer", "rest", "proceed", "cancel", "acknowledge"]), max_size=9)
@@ -261,7 +261,7 @@ def test_what_is_chosen_is_what_is_recorded(
     whole = isinstance(outcome, Outcome) and outcome.status is Status.SUCCESS
     made = stage.recorded(outcome if isinstance(outcome, Outcome) else Outcome(status=Status.SUCCESS))
     assert len(made) == (many if whole else 0)
-    chosen = outcome.updates.get(ContextKey.CHOSEN, []) if isinstance(outcome, Outcome) else []
+    chosen = outcome.updates.get(ReviewKey.CHOSEN, []) if isinstance(outcome, Outcome) else []
     assert len(chosen) == sum(action == "apply" for action, _ in made.values())
     if whole and isinstance(outcome, Outcome):
         assert outcome.preferred_label == ("apply" if chosen else "done")

@@ -1,5 +1,6 @@
 """Conditions: their value in a run."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -35,8 +36,8 @@ class World:
     def findings(self, stage: str | None) -> int:
         return sum(self.reports.values()) if stage is None else self.reports.get(stage, 0)
 
-    def verdict(self) -> str:
-        return self.ruling
+    def function(self, name: str) -> Callable[[str | None], object] | None:
+        return {"findings": self.findings, "verdict": lambda _: self.ruling}.get(name)
 
 
 WORLD = World(

@@ -1,4 +1,4 @@
-"""Which stage follows which result, for each kind of stage; and the picture says the same."""
+"""Which stage follows which result, for each kind of stage; and the drawing shows the same."""
 
 from dataclasses import dataclass
 

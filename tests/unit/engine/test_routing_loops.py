@@ -1,12 +1,10 @@
-"""Loops that end: by rounds used up, or by what findings show."""
-
-from collections.abc import Iterable
+"""Loops that end: by rounds used up, or by a signal of a plugin."""
 
 from tests.unit.engine.conftest import Machine, Make
 
-from pipeline.engine.context import Key, Operation, Set
-from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.outcome import Status
 from pipeline.engine.records import VisitCompleted
+from pipeline.engine.routing import ExpressionFunction
 
 BODY = """
 stage "a" kind="llm" auto_status=true prompt="Review"
@@ -36,41 +34,45 @@ def reasons(made: Machine) -> list[str]:
     return [record.chosen.reason for record in done if record.chosen.role == "loop"]
 
 
-def stalling(stage: str, outcome: Outcome) -> Iterable[Operation]:
-    """A review that says that it is of no use."""
-    del outcome
-    return [Set(Key.STALLED, "finding #3 was not fixed twice")] if stage == "a" else []
+STALLED: dict[str, ExpressionFunction] = {"stalled": lambda _, __: "finding #3 was not fixed twice"}
 
 
-def test_a_loop_that_settles_is_left_by_its_own_way(machine: Make) -> None:
+def test_a_loop_that_succeeds_ends_by_its_own_transition(machine: Make) -> None:
     """Neither signal is needed."""
     made = machine(BODY, a=[Status.FAIL, Status.SUCCESS]).run()
     assert made.path == ["a", "gate", "fix", "a", "gate", "end"]
 
 
 def test_rounds_are_used_up(machine: Make) -> None:
-    """After max_rounds the next one does not begin: a person is asked."""
+    """After max_rounds no further round starts: a person is asked."""
     made = machine(BODY, a=[Status.FAIL], person=["stop"]).run()
     assert made.path == [*["a", "gate", "fix"] * 3, "person", "end"]
     assert reasons(made) == ['loop "fixing" is exhausted: 3 of 3 rounds']
 
 
 def test_a_person_may_have_one_more_round(machine: Make) -> None:
-    """Whoever comes into the loop from outside is let in; the next round of its own is not begun."""
+    """A transition into the loop from outside is followed; the loop itself starts no further round."""
     made = machine(BODY, a=[Status.FAIL], person=["more", "stop"]).run()
     assert made.path == [*["a", "gate", "fix"] * 3, "person", "fix", "person", "end"]
 
 
-def test_a_stalled_loop_fixes_no_more(machine: Make) -> None:
-    """The way to the fixer leads to a person instead, with the reason."""
+def test_a_stalled_loop_stops_fixing(machine: Make) -> None:
+    """Instead of the fix stage a person is asked, with the reason."""
     made = machine(BODY, a=[Status.FAIL], person=["stop"])
-    made.contribute = stalling
+    made.functions = STALLED
     assert made.run().path == ["a", "gate", "person", "end"]
     assert reasons(made) == ['loop "fixing" is stalled: finding #3 was not fixed twice']
 
 
-def test_without_a_way_for_it_a_stalled_loop_goes_on(machine: Make) -> None:
-    """Only the rounds bound it then."""
+def test_a_signal_without_a_reason_is_no_signal(machine: Make) -> None:
+    """A plugin that has nothing to say leaves the loop alone, as does one that is not loaded."""
+    made = machine(BODY, a=[Status.FAIL], person=["stop"])
+    made.functions = {"stalled": lambda _, __: ""}
+    assert made.run().path == machine(BODY, a=[Status.FAIL], person=["stop"]).run().path
+
+
+def test_without_an_exit_for_it_a_stalled_loop_continues(machine: Make) -> None:
+    """Only its rounds limit it then."""
     made = machine(BODY.replace('  on "stalled" to="person"\n', ""), a=[Status.FAIL], person=["stop"])
-    made.contribute = stalling
+    made.functions = STALLED
     assert made.run().path == [*["a", "gate", "fix"] * 3, "person", "end"]

@@ -1,4 +1,4 @@
-"""A run that is held waits for a person who was told why, however its process ends before that."""
+"""A held run waits until a person has seen why, however its process ends before that."""
 
 from collections.abc import Iterable
 
@@ -39,8 +39,8 @@ def test_a_held_run_pauses_before_its_next_stage(held: Machine) -> None:
     assert (held.path, held.state.status, held.state.reason) == (["a"], RunStatus.PAUSED, WHY)
 
 
-def test_whoever_resumes_a_held_run_lets_it_go_on(held: Machine) -> None:
-    """A hold is for once: it is gone when somebody who was told resumes the run."""
+def test_resuming_a_held_run_continues_it(held: Machine) -> None:
+    """A hold applies once: it is cleared when somebody who has seen it resumes the run."""
     held.run()
     held.feed(RunResumed(at=9.0))
     assert Key.HOLD not in held.state.context
@@ -54,16 +54,16 @@ def step_once(held: Machine) -> None:
     assert isinstance(decide(held.state), Pause)
 
 
-def test_a_run_that_was_killed_before_it_was_held_is_held_when_it_is_taken_up(held: Machine) -> None:
-    """001-12: nobody was told yet, so resuming is no consent."""
+def test_a_run_killed_before_it_was_held_is_held_when_it_is_resumed(held: Machine) -> None:
+    """001-12: nobody has seen the reason yet, so resuming is not consent."""
     step_once(held)
     held.feed(RunResumed(at=9.0))
     held.run()
     assert (held.path, held.state.status, held.state.reason) == (["a"], RunStatus.PAUSED, WHY)
 
 
-def test_a_run_that_was_cancelled_before_it_was_held_is_held_when_it_is_taken_up(held: Machine) -> None:
-    """Whoever stops a run has not been told either."""
+def test_a_run_cancelled_before_it_was_held_is_held_when_it_is_resumed(held: Machine) -> None:
+    """Whoever cancels a run has not seen it either."""
     step_once(held)
     held.feed(RunCancelled(at=8.0, stage="b", visit=1))
     held.feed(RunResumed(at=9.0))
@@ -71,8 +71,8 @@ def test_a_run_that_was_cancelled_before_it_was_held_is_held_when_it_is_taken_up
     assert (held.path, held.state.status) == (["a"], RunStatus.PAUSED)
 
 
-def test_a_hold_is_told_before_a_limit(machine: Make) -> None:
-    """Raising a limit is no consent to what a person has to see: that is told first."""
+def test_a_hold_comes_before_a_limit(machine: Make) -> None:
+    """Raising a limit is not consent to what a person has to see first."""
     made = machine(f"settings {{ max_stages 1; }}\n{BODY}")
     made.contribute = holding
     assert made.run().state.reason == WHY
