@@ -4,6 +4,7 @@ Everything is real but the agents' words: the command, the repository, the ledge
 """
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ transition from="make" to="rev"
 PLACES = pytest.mark.parametrize("place", ["checkout", "workspace"])
 LINES = 240
 ROUND = ["rev", "gate", "fix"]
+NAMED = re.compile(r"stalled|exhausted|#\d+|\d+ of \d+")
+ROW = re.compile(r"(?: +\d+){7}")
 
 
 def code(**changed: str) -> str:
@@ -115,17 +118,16 @@ class Project:
         return self._awf(*arguments, cwd=self.folder)
 
     def left_because(self) -> list[str]:
-        """The reasons for which a loop was left."""
+        """What a loop's reason for being left names: its end, and a finding or a number of rounds."""
         told = json.loads(self.awf("why", "r", "--json").stdout)
         chosen = [part["chosen"] for part in told if part.get("chosen")]
-        return [one["reason"] for one in chosen if one["role"] == "loop"]
+        reasons = [one["reason"] for one in chosen if one["role"] == "loop"]
+        return [named for reason in reasons for named in NAMED.findall(reason)]
 
     def rounds(self) -> list[list[int]]:
         """The table of rounds that `awf why` ends with: resolved, carried, new, regressed, late, caused by a fix."""
-        text = self.awf("why", "r").stdout
-        head = "round  resolved  carried  new  regressed  late  caused by a fix\n"
-        assert head in text
-        rows = [[int(cell) for cell in row.split()] for row in text.partition(head)[2].splitlines()]
+        lines = self.awf("why", "r").stdout.splitlines()
+        rows = [[int(cell) for cell in line.split()] for line in lines if ROW.fullmatch(line)]
         assert [row[0] for row in rows] == [*range(1, len(rows) + 1)]
         return [row[1:] for row in rows]
 
@@ -152,7 +154,7 @@ def test_a_finding_that_is_not_fixed_twice_goes_to_the_way_for_it(project: Proje
     }
     ended = project.run(script, place)
     assert ended["path"] == [*ROUND * 2, "rev", "gate", "hopeless", "end"]
-    assert project.left_because() == ['loop "fixing" is stalled: finding #1 was said to be fixed and was not, 2 times']
+    assert project.left_because() == ["stalled", "#1"]
     assert project.rounds() == [[0, 0, 1, 0, 0, 0], [0, 1, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]]
 
 
@@ -167,7 +169,7 @@ def test_a_verified_fix_that_comes_back_goes_to_the_way_for_it(project: Project,
     }
     ended = project.run(script, place)
     assert ended["path"] == [*ROUND * 2, "rev", "gate", "hopeless", "end"]
-    assert project.left_because() == ['loop "fixing" is stalled: finding #1 was fixed and came back']
+    assert project.left_because() == ["stalled", "#1"]
     assert project.rounds() == [[0, 0, 1, 0, 0, 0], [1, 0, 1, 0, 1, 0], [1, 0, 0, 1, 0, 0]]
 
 
@@ -186,9 +188,7 @@ def test_fixes_that_make_findings_go_to_the_way_for_it(project: Project, place: 
     }
     ended = project.run(script, place)
     assert ended["path"] == [*ROUND * 2, "rev", "gate", "hopeless", "end"]
-    assert project.left_because() == [
-        'loop "fixing" is stalled: finding #3 is on lines that a fix wrote, as one of the round before was'
-    ]
+    assert project.left_because() == ["stalled", "#3"]
     assert project.rounds() == [[0, 0, 1, 0, 0, 0], [1, 0, 1, 0, 0, 1], [1, 0, 1, 0, 0, 1]]
 
 
@@ -203,7 +203,7 @@ def test_findings_without_end_are_bounded_by_the_rounds(project: Project, place:
     }
     ended = project.run(script, place)
     assert ended["path"] == [*ROUND * 10, "tired", "end"]
-    assert project.left_because() == ['loop "fixing" is exhausted: 10 of 10 rounds']
+    assert project.left_because() == ["exhausted", "10 of 10"]
     assert project.rounds() == [[0, 0, 1, 0, 0, 0], *[[1, 0, 1, 0, 1, 0]] * 9]
 
 
@@ -308,4 +308,4 @@ def test_a_report_tells_the_size_of_a_run_in_the_checkout(project: Project) -> N
         (project.folder / name).unlink()
     assert project.awf("report", "r").returncode == 0
     page = (project.folder / ".awf/reports/r.md").read_text()
-    assert "2 files changed, 3 insertions(+), 1 deletion(-), from the start of the run until now" in page
+    assert "2 files changed, 3 insertions(+), 1 deletion(-)" in page

@@ -73,8 +73,7 @@ def test_an_unreadable_item_is_a_finding_that_blocks(
     assert (code, said["complete"], said["ship"], said["verdict"]) == (1, False, False, "FAIL")
     assert (said["after_verification"], said["readiness"]) == ("FAIL", "Not ready")
     assert "PASS" not in awf("verdict").stdout
-    walked = awf("findings", "walk", "--route", "report").stdout
-    assert ("resolved" in walked, "Verdict: Not ready." in walked) == (False, True)
+    assert said["readiness"] in awf("findings", "walk", "--route", "report").stdout
 
 
 def test_the_readable_items_beside_an_unreadable_one_are_taken_in(awf: Awf, project: Path) -> None:
@@ -96,7 +95,7 @@ def test_incompleteness_ends_with_a_complete_pass_of_the_same_reviewer(awf: Awf,
     """0-12: another reviewer's complete pass does not end it; the same item in a readable form is the same finding."""
     _, first = imported(awf, review(project / "one.json", UNREADABLE))
     code, _ = imported(awf, review(project / "other.json", FLUSH, reviewer="correctness"))
-    assert "**Incomplete**: security" in awf("findings", "export", "--format", "markdown").stdout
+    assert "Incomplete" in awf("findings", "export", "--format", "markdown").stdout
     assert (code, verdict(awf)[1]["complete"]) == (1, False)
     code, again = imported(awf, review(project / "two.json", INJECTION))
     assert (code, again["new"], again["updated"]) == (0, [], first["new"])
