@@ -28,7 +28,7 @@ transition from="hopeless" to="end"
 transition from="tired" to="end"
 loop "fixing" {
   stages "rev" "gate" "fix"
-  max_rounds 10
+  max_rounds 6
   on "stalled" to="hopeless"
   on "exhausted" to="tired"
 }
@@ -195,34 +195,34 @@ def test_fixes_that_make_findings_go_to_the_way_for_it(project: Project, place: 
 @PLACES
 def test_findings_without_end_are_bounded_by_the_rounds(project: Project, place: str) -> None:
     """Always something else, far from what was fixed: no signal, and after the last round no other begins."""
-    places = [20 * number for number in range(1, 11)]
-    texts = [code(**{f"l{line}": f"checked_{line} = sure({line})" for line in places[:done]}) for done in range(1, 11)]
+    places = [20 * number for number in range(1, 7)]
+    texts = [code(**{f"l{line}": f"checked_{line} = sure({line})" for line in places[:done]}) for done in range(1, 7)]
     script = {
         "rev": [found(item(f"Case {line} is forgotten", line)) for line in places],
         "fix": [fix(text, f"{number}: fixed") for number, text in enumerate(texts, 1)],
     }
     ended = project.run(script, place)
-    assert ended["path"] == [*ROUND * 10, "tired", "end"]
-    assert project.left_because() == ["exhausted", "10 of 10"]
-    assert project.rounds() == [[0, 0, 1, 0, 0, 0], *[[1, 0, 1, 0, 1, 0]] * 9]
+    assert ended["path"] == [*ROUND * 6, "tired", "end"]
+    assert project.left_because() == ["exhausted", "6 of 6"]
+    assert project.rounds() == [[0, 0, 1, 0, 0, 0], *[[1, 0, 1, 0, 1, 0]] * 5]
 
 
 @PLACES
-def test_honest_work_that_needs_eight_rounds_succeeds(project: Project, place: str) -> None:
+def test_honest_work_that_needs_five_rounds_succeeds(project: Project, place: str) -> None:
     """One defect is mended in each round, and the fixer says of all others that they are not yet: no alarm."""
-    places = [25 * number for number in range(1, 9)]
+    places = [25 * number for number in range(1, 6)]
     items = [item(f"Case {line} is forgotten", line) for line in places]
 
     def mended(count: int) -> dict[str, Any]:
         text = code(**{f"l{line}": f"checked_{line} = sure({line})" for line in places[:count]})
-        rest = [f"{number}: not fixed, because one comes after the other" for number in range(count + 1, 9)]
+        rest = [f"{number}: not fixed, because one comes after the other" for number in range(count + 1, 6)]
         return fix(text, f"{count}: fixed", *rest)
 
-    reviews = [found(*items[done:], answers=f"[FINDING {done}: fixed]\n" if done else "") for done in range(9)]
-    ended = project.run({"rev": reviews, "fix": [mended(count) for count in range(1, 9)]}, place)
-    assert (ended["status"], ended["path"]) == ("success", [*ROUND * 8, "rev", "gate", "end"])
+    reviews = [found(*items[done:], answers=f"[FINDING {done}: fixed]\n" if done else "") for done in range(6)]
+    ended = project.run({"rev": reviews, "fix": [mended(count) for count in range(1, 6)]}, place)
+    assert (ended["status"], ended["path"]) == ("success", [*ROUND * 5, "rev", "gate", "end"])
     assert project.left_because() == []
-    assert project.rounds() == [[0, 0, 8, 0, 0, 0], *[[1, left, 0, 0, 0, 0] for left in range(7, -1, -1)]]
+    assert project.rounds() == [[0, 0, 5, 0, 0, 0], *[[1, left, 0, 0, 0, 0] for left in range(4, -1, -1)]]
 
 
 @PLACES
