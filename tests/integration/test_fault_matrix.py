@@ -1,8 +1,8 @@
 """The fault matrix: whatever goes wrong with a reviewer, no run ends in success and nothing is merged.
 
-Each fault is tried in every shipped workflow, the README's and the cookbook's, at one of the reviewers in turn, or with
-AWF_FAULT_MATRIX=full at every one of them. The run stops and can be resumed; once the reviewer works it ends as it
-should, and no finished stage runs twice.
+Each fault is tried in every shipped workflow, and in every second one of the README and the cookbook, at one of the
+reviewers in turn; with AWF_FAULT_MATRIX=full in all of them at every reviewer. The run stops and can be resumed; once
+the reviewer works it ends as it should, and no finished stage runs twice.
 """
 
 import json
@@ -118,8 +118,9 @@ CELLS = [
     pytest.param(case, at, fault, id=f"{case.name}-{where}-{fault}")
     for row, case in enumerate(CASES)
     for column, fault in enumerate(FAULTS)
+    if FULL or case.shipped or (row + column) % 2 == 0
     for turn, (where, at) in enumerate(case.positions().items())
-    if FULL or turn == (row + column) % len(case.positions())
+    if FULL or turn == (row + column // 2) % len(case.positions())
 ]
 
 
