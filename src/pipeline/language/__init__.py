@@ -1,1 +1,1 @@
-"""From the text of a `.awf.kdl` file to a checked `Workflow`; values only, no disk, no clock."""
+"""From the text of a `.awf.kdl` file to a `Workflow` and its diagnostics. Knows no run, no clock and no other file."""

@@ -4,7 +4,7 @@ What a model rejects is reported and left out, so that one pass shows every prob
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar, get_args, get_origin
@@ -72,17 +72,22 @@ def parse_workflow(source: SourceText) -> WorkflowDraft:
     hits += (_unknown_node(node, "a workflow file", ["workflow"]) for node in nodes if node.name != "workflow")
     workflows = [node for node in nodes if node.name == "workflow"]
     hits += (NOT_ONE_WORKFLOW.hit(node.span, "a second workflow", "move it to its own file") for node in workflows[1:])
-    workflow = None
-    if workflows:
-        stages = [child for child in workflows[0].children if child.name == "stage"]
-        if len(stages) > MAX_STAGES:
-            message = f"the workflow has {len(stages):,} stages; the limit is {MAX_STAGES:,}"
-            hits.append(TOO_LARGE.hit(stages[MAX_STAGES].span, message, "split it up"))
-        else:
-            hits += _check_version(workflows[0])
-            workflow = read_element(Workflow, workflows[0], "the workflow", source.text, hits)
-    else:
+    if not workflows:
         hits.append(NOT_ONE_WORKFLOW.hit(START, "no workflow found", 'start with: workflow "Name" { version 2 ... }'))
+        return WorkflowDraft(source, None, tuple(hits))
+    node = workflows[0]
+    stages = [child for child in node.children if child.name == "stage"]
+    if len(stages) > MAX_STAGES:
+        message = f"the workflow has {len(stages):,} stages; the limit is {MAX_STAGES:,}"
+        hits.append(TOO_LARGE.hit(stages[MAX_STAGES].span, message, "split it up"))
+        return WorkflowDraft(source, None, tuple(hits))
+    version = _written_value(node, "version")
+    if version is None:
+        hits.append(UNSUPPORTED_VERSION.hit(node.span, "the workflow has no version", "add: version 2"))
+    elif version.value != VERSION or isinstance(version.value, bool | float):
+        message = f"unsupported version {_quote(version.value)}"
+        hits.append(UNSUPPORTED_VERSION.hit(version.span, message, "write: version 2"))
+    workflow = read_element(Workflow, node, "the workflow", source.text, hits)
     return WorkflowDraft(source, workflow, tuple(hits))
 
 
@@ -101,15 +106,6 @@ def read_element(model: type[ElementT], node: KdlNode, owner: str, text: str, hi
     """Read a node and everything in it as a model, adding what is wrong to `hits`; messages call it `owner`."""
     built: ElementT = _ElementReader(model, node, owner, text, hits).read()
     return built
-
-
-def _check_version(node: KdlNode) -> Iterator[RuleHit]:
-    version = _written_value(node, "version")
-    if version is None:
-        yield UNSUPPORTED_VERSION.hit(node.span, "the workflow has no version", "add: version 2")
-    elif version.value != VERSION or isinstance(version.value, bool | float):
-        message = f"unsupported version {_quote(version.value)}"
-        yield UNSUPPORTED_VERSION.hit(version.span, message, "write: version 2")
 
 
 # What stands in for a value that is missing or wrong, so that the rest of its element can still be checked.
