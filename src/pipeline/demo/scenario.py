@@ -171,10 +171,10 @@ def create_project(directory: Path) -> None:
 def git(directory: Path, *arguments: str) -> str:
     """Run git in the project and return its output."""
     try:
-        done = git_in(directory, os.environ).call(*arguments, seconds=_GIT_TIMEOUT, options=_GIT_OPTIONS)
+        done = git_in(directory, os.environ).run_sync(*arguments, timeout=_GIT_TIMEOUT, options=_GIT_OPTIONS)
     except FileNotFoundError:
         raise AwfError("git not found", help="install git; the demo needs nothing else") from None
-    except subprocess.TimeoutExpired:
+    except TimeoutError:
         raise AwfError(f"git {arguments[0]} took longer than {_GIT_TIMEOUT:.0f} seconds") from None
     if done.returncode:
         raise AwfError(f"git {arguments[0]} failed: {done.stderr.decode(errors='replace').strip()}")
