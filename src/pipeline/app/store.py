@@ -183,7 +183,7 @@ class RunStore(ABC):
         try:
             kept = self._leave_answer(self._question_to_answer(run_id, stage, visit), option, feedback, by)
         except AlreadyAnswered as error:
-            self.wake(error.kept)  # whoever answered first may have died before doing so
+            self.wake(error.kept)  # who answered first may have died before it did
             raise
         return AnswerReceipt(kept, self.wake(kept))
 

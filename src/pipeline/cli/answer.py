@@ -1,4 +1,4 @@
-"""`awf answer`: see what a run asks, and answer it from another terminal."""
+"""`awf answer` and `awf cancel`: answer what a run asks, or stop it, from another terminal."""
 
 import sys
 from collections.abc import Collection
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pipeline.app.runs import ResumeRequest
-from pipeline.app.store import NotWaiting, PendingQuestion, load_state, split_run
+from pipeline.app.store import NotWaiting, PendingQuestion, find_run, load_state, split_run
 from pipeline.cli.location import user_name
 from pipeline.cli.options import as_json_option
 from pipeline.cli.output import print_json
@@ -25,7 +25,7 @@ from pipeline.language.model import HumanStage
 @click.option("--resume", "resumes", is_flag=True, help="Resume the run here if no process is running it.")
 @store_location_options
 @as_json_option
-def command(words: tuple[str, ...], feedback: str, where: StoreLocation, *, resumes: bool, as_json: bool) -> int:
+def answer_command(words: tuple[str, ...], feedback: str, where: StoreLocation, *, resumes: bool, as_json: bool) -> int:
     """Answer a run that waits for a person.
 
     Without an OPTION the question is shown. RUN is the newest by default, and STAGE the one that waits. A process that
@@ -107,3 +107,23 @@ def _as_object(pending: PendingQuestion) -> dict[str, Any]:
         ],
         "answered": asdict(pending.answered) if pending.answered else None,
     }
+
+
+@click.command("cancel")
+@click.argument("run", default="latest")
+@click.option("--reason", default="", help="Why; recorded with the run.")
+@store_location_options
+@as_json_option
+def cancel_command(run: str, reason: str, where: StoreLocation, *, as_json: bool) -> None:
+    """Cancel RUN, or the newest run.
+
+    Its process stops at once, whatever it is doing. A run without a process is recorded as cancelled. `awf resume`
+    continues it and repeats the interrupted stage.
+    """
+    with where.open() as store:
+        run_id = find_run(run, store.journal.runs())
+        recorded = store.cancel(run_id, by=user_name(), reason=reason, wait=True)
+    if as_json:
+        print_json({"run_id": run_id, "status": "cancelled", "reason": recorded})
+        return
+    click.echo(f"run {run_id}: cancelled ({sanitize(recorded or '')})\nresume with: awf resume {run_id}{where.end}")

@@ -19,8 +19,8 @@ from pipeline.text import did_you_mean
 Commands = Mapping[str, tuple[str, str]]  # name -> where it is (module:attribute), and its purpose
 
 COMMANDS: Commands = {
-    "answer": ("pipeline.cli.answer:command", "Answer a run that waits for a person."),
-    "cancel": ("pipeline.cli.cancel:command", "Cancel a run."),
+    "answer": ("pipeline.cli.answer:answer_command", "Answer a run that waits for a person."),
+    "cancel": ("pipeline.cli.answer:cancel_command", "Cancel a run."),
     "config": ("pipeline.cli.config:command", "Show the settings and where each one is set."),
     "context": ("pipeline.cli.logs:context_command", "Print the context of a run."),
     "demo": ("pipeline.cli.demo:command", "Watch a sample project being reviewed and fixed."),
