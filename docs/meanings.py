@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from pipeline.errors import ExitCode
 from pipeline.language.expressions.parse import Function
 from pipeline.language.model import (
     Branch,
@@ -145,12 +144,4 @@ FUNCTIONS: Mapping[Function, tuple[str, str]] = {  # how it is written, and what
     Function.VISITS: ('`visits("stage")`', "how often the stage has completed"),
     Function.FINDINGS: ('`findings()` `findings("stage")`', "the number of open reports, of all stages or of one"),
     Function.VERDICT: ("`verdict()`", "the verdict of the last structured review"),
-}
-
-EXIT_CODES: Mapping[ExitCode, str] = {
-    ExitCode.SUCCESS: "success",
-    ExitCode.RUN_FAILED: "the run failed; `awf verdict` does not pass; an import is incomplete; an answer is too late",
-    ExitCode.USAGE: "wrong usage, an invalid workflow, a missing file or run",
-    ExitCode.PAUSED: "the run is paused, or waits for a person",
-    ExitCode.CANCELLED: "the run was cancelled, or the command interrupted",
 }

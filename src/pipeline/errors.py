@@ -1,20 +1,29 @@
-"""The error tree and the exit codes: what a failure is called, from a function up to the shell."""
+"""The error that people see, and the exit codes of `awf`."""
 
 from enum import IntEnum
+from typing import Self
 
 
 class ExitCode(IntEnum):
-    """What `awf` tells the shell."""
+    """The exit codes of `awf`, each with its meaning."""
 
-    SUCCESS = 0
-    RUN_FAILED = 1
-    USAGE = 2  # wrong usage, or a workflow with errors
-    PAUSED = 3  # paused at a limit, or waiting for a person
-    CANCELLED = 130
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> Self:
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
+
+    SUCCESS = 0, "success"
+    RUN_FAILED = 1, "the run failed; `awf verdict` does not pass; an import is incomplete; an answer is too late"
+    USAGE = 2, "wrong usage, an invalid workflow, or a file or run that does not exist"
+    PAUSED = 3, "the run is paused or waits for a person"
+    CANCELLED = 130, "the run was cancelled or the command was interrupted"
 
 
 class AwfError(Exception):
-    """Something went wrong that the person at the keyboard can do something about."""
+    """An error that the user can do something about: what happened, and in `help` what to do."""
 
     exit_code: ExitCode = ExitCode.USAGE
 

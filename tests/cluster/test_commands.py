@@ -100,7 +100,7 @@ def test_the_status_of_a_live_run_says_who_has_it(shell: Shell) -> None:
     told = json.loads(shell.awf("status", run, "--json").stdout)["cluster"]
     assert told["worker"].startswith("awf@")
     assert told["events"] > 10
-    assert f"cluster    at {told['worker']}, " in shell.awf("status", run).stdout
+    assert f"cluster    on {told['worker']}, " in shell.awf("status", run).stdout
     shell.lab.leave("w1")
     assert json.loads(shell.awf("status", run, "--json").stdout)["cluster"] == {"worker": None, "events": None}
     assert "no worker answers" in shell.awf("status", run).stdout
@@ -131,7 +131,7 @@ def test_a_run_is_handed_over(shell: Shell) -> None:
         [f"run {shell.run_id} is with the workers", f"see: awf status {shell.run_id}"],
     )
     assert shell.lab.stopped("c").status is RunStatus.WAITING
-    assert "is for runs on a cluster" in shell.awf("run", "w.awf.kdl", "--detach", there=False).stderr
+    assert "--detach needs a cluster" in shell.awf("run", "w.awf.kdl", "--detach", there=False).stderr
 
 
 def test_ctrl_c_leaves_the_run_to_the_workers(shell: Shell) -> None:

@@ -33,7 +33,7 @@ def test_a_recipe_has_nothing_to_be_said_against_it(recipe: str, awf: Awf, tmp_p
     """Not even a warning."""
     (name,) = [name for name in files(recipe) if name.endswith(".awf.kdl")]
     (tmp_path / name).write_text(files(recipe)[name])
-    assert awf("validate", name).stdout == "1 workflow checked, nothing to say.\n"
+    assert awf("validate", name).stdout == "1 workflow checked, no problems.\n"
 
 
 def test_there_are_six() -> None:

@@ -1,4 +1,4 @@
-"""The script for a fresh machine brings what git knows to an empty place, and runs what the README says."""
+"""The script for a fresh machine copies the tracked files to an empty directory and runs the README's commands."""
 
 import os
 import re
@@ -22,17 +22,17 @@ def fresh(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 
 @pytest.fixture
 def recorder(tmp_path: Path) -> Path:
-    """Stands for `make`: writes down where it is, what it is to do, and its environment."""
+    """A stand-in for `make` that records its directory, its arguments and its environment."""
     program = tmp_path / "make"
     program.write_text(RECORDER)
     program.chmod(0o755)
     return program
 
 
-def test_the_commands_of_the_readme_are_run_in_an_empty_place(recorder: Path, tmp_path: Path) -> None:
-    """Both, in a copy of what git knows, without the caller's home and variables."""
+def test_the_commands_of_the_readme_are_run_in_an_empty_directory(recorder: Path, tmp_path: Path) -> None:
+    """Both commands run in a copy of the tracked files, without the caller's home and variables."""
     if subprocess.run(["git", "-C", str(ROOT), "rev-parse"], capture_output=True, check=False).returncode:
-        pytest.skip("this is no checkout of git, so there is nothing to copy from")
+        pytest.skip("not a git checkout: nothing to copy")
     there = tmp_path / "there"
     done = fresh(str(there), MAKE=str(recorder), MY_VARIABLE="mine", PIP_NO_COLOR="1")
     assert done.returncode == 0, done.stderr
@@ -48,8 +48,8 @@ def test_the_commands_of_the_readme_are_run_in_an_empty_place(recorder: Path, tm
     assert not (there / "awf/.venv").exists()
 
 
-def test_a_place_that_is_not_empty_is_refused(recorder: Path, tmp_path: Path) -> None:
-    """Nothing is written over."""
+def test_a_directory_that_is_not_empty_is_refused(recorder: Path, tmp_path: Path) -> None:
+    """The script overwrites nothing."""
     done = fresh(str(tmp_path), MAKE=str(recorder))
     assert done.returncode == 2
     assert "is not empty" in done.stderr

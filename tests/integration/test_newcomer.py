@@ -1,4 +1,4 @@
-"""Every command as a newcomer meets it: in the wrong place, or with a store that cannot be used."""
+"""Every command in a wrong place, or with a store that cannot be used."""
 
 import json
 import os
@@ -22,7 +22,7 @@ WORKFLOW = """workflow "W" {
   transition from="a" to="end"
 }
 """
-# The exit codes of a group of commands, by situation; where one is not named it is the first.
+# The exit codes of a group of commands by situation; that of "empty" for any situation not listed.
 GROUPS: dict[str, tuple[list[str], dict[str, int]]] = {
     "about a run": (
         ["answer", "cancel", "context", "logs a", "prompt a", "report", "resume", "status", "why"],
@@ -47,13 +47,13 @@ GROUPS: dict[str, tuple[list[str], dict[str, int]]] = {
 }
 SITUATIONS = ["empty", "no git", "store is a file", "missing store", "option is a file", "corrupt", "read-only"]
 WITHOUT_STORE = {"config", "explain", "validate", "workflows"}
-SAID_ELSEWHERE = {"verdict", "doctor"}  # what is wrong is their output
+REPORTS_ON_STDOUT = {"verdict", "doctor"}  # the problem is their output
 CASES = [(words, codes) for commands, codes in GROUPS.values() for words in commands]
 
 
 @contextmanager
 def situation(name: str, folder: Path) -> Iterator[list[str]]:
-    """A directory with a workflow in it, and what is wrong there; the options that go with it."""
+    """Make a directory with a workflow and a problem; yields the options to use in it."""
     (folder / "w.awf.kdl").write_text(WORKFLOW)
     options = {"missing store": ["--store", "nosuch"], "option is a file": ["--store", "w.awf.kdl"]}
     if name == "store is a file":
@@ -72,7 +72,7 @@ def nothing() -> Iterator[None]:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """A directory in which nothing can be written, not even by root."""
+    """Make a directory read-only, even for root."""
     if os.getuid():
         folder.chmod(0o555)
         yield
@@ -82,7 +82,7 @@ def read_only(folder: Path) -> Iterator[None]:
         done = subprocess.run(["mount", *options.split()], capture_output=True, text=True, check=False)
         if done.returncode:
             subprocess.run(["umount", folder], capture_output=True, check=False)
-            pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+            pytest.skip(f"cannot mount: {done.stderr.strip()}")
     try:
         yield
     finally:
@@ -90,7 +90,7 @@ def read_only(folder: Path) -> Iterator[None]:
 
 
 def test_every_command_is_tried() -> None:
-    """But for those that are tried elsewhere: the dashboard and the demonstration."""
+    """No command is missing, except the dashboard and the demo, which have their own tests."""
     assert {words.split()[0] for words, _ in CASES} == COMMANDS.keys() - {"serve", "demo"}
 
 
@@ -99,7 +99,7 @@ def test_every_command_is_tried() -> None:
 def test_every_command_in_every_situation(
     awf: Awf, tmp_path: Path, name: str, words: str, codes: dict[str, int]
 ) -> None:
-    """The right exit code, and one plain error where it is not 0; never a traceback."""
+    """Each command has the right exit code, and prints one error and no traceback if it is not 0."""
     folder = tmp_path / "project"
     folder.mkdir()
     command, *rest = words.split()
@@ -110,14 +110,14 @@ def test_every_command_in_every_situation(
     assert done.returncode == codes.get(name, codes["empty"]), done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     errors = [line for line in done.stderr.splitlines() if line.lower().startswith("error: ")]
-    assert len(errors) == (done.returncode != 0) or (command in SAID_ELSEWHERE and done.stdout)
+    assert len(errors) == (done.returncode != 0) or (command in REPORTS_ON_STDOUT and done.stdout)
     if name == "corrupt":
         assert (folder / ".awf/awf.db").read_bytes() == b"garbage" * 1000
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("statsu", "status"), ("valdate", "validate"), ("finding", "findings")])
 def test_a_mistyped_command(awf: Awf, typed: str, meant: str) -> None:
-    """The nearest is named, and the exit code is 2."""
+    """A typo exits with 2 and suggests the nearest command."""
     done = awf(typed)
     assert (done.returncode, done.stdout) == (2, "")
     assert f'did you mean "{meant}"?' in done.stderr
@@ -126,8 +126,8 @@ def test_a_mistyped_command(awf: Awf, typed: str, meant: str) -> None:
 @pytest.mark.parametrize(
     "words", ["serve", "demo --dir w.awf.kdl", "run .", "run nosuch", "show nosuch", "resume nosuch"]
 )
-def test_what_is_named_is_something_else(awf: Awf, tmp_path: Path, words: str) -> None:
-    """A file for a directory, a directory for a file, a name that nothing has: exit code 2 and one error."""
+def test_a_wrong_argument_is_one_error(awf: Awf, tmp_path: Path, words: str) -> None:
+    """A file for a directory, a directory for a file and an unknown name exit with 2 and one error."""
     with situation("store is a file" if words == "serve" else "empty", tmp_path):
         done = awf(*words.split())
     assert done.returncode == 2, done.stderr
@@ -135,8 +135,8 @@ def test_what_is_named_is_something_else(awf: Awf, tmp_path: Path, words: str) -
     assert sum(line.lower().startswith("error: ") for line in done.stderr.splitlines()) == 1
 
 
-def test_a_directory_that_is_gone(tmp_path: Path) -> None:
-    """Said in a sentence."""
+def test_a_deleted_current_directory(tmp_path: Path) -> None:
+    """A deleted current directory is an error without a traceback."""
     (tmp_path / "gone").mkdir()
     code = f"import os; os.rmdir('{tmp_path}/gone'); from pipeline.cli.main import main; main()"
     done = subprocess.run(
@@ -151,7 +151,7 @@ def test_a_directory_that_is_gone(tmp_path: Path) -> None:
 
 
 def test_a_damaged_newest_run_leaves_the_others(awf: Awf, tmp_path: Path) -> None:
-    """Another run can still be named."""
+    """A damaged run does not keep commands from reading another one."""
     (tmp_path / "w.awf.kdl").write_text(WORKFLOW)
     for name in ("first", "second"):
         assert awf("run", "w.awf.kdl", "--backend", "scripted", "--run-id", name).returncode == 0
@@ -164,7 +164,7 @@ def test_a_damaged_newest_run_leaves_the_others(awf: Awf, tmp_path: Path) -> Non
 
 
 def test_a_stage_that_is_named_null(awf: Awf, tmp_path: Path) -> None:
-    """A diagnostic like any other, whatever else the names in the file are compared with."""
+    """A stage named null is a diagnostic like any other."""
     text = WORKFLOW.replace('start "a"', 'start "b"').replace('  stage "end"', '  stage null\n  stage "end"')
     (tmp_path / "w.awf.kdl").write_text(text)
     done = awf("validate", "w.awf.kdl")

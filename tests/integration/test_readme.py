@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""The README's commands and workflow work as shown."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ echo "[STATUS: success]"
 
 
 def test_every_command_in_the_readme_does_what_it_says(script: Awf, tmp_path: Path) -> None:
-    """The workflow shown is run by the commands shown, with an agent that is a small program."""
+    """The commands run the workflow, with a shell script as the agent."""
     (tmp_path / "fix.awf.kdl").write_text(WORKFLOW)
     (tmp_path / "Makefile").write_text("check:\n\t@true\n")
     (tmp_path / "my-agent").write_text(AGENT)
@@ -33,15 +33,14 @@ def test_every_command_in_the_readme_does_what_it_says(script: Awf, tmp_path: Pa
         "run": 0,
         "status": 0,
         "why": 0,
-        "resume": 2,  # there is nothing to resume, and it says so
+        "resume": 2,  # nothing to resume
         "validate": 2,
     }
-    assert "nothing to resume" in seen["resume"].stderr
     assert 'did you mean "auto_status"?' in seen["validate"].stdout
 
 
-def test_the_replies_of_a_script_run_the_workflow_shown(awf: Awf, tmp_path: Path) -> None:
-    """Without an agent, as the README says."""
+def test_a_script_runs_the_workflow(awf: Awf, tmp_path: Path) -> None:
+    """Replies for its stages run the workflow without an agent."""
     (tmp_path / "fix.awf.kdl").write_text(WORKFLOW)
     (tmp_path / "Makefile").write_text("check:\n\t@true\n")
     (tmp_path / "replies.json").write_text('{"review": ["Fine.\\n[STATUS: success]"]}')
@@ -49,7 +48,7 @@ def test_the_replies_of_a_script_run_the_workflow_shown(awf: Awf, tmp_path: Path
 
 
 def test_every_command_is_listed_in_the_readme(awf: Awf) -> None:
-    """The table names all of them."""
+    """The table names every command."""
     listed = set(re.findall(r"`awf (\w+)", README))
     offered = set(re.findall(r"^  (\w+)  ", awf("--help").stdout, re.MULTILINE))
     assert offered <= listed

@@ -1,4 +1,4 @@
-"""Runs as people start them: the real command, real shells, the scripted agent."""
+"""`awf run` and `awf resume` with real shells and the scripted agent."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def result(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def run(awf: Awf, *arguments: str, script: dict[str, Any] | None = None, **environment: str) -> dict[str, Any]:
-    """Run w.awf.kdl with a script; the result with the exit code beside it."""
+    """Run w.awf.kdl with a script; return its result and exit code."""
     folder = Path(environment.pop("folder", "."))
     given = ["--backend", "scripted"]
     if script is not None:
@@ -67,7 +67,7 @@ transition from="fix" to="rev1"
 
 
 def test_a_review_loop_runs_until_nothing_is_outstanding(awf: Awf, tmp_path: Path) -> None:
-    """All reviews run in every round; the exit code is 0 and the path is in the result."""
+    """Every review runs in every round until none fails; the exit code is 0."""
     write(tmp_path, REVIEW_LOOP)
     script = {
         "rev1": ["Bad.\n[STATUS: fail]", "[STATUS: success]"],
@@ -80,7 +80,7 @@ def test_a_review_loop_runs_until_nothing_is_outstanding(awf: Awf, tmp_path: Pat
 
 
 def test_iterations_never_restart(awf: Awf, tmp_path: Path) -> None:
-    """A review that fails, passes and fails again reports its third visit as its third."""
+    """The iteration of a report counts all visits of its stage, passed ones too."""
     write(tmp_path, REVIEW_LOOP)
     script = {
         "rev1": ["1\n[STATUS: fail]", "2\n[STATUS: success]", "3\n[STATUS: fail]"],
@@ -105,7 +105,7 @@ def test_iterations_never_restart(awf: Awf, tmp_path: Path) -> None:
 )
 @pytest.mark.usefixtures("impatient")
 def test_a_review_that_never_took_place_pauses_the_run(awf: Awf, tmp_path: Path, reply: Any) -> None:
-    """A 401, a 503, a missing or quoted marker and silence are errors: no result, and nothing for a fixer to fix."""
+    """A 401, a 503, a missing or quoted marker and an empty answer are errors: neither a pass nor a finding."""
     write(tmp_path, REVIEW_LOOP)
     ended = run(awf, script={"rev1": [reply, "Fine.\n[STATUS: success]"]}, folder=str(tmp_path))
     assert (ended["status"], ended["code"], ended["outstanding"]) == ("paused", 3, 0)
@@ -121,7 +121,7 @@ def test_a_review_that_never_took_place_pauses_the_run(awf: Awf, tmp_path: Path,
 
 @pytest.mark.usefixtures("impatient")
 def test_a_resume_runs_exactly_the_stage_that_errored(awf: Awf, tmp_path: Path) -> None:
-    """With the agent repaired the run ends as if nothing had happened, and the first attempt is on record."""
+    """Once the agent works again, a resume completes the run; the failed attempt stays on record."""
     write(tmp_path, REVIEW_LOOP)
     assert run(awf, script={"rev1": [{"error": "auth", "message": "401"}]}, folder=str(tmp_path))["code"] == 3
     (tmp_path / "s.json").write_text("{}")
@@ -132,7 +132,7 @@ def test_a_resume_runs_exactly_the_stage_that_errored(awf: Awf, tmp_path: Path) 
 
 
 def test_a_failed_run_is_resumed_at_the_stage_that_failed(awf: Awf, tmp_path: Path) -> None:
-    """No run is dead: once the cause is gone, the stage runs again and the run goes on from there."""
+    """Once the cause is gone, a resume runs the failed stage again and continues from there."""
     write(tmp_path, 'stage "a" kind="tool" command="test -e there"\ntransition from="a" to="end"\n')
     assert run(awf, folder=str(tmp_path))["code"] == 1
     (tmp_path / "there").touch()
@@ -141,7 +141,7 @@ def test_a_failed_run_is_resumed_at_the_stage_that_failed(awf: Awf, tmp_path: Pa
 
 
 def test_a_failed_goal_gate_runs_again_when_the_run_is_resumed(awf: Awf, tmp_path: Path) -> None:
-    """A run that an unsatisfied gate kept from its exit continues at that gate, not at the exit."""
+    """A run that an unsatisfied goal gate kept from its exit continues at that gate, not at the exit."""
     stages = 'stage "a" kind="tool" command="test -e there" goal_gate=true\nstage "b" kind="tool" command="true"\n'
     write(tmp_path, stages + 'transition from="a" to="b" on="always"\ntransition from="b" to="end"\n')
     assert run(awf, folder=str(tmp_path))["code"] == 1
@@ -152,7 +152,7 @@ def test_a_failed_goal_gate_runs_again_when_the_run_is_resumed(awf: Awf, tmp_pat
 
 @pytest.mark.parametrize("command", ["no-such-command", "./plain-file"])
 def test_a_command_that_cannot_be_run_is_an_error(awf: Awf, tmp_path: Path, command: str) -> None:
-    """Nobody knows what it would have found: the run pauses, whatever transition there is for a failure."""
+    """A command that does not exist pauses the run; a transition for failures is not taken."""
     (tmp_path / "plain-file").write_text("x")
     stages = f'stage "a" kind="tool" command="{command}"\nstage "b" kind="tool" command="true"\n'
     write(tmp_path, stages + 'transition from="a" to="b" on="always"\ntransition from="b" to="end"\n')
@@ -161,20 +161,20 @@ def test_a_command_that_cannot_be_run_is_an_error(awf: Awf, tmp_path: Path, comm
 
 
 def test_a_used_up_quota_pauses_until_it_resets(awf: Awf, tmp_path: Path) -> None:
-    """The run is paused with the time; a resume before it says how long is left, and --now tries at once."""
+    """The paused run knows when its quota resets; an earlier resume waits, and --now does not."""
     write(tmp_path, REVIEW_LOOP)
     quota = {"error": "quota", "message": "usage limit reached", "retry_after": 3600}
     assert run(awf, script={"rev1": [quota]}, folder=str(tmp_path))["code"] == 3
     status = json.loads(awf("status", "r", "--json").stdout)
     assert 3500 < status["until"] - time.time() < 3600
     early = awf("resume", "r")
-    assert (early.returncode, "the quota resets at" in early.stdout) == (3, True)
+    assert (early.returncode, "quota" in early.stdout) == (3, True)
     (tmp_path / "s.json").write_text("{}")
     assert awf("resume", "r", "--now", "--script", "s.json").returncode == 0
 
 
-def test_a_process_that_stays_continues_when_the_quota_resets(awf: Awf, tmp_path: Path) -> None:
-    """With --wait the run pauses, waits and ends by itself; the pause is on record."""
+def test_a_waiting_process_continues_when_the_quota_resets(awf: Awf, tmp_path: Path) -> None:
+    """With --wait the run pauses, waits for the quota and completes; the pause is on record."""
     body = """
 stage "p" kind="parallel" max_parallel=1 { branch "rev1"; branch "rev2" }
 stage "rev1" kind="llm" auto_status=true prompt="x"
@@ -199,7 +199,7 @@ transition from="p" to="end"
 
 @pytest.mark.usefixtures("impatient")
 def test_a_crashed_review_does_not_report_its_previous_answer(awf: Awf, tmp_path: Path) -> None:
-    """The first failure stays the only report."""
+    """A crash adds no report: the first failure stays the only one."""
     write(tmp_path, REVIEW_LOOP)
     script = {"rev1": ["Bad.\n[STATUS: fail]", {"error": "server", "message": "503"}]}
     ended = run(awf, script=script, folder=str(tmp_path))
@@ -207,19 +207,19 @@ def test_a_crashed_review_does_not_report_its_previous_answer(awf: Awf, tmp_path
     assert [report["response"] for report in context(awf, "review.findings")] == ["Bad.\n[STATUS: fail]"]
 
 
-def test_the_last_failure_before_the_end_is_written_down(awf: Awf, tmp_path: Path) -> None:
-    """A tool whose failure ends the run has its report in the findings; the end names stage, reason and logs."""
+def test_a_failure_that_ends_the_run_is_reported(awf: Awf, tmp_path: Path) -> None:
+    """A tool that ends the run leaves its report; the result names the stage, the reason and the logs."""
     write(tmp_path, 'stage "a" kind="tool" command="echo boom error >&2; exit 3"\ntransition from="a" to="end"\n')
     ended = run(awf, folder=str(tmp_path))
     assert (ended["status"], ended["code"], ended["outstanding"]) == ("fail", 1, 1)
     (report,) = context(awf, "review.findings")
     assert (report["failureReason"], report["response"].strip()) == ("boom error", "boom error")
-    assert ended["reason"].endswith("(exit_nonzero): boom error; its logs are in runs/r/a/1")
+    assert all(part in ended["reason"] for part in ("(exit_nonzero)", "boom error", "runs/r/a/1"))
     assert (tmp_path / ".awf/runs/r/a/1/stderr.log").read_text() == "boom error\n"
 
 
 def test_an_agent_that_ends_the_run_leaves_its_logs(awf: Awf, tmp_path: Path) -> None:
-    """What its program wrote is named by the end of the run, and printed where there is no answer to print."""
+    """The result quotes what the agent wrote, and `awf logs` prints it when there is no answer."""
     write(tmp_path, 'stage "a" kind="llm" prompt="x"\ntransition from="a" to="end"\n')
     agent = ["--backend", "command", "--agent-command", "sh -c 'echo out of tea >&2; exit 3'"]
     ended = run(awf, *agent, folder=str(tmp_path))
@@ -228,7 +228,7 @@ def test_an_agent_that_ends_the_run_leaves_its_logs(awf: Awf, tmp_path: Path) ->
 
 
 def test_a_goal_is_data_in_a_command(awf: Awf, tmp_path: Path) -> None:
-    """Shell characters in a goal and in an agent's answer do nothing; `$goals` is the shell's own."""
+    """Shell syntax in a goal or an answer is not executed; `$goals` is a variable of the shell."""
     write(
         tmp_path,
         'stage "a" kind="llm" prompt="x"\n'
@@ -244,7 +244,7 @@ def test_a_goal_is_data_in_a_command(awf: Awf, tmp_path: Path) -> None:
 
 
 def test_a_tool_gets_its_variables_and_no_secrets(awf: Awf, tmp_path: Path) -> None:
-    """Run, stage, visit and findings file are there; keys of the caller are not, unless the command names them."""
+    """A tool sees its run, stage, visit and findings file, and a secret of the caller only if its command names it."""
     write(
         tmp_path,
         'stage "a" kind="tool" '
@@ -260,8 +260,8 @@ def test_a_tool_gets_its_variables_and_no_secrets(awf: Awf, tmp_path: Path) -> N
     assert json.loads((tmp_path / "findings.txt").read_text()) == []
 
 
-def test_a_tools_directory_and_time_limit_are_honoured(awf: Awf, tmp_path: Path) -> None:
-    """`cwd` is where it runs, and `500ms` is half a second."""
+def test_a_tool_has_its_directory_and_timeout(awf: Awf, tmp_path: Path) -> None:
+    """A tool runs in `cwd` and is stopped after `timeout`."""
     (tmp_path / "sub").mkdir()
     write(
         tmp_path,
@@ -278,7 +278,7 @@ def test_a_tools_directory_and_time_limit_are_honoured(awf: Awf, tmp_path: Path)
 
 
 def test_a_tools_output_is_in_its_log_and_not_in_the_journal(awf: Awf, tmp_path: Path) -> None:
-    """Ten megabytes are spooled whole; the record holds the tail."""
+    """The log holds all ten megabytes, the journal only the tail."""
     write(
         tmp_path,
         'stage "a" kind="tool" command="yes 0123456789abcdef | head -c 10000000"\ntransition from="a" to="end"\n',
@@ -290,7 +290,7 @@ def test_a_tools_output_is_in_its_log_and_not_in_the_journal(awf: Awf, tmp_path:
 
 
 def test_every_attempt_keeps_its_own_log(awf: Awf, tmp_path: Path) -> None:
-    """Retries do not overwrite what an earlier attempt said; all attributes of `retry` count."""
+    """A retry does not overwrite the log of an earlier attempt."""
     write(
         tmp_path,
         'stage "a" kind="tool" command="echo x >> n; echo attempt $(wc -l < n); test $(wc -l < n) -ge 3" {\n'
@@ -313,22 +313,22 @@ transition from="a" to="ask"
 
 
 def test_without_a_person_the_run_waits(awf: Awf, tmp_path: Path) -> None:
-    """Status waiting, exit code 3, nothing held open; unanswered never means approved."""
+    """An unanswered question stops the run with status waiting and exit code 3; it never counts as approved."""
     write(tmp_path, ASKING)
     ended = run(awf, folder=str(tmp_path))
     assert (ended["status"], ended["code"], ended["path"]) == ("waiting", 3, ["a"])
 
 
 def test_what_to_do_next_names_the_store(awf: Awf, tmp_path: Path) -> None:
-    """The commands that a stopped run suggests find it, wherever it is kept."""
+    """The commands that a stopped run suggests name its store."""
     write(tmp_path, ASKING)
     done = awf("run", "w.awf.kdl", "--run-id", "r", "--backend", "scripted", "--store", "kept")
     *_, answered, gone_on = done.stdout.splitlines()
     assert (answered, gone_on) == ("answer with: awf answer r --store kept", "resume with: awf resume r --store kept")
 
 
-def test_the_reason_of_an_end_is_data_on_the_terminal(awf: Awf, tmp_path: Path) -> None:
-    """What an agent says of its failure can ring no bell and move no cursor."""
+def test_the_reason_of_a_result_is_sanitized(awf: Awf, tmp_path: Path) -> None:
+    """Control characters in an agent's error do not reach the terminal."""
     write(tmp_path, 'stage "a" kind="llm" prompt="x"\ntransition from="a" to="end"\n')
     (tmp_path / "s.json").write_text(json.dumps({"a": [{"error": "auth", "message": "\a\x1b[2Jall gone"}]}))
     done = awf("run", "w.awf.kdl", "--run-id", "r", "--script", "s.json")
@@ -337,7 +337,7 @@ def test_the_reason_of_an_end_is_data_on_the_terminal(awf: Awf, tmp_path: Path) 
 
 
 def test_answers_from_a_file(awf: Awf, tmp_path: Path) -> None:
-    """By stage and visit, as a key or an object; feedback reaches the context."""
+    """A file answers by stage and visit, with an option or an object."""
     write(tmp_path, ASKING)
     (tmp_path / "answers.json").write_text(
         json.dumps({"ask": [{"option": "revise", "feedback": "Rename it."}, "approve"]})
@@ -347,7 +347,7 @@ def test_answers_from_a_file(awf: Awf, tmp_path: Path) -> None:
 
 
 def test_when_the_answers_run_out_the_run_waits(awf: Awf, tmp_path: Path) -> None:
-    """And it remembers what was said."""
+    """After the last answer in the file the run waits, and keeps the feedback given so far."""
     write(tmp_path, ASKING)
     (tmp_path / "answers.json").write_text(json.dumps({"ask": [{"option": "revise", "feedback": "Rename it."}]}))
     ended = run(awf, "--answers", "answers.json", folder=str(tmp_path))
@@ -356,29 +356,29 @@ def test_when_the_answers_run_out_the_run_waits(awf: Awf, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "part"),
     [
-        ("revise", 'answer 1 for "ask": option "revise" needs feedback'),
-        ("aprove", 'unknown option "aprove"'),
+        ("revise", "feedback"),
+        ("aprove", '"aprove"'),
         ({"option": "aprove"}, 'did you mean "approve"?'),
     ],
 )
-def test_an_answer_that_cannot_be_taken_is_told_before_the_run_begins(
-    awf: Awf, tmp_path: Path, answer: object, told: str
+def test_an_invalid_answer_is_refused_before_the_run_starts(
+    awf: Awf, tmp_path: Path, answer: object, part: str
 ) -> None:
-    """Feedback that is required and options that are not there: exit code 2, and a resume is refused so as well."""
+    """Missing feedback and unknown options exit with 2, at a start and at a resume."""
     write(tmp_path, ASKING)
     (tmp_path / "answers.json").write_text(json.dumps({"ask": [answer]}))
     started = awf("run", "w.awf.kdl", "--run-id", "r", "--backend", "scripted", "--answers", "answers.json")
-    assert (started.returncode, told in started.stderr) == (2, True)
+    assert (started.returncode, part in started.stderr) == (2, True)
     run(awf, folder=str(tmp_path))
     resumed = awf("resume", "r", "--answers", "answers.json")
-    assert (resumed.returncode, told in resumed.stderr) == (2, True)
+    assert (resumed.returncode, part in resumed.stderr) == (2, True)
     assert json.loads(awf("status", "r", "--json").stdout)["status"] == "waiting"
 
 
-def test_auto_approve_takes_the_approving_option(awf: Awf, tmp_path: Path) -> None:
-    """Not the first one: Revise stands first here; the source on record is `override`."""
+def test_auto_approve_chooses_the_approving_option(awf: Awf, tmp_path: Path) -> None:
+    """The approving option is chosen even if it is not the first; the recorded source is `override`."""
     write(tmp_path, ASKING)
     ended = run(awf, "--auto-approve", folder=str(tmp_path))
     assert (ended["status"], ended["path"]) == ("success", ["a", "ask", "end"])
@@ -386,7 +386,7 @@ def test_auto_approve_takes_the_approving_option(awf: Awf, tmp_path: Path) -> No
 
 
 def typed(tmp_path: Path, keys: bytes) -> tuple[int, str]:
-    """Run with a terminal as standard input and type something at the first question."""
+    """Run with a terminal as standard input and type at the first question."""
     ours, theirs = pty.openpty()
     child = subprocess.Popen(
         [COMMAND, "run", "w.awf.kdl", "--backend", "scripted", "--run-id", "r"],
@@ -404,24 +404,24 @@ def typed(tmp_path: Path, keys: bytes) -> tuple[int, str]:
     return child.returncode, out + err
 
 
-def test_what_is_typed_is_never_guessed_at(tmp_path: Path) -> None:
-    """What is no option is not the first option: it is asked again; then the answer is taken."""
+def test_an_unknown_option_is_asked_again(tmp_path: Path) -> None:
+    """The question is repeated until the typed text is an option."""
     write(tmp_path, ASKING)
     code, seen = typed(tmp_path, b"no way\napprove\n")
-    assert 'Unknown option "no way"' in seen
+    assert '"no way"' in seen
     assert code == 0
 
 
 def test_an_end_of_input_is_no_answer(tmp_path: Path) -> None:
-    """Closing the terminal's input makes the run wait, not succeed."""
+    """At the end of the input the run waits; it does not succeed."""
     write(tmp_path, ASKING)
     code, seen = typed(tmp_path, b"\x04")
     assert code == 3
     assert "awf resume r" in seen
 
 
-def test_a_waiting_run_goes_on_when_it_is_answered(awf: Awf, tmp_path: Path) -> None:
-    """Nothing of what was done before is done again."""
+def test_a_waiting_run_continues_when_it_is_answered(awf: Awf, tmp_path: Path) -> None:
+    """A resume with an answer repeats no completed stage."""
     write(tmp_path, ASKING.replace('kind="llm" prompt="x"', 'kind="tool" command="echo ran >> ran.txt"'))
     assert run(awf, folder=str(tmp_path))["code"] == 3
     (tmp_path / "answers.json").write_text(json.dumps({"ask": ["approve"]}))
@@ -431,11 +431,11 @@ def test_a_waiting_run_goes_on_when_it_is_answered(awf: Awf, tmp_path: Path) -> 
 
 
 def test_a_limit_pauses_and_is_raised(awf: Awf, tmp_path: Path) -> None:
-    """Exit code 3, the reason names limit and count, and `--raise` goes on from there with the goal kept."""
+    """A run pauses at a limit with exit code 3; `--raise` continues it."""
     write(tmp_path, REVIEW_LOOP)
     script = {"rev1": [*["No.\n[STATUS: fail]"] * 7, "Yes.\n[STATUS: success]"]}
     ended = run(awf, "--goal", GOAL, script=script, folder=str(tmp_path))
-    assert (ended["status"], ended["reason"]) == ("paused", "max_visits is reached: 6 of 6")
+    assert (ended["status"], ended["reason"].partition(" ")[0]) == ("paused", "max_visits")
     advice = awf("resume", "r").stdout.splitlines()[-1]
     assert advice == "resume with: awf resume r --raise max_visits=+10"
     done = awf("resume", "r", "--json", *advice.split()[-2:])
@@ -445,23 +445,23 @@ def test_a_limit_pauses_and_is_raised(awf: Awf, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "part"),
     [
-        (["--raise", "max_visits"], "does not say which limit becomes what"),
-        (["--raise", "max_fun=3"], 'unknown limit "max_fun"'),
-        (["--raise", "max_visits=lots"], "is not a value for max_visits"),
-        (["--raise", "max_visits=nan"], "is not a value for max_visits"),
-        (["--raise", "max_stages=+inf"], "is not a value for max_stages"),
-        (["--raise", "max_cost_usd=-1"], "is not a value for max_cost_usd"),
-        (["--raise", "max_duration=10"], "write --raise max_duration=+30m"),
+        (["--raise", "max_visits"], "max_visits"),
+        (["--raise", "max_fun=3"], '"max_fun"'),
+        (["--raise", "max_visits=lots"], "lots"),
+        (["--raise", "max_visits=nan"], "nan"),
+        (["--raise", "max_stages=+inf"], "inf"),
+        (["--raise", "max_cost_usd=-1"], "-1"),
+        (["--raise", "max_duration=10"], "--raise max_duration="),
     ],
 )
-def test_a_wrong_raise_is_refused(awf: Awf, tmp_path: Path, arguments: list[str], message: str) -> None:
-    """With the words to use instead, and nothing recorded: the run can still be read."""
+def test_a_wrong_raise_is_refused(awf: Awf, tmp_path: Path, arguments: list[str], part: str) -> None:
+    """A bad `--raise` exits with 2 and records nothing."""
     write(tmp_path, REVIEW_LOOP)
     run(awf, script={"rev1": ["[STATUS: fail]"]}, folder=str(tmp_path))
     done = awf("resume", "r", *arguments)
-    assert (done.returncode, message in done.stderr) == (2, True)
+    assert (done.returncode, part in done.stderr) == (2, True)
     assert awf("status", "r").returncode == 0
 
 
@@ -469,16 +469,13 @@ def test_a_wrong_raise_is_refused(awf: Awf, tmp_path: Path, arguments: list[str]
 def test_ctrl_c_cancels_and_resume_repeats_the_interrupted_stage(
     tmp_path: Path, awf: Awf, number: signal.Signals
 ) -> None:
-    """The process group is gone, the exit code is 130, and the run can be taken up again.
-
-    So it is where the terminal is closed.
-    """
+    """A signal kills the stage's processes and exits with 130; the run can be resumed."""
     write(
         tmp_path,
         'stage "a" kind="tool" command="echo $$ > pid; if [ -e go ]; then exit 0; fi; sleep 300 & sleep 300"\n'
         'transition from="a" to="end"\n',
     )
-    child = begun(tmp_path)
+    child = start(tmp_path)
     wait_for(tmp_path / "pid")
     child.send_signal(number)
     assert child.wait(timeout=30) == 130
@@ -488,8 +485,8 @@ def test_ctrl_c_cancels_and_resume_repeats_the_interrupted_stage(
     assert (done.returncode, result(done)["path"]) == (0, ["a", "end"])
 
 
-def begun(folder: Path) -> subprocess.Popen[bytes]:
-    """A run in the background."""
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    """Start a run in the background."""
     return subprocess.Popen(
         [COMMAND, "run", "w.awf.kdl", "--run-id", "r"],
         cwd=folder,
@@ -500,7 +497,7 @@ def begun(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def alive(pid: str) -> bool:
-    """Whether a process still runs; one that only waits to be buried does not."""
+    """Whether a process still runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -508,22 +505,22 @@ def alive(pid: str) -> bool:
 
 
 def wait_for(path: Path) -> None:
-    """Until a file has something in it; a minute at most."""
+    """Wait until a file has content, at most a minute."""
     deadline = time.monotonic() + 60
     while not (path.exists() and path.read_text().strip()):
         if time.monotonic() > deadline:
-            pytest.fail(f"{path} never came")
+            pytest.fail(f"{path} was never written")
         time.sleep(0.01)
 
 
-def test_a_live_run_is_refused_to_others_and_a_dead_one_taken_over(tmp_path: Path, awf: Awf) -> None:
-    """The refusal names the owner; after SIGKILL its tool is stopped before the stage runs again."""
+def test_only_one_process_drives_a_run(tmp_path: Path, awf: Awf) -> None:
+    """A resume of a live run is refused; after SIGKILL its tool is stopped before the stage runs again."""
     write(
         tmp_path,
         'stage "a" kind="tool" command="echo $$ > pid; if [ -e go ]; then exit 0; fi; sleep 300"\n'
         'transition from="a" to="end"\n',
     )
-    child = begun(tmp_path)
+    child = start(tmp_path)
     wait_for(tmp_path / "pid")
     tool = (tmp_path / "pid").read_text().strip()
     refused = awf("resume", "r")
@@ -538,26 +535,26 @@ def test_a_live_run_is_refused_to_others_and_a_dead_one_taken_over(tmp_path: Pat
     assert not alive(tool)
 
 
-def test_an_interrupted_stage_with_effects_outside_asks_first(tmp_path: Path, awf: Awf) -> None:
-    """`effects="external"`: resume stops with exit code 3; `--repeat` runs it again."""
+def test_an_interrupted_stage_with_external_effects_needs_repeat(tmp_path: Path, awf: Awf) -> None:
+    """A resume pauses at an interrupted stage with external effects; `--repeat` runs it again."""
     write(
         tmp_path,
         'stage "a" kind="tool" effects="external" command="echo $$ > pid; if [ -e go ]; then exit 0; fi; sleep 300"\n'
         'transition from="a" to="end"\n',
     )
-    child = begun(tmp_path)
+    child = start(tmp_path)
     wait_for(tmp_path / "pid")
     child.kill()
     child.wait()
     (tmp_path / "go").touch()
     done = awf("resume", "r", "--json")
     assert (done.returncode, result(done)["status"]) == (3, "paused")
-    assert 'stage "a" was interrupted' in result(done)["reason"]
+    assert '"a"' in result(done)["reason"]
     assert result(awf("resume", "r", "--json", "--repeat"))["status"] == "success"
 
 
 def test_resume_uses_the_recorded_workflow(awf: Awf, tmp_path: Path) -> None:
-    """A file that changed meanwhile changes nothing, unless it is adopted; a place that is gone is refused."""
+    """A changed file counts only with `--adopt`, which refuses a workflow without the current stage."""
     write(tmp_path, ASKING)
     assert run(awf, folder=str(tmp_path))["code"] == 3
     write(
@@ -568,13 +565,13 @@ def test_resume_uses_the_recorded_workflow(awf: Awf, tmp_path: Path) -> None:
     (tmp_path / "answers.json").write_text(json.dumps({"ask": ["approve"]}))
     write(tmp_path, REVIEW_LOOP, name="other.awf.kdl")
     gone = awf("resume", "r", "--adopt", "other.awf.kdl")
-    assert (gone.returncode, 'no stage "ask"' in gone.stderr) == (2, True)
+    assert (gone.returncode, '"ask"' in gone.stderr) == (2, True)
     done = awf("resume", "r", "--json", "--adopt", "w.awf.kdl", "--answers", "answers.json")
     assert result(done)["path"] == ["a", "ask", "b", "end"]
 
 
 def test_a_resume_that_is_refused_adopts_nothing(awf: Awf, tmp_path: Path) -> None:
-    """A wrong word beside `--adopt` leaves the run with its own workflow."""
+    """A refused resume leaves the run with its own workflow."""
     write(tmp_path, ASKING)
     run(awf, folder=str(tmp_path))
     write(tmp_path, ASKING.replace("Merge", "Ship"))
@@ -583,8 +580,8 @@ def test_a_resume_that_is_refused_adopts_nothing(awf: Awf, tmp_path: Path) -> No
     assert awf("why", "r").stdout == before
 
 
-def test_ctrl_c_while_the_workspace_is_put_back(awf: Awf, tmp_path: Path) -> None:
-    """A resume that is stopped before the run goes on says so, exits with 130, and can be made again."""
+def test_ctrl_c_while_the_workspace_is_restored(awf: Awf, tmp_path: Path) -> None:
+    """A resume that is interrupted before the run continues exits with 130 and can be repeated."""
     write(
         tmp_path,
         'stage "a" kind="workspace.create"\nstage "b" kind="tool" command="echo x > b; test -e $HOME/go || sleep 300"\n'
@@ -593,7 +590,7 @@ def test_ctrl_c_while_the_workspace_is_put_back(awf: Awf, tmp_path: Path) -> Non
     person = ("git", "-c", "user.name=t", "-c", "user.email=t@t")
     for words in (["git", "init", "-q"], ["git", "add", "w.awf.kdl"], [*person, "commit", "-qm", "start"]):
         subprocess.run(words, cwd=tmp_path, check=True)
-    child = begun(tmp_path)
+    child = start(tmp_path)
     wait_for(tmp_path / ".awf/worktrees/r/b")
     child.kill()
     child.wait()
@@ -613,21 +610,21 @@ def test_ctrl_c_while_the_workspace_is_put_back(awf: Awf, tmp_path: Path) -> Non
         resumed.send_signal(signal.SIGINT)
         _, said = resumed.communicate(timeout=30)
     assert (resumed.returncode, "Traceback" in said) == (130, False)
-    assert "run r was not resumed" in said
+    assert "run r" in said
     (tmp_path / "go").touch()
     assert awf("resume", "r", HOME=str(tmp_path)).returncode == 0
 
 
 def test_a_finished_run_is_not_resumed(awf: Awf, tmp_path: Path) -> None:
-    """It says how it ended."""
+    """A resume of a finished run exits with 2."""
     write(tmp_path, 'stage "a" kind="tool" command="true"\ntransition from="a" to="end"\n')
     run(awf, folder=str(tmp_path))
     done = awf("resume", "r")
-    assert (done.returncode, "run r has finished" in done.stderr) == (2, True)
+    assert (done.returncode, "run r" in done.stderr) == (2, True)
 
 
 def test_what_validate_refuses_is_not_run(awf: Awf, tmp_path: Path) -> None:
-    """With the same words, exit code 2, and no run made."""
+    """A workflow with errors is not run: exit code 2, and no store."""
     write(tmp_path, 'stage "a" kind="tool" comand="true"\ntransition from="a" to="end"\n')
     done = awf("run", "w.awf.kdl", "--run-id", "r")
     assert (done.returncode, "error[AWF007]" in done.stderr) == (2, True)
@@ -636,25 +633,24 @@ def test_what_validate_refuses_is_not_run(awf: Awf, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../x", "a/b", ".hidden", "x" * 100, "a b", ""])
 def test_a_run_id_stays_inside_the_store(awf: Awf, tmp_path: Path, name: str) -> None:
-    """Names that are no plain names are refused before anything is written."""
+    """A name that could leave the store is refused before anything is written."""
     write(tmp_path, 'stage "a" kind="tool" command="true"\ntransition from="a" to="end"\n')
     done = awf("run", "w.awf.kdl", f"--run-id={name}")
     assert done.returncode == (2 if name else 0)
 
 
-def test_a_new_run_can_be_told_from_every_other(awf: Awf, tmp_path: Path) -> None:
-    """A name that is taken, or that stands for the newest run, is wrong usage; the run that has it is left alone."""
+def test_a_run_id_is_unique(awf: Awf, tmp_path: Path) -> None:
+    """A name that is taken or reserved exits with 2; the existing run does not change."""
     write(tmp_path, 'stage "a" kind="tool" command="true"\ntransition from="a" to="end"\n')
     assert awf("run", "w.awf.kdl", "--run-id", "r").returncode == 0
     again, newest = awf("run", "w.awf.kdl", "--run-id", "r"), awf("run", "w.awf.kdl", "--run-id", "latest")
     assert (again.returncode, newest.returncode) == (2, 2)
-    assert "run r already exists\nhelp: choose another name" in again.stderr
-    assert '"latest" cannot be the name of a run' in newest.stderr
+    assert '"latest"' in newest.stderr
     assert [row["run_id"] for row in json.loads(awf("runs", "--json").stdout)] == ["r"]
 
 
-def test_replies_and_answers_for_stages_that_are_not_there_are_told(awf: Awf, tmp_path: Path) -> None:
-    """A mistyped name would let a review pass without a word; the run goes on, and standard output stays as it was."""
+def test_replies_and_answers_for_unknown_stages_are_noted(awf: Awf, tmp_path: Path) -> None:
+    """A typo in a stage's name is noted on standard error; the run continues, and standard output does not change."""
     write(
         tmp_path, 'stage "review" kind="llm" auto_status=true prompt="x"\ntransition from="review" to="end"\n', "review"
     )
@@ -662,16 +658,12 @@ def test_replies_and_answers_for_stages_that_are_not_there_are_told(awf: Awf, tm
     (tmp_path / "a.json").write_text(json.dumps({"quite\x1b[1m other": ["yes"]}))
     done = awf("run", "w.awf.kdl", "--json", "--script", "s.json", "--answers", "a.json")
     notes = [line for line in done.stderr.splitlines() if line.startswith("note: ")]
-    assert notes == [
-        'note: --script names the stage "revew", which is not in the workflow; did you mean "review"?',
-        'note: --answers names the stage "quite\N{REPLACEMENT CHARACTER}[1m other", which is not in the workflow; '
-        "it is left aside",
-    ]
+    assert [note.split('"')[1] for note in notes] == ["revew", "quite\N{REPLACEMENT CHARACTER}[1m other"]
     assert (result(done)["status"], done.returncode) == ("success", 0)
 
 
 def test_a_command_can_be_the_agent(awf: Awf, tmp_path: Path) -> None:
-    """Prompt on standard input, answer on standard output."""
+    """A command reads its prompt on standard input and answers on standard output."""
     write(tmp_path, 'stage "a" kind="llm" prompt="Say $goal"\ntransition from="a" to="end"\n')
     awf("run", "w.awf.kdl", "--run-id", "r", "--goal", "hello", "--backend", "command", "--agent-command", "tr a-z A-Z")
     assert context(awf, "a.response").endswith("\n\nSAY HELLO\n")
@@ -679,22 +671,21 @@ def test_a_command_can_be_the_agent(awf: Awf, tmp_path: Path) -> None:
 
 
 def test_an_agents_command_with_an_open_quote_is_refused(awf: Awf, tmp_path: Path) -> None:
-    """It is told before anything runs, with what to write."""
+    """A command with an open quote exits with 2 before anything runs."""
     write(tmp_path, 'stage "a" kind="llm" prompt="x"\ntransition from="a" to="end"\n')
     done = awf("run", "w.awf.kdl", "--backend", "command", "--agent-command", "tr 'a-z")
-    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
-    assert "for --agent-command cannot be taken apart: No closing quotation" in done.stderr
+    assert (done.returncode, "--agent-command" in done.stderr) == (2, True)
 
 
 def test_a_huge_goal_is_refused_at_the_start(awf: Awf, tmp_path: Path) -> None:
-    """More than an environment variable holds."""
+    """A goal longer than an environment variable can be exits with 2."""
     write(tmp_path, 'stage "a" kind="tool" command="true"\ntransition from="a" to="end"\n')
     done = awf("run", "w.awf.kdl", "--goal", "x" * 120_000)
-    assert (done.returncode, "the goal is too long" in done.stderr) == (2, True)
+    assert (done.returncode, "goal" in done.stderr) == (2, True)
 
 
 def test_a_huge_answer_is_kept_whole_and_refused_to_a_command(awf: Awf, tmp_path: Path) -> None:
-    """Ten megabytes of answer survive; a command that wants them gets a failure that names the file."""
+    """The context keeps an answer of ten megabytes; a command that would need it as a variable fails."""
     write(
         tmp_path,
         'stage "a" kind="llm" prompt="x"\n'
@@ -703,12 +694,12 @@ def test_a_huge_answer_is_kept_whole_and_refused_to_a_command(awf: Awf, tmp_path
     )
     answer = "x" * 10_000_000
     ended = run(awf, script={"a": [answer]}, folder=str(tmp_path))
-    assert 'the context value "a._full_response" is too long' in ended["reason"]
+    assert '"a._full_response"' in ended["reason"]
     assert len(context(awf, "a._full_response")) == 10_000_000
 
 
 def test_events_are_one_object_a_line(awf: Awf, tmp_path: Path) -> None:
-    """Each with run, number, time, stage and visit; nothing else goes to standard output."""
+    """`--json` prints one event per line, and nothing else, to standard output."""
     write(tmp_path, REVIEW_LOOP)
     done = awf("run", "w.awf.kdl", "--json", "--run-id", "r", "--backend", "scripted")
     events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -738,8 +729,8 @@ transition from="last" to="end"
 
 
 @pytest.mark.usefixtures("impatient")
-def test_every_kind_of_event_is_told(awf: Awf, tmp_path: Path) -> None:
-    """A retry, output, a failure, its finding, a question with its answer, a pause and an end have their events."""
+def test_every_kind_of_event_is_printed(awf: Awf, tmp_path: Path) -> None:
+    """Retries, output, failures, findings, questions, answers, pauses and ends have their events."""
     write(tmp_path, EVERY_EVENT, start="work")
     (tmp_path / "stop.json").write_text('{"ask": ["stop"]}')
     empty_once = "sh -c 'test -e tried && echo done; touch tried'"
@@ -752,12 +743,12 @@ def test_every_kind_of_event_is_told(awf: Awf, tmp_path: Path) -> None:
     fails = awf("run", "w.awf.kdl", "--json", *agent, "--answers", "stop.json")
     errs = awf("run", "w.awf.kdl", "--json", "--backend", "command", "--agent-command", "false")
     assert [done.returncode for done in (waits, passes, fails, errs)] == [3, 0, 1, 3]
-    told = {json.loads(line)["event"] for done in (waits, passes, fails, errs) for line in done.stdout.splitlines()}
-    assert told == {*EventKind, "findings_changed"} - {EventKind.RUN_CANCELLED, EventKind.PLUGIN_FAILED}
+    kinds = {json.loads(line)["event"] for done in (waits, passes, fails, errs) for line in done.stdout.splitlines()}
+    assert kinds == {*EventKind, "findings_changed"} - {EventKind.RUN_CANCELLED, EventKind.PLUGIN_FAILED}
 
 
 def test_a_plugin_that_raises_pauses_the_run_and_a_listener_does_not(awf: Awf, tmp_path: Path) -> None:
-    """The run depends on what a plugin adds to a stage; one that only listens is reported once."""
+    """A hook that a stage depends on pauses the run; a listener that raises is reported once."""
     package = tmp_path / "site"
     (package / "bad_plugin-1.dist-info").mkdir(parents=True)
     (package / "bad_plugin-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: bad-plugin\nVersion: 1\n")
@@ -769,11 +760,11 @@ def test_a_plugin_that_raises_pauses_the_run_and_a_listener_does_not(awf: Awf, t
     )
     write(tmp_path, REVIEW_LOOP)
     done = awf("run", "w.awf.kdl", "--json", "--backend", "scripted", PYTHONPATH=str(package))
-    told = [json.loads(line) for line in done.stdout.splitlines() if '"plugin_failed"' in line]
-    assert [(event["plugin"], event["hook"]) for event in told] == [("bad", "on_event")]
+    failures = [json.loads(line) for line in done.stdout.splitlines() if '"plugin_failed"' in line]
+    assert [(event["plugin"], event["hook"]) for event in failures] == [("bad", "on_event")]
     ended = result(done)
     assert (done.returncode, ended["status"], ended["path"]) == (3, "paused", [])
-    assert 'plugin "bad" failed in after_stage: RuntimeError: no' in ended["reason"]
+    assert all(part in ended["reason"] for part in ('"bad"', "after_stage", "RuntimeError: no"))
 
 
 def test_a_plugin_with_a_wrong_hook_is_named(tmp_path: Path) -> None:
@@ -798,7 +789,7 @@ def test_a_plugin_with_a_wrong_hook_is_named(tmp_path: Path) -> None:
 
 
 def test_the_workflow_of_a_run_can_be_drawn(awf: Awf, tmp_path: Path) -> None:
-    """As it was recorded, whatever has become of the file."""
+    """`awf show RUN` draws the recorded workflow, even if the file is gone."""
     path = write(tmp_path, 'stage "a" kind="tool" command="true"\ntransition from="a" to="end"\n')
     run(awf, folder=str(tmp_path))
     drawn = awf("show", "w.awf.kdl").stdout
@@ -806,8 +797,8 @@ def test_the_workflow_of_a_run_can_be_drawn(awf: Awf, tmp_path: Path) -> None:
     assert awf("show", "r").stdout == drawn
 
 
-def test_the_summary_budget_is_the_calls_the_stages_or_the_workflows(awf: Awf, tmp_path: Path) -> None:
-    """Each agent's summary stays within the most specific of the three."""
+def test_the_most_specific_summary_budget_counts(awf: Awf, tmp_path: Path) -> None:
+    """A budget on the command line overrides that of the stage, which overrides that of the workflow."""
     write(tmp_path, REVIEW_LOOP.replace('stage "fix" kind="llm"', 'stage "fix" kind="llm" summary_budget=3000'))
     script = {"rev1": ["x" * 20_000 + "\n[STATUS: fail]", "[STATUS: success]"]}
     own = len("Fix all outstanding issues listed in the review findings below.") + 10
@@ -819,7 +810,7 @@ def test_the_summary_budget_is_the_calls_the_stages_or_the_workflows(awf: Awf, t
 
 
 def test_a_merge_over_uncommitted_changes_pauses_and_merges_once_they_are_gone(awf: Awf, tmp_path: Path) -> None:
-    """That is an error, not a conflict: no transition for a failure is followed, and nothing is merged."""
+    """Uncommitted changes are an error, not a conflict: the run pauses and merges nothing."""
     repository = tmp_path / "repository"
     repository.mkdir()
 
@@ -858,14 +849,14 @@ transition from="lost" to="end"
     "reply", ["I could not look.\n[STATUS: retry]", {"status": "skipped"}, {"status": "cancelled"}, {"status": "retry"}]
 )
 def test_a_review_that_did_not_look_is_an_error(awf: Awf, tmp_path: Path, reply: Any) -> None:
-    """It asks to be run again, or was left out: no gate takes it for a clean one."""
+    """A review that was skipped or asks for a retry never counts as a pass."""
     write(tmp_path, REVIEW_LOOP)
     ended = run(awf, script={"rev1": [reply]}, folder=str(tmp_path))
     assert (ended["code"], ended["path"]) == (3, ["a"])
 
 
 def test_a_failed_goal_gate_that_is_a_branch_runs_again_with_its_parallel_stage(awf: Awf, tmp_path: Path) -> None:
-    """A branch has no transitions of its own: the stage that runs it does."""
+    """A branch that is an unsatisfied gate is run again by its parallel stage."""
     body = """
 stage "p" kind="parallel" { branch "a"; branch "b" }
 stage "a" kind="tool" command="test -e there" goal_gate=true
@@ -879,8 +870,8 @@ transition from="p" to="end" on="always"
     assert (done.returncode, result(done)["path"][-4:]) == (0, ["a", "b", "p", "end"])
 
 
-def test_what_succeeded_outside_is_not_repeated_after_a_dead_end(awf: Awf, tmp_path: Path) -> None:
-    """The stage did its work and had no transition to follow: with effects outside, somebody has to say --repeat."""
+def test_external_effects_are_not_repeated_after_a_dead_end(awf: Awf, tmp_path: Path) -> None:
+    """A stage with external effects that succeeded and had no transition to take runs again only with --repeat."""
     body = 'stage "a" kind="tool" command="echo x >> sent" effects="external"\nstage "b" kind="tool" command="true"\n'
     write(tmp_path, body + 'transition from="a" to="b" when="visits(\\"a\\") > 5"\ntransition from="b" to="end"\n')
     assert run(awf, folder=str(tmp_path))["code"] == 1
@@ -889,7 +880,7 @@ def test_what_succeeded_outside_is_not_repeated_after_a_dead_end(awf: Awf, tmp_p
 
 
 def test_git_that_refuses_a_checkpoint_pauses_the_run_and_the_run_recovers(awf: Awf, tmp_path: Path) -> None:
-    """An agent broke the worktree's index: the stage errs, and a resume puts the worktree right and runs it again."""
+    """A broken index of the worktree is an error; a resume restores the worktree and runs the stage again."""
     repository = tmp_path / "repository"
     repository.mkdir()
     for words in (["init", "-q", "-b", "main"], ["commit", "-qm", "start", "--allow-empty"]):
@@ -912,7 +903,7 @@ transition from="b" to="end"
 
 
 def test_a_merge_that_git_refuses_leaves_the_checkout_and_its_locks_alone(awf: Awf, tmp_path: Path) -> None:
-    """Another git is at work there: its lock stays, and so do files that are not committed."""
+    """A merge into a locked checkout leaves the lock and uncommitted files alone."""
     repository = tmp_path / "repository"
     repository.mkdir()
     (repository / "f").write_text("one\n")

@@ -9,11 +9,10 @@ import click
 
 from pipeline.app.runs import ResumeRequest
 from pipeline.app.store import NotWaiting, PendingQuestion, load_state, split_run
-from pipeline.cli.execute import WatchOptions
 from pipeline.cli.location import user_name
 from pipeline.cli.options import as_json_option
 from pipeline.cli.output import print_json
-from pipeline.cli.resume import resume_run
+from pipeline.cli.run import WatchOptions, resume_run
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.cli.terminal_responder import show_question

@@ -1,4 +1,4 @@
-"""`awf demo`: a run to watch, on a project made for it."""
+"""`awf demo`: a run to watch, on a sample project."""
 
 import shutil
 import tempfile
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from pipeline.demo.story import Story
+from pipeline.demo.scenario import Demo
 
 
 @click.command("demo")
@@ -16,18 +16,18 @@ from pipeline.demo.story import Story
     "--dir",
     "directory",
     type=click.Path(path_type=Path),
-    help="Where the project is made, a directory that is empty or not there yet; a temporary one by default.",
+    help="Create the project in this new or empty directory. [default: a temporary one]",
 )
-@click.option("--keep/--discard", default=True, show_default=True, help="What becomes of the project in the end.")
+@click.option("--keep/--discard", default=True, show_default=True, help="Keep or delete the project afterwards.")
 def command(directory: Path | None, *, crash: bool, keep: bool) -> int:
-    """Watch findings reach an agent: a small project with defects, repaired in rounds by quick-dev.
+    """Watch a sample project being reviewed and fixed.
 
-    Needs git and nothing else: no key and no network. The agent is a small program that repairs only what it is told.
+    Runs the quick-dev workflow on a small project with defects. Needs git, but no API key and no network: the agent
+    is a small program that fixes only what the findings in its prompt name.
     """
     project = (directory or Path(tempfile.mkdtemp(prefix="awf-demo-"))).resolve()
-    console = Console(highlight=False, soft_wrap=True)
-    code = Story(project, console).tell(crash=crash, keep=keep)
+    code = Demo(project, Console(highlight=False, soft_wrap=True)).run(crash=crash, keep=keep)
     if not keep:
         shutil.rmtree(project)
-        click.echo(f"{project} is removed.")
+        click.echo(f"Deleted {project}.")
     return code

@@ -1,4 +1,4 @@
-"""`awf`: the group of commands, and the one place where an error becomes an exit code."""
+"""`awf`: the command group, and the one place where an error becomes an exit code."""
 
 import importlib
 import os
@@ -11,31 +11,57 @@ from typing import Any, ClassVar
 import click
 
 from pipeline import __version__
-from pipeline.cli import terminal as streams
-from pipeline.cli.terminal import Style, sanitize
+from pipeline.cli.terminal import Style, flush_streams, reopen_closed_streams, sanitize
 from pipeline.errors import AwfError, ExitCode
+from pipeline.redaction import redactor_of
 from pipeline.text import did_you_mean
 
-Commands = Mapping[str, tuple[str, str]]  # the module whose `command` it is, and what it is for
+Commands = Mapping[str, tuple[str, str]]  # name -> where it is (module:attribute), and its purpose
+
+COMMANDS: Commands = {
+    "answer": ("pipeline.cli.answer:command", "Answer a run that waits for a person."),
+    "cancel": ("pipeline.cli.cancel:command", "Cancel a run."),
+    "config": ("pipeline.cli.config:command", "Show the settings and where each one is set."),
+    "context": ("pipeline.cli.logs:context_command", "Print the context of a run."),
+    "demo": ("pipeline.cli.demo:command", "Watch a sample project being reviewed and fixed."),
+    "doctor": ("pipeline.cli.doctor:command", "Check which agents work here and what is missing."),
+    "explain": ("pipeline.cli.diagnostics:explain_command", "Explain a rule and how to fix what it reports."),
+    "findings": ("pipeline.cli.findings:command", "Import, list, explain and decide findings."),
+    "logs": ("pipeline.cli.logs:logs_command", "Print the output of a tool or the answer of an agent."),
+    "prompt": ("pipeline.cli.logs:prompt_command", "Print the full prompt of a stage."),
+    "report": ("pipeline.cli.report:command", "Write a run as one page."),
+    "resume": ("pipeline.cli.run:resume_command", "Resume a run where it stopped."),
+    "run": ("pipeline.cli.run:run_command", "Run a workflow."),
+    "runs": ("pipeline.cli.runs:command", "List runs, newest first."),
+    "serve": ("pipeline.cli.services:serve_command", "Show runs and findings in a browser."),
+    "show": ("pipeline.cli.workflows:show_command", "Draw a workflow, or the workflow of a run."),
+    "status": ("pipeline.cli.status:command", "Show where a run is and what to do next."),
+    "validate": ("pipeline.cli.diagnostics:validate_command", "Check workflows and report all problems."),
+    "verdict": ("pipeline.cli.findings.verdict:command", "Print the verdict on all findings."),
+    "why": ("pipeline.cli.why:command", "Explain why a run took its path."),
+    "worker": ("pipeline.cli.services:worker_command", "Run stages of a cluster's runs on this machine."),
+    "workflows": ("pipeline.cli.workflows:workflows_command", "List the workflows available by name."),
+}
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are loaded when they are used."""
+    """A group that lists its commands without importing them, so that help is quick."""
 
-    commands_known: ClassVar[Commands] = {}
+    lazy_commands: ClassVar[Commands] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return sorted(self.commands_known)
+        return sorted(self.lazy_commands)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        if cmd_name not in self.commands_known:
+        if cmd_name not in self.lazy_commands:
             return None
-        found: click.Command = importlib.import_module(self.commands_known[cmd_name][0]).command
-        return found
+        module, _, attribute = self.lazy_commands[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
         with formatter.section("Commands"):
-            formatter.write_dl(sorted((name, purpose) for name, (_, purpose) in self.commands_known.items()))
+            formatter.write_dl(sorted((name, purpose) for name, (_, purpose) in self.lazy_commands.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -43,48 +69,21 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            hint = did_you_mean(args[0], self.commands_known)
+            hint = did_you_mean(args[0], self.lazy_commands)
             raise click.UsageError(f"{error.message.rstrip('.')}; {hint}" if hint else error.message, ctx) from None
 
 
-# What each command is for; its module in this package has its name and holds a click command called `command`.
-COMMANDS = {
-    "answer": "Answer a run that waits for a person, from anywhere.",
-    "cancel": "Stop a run, from anywhere.",
-    "config": "Print the settings in force, and where each was set.",
-    "context": "Print what a run keeps.",
-    "demo": "Watch a run: a small project with defects, found and repaired.",
-    "doctor": "Show which agents are there, and what a run lacks.",
-    "explain": "Print what a rule checks, why, and how to mend it.",
-    "findings": "Take in, list, explain and decide what reviews and tools found.",
-    "logs": "Print what a tool wrote, or an agent answered.",
-    "prompt": "Print the whole text that a stage's agent received.",
-    "report": "Write what a run did as one page, for people.",
-    "resume": "Resume a run where it stopped.",
-    "run": "Run a workflow.",
-    "runs": "List the runs, the newest first.",
-    "serve": "Show runs and findings in a browser, as they happen.",
-    "show": "Draw a workflow, or that of a run.",
-    "status": "Show where a run is, and what to do next.",
-    "validate": "Check workflows and say everything that is wrong with them.",
-    "verdict": "Tell what the findings come to.",
-    "why": "Tell why a run went where it went.",
-    "worker": "Run the stages of a cluster's runs on this machine.",
-    "workflows": "List the workflows that are found by name.",
-}
-
-
 class Awf(LazyGroup):
-    """All commands."""
+    """All commands of `awf`."""
 
-    commands_known: ClassVar[Commands] = {name: (f"pipeline.cli.{name}", purpose) for name, purpose in COMMANDS.items()}
+    lazy_commands: ClassVar[Commands] = COMMANDS
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; one whose reader has had enough ends well, which click would call a failure."""
+        """Run a command; succeed if its reader closes the pipe, which click would report as a failure."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            streams.flush_streams()
+            flush_streams()
             return ExitCode.SUCCESS
 
 
@@ -95,19 +94,19 @@ def awf() -> None:
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
-    streams.reopen_closed_streams()
+    """Run the command line and exit with its code."""
+    reopen_closed_streams()
     code = exit_code(lambda: awf.main(prog_name="awf", standalone_mode=False))
-    streams.flush_streams()
+    flush_streams()
     if "temporalio" in sys.modules:
-        # Taking the interpreter apart while a thread of Temporal's library is inside it would abort the process, and
-        # its exit code be lost (github.com/temporalio/sdk-python/issues/300).
+        # Shutting the interpreter down while one of Temporal's threads is inside it would abort the process and lose
+        # the exit code (github.com/temporalio/sdk-python/issues/300).
         os._exit(code)
     sys.exit(code)
 
 
 def exit_code(run: Callable[[], object]) -> int:
-    """Run a command; tell a person what went wrong, and the shell by a number."""
+    """Run a command, print its error if it raises one, and return its exit code."""
     try:
         result = run()
     except click.ClickException as error:
@@ -126,21 +125,19 @@ def exit_code(run: Callable[[], object]) -> int:
 
 
 def _translate_os_error(error: OSError) -> AwfError:
-    """What the system says that nobody has put into better words."""
+    """Describe an operating system error that no command has translated."""
     try:
         Path.cwd()
     except OSError:
-        return AwfError("the current directory is no longer there", help="go to another one with cd, and try again")
-    what = error.filename or "the output, or a file, cannot be written or read"
-    return AwfError(f"{what}: {error.strerror or error}", help="put that right, and try again")
+        return AwfError("the current directory no longer exists", help="change to another directory and try again")
+    subject = error.filename or "a file or the output cannot be read or written"
+    return AwfError(f"{subject}: {error.strerror or error}", help="correct this and try again")
 
 
 def print_error(error: AwfError) -> None:
-    """Print an error and what to do about it, but no secret, and nothing that acts on a terminal."""
-    from pipeline.redaction import redactor_of  # noqa: PLC0415 - only an error needs it
-
+    """Print an error and its help without secrets and terminal control characters."""
     style, redactor = Style.of(sys.stderr), redactor_of(os.environ)
-    with suppress(OSError):  # the exit code says it too
+    with suppress(OSError):  # the exit code reports the error too
         click.echo(f"{style.error('error')}: {sanitize(redactor.text(error.message))}", err=True)
         if error.help:
             click.echo(f"{style.quiet('help')}: {sanitize(redactor.text(error.help))}", err=True)

@@ -1,4 +1,4 @@
-"""What a terminal can show: colours where they are wanted, and text from files made inert."""
+"""The terminal and the standard streams: colors, safe text, and output that nobody can read."""
 
 import os
 import shutil
@@ -13,23 +13,23 @@ import click
 
 from pipeline.text import REPLACEMENT, is_control
 
-UNLIMITED = 1000  # columns of a line that no terminal has to fit
+UNLIMITED = 1000  # columns where no terminal wraps the lines
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The colours in use; without them every text stays as it is. And how wide a line may be."""
+    """The colors and the width of an output stream; without colors every text stays as it is."""
 
-    colours: bool
+    colors: bool
     width: int = UNLIMITED
 
     @classmethod
     def of(cls, stream: TextIO) -> "Style":
-        """Colours only on a terminal, and not when `NO_COLOR` is set."""
+        """Use colors only on a terminal, and not if `NO_COLOR` is set."""
         if not stream.isatty():
-            return cls(colours=False)
-        colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        return cls(colours, shutil.get_terminal_size().columns)
+            return cls(colors=False)
+        colors = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return cls(colors, shutil.get_terminal_size().columns)
 
     def error(self, text: str) -> str:
         return self._paint("1;31", text)
@@ -47,36 +47,36 @@ class Style:
         return self._paint("36", text)
 
     def _paint(self, code: str, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self.colours else text
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colors else text
 
 
 def sanitize(text: str) -> str:
-    """Text on one line that keeps its columns and can neither move the cursor nor reverse the reading direction."""
+    """Return text on one line that keeps its columns and cannot move the cursor or reverse the reading direction."""
     return "".join(" " if c in "\t\n" else REPLACEMENT if is_control(c) else c for c in text)
 
 
 def reopen_closed_streams() -> None:
-    """Have streams that are closed lead nowhere, so that no file of the command comes to stand in their place."""
+    """Connect closed standard streams to /dev/null, so that no file the command opens takes their descriptors."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            nowhere = Path(os.devnull).open(mode, encoding="utf-8", errors="replace")  # noqa: SIM115 - open to the end
-            setattr(sys, name, nowhere)
+            null = Path(os.devnull).open(mode, encoding="utf-8", errors="replace")  # noqa: SIM115 - open until exit
+            setattr(sys, name, null)
 
 
 def flush_streams() -> None:
-    """Write what is left to be written; what takes no more leads nowhere, or Python would complain of it at exit."""
+    """Write buffered output; redirect a stream that fails to /dev/null, or Python would complain about it at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno())
-            os.close(nowhere)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())
+            os.close(null)
 
 
 @contextmanager
 def best_effort_output() -> Iterator[None]:
-    """Print how a command ended: where nobody can read it, the exit code says it all the same."""
+    """Print a result that the exit code repeats: output that cannot be written does not change the exit code."""
     try:
         yield
     except BrokenPipeError:
@@ -84,4 +84,4 @@ def best_effort_output() -> Iterator[None]:
     except OSError as error:
         flush_streams()
         with suppress(OSError):
-            click.echo(f"error: the output cannot be written: {error.strerror}", err=True)
+            click.echo(f"error: cannot write the output: {error.strerror}", err=True)

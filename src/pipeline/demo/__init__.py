@@ -1,1 +1,1 @@
-"""`awf demo`: a small project with real defects, and a run that finds and repairs them without a key or a network."""
+"""`awf demo`: a sample project with defects, and a run that finds and fixes them without an API key or a network."""

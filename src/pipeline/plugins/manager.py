@@ -20,6 +20,28 @@ from pipeline.plugins import ENTRY_POINTS, hooks
 from pipeline.redaction import PATTERNS_ONLY, Redactor
 
 _HELP = "fix or uninstall the plugin"
+
+
+def _is_pair(item: Any) -> bool:
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
+
+
+# What each hook that returns several things must return, in words and as a check.
+_ITEMS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "after_stage": ("an operation or a ledger line", lambda item: isinstance(item, LedgerLine) or is_operation(item)),
+    "after_branch": ("an operation", is_operation),
+    "commit_events": ("a kind with data", lambda item: _is_pair(item) and isinstance(item[1], Mapping)),
+    "stage_variables": ("a name with a string", lambda item: _is_pair(item) and isinstance(item[1], str)),
+    "summary_sections": ("a string", lambda item: isinstance(item, str)),
+    "expression_functions": ("a name with a function", lambda item: _is_pair(item) and callable(item[1])),
+    "stage_handlers": (
+        "a stage kind with a handler",
+        lambda item: _is_pair(item) and item[0] in list(StageKind) and hasattr(item[1], "run"),
+    ),
+    "agent_backends": ("a backend", lambda item: all(hasattr(item, name) for name in ("name", "variables", "run"))),
+    "trackers": ("a name with a function", lambda item: _is_pair(item) and callable(item[1])),
+    "workflow_rules": ("a rule", lambda item: isinstance(item, Rule)),
+}
 _HOOKS = sorted(name for name, value in vars(hooks).items() if hasattr(value, f"{hooks.PROJECT}_spec"))
 
 
@@ -78,12 +100,12 @@ class PluginManager:
     ) -> tuple[Operation | LedgerLine, ...]:
         """Return what plugins add to the context and the ledger for a completed stage."""
         given = {"stage": stage, "visit": visit, "outcome": outcome, "context": context, "state": state, "at": at}
-        return tuple(self._collect("after_stage", "an operation or a ledger line", _is_recordable, **given))
+        return tuple(self._collect("after_stage", **given))
 
     def after_branch(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
         """Return what plugins keep of a branch until its parallel stage is joined."""
         given = {"stage": stage, "visit": visit, "outcome": outcome, "state": state}
-        return tuple(self._collect("after_branch", "an operation", is_operation, **given))
+        return tuple(self._collect("after_branch", **given))
 
     def after_commit(self, state: State) -> None:
         """Let plugins act on what has been committed."""
@@ -92,7 +114,7 @@ class PluginManager:
 
     def commit_events(self, before: Context, after: Context) -> Iterable[tuple[str, Mapping[str, Any]]]:
         """Return the events of plugins about a commit."""
-        return self._collect("commit_events", "a kind with data", _is_event, before=before, after=after)
+        return self._collect("commit_events", before=before, after=after)
 
     def on_resume(self, state: State) -> None:
         """Let plugins repair what a crash left behind."""
@@ -110,12 +132,12 @@ class PluginManager:
 
     def stage_variables(self, job: Job) -> dict[str, str]:
         """Return the environment variables that plugins give to the command of a tool stage."""
-        return dict(self._collect("stage_variables", "a name with a string", _is_variable, job=job))
+        return dict(self._collect("stage_variables", job=job))
 
     def summary_sections(self, job: Job) -> tuple[str, ...]:
         """Return the sections that plugins add to an agent's summary."""
         given = {"stage": job.stage, "visit": job.visit, "context": job.context, "state": job.state}
-        return tuple(self._collect("summary_sections", "a string", lambda item: isinstance(item, str), **given))
+        return tuple(self._collect("summary_sections", **given))
 
     def worklist(self, job: Job) -> Worklist:
         """Return what is left to do; an empty list if no plugin knows of anything."""
@@ -123,25 +145,25 @@ class PluginManager:
 
     def expression_functions(self) -> dict[str, ExpressionFunction]:
         """Return the expression functions of plugins by name."""
-        found = self._contributed("expression_functions", "a name with a function", _is_function)
-        return {name: _guard(plugin, function) for plugin, (name, function) in found}
+        return {
+            name: _guard(plugin, function) for plugin, (name, function) in self._contributed("expression_functions")
+        }
 
     def stage_handlers(self) -> dict[StageKind, Handler]:
         """Return the handlers of plugins by kind of stage."""
-        return dict(item for _, item in self._contributed("stage_handlers", "a stage kind with a handler", _is_handler))
+        return dict(item for _, item in self._contributed("stage_handlers"))
 
     def agent_backends(self) -> dict[str, Backend]:
         """Return the backends of plugins by name."""
-        return {item.name: item for _, item in self._contributed("agent_backends", "a backend", _is_backend)}
+        return {backend.name: backend for _, backend in self._contributed("agent_backends")}
 
     def trackers(self) -> dict[str, Callable[..., Any]]:
         """Return the functions that open the trackers of plugins, by name."""
-        return dict(item for _, item in self._contributed("trackers", "a name with a function", _is_function))
+        return dict(item for _, item in self._contributed("trackers"))
 
     def workflow_rules(self) -> tuple[Rule, ...]:
         """Return the rules of plugins."""
-        found = self._contributed("workflow_rules", "a rule", lambda item: isinstance(item, Rule))
-        return tuple(rule for _, rule in found)
+        return tuple(rule for _, rule in self._contributed("workflow_rules"))
 
     def emit(self, kind: str, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
         """Tell listeners and plugins about an event, without secrets."""
@@ -188,10 +210,9 @@ class PluginManager:
                 return result
         return None
 
-    def _items(
-        self, hook: str, expected: str, is_valid: Callable[[Any], bool], **given: Any
-    ) -> Iterator[tuple[str, Any]]:
+    def _items(self, hook: str, **given: Any) -> Iterator[tuple[str, Any]]:
         """Yield the items that plugins return, each with its plugin's name; those of a mapping are its pairs."""
+        expected, is_valid = _ITEMS[hook]
         for name, result in self._call(hook, **given):
             if isinstance(result, str):
                 raise PluginFailed(name, hook, TypeError("it returned a string instead of a list"))
@@ -204,13 +225,13 @@ class PluginManager:
                     raise PluginFailed(name, hook, TypeError(f"it returned {item!r:.80}, which is not {expected}"))
                 yield name, item
 
-    def _collect(self, hook: str, expected: str, is_valid: Callable[[Any], bool], **given: Any) -> list[Any]:
-        return [item for _, item in self._items(hook, expected, is_valid, **given)]
+    def _collect(self, hook: str, **given: Any) -> list[Any]:
+        return [item for _, item in self._items(hook, **given)]
 
-    def _contributed(self, hook: str, expected: str, is_valid: Callable[[Any], bool]) -> list[tuple[str, Any]]:
-        """Return what plugins contribute before a run starts."""
+    def _contributed(self, hook: str) -> list[tuple[str, Any]]:
+        """Return what plugins contribute before a run starts, with their names."""
         try:
-            return list(self._items(hook, expected, is_valid))
+            return list(self._items(hook))
         except PluginFailed as error:
             raise PluginError(error.message, help=_HELP) from error
 
@@ -223,31 +244,3 @@ def _guard(plugin: str, function: ExpressionFunction) -> ExpressionFunction:
             raise PluginFailed(plugin, "expression_functions", error) from error
 
     return call
-
-
-def _is_recordable(item: Any) -> bool:
-    return isinstance(item, LedgerLine) or is_operation(item)
-
-
-def _is_pair(item: Any) -> bool:
-    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
-
-
-def _is_event(item: Any) -> bool:
-    return _is_pair(item) and isinstance(item[1], Mapping)
-
-
-def _is_variable(item: Any) -> bool:
-    return _is_pair(item) and isinstance(item[1], str)
-
-
-def _is_function(item: Any) -> bool:
-    return _is_pair(item) and callable(item[1])
-
-
-def _is_handler(item: Any) -> bool:
-    return _is_pair(item) and item[0] in list(StageKind) and callable(getattr(item[1], "run", None))
-
-
-def _is_backend(item: Any) -> bool:
-    return all(hasattr(item, name) for name in ("name", "variables", "run"))

@@ -28,7 +28,7 @@ from pipeline.app.settings import (
 )
 from pipeline.backends.agents.base import AgentOverride
 from pipeline.backends.select import AGENTS
-from pipeline.cli.diagnostics import block
+from pipeline.cli.diagnostics import format_diagnostic
 from pipeline.cli.terminal import Style
 from pipeline.language.model import Element, ModelChoice
 from pipeline.language.source import SourceText
@@ -90,7 +90,7 @@ def read(text: str) -> Settings:
 
 def shown(loaded: LoadedSettings) -> str:
     """The problems as a person reads them."""
-    return "\n".join(block(one, source, Style(False)) for source, found in loaded.problems for one in found)
+    return "\n".join(format_diagnostic(one, source, Style(False)) for source, found in loaded.problems for one in found)
 
 
 def test_everything_can_be_set() -> None:
