@@ -12,7 +12,10 @@ PEERS  := burr dbos langgraph pydantic-graph
 
 .PHONY: test lint types layers unit coverage mutants test-agents test-cluster test-web demo docs bench bench-cluster bench-peers lock format clean
 
-test: lint types layers unit  ## all that must hold
+test: lint layers  ## all that must hold; the types are checked while the tests run, and what is wrong is shown after them
+	@$(BIN)/mypy >$(VENV)/types.txt & types=$$!; \
+	  $(MAKE) --no-print-directory unit; failed=$$?; \
+	  wait $$types || failed=1; cat $(VENV)/types.txt; exit $$failed
 
 $(READY): requirements-dev.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)

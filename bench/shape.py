@@ -69,9 +69,9 @@ class SourceFile:
 def read_source(checkout: Path) -> list[SourceFile]:
     """Parse every module of a checkout."""
     root = checkout / "src/pipeline"
-    texts = {
-        path: path.read_text() for path in sorted(root.rglob("*.py")) if path.relative_to(root).parts[0] != "workflows"
-    }
+    data = (root / "workflows", root / "demo/project")  # the demo's sample project is data
+    paths = [path for path in sorted(root.rglob("*.py")) if not any(path.is_relative_to(folder) for folder in data)]
+    texts = {path: path.read_text() for path in paths}
     return [
         SourceFile(str(path.relative_to(root).with_suffix("")), text.count("\n"), ast.parse(text))
         for path, text in texts.items()

@@ -8,6 +8,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import signal
 import socket
 import subprocess
@@ -18,10 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NoReturn, TextIO
 
-from pipeline.cli.main import COMMANDS, main
+import pipeline
+from pipeline.cli.main import main
 
 _LONGEST = 120.0  # seconds that a command may take
-_LOADED_LATE = ("networkx", "pipeline.observe.live", "pipeline.observe.log")  # not before a command needs them
 
 
 class ForkServer:
@@ -124,8 +125,10 @@ def _run() -> int:
 
 
 if __name__ == "__main__":
-    for name in [*(place.partition(":")[0] for place, _ in COMMANDS.values()), *_LOADED_LATE]:
-        importlib.import_module(name)
+    loaded = [module.name for module in pkgutil.walk_packages(pipeline.__path__, "pipeline.")]
+    for name in ["networkx", *loaded]:  # but for what needs packages that may be missing
+        if not name.startswith("pipeline.cluster"):
+            importlib.import_module(name)
     gc.freeze()  # pages that no collection writes to stay shared with the forks
     _serve(socket.socket(fileno=int(sys.argv[1])))
     _end(_run())

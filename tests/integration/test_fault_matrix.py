@@ -1,8 +1,8 @@
 """The fault matrix: whatever goes wrong with a reviewer, no run ends in success and nothing is merged.
 
-Each fault is tried in every shipped workflow, the README's and the cookbook's, at one of the reviewers in turn, or with
-AWF_FAULT_MATRIX=full at every one of them. The run stops and can be resumed; once the reviewer works it ends as it
-should, and no finished stage runs twice.
+Each fault is tried in every shipped workflow, and in every second one of the README and the cookbook, at one of the
+reviewers in turn; with AWF_FAULT_MATRIX=full in all of them at every reviewer. The run stops and can be resumed; once
+the reviewer works it ends as it should, and no finished stage runs twice.
 """
 
 import json
@@ -66,9 +66,8 @@ FAULTS = {  # what the agent does instead of reviewing, as a shell script
     ),
 }
 SCRIPT = """#!/bin/sh
-here=$(dirname "$0")
-cat >"$here/prompt-$AWF_STAGE"
-echo "$AWF_STAGE" >>"$here/calls"
+here=${0%/*}
+cat >/dev/null
 if [ -e "$here/fault-$AWF_STAGE" ]; then . "$here/fault-$AWF_STAGE"; exit; fi
 case $AWF_STAGE in
   *review*|rev*) echo '[STATUS: success]' ;;
@@ -77,6 +76,7 @@ case $AWF_STAGE in
 esac
 """
 SETTINGS = 'limits { idle "700ms"; retry_delay "1ms" }\n'
+FEW = "max_visits 2"  # a loop that a fault keeps going proves no more in its tenth round
 
 
 REVIEWER = re.compile(r'stage "(\w+)" kind="llm" auto_status=true')
@@ -118,8 +118,9 @@ CELLS = [
     pytest.param(case, at, fault, id=f"{case.name}-{where}-{fault}")
     for row, case in enumerate(CASES)
     for column, fault in enumerate(FAULTS)
+    if FULL or case.shipped or (row + column) % 2 == 0
     for turn, (where, at) in enumerate(case.positions().items())
-    if FULL or turn == (row + column) % len(case.positions())
+    if FULL or turn == (row + column // 2) % len(case.positions())
 ]
 
 
@@ -138,9 +139,10 @@ class Project:
         self.root.mkdir()
         (self.root / ".gitignore").write_text(".awf/\n")
         (self.root / "Makefile").write_text("check:\n\t@true\n")
-        self.workflow = case.name if case.shipped else "w.awf.kdl"
-        if not case.shipped:
-            (self.root / self.workflow).write_text(case.text)
+        self.workflow = f"workflows/{case.name}.awf.kdl" if case.shipped else "w.awf.kdl"
+        if case.shipped:
+            shutil.copytree(ROOT / "workflows", self.root / "workflows")
+        (self.root / self.workflow).write_text(re.sub(r"max_visits \d+", FEW, case.text))
         for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "start"]):
             self.git(*words)
         self.start = self.git("rev-parse", "main")
@@ -183,7 +185,8 @@ def test_no_fault_of_a_reviewer_ends_in_success(
     assert project.git("rev-parse", "main") == project.start, "nothing is merged"
     passed = {part["stage"] for part in project.visits() if part["status"] in ("success", "partial_success")}
     assert not passed & {*broken, "exit", "merge"}
-    assert project.awf("verdict", "--json")[0] == 1 or '"ship": true' not in project.awf("verdict", "--json")[1]
+    code, verdict = project.awf("verdict", "--json")
+    assert code == 1 or '"ship": true' not in verdict
 
     project.repair()
     for _ in range(3):  # a loop that used up its visits is given more

@@ -1,4 +1,4 @@
-"""No program that a repository's own configuration names is run by any command of awf."""
+"""No command of awf runs a program that a repository's own configuration names."""
 
 import json
 import os
@@ -123,7 +123,7 @@ def trap(awf: Awf, tmp_path: Path) -> Trap:
 
 @pytest.mark.parametrize("workflow", [WORKFLOW, PLAIN], ids=["worktree", "checkout"])
 def test_no_program_of_the_repository_is_run(trap: Trap, workflow: str) -> None:
-    """Hooks, filters, drivers, watchers, signers and aliases of the repository run in none of the commands."""
+    """Hooks, filters, drivers, monitors, signers and aliases of the repository are never run."""
     (trap.root / "w.awf.kdl").write_text(workflow)
     (trap.root / "script.json").write_text(json.dumps({"rev": found(item(severity="P3"))}))
     (trap.root / "given.json").write_text(found(item()))
@@ -147,15 +147,15 @@ def test_no_program_of_the_repository_is_run(trap: Trap, workflow: str) -> None:
 
 
 def test_the_traps_are_set(trap: Trap) -> None:
-    """Git itself, as a person would run it, runs them."""
+    """Git as a person runs it does run them."""
     (trap.root / "app.py").write_text("changed\n")
     trap.git("-c", "commit.gpgSign=false", "commit", "-qam", "by hand")
     assert {"clean", "fsmonitor", "post-commit"} <= set(trap.sprung())
 
 
 @pytest.mark.parametrize("worktree", [True, False], ids=["worktree", "checkout"])
-def test_no_program_of_a_repository_within_is_run(awf: Awf, tmp_path: Path, worktree: bool) -> None:  # noqa: FBT001 - drawn
-    """An agent makes a repository within the project, names a filter there, and links it: git does not look into it."""
+def test_no_program_of_a_nested_repository_is_run(awf: Awf, tmp_path: Path, worktree: bool) -> None:  # noqa: FBT001 - drawn
+    """An agent makes a nested repository, names a filter there, and links it: git does not look into it."""
     root, marks = tmp_path / "project", tmp_path / "marks"
     root.mkdir()
     trap = tmp_path / "trap.sh"

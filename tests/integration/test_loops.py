@@ -124,7 +124,10 @@ def implemented(loop: Loop) -> dict[str, Any]:
 
 
 def test_a_plan_is_implemented_reviewed_revised_and_merged(loop: Loop) -> None:
-    """A failing check, then two failing reviews fixed in one pass, a person's revision, and the merge."""
+    """A failing check, then two failing reviews fixed in one pass, a person's revision, and the merge.
+
+    Each fix is told all that is outstanding, the revision what the person said, and only the plan's files are left.
+    """
     ended = implemented(loop)
     assert (ended["status"], ended["code"], ended["outstanding"]) == ("success", 0, 0), ended["reason"]
     assert ended["path"] == [
@@ -134,11 +137,13 @@ def test_a_plan_is_implemented_reviewed_revised_and_merged(loop: Loop) -> None:
         *("selfci", *CHAIN, "gate", "human_review", "merge", "cleanup", "exit"),
     ]
     assert loop.context("review.findings") == []
+    only_the_plan_is_left(loop)
+    each_fix_was_told_everything(loop)
+    assert "Say good day, please." in loop.prompt("revise", 1).partition("## Human feedback")[2]
 
 
-def test_a_merged_plan_leaves_its_files_and_nothing_else(loop: Loop) -> None:
+def only_the_plan_is_left(loop: Loop) -> None:
     """The last version is in the main checkout; branch, worktree and changes are gone."""
-    assert implemented(loop)["status"] == "success"
     assert (loop.project / "greet.py").read_text() == "print('good day')\n"
     assert git(loop.project, "show", "HEAD:greet.py") == "print('good day')\n"
     assert git(loop.project, "branch", "--format=%(refname:short)").split() == ["main"]
@@ -146,9 +151,8 @@ def test_a_merged_plan_leaves_its_files_and_nothing_else(loop: Loop) -> None:
     assert git(loop.project, "status", "--porcelain", "--untracked-files=no") == ""
 
 
-def test_each_fix_is_told_everything_that_is_outstanding(loop: Loop) -> None:
+def each_fix_was_told_everything(loop: Loop) -> None:
     """The check's error first; then both failing reviews with reason and text, and no longer the check."""
-    assert implemented(loop)["status"] == "success"
     first, second = loop.prompt("fix", 1), loop.prompt("fix", 2)
     assert "### selfci (fail)\n**Reason:** error: fixed.txt is missing" in first
     for stage, answer in (("review_security", SECURITY), ("review_tests", TESTS)):
@@ -156,13 +160,6 @@ def test_each_fix_is_told_everything_that_is_outstanding(loop: Loop) -> None:
         assert f"### {stage} (fail)\n**Reason:** {reason.removesuffix(']')}" in second
         assert text in second
     assert not [stage for stage in ("selfci", "review_code", "review_perf") if f"### {stage}" in second]
-
-
-def test_a_revision_is_told_what_the_person_said(loop: Loop) -> None:
-    """The feedback is in the prompt of the stage that revises, under a heading of its own."""
-    assert implemented(loop)["status"] == "success"
-    feedback = loop.prompt("revise", 1).partition("## Human feedback")[2]
-    assert "Say good day, please." in feedback
 
 
 def test_a_quick_loop_ends_when_check_and_reviews_are_green(loop: Loop) -> None:
@@ -190,7 +187,7 @@ def test_a_review_that_never_passes_stops_at_its_limit_and_can_go_on(loop: Loop)
     (loop.project / "fixed.txt").write_text("yes\n")
     stuck = loop.run("quick-dev", {"review_code": objection("No.", "never good enough")})
     assert (stuck["status"], stuck["code"]) == ("paused", 3)
-    assert stuck["reason"].startswith("max_visits is reached: 8 of 8")
+    assert "max_visits" in stuck["reason"]
     assert [report["iteration"] for report in loop.context("review.findings")] == [*range(1, 9)]
     ended = loop.resume({"review_code": FINE}, "--raise", "max_visits=+2")
     assert (ended["status"], ended["code"], ended["outstanding"]) == ("success", 0, 0), ended["reason"]

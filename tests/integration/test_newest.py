@@ -71,10 +71,11 @@ def test_a_name_that_is_a_run_and_a_stage_is_refused(awf: Awf, two: Path) -> Non
 @pytest.mark.usefixtures("two")
 def test_a_name_that_is_neither_a_run_nor_a_stage(awf: Awf) -> None:
     """A typo is answered with what was probably meant, and exit code 2."""
-    for words in (["why", "chekc"], ["why", "nwer"], ["context", "outcom"], ["prompt", "biuld"], ["answer", "yse"]):
-        done = awf(*words)
+    typos = {"check": "why chekc", "newer": "why nwer", "outcome": "context outcom", "build": "prompt biuld"}
+    for meant, words in {**typos, "yes": "answer yse"}.items():
+        done = awf(*words.split())
         assert done.returncode == 2, done.stdout
-        assert "did you mean" in done.stderr
+        assert f'"{meant}"' in done.stderr
 
 
 @pytest.mark.usefixtures("two")
@@ -115,10 +116,10 @@ def test_resume_takes_the_newest_run_that_has_not_succeeded(awf: Awf, tmp_path: 
     ],
 )
 def test_without_any_run(awf: Awf, words: list[str], tmp_path: Path) -> None:
-    """One plain sentence and exit code 2, and no store is made."""
+    """Exit code 2 and the command that starts one, and no store is made."""
     done = awf(*words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "no runs yet" in done.stderr
+    assert "awf run" in done.stderr
     assert not (tmp_path / ".awf").exists()
 
 

@@ -53,24 +53,22 @@ def test_a_stage_whose_only_transition_needs_success_names_the_cure(awf: Awf, tm
     """The reason of the run says what to add, and why the stage failed."""
     write(tmp_path, 'stage "check" kind="tool" command="echo boom; exit 3"\ntransition from="check" to="next"')
     reason = run(awf)["reason"]
-    cure = 'check failed and its only transition needs success; add on="fail" or on="always"'
-    assert reason.startswith(cure)
-    assert "boom" in reason
+    assert all(part in reason for part in ("check", 'on="fail"', 'on="always"', "boom"))
 
 
 @pytest.mark.parametrize(
-    ("command", "reason"),
-    [
-        ("false", "findings() > 0 is true (findings() = 1; first of 2 matches)"),
-        ("true", "otherwise (findings() = 0)"),
-    ],
+    ("command", "condition", "value"),
+    [("false", "findings() > 0", "findings() = 1"), ("true", "otherwise", "findings() = 0")],
 )
-def test_why_shows_the_values_that_a_condition_saw(awf: Awf, tmp_path: Path, command: str, reason: str) -> None:
+def test_why_shows_the_values_that_a_condition_saw(
+    awf: Awf, tmp_path: Path, command: str, condition: str, value: str
+) -> None:
     """Those of the condition that was true, and for an otherwise those of the conditions that were false."""
     write(tmp_path, f'stage "check" kind="tool" command="{command}"\ntransition from="check" to="gate"')
     assert run(awf)["code"] == 0
-    visits = json.loads(awf("why", "r", "gate", "--json").stdout)
-    assert [visit["chosen"]["reason"] for visit in visits] == [reason]
+    (visit,) = json.loads(awf("why", "r", "gate", "--json").stdout)
+    reason = visit["chosen"]["reason"]
+    assert (condition in reason, value in reason) == (True, True)
     assert reason in awf("why", "r", "gate").stdout
 
 

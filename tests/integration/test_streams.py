@@ -42,9 +42,17 @@ def shell(tmp_path: Path, home: Path) -> Awf:
     return run
 
 
-@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&-", "<&- >&- 2>&-", "2>/dev/full", "| true", ">/dev/full"])
+STREAMS = (">&-", "2>&-", "<&-", "<&- >&- 2>&-", "2>/dev/full", "| true", ">/dev/full")
+
+
 @pytest.mark.parametrize(
-    ("line", "code"), [(RUN, 0), (WAITS, 3), (f"{WAITS} --json", 3), ("validate broken.awf.kdl", 2)]
+    ("line", "code", "streams"),
+    [
+        *((RUN, 0, streams) for streams in STREAMS),
+        *((f"{WAITS} --json", 3, streams) for streams in STREAMS),
+        *((WAITS, 3, streams) for streams in STREAMS[2:4]),  # what asks, with nobody to ask
+        *(("validate broken.awf.kdl", 2, streams) for streams in STREAMS[3:]),
+    ],
 )
 def test_the_exit_code_does_not_depend_on_the_streams(shell: Awf, line: str, code: int, streams: str) -> None:
     """It is that of the run, even if nothing can be printed."""

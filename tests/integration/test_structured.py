@@ -132,7 +132,7 @@ def test_the_status_is_that_of_the_findings_whatever_the_answer_claims(project: 
     first, second = project.why("rev")
     assert (first["status"], first["source"]) == ("fail", "structured")
     assert len(first["notes"]) == 1
-    assert "1 to be fixed, 0 suggested; first: The handle is never closed (app.py:5)" in first["reason"]
+    assert "The handle is never closed (app.py:5)" in first["reason"]
     assert (second["status"], second["source"]) == ("success", "structured")
 
 
@@ -159,7 +159,7 @@ def test_why_tells_of_a_finding_of_the_run(project: Project) -> None:
     parts = json.loads(project.awf("why", "r", id, "--json").stdout)
     assert all(f"  {line}" in story for part in parts for line in part["lines"])
     missing = project.awf("why", "r", "#99")
-    assert (missing.returncode, 'there is no finding "#99"' in missing.stderr) == (2, True)
+    assert (missing.returncode, "#99" in missing.stderr) == (2, True)
 
 
 def test_the_fixers_prompt_lists_every_finding_and_how_to_answer(project: Project) -> None:
@@ -168,7 +168,6 @@ def test_the_fixers_prompt_lists_every_finding_and_how_to_answer(project: Projec
     prompt = project.awf("prompt", "r", "fix").stdout
     assert "- #1 (must, high, open) app.py:5: The handle is never closed" in prompt
     assert "[FINDING N: fixed]" in prompt
-    assert "1 finding, listed by number under 'Findings by file'." in prompt
     assert '"requires_verification"' not in prompt
 
 
@@ -187,7 +186,7 @@ def test_items_that_are_all_unreadable_are_no_clean_review(project: Project) -> 
     project.run(ONCE, {"rev": found(item("First", confidence=0.9), item("Second", line=0))})
     (told,) = project.why("rev")
     assert told["status"] == "fail"
-    assert "`confidence` is none of the integers" in told["reason"]
+    assert "`confidence`" in told["reason"]
     assert {(one.title, one.state, one.gate.value) for one in project.ledger()} == {
         ("First", "uncertain", "must"),
         ("Second", "uncertain", "must"),
@@ -201,7 +200,7 @@ def test_one_unreadable_item_among_others_keeps_the_review_from_being_clean(proj
     project.run(ONCE, {"rev": found(fine, item("Odd", line=0))})
     (told,) = project.why("rev")
     assert told["status"] == "fail"
-    assert "1 could not be used; rev#2 'Odd': `line` is no line number from 1" in told["reason"]
+    assert ("rev#2 'Odd'" in told["reason"], "`line`" in told["reason"]) == (True, True)
     assert [(one.title, one.state, one.gate.value) for one in project.ledger()] == [("Odd", "uncertain", "must")]
     assert project.context("review.verdict") == "FAIL"
 
@@ -366,7 +365,6 @@ def test_what_endangers_the_whole_system_waits_for_a_person(project: Project) ->
     """001-12: an abort pauses the run before anything is fixed, with exit code 3; `awf resume` goes on."""
     ended = project.run(LOOP, {"rev": [found(item(severity="P0", x_system_breaking=True)), found()]})
     assert (ended["status"], ended["code"], ended["path"]) == ("paused", 3, ["rev"])
-    assert "a person has to look" in ended["reason"]
     assert project.context("review.verdict") == "ABORT"
     assert project.verdict_file()["verdict"] == "ABORT"
     assert (project.folder / ".code-review/abort-reason.md").is_file()
@@ -466,7 +464,7 @@ def test_an_edit_that_is_no_legal_move_is_refused_told_and_restored(project: Pro
     assert [one["status"] for one in project.verdict_file()["findings"]] == ["open"]
     assert ended["complaints"] == []
     (note,) = project.context("review.notes")
-    assert (note["stage"], "is refused" in note["note"]) == ("fix", True)
+    assert note["stage"] == "fix"
     assert project.only().history[-1].by == "stage:fix"
 
 

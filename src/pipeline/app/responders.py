@@ -51,7 +51,7 @@ class MailboxResponder:
     def read(self, question: HumanQuestion) -> HumanReply | None:
         """The answer left for a visit, unless a changed workflow no longer accepts it."""
         answer = self._mailbox.answer(question.run_id, question.stage, question.visit)
-        return _to_reply(answer) if answer and question.fits(answer.option, answer.feedback) else None
+        return _to_reply(answer) if answer and question.accepts(answer.option, answer.feedback) else None
 
 
 class FileResponder:
@@ -129,7 +129,7 @@ class FirstResponder:
         visit = (question.run_id, question.stage, question.visit)
         feedback = self.redactor.text(reply.feedback)
         kept = self.mailbox.put_answer(HumanAnswer(*visit, reply.option, feedback, by, self.now()))
-        return _to_reply(kept) if question.fits(kept.option, kept.feedback) else reply
+        return _to_reply(kept) if question.accepts(kept.option, kept.feedback) else reply
 
 
 def _to_reply(answer: HumanAnswer) -> HumanReply:

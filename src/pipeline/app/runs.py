@@ -184,10 +184,7 @@ def with_head(record: RunCreated, environ: Mapping[str, str]) -> RunCreated:
 
 async def start(record: RunCreated, journal: Journal, runtime: Runtime, workflow: Workflow | None = None) -> RunResult:
     """Start a run and drive it until it stops; `workflow` is that of the record, if it has been read already."""
-    source = record.source
     record = redact_record(runtime.redactor, with_head(record, runtime.environ))
-    if record.source != source:
-        workflow = None  # the run follows the redacted text, as it will when it resumes
     cancellations = runtime.mailbox.cancel_requests(record.run_id)
     with journal.lock(record.run_id):
         state = begin(record, workflow)
@@ -300,17 +297,17 @@ def path_of(journal: Journal, run_id: str) -> tuple[str, ...]:
 
 def parse_raised_limits(state: State, raised: Mapping[str, str]) -> dict[str, float]:
     """The new values of limits, from `12`, `+10`, `2h` or `+30m`."""
-    return {name: _parse_raised_limit(state, name, value) for name, value in raised.items()}
-
-
-def _parse_raised_limit(state: State, name: str, value: str) -> float:
-    if name not in _LIMITS:
-        raise AwfError(f'unknown limit "{name}"', help=f"the limits are {', '.join(_LIMITS)}")
-    digits = value.removeprefix("+")
-    with suppress(ValueError):
-        number = parse_duration(digits).total_seconds() if name == "max_duration" else float(digits)
-        if 0 < number < inf:
-            current = getattr(state.settings, name) or 0 if digits != value else 0
-            return number + (current.total_seconds() if isinstance(current, timedelta) else float(current))
-    example = "+30m" if name == "max_duration" else "+10"
-    raise AwfError(f'"{value}" is not a value for {name}', help=f"write --raise {name}={example}")
+    values = {}
+    for name, text in raised.items():
+        if name not in _LIMITS:
+            raise AwfError(f'unknown limit "{name}"', help=f"the limits are {', '.join(_LIMITS)}")
+        timed, digits = name == "max_duration", text.removeprefix("+")
+        number = 0.0
+        with suppress(ValueError):
+            number = parse_duration(digits).total_seconds() if timed else float(digits)
+        if not 0 < number < inf:
+            example = "+30m" if timed else "+10"
+            raise AwfError(f'"{text}" is not a value for {name}', help=f"write --raise {name}={example}")
+        current = getattr(state.settings, name) or 0 if text.startswith("+") else 0
+        values[name] = number + (current.total_seconds() if isinstance(current, timedelta) else current)
+    return values

@@ -194,7 +194,7 @@ class RunStore(ABC):
             words = f'unknown option "{option}" for "{question.stage}"; choose one of {", ".join(keys.values())}'
             help = did_you_mean(option, keys.values()) or f"see what each option does: awf answer {question.run_id}"
             raise InvalidAnswer(words, help=help)
-        if not question.fits(key, feedback):
+        if not question.accepts(key, feedback):
             raise InvalidAnswer(f'option "{key}" needs feedback', help="add --feedback TEXT")
         visit = (question.run_id, question.stage, question.visit)
         given = HumanAnswer(*visit, key, self.redactor.text(feedback), by, self.now())

@@ -1,4 +1,4 @@
-"""Puts a run together: the only place that knows every part."""
+"""Builds everything a run needs: the only module that knows every part."""
 
 import asyncio
 import random
@@ -32,7 +32,7 @@ from pipeline.handlers.registry import PassThroughHandler, require_handlers
 from pipeline.handlers.tool import ToolHandler
 from pipeline.handlers.workspace import WorkspaceHandler
 from pipeline.journal.memory import MemoryMailbox
-from pipeline.language.model import LlmStage, Retry, StageKind
+from pipeline.language.model import LlmStage, StageKind
 from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import Redactor, redactor_of
 from pipeline.summary.render import render
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 
 class SystemClock:
-    """The time of this machine."""
+    """The clock of this machine."""
 
-    now = staticmethod(time.time)  # asked several times a stage
+    now = staticmethod(time.time)
 
     async def sleep_until(self, moment: float) -> None:
         await asyncio.sleep(max(0.0, moment - time.time()))
@@ -73,30 +73,36 @@ class Runtime:
         return redactor_of(self.environ)
 
 
-def build_services(state: State, journal: Journal, around: Runtime) -> Services:
-    """Everything the driver of one run needs."""
-    clock = SystemClock()
-    plugins = PluginManager(clock.now, around.listeners, around.redactor)
-    trusted = around.settings.record_writers
+def build_services(state: State, journal: Journal, runtime: Runtime) -> Services:
+    """Everything the driver of one run needs, from its plugins to its handlers."""
+    clock, settings, environ, redactor = SystemClock(), runtime.settings, runtime.environ, runtime.redactor
+    plugins = PluginManager(clock.now, runtime.listeners, redactor)
     findings = ReviewFindings(
-        journal, state.cwd, around.environ, around.store, clock.now, plugins.trackers, around.deciders, trusted
+        journal,
+        state.cwd,
+        environ,
+        runtime.store,
+        clock.now,
+        plugins.trackers,
+        runtime.deciders,
+        settings.record_writers,
     )
     plugins.register(findings, "findings")
-    plugins.register(ReviewDiffs(around.environ, around.store), "reviewed")
+    plugins.register(ReviewDiffs(environ, runtime.store), "reviewed")
     plugins.load_installed()
-    label = process_label(around.store, state.run_id)
-    processes = LocalProcesses(label=label, redactor=around.redactor)
-    worktrees = around.workspaces or GitWorktrees(around.store / "worktrees", dict(around.environ))
-    backends = BackendSelector(
-        state.options, processes, plugins.agent_backends(), around.settings, around.environ, label
-    )
+
+    label = process_label(runtime.store, state.run_id)
+    processes = LocalProcesses(label=label, redactor=redactor)
+    worktrees = runtime.workspaces or GitWorktrees(runtime.store / "worktrees", dict(environ))
+    backends = BackendSelector(state.options, processes, plugins.agent_backends(), settings, environ, label)
     if not state.stages_run:
-        backends.check(state.workflow)  # a missing agent is told before the first stage, not when it is reached
+        backends.check(state.workflow)  # a missing agent is reported before the first stage, not when it is reached
 
     reports = ReportIndex()
 
     def summary(job: Job) -> str:
         worklist = plugins.worklist(job)
+        stage_budget = job.stage.summary_budget if isinstance(job.stage, LlmStage) else None
         return render(
             job.context,
             reports.groups(job.context),
@@ -104,43 +110,49 @@ def build_services(state: State, journal: Journal, around: Runtime) -> Services:
             workflow=job.state.workflow.name,
             past=job.state.recent,
             omitted_visits=job.state.stages_run - len(job.state.recent),
-            budget=_summary_budget(job),
+            budget=job.state.options.get("summary_budget") or stage_budget or job.state.settings.summary_budget,
             findings_path=worklist.path,
             extra=plugins.summary_sections(job),
             items=worklist.render,
             only_items=worklist.replaces_reports,
         )
 
-    @cache  # to tell what is secret takes longer than all else that a short stage does
-    def passed_on(names: frozenset[str]) -> Mapping[str, str]:
-        return MappingProxyType(child_environment(around.environ, extra_names=names.union(around.settings.environment)))
+    @cache  # finding the secrets takes longer than everything else in a short stage
+    def child_variables(names: frozenset[str]) -> Mapping[str, str]:
+        return MappingProxyType(child_environment(environ, extra_names=names.union(settings.environment)))
 
     def environment(names: Collection[str]) -> Mapping[str, str]:
-        return passed_on(frozenset(names))
+        return child_variables(frozenset(names))
 
-    workspace = WorkspaceHandler(worktrees)
     present = FirstResponder(
-        ResponderChain(around.responders), around.mailbox, clock.now, around.redactor, stay=around.wait_for_answer
+        ResponderChain(runtime.responders), runtime.mailbox, clock.now, redactor, stay=runtime.wait_for_answer
     )
-    in_advance = [AutoApprove()] if state.options.get("auto_approve") else []
-    answers = FileResponder(state.options.get("answers") or {})
-    responders = ResponderChain([MailboxResponder(around.mailbox), answers, *in_advance, present])
+    responders: list[Responder] = [MailboxResponder(runtime.mailbox), FileResponder(state.options.get("answers") or {})]
+    if state.options.get("auto_approve"):
+        responders.append(AutoApprove())
+    responders.append(present)
+
+    limits, usual = settings.limits, AgentDefaults()
+    defaults = AgentDefaults(settings.model_choice, limits.timeout or usual.timeout, limits.idle or usual.idle)
+    workspace = WorkspaceHandler(worktrees)
     handlers: dict[StageKind, Handler] = {
-        StageKind.LLM: LlmHandler(
-            backends.choose, summary, environment, clock.now, _defaults(around.settings), plugins.read_answer
-        ),
+        StageKind.LLM: LlmHandler(backends.choose, summary, environment, clock.now, defaults, plugins.read_answer),
         StageKind.TOOL: ToolHandler(processes, environment, plugins.stage_variables, plugins.read_report),
-        StageKind.HUMAN: HumanHandler(responders, clock.now, present.settle),
+        StageKind.HUMAN: HumanHandler(ResponderChain(responders), clock.now, present.settle),
         StageKind.DECISION: PassThroughHandler(),
         StageKind.WORKSPACE_CREATE: workspace,
         StageKind.WORKSPACE_MERGE: workspace,
         StageKind.WORKSPACE_CLEANUP: workspace,
         StageKind.EXIT: PassThroughHandler(),
+        **plugins.stage_handlers(),
     }
-    handlers.update(plugins.stage_handlers())
     require_handlers(state.workflow, handlers)
     functions = plugins.expression_functions()
     require_functions(state.workflow, functions)
+
+    retry = ERROR_RETRY
+    if limits.retry_delay is not None:
+        retry = ERROR_RETRY.model_copy(update={"delay": timedelta(seconds=limits.retry_delay)})
     return Services(
         journal,
         handlers,
@@ -148,27 +160,9 @@ def build_services(state: State, journal: Journal, around: Runtime) -> Services:
         clock,
         random.random,
         worktrees,
-        around.store,
-        around.redactor,
-        _error_retry(around.settings),
-        waits=around.wait_for_quota,
+        runtime.store,
+        redactor,
+        retry,
+        waits=runtime.wait_for_quota,
         functions=functions,
     )
-
-
-def _error_retry(settings: Settings) -> Retry:
-    if settings.limits.retry_delay is None:
-        return ERROR_RETRY
-    return ERROR_RETRY.model_copy(update={"delay": timedelta(seconds=settings.limits.retry_delay)})
-
-
-def _defaults(settings: Settings) -> AgentDefaults:
-    limits = settings.limits
-    usual = AgentDefaults()
-    return AgentDefaults(settings.model_choice, limits.timeout or usual.timeout, limits.idle or usual.idle)
-
-
-def _summary_budget(job: Job) -> int:
-    """Characters of summary: as the run was started with, else as the stage says, else as the workflow says."""
-    of_stage = job.stage.summary_budget if isinstance(job.stage, LlmStage) else None
-    return job.state.options.get("summary_budget") or of_stage or job.state.settings.summary_budget

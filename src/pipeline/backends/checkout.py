@@ -1,6 +1,7 @@
-"""What is done inside one worktree: find it, see what changed, stage it, keep it aside, put it back.
+"""One worktree from within: find it, list and stage its changes, save them aside, reset it.
 
-A command runs in a worktree only after `find` has said that it is one: else git would work on the checkout around it.
+Git runs in a worktree only after `find_checkout` has confirmed that it is one: otherwise git would work on the checkout
+around it.
 """
 
 import shutil
@@ -11,107 +12,130 @@ from pathlib import Path
 from pipeline.backends.git import Git, commit_message, with_identity
 from pipeline.engine.ports import WorkspaceError
 
-_NESTED = "/"  # how git ends the name of a directory that it does not look into: a repository of its own
+VIEWS = (".wystack", ".code-review")  # directories in which awf shows findings; not part of the work
+WORK = (":(top)", *(f":(exclude,top){name}" for name in VIEWS))  # everything else, as git pathspecs
+_NESTED = "/"  # git ends the name of a nested repository with it
 _REBASES = ("rebase-merge", "rebase-apply")
-VIEWS = (".wystack", ".code-review")  # files that show findings: awf writes them, and they are no part of the work
-WORK = (":(top)", *(f":(exclude,top){name}" for name in VIEWS))  # everything else, as git wants it said
 _UNFINISHED = (*_REBASES, "sequencer", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "BISECT_START")
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A whole worktree: the git command in it, and the directory in which git keeps its index and HEAD."""
+    """A complete worktree: the git command in it, and the directory where git keeps its index and HEAD."""
 
     git: Git
-    private: Path
+    git_directory: Path
 
     def unlock(self) -> None:
-        """Remove the locks that a killed git left; the lease says that none is alive."""
+        """Remove the locks that a killed git left; the lease guarantees that no git is running."""
         for name in ("index.lock", "HEAD.lock"):
-            (self.private / name).unlink(missing_ok=True)
+            (self.git_directory / name).unlink(missing_ok=True)
+
+    @property
+    def is_merging(self) -> bool:
+        """Whether a merge is unfinished."""
+        return (self.git_directory / "MERGE_HEAD").exists()
+
+    @property
+    def is_rebasing(self) -> bool:
+        """Whether a rebase is unfinished."""
+        return any((self.git_directory / name).exists() for name in _REBASES)
 
     async def repair_index(self, commit: str) -> None:
-        """Read an index that git cannot read anew from a commit; the files stay as they are."""
-        if not await self.git.agrees("ls-files", "--cached", "-z"):
-            (self.private / "index").unlink(missing_ok=True)
-            await self.git.run("read-tree", commit)
+        """Rebuild an index that git cannot read from a commit; the files stay as they are."""
+        if not await self.git.succeeds("ls-files", "--cached", "-z"):
+            (self.git_directory / "index").unlink(missing_ok=True)
+            await self.git.output("read-tree", commit)
 
-    def merging(self) -> bool:
-        """Whether a merge was begun and not committed."""
-        return (self.private / "MERGE_HEAD").exists()
+    async def ensure_on_branch(self, branch: str) -> None:
+        """Require HEAD to be on the branch; a detached HEAD that only moved forward takes the branch along."""
+        git, path, ref = self.git, self.git.directory, f"refs/heads/{branch}"
+        current = await git.run("symbolic-ref", "--quiet", "HEAD")
+        if current.out.strip() == ref:
+            return
+        if not current.code:
+            found = f'the branch "{current.out.strip().removeprefix("refs/heads/")}" is checked out'
+        elif self.is_rebasing:
+            found = "a rebase is unfinished"
+        else:
+            head, tip = await git.resolve_commit("HEAD"), await git.resolve_commit(ref)
+            if head and tip and await git.succeeds("merge-base", "--is-ancestor", tip, head):
+                await git.output("update-ref", ref, head)
+                await git.output("symbolic-ref", "HEAD", ref)
+                return
+            found = f"HEAD is detached at {head}"
+        raise WorkspaceError(
+            f'in the worktree {path} {found}, but its commits belong on "{branch}"',
+            help=f"bring the commits you want to that branch and check it out: git -C {path} checkout {branch}",
+        )
 
-    def rebasing(self) -> bool:
-        """Whether a rebase was begun and not finished."""
-        return any((self.private / name).exists() for name in _REBASES)
+    async def reset(self, branch: str, commit: str) -> None:
+        """Bring branch, index and files to a commit; ignored files stay."""
+        for name in _UNFINISHED:
+            path = self.git_directory / name
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        await self.git.output("update-ref", f"refs/heads/{branch}", commit)
+        await self.git.output("symbolic-ref", "HEAD", f"refs/heads/{branch}")
+        await self.git.output("reset", "--hard", "--quiet", commit)
+        await self.git.output("clean", "--force", "-d", "--quiet")
+
+
+async def find_checkout(repository: Git, path: Path) -> Checkout | None:
+    """The worktree at a path, if it belongs to the repository and is complete."""
+    link = path / ".git"
+    if path.is_symlink() or link.is_symlink() or not link.is_file():
+        return None
+    git = repository.in_worktree(path)
+    found = await git.run("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir")
+    if found.code:
+        return None
+    top, common, git_directory = (Path(line).resolve() for line in found.out.splitlines())
+    if top != path or common != await common_directory(repository):
+        return None
+    try:
+        back_link = (git_directory / (git_directory / "gitdir").read_text().removesuffix("\n")).resolve()
+    except OSError:
+        return None
+    lock = git_directory / "locked"  # `git worktree add` gives this reason until every file is checked out
+    initializing = lock.exists() and lock.read_text(errors="replace").startswith("initializing")
+    is_complete = back_link == link and (git_directory / "index").exists() and not initializing
+    return Checkout(git, git_directory) if is_complete else None
 
 
 async def common_directory(repository: Git) -> Path:
     """Where a repository and all its worktrees keep objects and branches."""
-    return resolved(await repository.run("rev-parse", "--path-format=absolute", "--git-common-dir"))
+    return Path(await repository.output("rev-parse", "--path-format=absolute", "--git-common-dir")).resolve()
 
 
-def resolved(name: str) -> Path:
-    """A path that git told, without symbolic links."""
-    return Path(name).resolve()
-
-
-async def find(repository: Git, path: Path) -> Checkout | None:
-    """The worktree at a path, if it belongs to the repository and was made to the end."""
-    if not _is_linked(path):
-        return None
-    git = repository.within(path)
-    reply = await git.ask("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir")
-    if reply.code:
-        return None
-    top, common, private = (resolved(line) for line in reply.out.splitlines())
-    whole = top == path and common == await common_directory(repository) and _is_whole(private, path / ".git")
-    return Checkout(git, private) if whole else None
-
-
-def _is_linked(path: Path) -> bool:
-    link = path / ".git"
-    return not path.is_symlink() and not link.is_symlink() and link.is_file()
-
-
-def _is_whole(private: Path, link: Path) -> bool:
-    try:
-        back = private / (private / "gitdir").read_text().removesuffix("\n")
-    except OSError:
-        return False
-    return back.resolve() == link and (private / "index").exists() and not _is_initializing(private / "locked")
-
-
-def _is_initializing(lock: Path) -> bool:
-    # `git worktree add` locks what it makes with this reason until every file is there.
-    return lock.exists() and lock.read_text(errors="replace").startswith("initializing")
-
-
-async def changes(git: Git) -> list[str]:
-    """Every path of the work that differs from HEAD, also an untracked one; `name/` is a repository within."""
+async def list_changes(git: Git) -> list[str]:
+    """Every path of the work that differs from HEAD, untracked ones too; `name/` is a nested repository."""
     options = ("--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
-    return [entry[3:] for entry in await git.names("status", *options, "--", *WORK)]
+    return [entry[3:] for entry in await git.output_list("status", *options, "--", *WORK)]
 
 
-async def torn_changes(git: Git) -> list[str]:
-    """The changes that can be kept and put back: not those within repositories of their own."""
-    return [name for name in await changes(git) if not name.endswith(_NESTED)]
+async def has_restorable_changes(git: Git) -> bool:
+    """Whether something changed that can be saved and put back: not a nested repository."""
+    return any(not name.endswith(_NESTED) for name in await list_changes(git))
 
 
-async def stage(git: Git) -> tuple[str, ...]:
-    """Put every change of the work into the index; returns the paths whose content git leaves out."""
-    others = await git.names("ls-files", "-z", "--others", "--exclude-standard", "--", *WORK)
+async def stage_changes(git: Git) -> tuple[str, ...]:
+    """Add every change of the work to the index; returns the paths whose content git leaves out."""
+    others = await git.output_list("ls-files", "-z", "--others", "--exclude-standard", "--", *WORK)
     nested = [name.removesuffix(_NESTED) for name in others if name.endswith(_NESTED)]
-    linked = gitlinks(await git.names("ls-files", "-z", "--stage", "--", *WORK))
-    # As an entry of the index a nested repository would be a commit that nobody else has. Git does not look into a
-    # linked one: its configuration, which an agent can write, may name programs. Only the commit it is at is taken.
-    apart = [f":(exclude,top,literal){name}" for name in (*nested, *linked)]
-    await git.run("add", "--all", "--", *WORK, *apart)
+    linked = gitlinks(await git.output_list("ls-files", "-z", "--stage", "--", *WORK))
+    # A nested repository in the index would be a commit that nobody else has. Git does not look into a linked one
+    # either: its configuration, which an agent can write, may name programs. Only the commit it is at is recorded.
+    excluded = [f":(exclude,top,literal){name}" for name in (*nested, *linked)]
+    await git.output("add", "--all", "--", *WORK, *excluded)
     dirty = []
     for name in linked:
-        within = git.within(git.directory / name)
-        if commit := await within.resolve_commit("HEAD"):
-            await git.run("update-index", "--cacheinfo", f"160000,{commit},{name}")
-            dirty += [name] if await changes(within) else []
+        inner = git.in_worktree(git.directory / name)
+        if commit := await inner.resolve_commit("HEAD"):
+            await git.output("update-index", "--cacheinfo", f"160000,{commit},{name}")
+            dirty += [name] if await list_changes(inner) else []
     return (*nested, *dirty)
 
 
@@ -120,62 +144,19 @@ def gitlinks(entries: Iterable[str]) -> list[str]:
     return [entry.partition("\t")[2] for entry in entries if entry.startswith("160000 ")]
 
 
-async def follow(checkout: Checkout, branch: str) -> None:
-    """See that HEAD is on the branch; one that has only been detached and gone forward takes the branch with it."""
-    git = checkout.git
-    reply = await git.ask("symbolic-ref", "--quiet", "HEAD")
-    if reply.out.strip() == f"refs/heads/{branch}":
-        return
-    if not reply.code:
-        found = reply.out.strip().removeprefix("refs/heads/")
-        raise _strayed(checkout, branch, f'the branch "{found}" is checked out')
-    head, tip = await git.resolve_commit("HEAD"), await git.resolve_commit(f"refs/heads/{branch}")
-    forward = head and tip and await git.agrees("merge-base", "--is-ancestor", tip, head)
-    if not head or not forward or checkout.rebasing():
-        where = "a rebase is unfinished" if checkout.rebasing() else f"HEAD is detached at {head}"
-        raise _strayed(checkout, branch, where)
-    await git.run("update-ref", f"refs/heads/{branch}", head)
-    await git.run("symbolic-ref", "HEAD", f"refs/heads/{branch}")
-
-
-def _strayed(checkout: Checkout, branch: str, found: str) -> WorkspaceError:
-    path = checkout.git.directory
-    return WorkspaceError(
-        f'in the worktree {path} {found}, but its commits belong on "{branch}"',
-        help=f"bring what is wanted to that branch and check it out: git -C {path} checkout {branch}",
-    )
-
-
-async def snapshot(repository: Git, path: Path, base: str, scratch: Path) -> str:
-    """The tree of all files in a directory, which git need not know as a worktree any more; no index is changed."""
+async def write_snapshot(repository: Git, path: Path, base: str, scratch: Path) -> str:
+    """The tree of all files in a directory, which need not be a worktree any more; no index is changed."""
     common = await common_directory(repository)
-    places = {"GIT_DIR": common, "GIT_WORK_TREE": path, "GIT_INDEX_FILE": scratch / "index"}
-    git = repository.within(path).using({key: str(value) for key, value in places.items()})
-    await git.run("read-tree", base)
-    await stage(git)
-    return await git.run("write-tree")
-
-
-async def record(git: Git, tree: str, parents: Iterable[str], subject: str) -> str:
-    """A commit that nothing names yet."""
-    with_parents = [part for parent in parents for part in ("-p", parent)]
-    return await (await with_identity(git)).run(
-        "commit-tree", tree, *with_parents, "-F", "-", stdin=commit_message(subject)
+    git = repository.in_worktree(path).with_variables(
+        GIT_DIR=common, GIT_WORK_TREE=path, GIT_INDEX_FILE=scratch / "index"
     )
+    await git.output("read-tree", base)
+    await stage_changes(git)
+    return await git.output("write-tree")
 
 
-async def put_back(checkout: Checkout, branch: str, commit: str) -> None:
-    """Bring branch, index and files to a commit; what is ignored stays."""
-    for name in _UNFINISHED:
-        _remove(checkout.private / name)
-    await checkout.git.run("update-ref", f"refs/heads/{branch}", commit)
-    await checkout.git.run("symbolic-ref", "HEAD", f"refs/heads/{branch}")
-    await checkout.git.run("reset", "--hard", "--quiet", commit)
-    await checkout.git.run("clean", "--force", "-d", "--quiet")
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+async def create_commit(git: Git, tree: str, parents: Iterable[str], subject: str) -> str:
+    """A commit that no ref names yet."""
+    options = [part for parent in parents for part in ("-p", parent)]
+    author = await with_identity(git)
+    return await author.output("commit-tree", tree, *options, "-F", "-", stdin=commit_message(subject))

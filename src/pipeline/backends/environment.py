@@ -1,7 +1,7 @@
-"""Which variables a program gets: those on a list, never the whole environment of the person at the keyboard."""
+"""The environment variables that a program gets: those on a list, never all variables of the user."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from pipeline.redaction import SECRET_NAMES, matches_any
@@ -13,7 +13,7 @@ _ALLOWED = (
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
 )
 _SECRET = (*SECRET_NAMES, "AWS_*", "AZURE_*", "TWINE_*", "SSH_AUTH_SOCK", "CLAUDE_CODE_MESSAGING_*")
-_REDIRECTING = ("*_BASE_URL",)  # in a tool it would turn the user's own test suite to another host
+_REDIRECTING = ("*_BASE_URL",)  # would send the user's own test suite to another host
 _OUTER_AGENT = ("CLAUDECODE", "CLAUDE_CODE_*", "AI_AGENT", "OPENCODE", "GEMINI_CLI", "CODEX_*SANDBOX*")
 _NEVER = (*_SECRET, *_REDIRECTING, *_OUTER_AGENT)
 
@@ -22,7 +22,7 @@ _AWS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_
 _GOOGLE_CLOUD = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
 
 PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {  # a key goes with the address it is meant for
+    {  # a key comes with the address it is meant for
         "anthropic": (
             *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
             "ANTHROPIC_BASE_URL",
@@ -39,22 +39,22 @@ PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def child_environment(base: Mapping[str, str], *, extra_names: Collection[str] = ()) -> dict[str, str]:
-    """The variables a program gets: what every program needs, and what is named.
+    """The variables that every program needs, and those in `extra_names`.
 
-    A secret needs its whole name: a pattern such as `XDG_*`, ours or a given one, does not let it through.
+    A secret must be named in full: a pattern such as `XDG_*`, built in or given, never matches one.
     """
     named = frozenset(extra_names)
     patterns = (*_ALLOWED, *named)
-    return {name: value for name, value in base.items() if name in named or _may_pass(name, patterns)}
+    return {
+        name: value
+        for name, value in base.items()
+        if name in named or (matches_any(name, patterns) and not matches_any(name.upper(), _NEVER))
+    }
 
 
 def provider_variables(provider: str | None) -> tuple[str, ...]:
-    """The names of a provider's key and address."""
+    """The variables that hold a provider's key and address."""
     if not provider:
         return ()
     name = re.sub(r"\W", "_", provider, flags=re.ASCII).upper()
     return PROVIDER_KEYS.get(provider.lower(), (f"{name}_API_KEY", f"{name}_BASE_URL"))
-
-
-def _may_pass(name: str, patterns: Iterable[str]) -> bool:
-    return matches_any(name, patterns) and not matches_any(name.upper(), _NEVER)

@@ -1,6 +1,7 @@
-"""Programs on this machine. Whatever happens, nothing that a program started is left when `run` returns or raises.
+"""Starts programs on this machine: watched ones for stages and agents, short ones to completion, detached ones.
 
-What a program writes is kept and handed on without the secrets in it.
+Nothing that a watched program started is left when `LocalProcesses.run` returns or raises, and its output is redacted
+before it is kept or passed on.
 """
 
 import asyncio
@@ -10,152 +11,151 @@ import os
 import secrets
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
-from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, STDOUT, CompletedProcess, Popen, TimeoutExpired
 from typing import IO
 
-from pipeline.backends import process_tree as sweep
+from pipeline.backends.process_tree import MARKER, stop_process_tree
 from pipeline.backends.spool import LineSplitter, RedactionFilter, Spool
 from pipeline.engine.ports import ExitReason, OnLine, ProcessCommand, ProcessResult
 from pipeline.redaction import PATTERNS_ONLY, Redactor
 
 Sink = Callable[[bytes], None]
+DetachedProgram = Popen[bytes]
 
-_CHUNK = 64 * 1024  # what a pipe usually holds
-_WIDE = 1024 * 1024  # what ours hold: some programs exit without waiting for what they wrote to be read
-_LAST_WORDS = 1.0  # seconds an ended program's pipes are read on: an orphan may hold them open for ever
-_POLL = 0.05  # seconds between two looks, where the system does not tell by itself that a program exited
+_READ_SIZE = 64 * 1024
+_PIPE_SIZE = 1024 * 1024  # some programs exit without waiting for their output to be read
+_DRAIN_SECONDS = 1.0  # an orphan may hold the pipes of an ended program open forever
+_POLL_SECONDS = 0.05  # between two looks where the system has no process descriptors
 
 
 class ChildProcess:
-    """A started program, whose leader stays unreaped until `close`: so long its id is nobody else's."""
+    """A started program, watched by callbacks of the event loop, which no cancellation can stop.
 
-    def __init__(self, program: Popen[bytes], out: Sequence[Sink], err: Sequence[Sink]) -> None:
+    It stays unreaped until `close`, so that its pid cannot become another process's.
+    """
+
+    def __init__(self, program: Popen[bytes], stdout: Sequence[Sink], stderr: Sequence[Sink]) -> None:
         self.pid = program.pid
         self.exited = False
         self._program = program
         self._loop = asyncio.get_running_loop()
-        self._began = self._ended = self._last_output = self._loop.time()
-        self._sinks = [(pipe, sinks) for pipe, sinks in ((program.stdout, out), (program.stderr, err)) if pipe]
-        self._reading: set[IO[bytes]] = set()
+        self._started = self._ended = self._last_output = self._loop.time()
+        self._sinks = [(pipe, sinks) for pipe, sinks in ((program.stdout, stdout), (program.stderr, stderr)) if pipe]
+        self._open_pipes: set[IO[bytes]] = set()
         self._pidfd: int | None = None
-        self._changed = asyncio.Event()
-        self._silent = asyncio.Event()
-        self._failure: Exception | None = None
+        self._stopped = asyncio.Event()  # it exited, or a sink raised
+        self._pipes_closed = asyncio.Event()
+        self._sink_error: Exception | None = None
 
     @property
     def duration(self) -> float:
         """How long it ran, in seconds."""
-        return self._ended - self._began
+        return self._ended - self._started
 
     def watch(self) -> None:
-        """Begin to read what it writes and to notice that it exits."""
+        """Start reading its output and waiting for its exit."""
         for pipe, sinks in self._sinks:
             os.set_blocking(pipe.fileno(), False)
-            _widen(pipe)
-            self._reading.add(pipe)
+            with suppress(OSError, AttributeError):  # the system may not support it, or not allow this size
+                fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
+            self._open_pipes.add(pipe)
             self._loop.add_reader(pipe.fileno(), self._read, pipe, sinks)
         try:
             self._pidfd = os.pidfd_open(self.pid)
-            self._loop.add_reader(self._pidfd, self._exit)
+            self._loop.add_reader(self._pidfd, self._record_exit)
         except (AttributeError, OSError):
             self._poll()
 
-    async def over(self, in_all: float | None, idle: float | None) -> ExitReason:
-        """Wait until it exits, runs longer than `in_all` or is silent for `idle`; raises what a sink raised."""
-        while not self.exited and not self._failure:
-            limit, ending = self._limit(in_all, idle)
-            if limit is not None and self._loop.time() >= limit:
+    async def wait(self, time_limit: float | None = None, idle_limit: float | None = None) -> ExitReason:
+        """Wait until it exits or reaches a limit, in seconds of running or of silence; raises what a sink raised."""
+        while not self._stopped.is_set():
+            limits = (
+                (self._started, time_limit, ExitReason.TIMEOUT),
+                (self._last_output, idle_limit, ExitReason.IDLE),
+            )
+            deadlines = [(since + seconds, reason) for since, seconds, reason in limits if seconds is not None]
+            deadline, reason = min(deadlines, default=(None, ExitReason.EXITED))
+            if deadline is not None and self._loop.time() >= deadline:
                 self._ended = self._loop.time()
-                return ending
+                return reason
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(limit):
-                    await self._changed.wait()
-        self._raise_failure()
+                async with asyncio.timeout_at(deadline):
+                    await self._stopped.wait()
+        self._raise_sink_error()
         return ExitReason.EXITED
 
     async def drain(self) -> None:
-        """Wait until it has closed its pipes, but not for long."""
+        """Wait briefly for it to close its pipes; raise what a sink raised."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_WORDS):
-                await self._silent.wait()
-        self._raise_failure()
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                await self._pipes_closed.wait()
+        self._raise_sink_error()
 
     def close(self) -> int | None:
-        """Let go of it: no more is read, and its exit code (or minus its signal) is taken."""
-        for pipe in tuple(self._reading):
-            self._hang_up(pipe)
+        """Stop watching it, reap it and return its exit code, or minus the signal that killed it."""
+        self._stop_reading()
         for pipe, _ in self._sinks:
             pipe.close()
-        self._forget_exit()
+        self._close_pidfd()
         with suppress(TimeoutExpired):
-            self._program.wait(timeout=_LAST_WORDS)
+            self._program.wait(timeout=_DRAIN_SECONDS)
         return self._program.returncode
-
-    def _limit(self, in_all: float | None, idle: float | None) -> tuple[float | None, ExitReason]:
-        limits = [(self._began, in_all, ExitReason.TIMEOUT), (self._last_output, idle, ExitReason.IDLE)]
-        ends = [(since + seconds, ending) for since, seconds, ending in limits if seconds is not None]
-        return min(ends, default=(None, ExitReason.EXITED))
 
     def _read(self, pipe: IO[bytes], sinks: Sequence[Sink]) -> None:
         try:
-            data = os.read(pipe.fileno(), _CHUNK)
+            data = os.read(pipe.fileno(), _READ_SIZE)
             if not data:
-                self._hang_up(pipe)
+                self._stop_reading(pipe)
                 return
             self._last_output = self._loop.time()
-            for take in sinks:
-                take(data)
+            for sink in sinks:
+                sink(data)
         except BlockingIOError:
             return
-        except Exception as error:  # noqa: BLE001 - a callback has nobody to raise it to: `over` and `drain` do
-            self._fail(error)
+        except Exception as error:  # noqa: BLE001 - a callback has no caller: `wait` and `drain` raise it
+            self._sink_error = error
+            self._stop_reading()
+            self._stopped.set()
 
-    def _hang_up(self, pipe: IO[bytes]) -> None:
-        self._loop.remove_reader(pipe.fileno())
-        self._reading.discard(pipe)
-        if not self._reading:
-            self._silent.set()
+    def _stop_reading(self, *pipes: IO[bytes]) -> None:
+        for pipe in pipes or tuple(self._open_pipes):
+            self._loop.remove_reader(pipe.fileno())
+            self._open_pipes.discard(pipe)
+        if not self._open_pipes:
+            self._pipes_closed.set()
 
-    def _fail(self, error: Exception) -> None:
-        self._failure = error
-        for pipe in tuple(self._reading):
-            self._hang_up(pipe)
-        self._changed.set()
-
-    def _raise_failure(self) -> None:
-        if self._failure:
-            raise self._failure
+    def _raise_sink_error(self) -> None:
+        if self._sink_error:
+            raise self._sink_error
 
     def _poll(self) -> None:
         if self._program.poll() is None:
-            self._loop.call_later(_POLL, self._poll)
+            self._loop.call_later(_POLL_SECONDS, self._poll)
         else:
-            self._exit()
+            self._record_exit()
 
-    def _exit(self) -> None:
+    def _record_exit(self) -> None:
         self.exited = True
         self._ended = self._loop.time()
-        self._forget_exit()
-        self._changed.set()
+        self._close_pidfd()
+        self._stopped.set()
 
-    def _forget_exit(self) -> None:
+    def _close_pidfd(self) -> None:
         if self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
 
 
-def _widen(pipe: IO[bytes]) -> None:
-    with suppress(OSError, AttributeError):  # the system may have no such call, or not allow so much: it works without
-        fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _WIDE)
-
-
 class LocalProcesses:
-    """Runs programs here. Each carries `label` in its marker, by which `sweep.kill_labelled` finds what was left."""
+    """Runs programs on this machine. `label` marks them, so that `kill_by_label` finds them after a crash."""
 
     def __init__(self, label: str, grace: float = 5.0, redactor: Redactor = PATTERNS_ONLY) -> None:
         self._label = label
@@ -163,51 +163,52 @@ class LocalProcesses:
         self._redactor = redactor
 
     async def run(self, command: ProcessCommand, on_line: OnLine | None = None) -> ProcessResult:
-        """Run a program to its end; a command that cannot be run is an ending too."""
-        token = f"{self._label}:{secrets.token_hex(16)}"
+        """Run a program to its end. A program that cannot be started is a result too."""
+        token = new_token(self._label)
         command.artifacts.mkdir(parents=True, exist_ok=True)
-        lines = LineSplitter(on_line or _nobody)
+        lines = LineSplitter(on_line) if on_line else None
         with open_spool(command, "stdout") as out, open_spool(command, "stderr") as err:
             program = start_program(command, token)
             if isinstance(program, str):
                 return process_result(out, err, ExitReason.SPAWN_ERROR, message=self._redactor.text(program))
-            sinks = (out.write, lines.feed) if on_line else (out.write,)
+            sinks = (out.write, lines.feed) if lines else (out.write,)
             with (
-                RedactionFilter(self._redactor, *sinks) as said,
-                RedactionFilter(self._redactor, err.write) as complained,
+                RedactionFilter(self._redactor, *sinks) as stdout,
+                RedactionFilter(self._redactor, err.write) as stderr,
             ):
-                child = ChildProcess(program, (said.feed,), (complained.feed,))
-                ending, code = await self._see_through(command, child, token)
-            lines.finish()
-            return process_result(out, err, *describe_exit(ending, code), duration=child.duration)
+                child = ChildProcess(program, (stdout.feed,), (stderr.feed,))
+                reason, code = await self._watch(child, command, token)
+            if lines:
+                lines.finish()
+            return process_result(out, err, reason, code, duration=child.duration)
 
-    async def _see_through(
-        self, command: ProcessCommand, child: ChildProcess, token: str
-    ) -> tuple[ExitReason, int | None]:
+    async def _watch(self, child: ChildProcess, command: ProcessCommand, token: str) -> tuple[ExitReason, int | None]:
+        """Wait until the program ends or reaches a limit, and stop everything it started."""
         try:
-            ending = await self._watch(command, child, token)
-            if ending is not ExitReason.EXITED:
+            try:
+                child.watch()
+                reason = await child.wait(command.timeout, command.idle)
+                if reason is ExitReason.EXITED:
+                    await child.drain()
+            finally:
+                grace = 0.0 if child.exited else self._grace
+                await run_uninterrupted(partial(stop_process_tree, child.pid, token, grace))
+            if reason is not ExitReason.EXITED:
                 await child.drain()
         finally:
             code = child.close()
-        return ending, code
+        return reason, code
 
-    async def _watch(self, command: ProcessCommand, child: ChildProcess, token: str) -> ExitReason:
-        try:
-            child.watch()
-            ending = await child.over(command.timeout, command.idle)
-            if ending is ExitReason.EXITED:
-                await child.drain()
-            return ending
-        finally:
-            grace = 0.0 if child.exited else self._grace
-            await run_uninterrupted(partial(sweep.stop_process_tree, child.pid, token, grace))
+
+def new_token(label: str) -> str:
+    """A marker for one program and all it starts; `label` says which run it belongs to."""
+    return f"{label}:{secrets.token_hex(16)}"
 
 
 async def run_uninterrupted(stop: Callable[[], None]) -> None:
-    """Run `stop` in a thread of its own until it is done; a cancellation that comes meanwhile is raised afterwards.
+    """Run `stop` in a thread to its end, and only then let a cancellation through.
 
-    A task would not do: whoever cancels every task of the loop would cancel it too.
+    A task would not do: code that cancels every task of the loop would cancel it too.
     """
     pool = ThreadPoolExecutor(1)
     done = asyncio.get_running_loop().run_in_executor(pool, stop)
@@ -223,25 +224,26 @@ async def run_uninterrupted(stop: Callable[[], None]) -> None:
         raise cancelled
 
 
-def _nobody(line: bytes) -> None:
-    """Take no notice."""
+def open_spool(command: ProcessCommand, stream: str) -> Spool:
+    """The file in the command's artifacts that keeps one of its streams."""
+    return Spool(command.artifacts / f"{stream}.log", command.output_bytes)
 
 
-def open_spool(command: ProcessCommand, name: str) -> Spool:
-    """What takes one of the two streams that a command writes."""
-    return Spool(command.artifacts / f"{name}.log", command.output_bytes)
-
-
-def start_program(command: ProcessCommand, token: str, *, talks: bool = False) -> Popen[bytes] | str:
-    """The program, with its marker, or why it could not be started. One that talks has a pipe for its input."""
+def start_program(command: ProcessCommand, token: str, *, interactive: bool = False) -> Popen[bytes] | str:
+    """Start a program with its marker, or say why it cannot be started. An interactive one gets a pipe as its input."""
     if not command.argv:
-        return "there is no program to run: the command is empty"
-    with _stdin(command, talks=talks) as stdin:
+        return "the command is empty"
+    with ExitStack() as stack:
+        stdin: IO[bytes] | int = PIPE if interactive else DEVNULL  # search tools would search an empty file
+        if command.stdin and not interactive:  # a file, because a pipe that nobody reads would block the writer
+            stdin = stack.enter_context(tempfile.TemporaryFile(dir=command.artifacts))
+            stdin.write(command.stdin.encode(errors="replace"))
+            stdin.seek(0)
         try:
             return Popen(
                 command.argv,
                 cwd=command.cwd,
-                env={**command.env, sweep.MARKER: token},
+                env={**command.env, MARKER: token},
                 stdin=stdin,
                 stdout=PIPE,
                 stderr=PIPE,
@@ -249,77 +251,43 @@ def start_program(command: ProcessCommand, token: str, *, talks: bool = False) -
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            return _why(command, error)
+            return _start_error(command, error)
 
 
-@contextmanager
-def _stdin(command: ProcessCommand, *, talks: bool) -> Iterator[IO[bytes] | int]:
-    """A file, since a pipe that nobody reads would stop the writer; nothing to say is no file, which some search."""
-    if talks or not command.stdin:
-        yield PIPE if talks else DEVNULL
-        return
-    with tempfile.TemporaryFile(dir=command.artifacts) as file:
-        file.write(command.stdin.encode(errors="replace"))
-        file.seek(0)
-        yield file
-
-
-def _why(command: ProcessCommand, error: OSError | ValueError) -> str:
-    name = command.argv[0]
+def _start_error(command: ProcessCommand, error: OSError | ValueError) -> str:
+    name = f'"{command.argv[0]}"'
     if isinstance(error, ValueError):
-        return (
-            f'"{name}" could not be started: its arguments or environment hold what no program can be given ({error})'
-        )
+        return f"{name} could not be started: invalid argument or environment variable ({error})"
+    reason = error.strerror or str(error)
     if error.filename is not None and str(error.filename) == str(command.cwd):
-        return f'"{name}" could not be started in "{command.cwd}": {_words(error)}'
-    match error:
-        case FileNotFoundError():
-            return f'"{name}" was not found, or is a script whose interpreter was not found'
-        case PermissionError():
-            return f'"{name}" may not be executed'
-        case _:
-            return f'"{name}" could not be started: {_words(error)}'
-
-
-def _words(error: OSError) -> str:
+        return f'{name} could not be started in "{command.cwd}": {reason}'
     match error.errno:
         case errno.ENOENT:
-            return "there is no such directory"
+            return f"{name} was not found, or is a script whose interpreter was not found"
+        case errno.EACCES | errno.EPERM:
+            return f"{name} may not be executed"
         case errno.E2BIG:
-            return "its arguments and environment are too long; give long text on its standard input"
+            return f"{name} could not be started: arguments and environment are too long; use its standard input"
         case _:
-            return error.strerror or str(error)
-
-
-def describe_exit(ending: ExitReason, code: int | None) -> tuple[ExitReason, int | None, str]:
-    """An ending with the exit code, or the signal that somebody else sent."""
-    if ending is not ExitReason.EXITED:
-        return ending, None, ""
-    if code is not None and code < 0:
-        return ExitReason.SIGNAL, None, _signal_name(-code)
-    return ExitReason.EXITED, code, ""
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"  # a real-time signal has no name
+            return f"{name} could not be started: {reason}"
 
 
 def process_result(
     out: Spool,
     err: Spool,
-    ending: ExitReason,
-    exit_code: int | None = None,
-    message: str = "",
+    reason: ExitReason,
+    code: int | None = None,
     *,
+    message: str = "",
     duration: float = 0.0,
 ) -> ProcessResult:
-    """How a program ended, with what it wrote."""
+    """How a program ended and what it wrote. A negative `code` is the signal that something else sent it."""
+    if reason is ExitReason.EXITED and code is not None and code < 0:
+        names = {number.value: number.name for number in signal.Signals}
+        reason, message = ExitReason.SIGNAL, names.get(-code, f"signal {-code}")  # a real-time signal has no name
     return ProcessResult(
-        ending=ending,
-        exit_code=exit_code,
+        ending=reason,
+        exit_code=code if reason is ExitReason.EXITED else None,
         duration=duration,
         stdout=out.path,
         stderr=err.path,
@@ -328,3 +296,57 @@ def process_result(
         truncated=out.truncated or err.truncated,
         message=message,
     )
+
+
+def run_program(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    timeout: float,
+    cwd: Path | None = None,
+    stdin: bytes = b"",
+    max_output: int | None = None,
+) -> CompletedProcess[bytes]:
+    """Run a short program to its end and return what it wrote.
+
+    Raises OSError if it cannot be started or writes more than `max_output` bytes, TimeoutError (also an OSError) after
+    `timeout` seconds. It is then killed with its whole process group.
+    """
+    limit = -1 if max_output is None else max_output + 1
+    deadline = time.monotonic() + timeout
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
+        given.write(stdin)
+        given.seek(0)
+        source = given if stdin else DEVNULL
+        try:
+            process = Popen(argv, cwd=cwd, env=env, stdin=source, stdout=PIPE, stderr=errors, start_new_session=True)
+        except ValueError as error:  # such as a NUL in an argument
+            raise OSError(errno.EINVAL, str(error), argv[0]) from error
+        timer = threading.Timer(timeout, _kill_group, (process,))
+        timer.start()
+        with process:
+            try:
+                stdout = process.stdout.read(limit) if process.stdout else b""
+                if max_output is not None and len(stdout) > max_output:
+                    raise OSError(errno.EFBIG, f"it wrote more than {max_output} bytes")
+                process.wait()
+            finally:
+                timer.cancel()
+                _kill_group(process)
+        if time.monotonic() >= deadline:
+            raise TimeoutError(errno.ETIMEDOUT, f"it took longer than {timeout:g} seconds")
+        errors.seek(0)
+        return CompletedProcess(argv, process.returncode, stdout, errors.read())
+
+
+def _kill_group(process: Popen[bytes]) -> None:
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def start_detached(argv: Sequence[str], cwd: Path, output: IO[bytes]) -> DetachedProgram:
+    """Start a program that outlives this process, with its output in a file. Raises OSError if it cannot be started."""
+    program = Popen(argv, cwd=cwd, stdin=DEVNULL, stdout=output, stderr=STDOUT, start_new_session=True)
+    threading.Thread(target=program.wait, daemon=True).start()  # reaps it, so that it does not stay a zombie
+    return program

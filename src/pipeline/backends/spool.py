@@ -1,6 +1,6 @@
-"""What a program writes: kept on disk up to a limit, in memory only its last lines and the line being read.
+"""What a program writes: redacted, kept on disk up to a limit, and passed on line by line.
 
-Secrets are taken out before anything is kept or handed on.
+In memory are only the last lines and the line being read.
 """
 
 from collections.abc import Callable
@@ -13,19 +13,19 @@ from pipeline.redaction import Redactor, unfinished_key
 TAIL_LINES = 30
 TAIL_BYTES = 4096
 LONGEST_LINE = 8 * 1024 * 1024
-LONGEST_HELD = 64 * 1024  # bytes held back for the sake of a line or a private key that does not end
-_CONTINUATION = bytes(range(0x80, 0xC0))  # a cut through a character leaves these at the front
+LONGEST_HELD = 64 * 1024  # bytes held back of a line or a private key that does not end
+_CONTINUATION = bytes(range(0x80, 0xC0))  # a cut through a UTF-8 character leaves these at the front
 
 
 class Spool:
-    """A file that takes the first `limit` bytes it is given, counts the rest, and remembers how it all ended."""
+    """A file that keeps the first `limit` bytes, counts the rest, and remembers the end of everything written."""
 
     def __init__(self, path: Path, limit: int) -> None:
         self.path = path
         self._file = path.open("wb")
         self._limit = self._room = limit
         self._dropped = 0
-        self._kept_end = b""
+        self._last_kept = b""
         self._tail = b""
 
     def __enter__(self) -> Self:
@@ -34,7 +34,9 @@ class Spool:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         with self._file:
             if self.truncated:
-                self._file.write(self._note())
+                start = "" if self._last_kept in (b"", b"\n") else "\n"
+                note = f"{start}[{self._dropped} more bytes were not kept: the limit is {self._limit}]\n"
+                self._file.write(note.encode())
 
     @property
     def truncated(self) -> bool:
@@ -42,30 +44,25 @@ class Spool:
         return self._dropped > 0
 
     def write(self, data: bytes) -> None:
-        """Take what was written next; it can be read from the file at once."""
+        """Add data, which can be read from the file at once."""
         if kept := data[: self._room]:
             self._file.write(kept)
             self._file.flush()
-            self._kept_end = kept[-1:]
+            self._last_kept = kept[-1:]
         self._room -= len(kept)
         self._dropped += len(data) - len(kept)
         self._tail = (self._tail + data[-TAIL_BYTES - 1 :])[-TAIL_BYTES - 1 :]
 
     def tail(self) -> str:
-        """The last 30 lines of all that was written, at most 4 KB of it."""
-        cut = len(self._tail) > TAIL_BYTES
-        data = self._tail[1:].lstrip(_CONTINUATION) if cut else self._tail
+        """The last 30 lines of everything written, at most 4 KB."""
+        data = self._tail[1:].lstrip(_CONTINUATION) if len(self._tail) > TAIL_BYTES else self._tail
         lines = data.decode(errors="replace").removesuffix("\n").split("\n")
         text = "\n".join(lines[-TAIL_LINES:])
         return text.encode()[-TAIL_BYTES:].decode(errors="ignore")  # a replacement is longer than what it replaces
 
-    def _note(self) -> bytes:
-        start = "" if self._kept_end in (b"", b"\n") else "\n"
-        return f"{start}[{self._dropped} more bytes were not kept: the limit is {self._limit}]\n".encode()
-
 
 class LineSplitter:
-    """Cuts what it is fed into lines at LF bytes and nowhere else; a line that is too long is replaced by a mark."""
+    """Passes on lines, ended by LF alone. A line that is too long is replaced by a note."""
 
     def __init__(self, on_line: Callable[[bytes], None], longest: int = LONGEST_LINE) -> None:
         self._on_line = on_line
@@ -74,37 +71,37 @@ class LineSplitter:
         self._length = 0
 
     def feed(self, data: bytes) -> None:
-        """Take what was written next, and hand on every line that it completes."""
+        """Add data, and pass on every line that it completes."""
         *complete, rest = data.split(b"\n")
         for part in complete:
-            self._keep(part)
-            self._hand_on()
-        self._keep(rest)
+            self._add(part)
+            self._pass_on()
+        self._add(rest)
 
     def finish(self) -> None:
-        """Hand on what came after the last LF, if anything did."""
+        """Pass on what came after the last LF, if anything did."""
         if self._length:
-            self._hand_on()
+            self._pass_on()
 
-    def _keep(self, part: bytes) -> None:
+    def _add(self, part: bytes) -> None:
         self._length += len(part)
         if self._length > self._longest:
             self._parts.clear()
         elif part:
             self._parts.append(part)
 
-    def _hand_on(self) -> None:
-        skipped = self._length > self._longest
-        line = b"[a line of %d bytes was skipped]" % self._length if skipped else b"".join(self._parts)
+    def _pass_on(self) -> None:
+        too_long = self._length > self._longest
+        line = b"[a line of %d bytes was skipped]" % self._length if too_long else b"".join(self._parts)
         self._parts, self._length = [], 0
         self._on_line(line)
 
 
 class RedactionFilter:
-    """Takes the secrets out of what it is fed and hands on the rest, whole lines at a time.
+    """Redacts a stream and passes it on, whole lines at a time.
 
-    A line that does not end is handed on but for its end, in which a secret may have begun; a private key that does not
-    end is handed on as a mark, again and again.
+    A line that does not end is passed on except for its end, where a secret may have started. A private key that does
+    not end is passed on as one mark after another.
     """
 
     def __init__(self, redactor: Redactor, *sinks: Callable[[bytes], None]) -> None:
@@ -117,34 +114,29 @@ class RedactionFilter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._hand_on_all()
+        self._pass_on_everything()
 
     def feed(self, data: bytes) -> None:
-        """Take what was written next, and hand on every line that it completes."""
+        """Add data, and pass on every line that it completes."""
+        longest = LONGEST_HELD + self._overlap
         self._held += data
-        if b"\n" in data or self._too_long():
-            data, cut = self._redactor.redact_prefix(bytes(self._held), self._end())
+        if b"\n" in data or len(self._held) > longest:
+            line = self._held.rfind(b"\n") + 1
+            end = line if len(self._held) - line <= longest else len(self._held) - self._overlap
+            redacted, cut = self._redactor.redact_prefix(bytes(self._held), end)
             del self._held[:cut]
-            self._hand_on(data)
-        if self._too_long():
+            self._pass_on(redacted)
+        if len(self._held) > longest:
             key = unfinished_key(bytes(self._held))
-            self._hand_on_all()
+            self._pass_on_everything()
             self._held += key
 
-    def _too_long(self) -> bool:
-        return len(self._held) > LONGEST_HELD + self._overlap
-
-    def _end(self) -> int:
-        """How far all is known: to the last LF, or in a line without end, as far as no secret can have begun."""
-        line = self._held.rfind(b"\n") + 1
-        return len(self._held) - self._overlap if len(self._held) - line > LONGEST_HELD + self._overlap else line
-
-    def _hand_on_all(self) -> None:
+    def _pass_on_everything(self) -> None:
         data = self._redactor.data(bytes(self._held))
         self._held.clear()
-        self._hand_on(data)
+        self._pass_on(data)
 
-    def _hand_on(self, data: bytes) -> None:
+    def _pass_on(self, data: bytes) -> None:
         if data:
-            for take in self._sinks:
-                take(data)
+            for sink in self._sinks:
+                sink(data)

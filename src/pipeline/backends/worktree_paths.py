@@ -1,4 +1,4 @@
-"""Where worktrees lie on the disk: the note beside each, and how a directory goes away at once and completely."""
+"""Where worktrees lie on disk: the owner file and the lease beside each, and how one is removed at once."""
 
 import asyncio
 import fcntl
@@ -7,133 +7,110 @@ import shutil
 import stat
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from pipeline.engine.ports import WorkspaceError
 
+_LEASE_SECONDS = 60.0  # for the git of a killed run to end
+_POLL_SECONDS = 0.01
 
-def prepare(directory: Path) -> None:
-    """Make the directory of worktrees; the checkout around it does not see it."""
+
+def prepare_directory(directory: Path) -> None:
+    """Make the directory of all worktrees, ignored by the checkout around it."""
     directory.mkdir(parents=True, exist_ok=True)
     if not (directory / ".gitignore").exists():
         (directory / ".gitignore").write_text("*\n")
 
 
-def note(path: Path) -> Path:
-    """The file beside a worktree that says which repository it belongs to; its lock is the worktree's lease."""
-    return path.with_name(f".{path.name}")
+def owner_file(worktree: Path) -> Path:
+    """The file beside a worktree that names its repository; its lock is the worktree's lease."""
+    return worktree.with_name(f".{worktree.name}")
 
 
-def claim(path: Path, repository: Path) -> None:
-    """Note the repository of a worktree; another repository's is not taken."""
-    noted = note(path).read_bytes()
-    if noted not in {b"", os.fsencode(repository)}:
+def claim(worktree: Path, repository: Path) -> None:
+    """Write down that a worktree belongs to a repository. Raises WorkspaceError if it belongs to another one."""
+    owner = owner_file(worktree).read_bytes()
+    if owner not in {b"", os.fsencode(repository)}:
         raise WorkspaceError(
-            f"the worktree {path} belongs to the repository {os.fsdecode(noted)}",
+            f"the worktree {worktree} belongs to the repository {os.fsdecode(owner)}",
             help="choose another name or another store",
         )
-    note(path).write_bytes(os.fsencode(repository))
+    owner_file(worktree).write_bytes(os.fsencode(repository))
 
 
-def owner(path: Path) -> Path:
-    """The repository of a worktree, or, should the note be lost, a directory that may lie within it."""
-    prepare(path.parent)
-    noted = note(path).read_bytes() if note(path).exists() else b""
-    return Path(os.fsdecode(noted)) if noted else path.parent
+def find_repository(worktree: Path) -> Path:
+    """The repository a worktree belongs to; if its owner file is lost, a directory that may lie within it."""
+    prepare_directory(worktree.parent)
+    file = owner_file(worktree)
+    owner = file.read_bytes() if file.exists() else b""
+    return Path(os.fsdecode(owner)) if owner else worktree.parent
 
 
 @contextmanager
-def scratch(path: Path) -> Iterator[Path]:
-    """A directory for as long as a command needs one."""
-    with tempfile.TemporaryDirectory(dir=_trash(path), ignore_cleanup_errors=True) as directory:
+def scratch_directory(worktree: Path) -> Iterator[Path]:
+    """A temporary directory on the worktree's disk."""
+    with tempfile.TemporaryDirectory(dir=_trash(worktree), ignore_cleanup_errors=True) as directory:
         yield Path(directory)
 
 
-async def discard(path: Path) -> None:
-    """Remove a directory: whoever looks sees it whole or not at all."""
-    _throw(path)
-    await asyncio.to_thread(_destroy, _trash(path))
+async def discard(worktree: Path) -> None:
+    """Remove a worktree's directory. Other processes see all of it or none."""
+    if os.path.lexists(worktree):
+        _make_writable(worktree)
+        worktree.rename(Path(tempfile.mkdtemp(dir=_trash(worktree)), worktree.name))
+    await asyncio.to_thread(_remove_tree, _trash(worktree))
 
 
-def _throw(path: Path) -> None:
-    if os.path.lexists(path):
-        _allow(path)
-        path.rename(Path(tempfile.mkdtemp(dir=_trash(path)), path.name))
-
-
-def _trash(path: Path) -> Path:
-    trash = path.with_name(".trash") / path.name
+def _trash(worktree: Path) -> Path:
+    trash = worktree.with_name(".trash") / worktree.name
     trash.mkdir(parents=True, exist_ok=True)
     return trash
 
 
-def _destroy(directory: Path) -> None:
-    for folder, folders, _ in os.walk(directory):
-        for name in folders:
-            _allow(Path(folder, name))
+def _remove_tree(directory: Path) -> None:
+    for parent, names, _ in os.walk(directory):
+        for name in names:
+            _make_writable(Path(parent, name))
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def _allow(directory: Path) -> None:
-    # Caches of dependencies are often made read-only.
+def _make_writable(directory: Path) -> None:
+    # Caches of dependencies are often read-only.
     if directory.is_dir() and not directory.is_symlink():
         directory.chmod(directory.stat().st_mode | stat.S_IRWXU)
 
 
-PATIENCE = 60.0  # seconds for the git of a killed run to come to its end
-_POLL = 0.01
-
-
 @asynccontextmanager
-async def hold_lease(path: Path, patience: float = PATIENCE) -> AsyncIterator[int]:
-    """Hold the lock of a file, made if need be, or of a directory; children that inherit the descriptor hold it too."""
-    descriptor = await _hold(path, patience)
+async def hold_lease(path: Path, max_wait: float = _LEASE_SECONDS) -> AsyncIterator[int]:
+    """Lock a directory, or a file that is made if need be, and yield the descriptor of the lock.
+
+    A child process that inherits the descriptor holds the lease too, even after this process was killed.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + max_wait
+    while (descriptor := _try_lock(path)) is None:
+        if loop.time() > deadline:
+            raise WorkspaceError(
+                f"another process is still working on the workspace of {path}",
+                help=f"wait for it, or find it with: fuser -v {path}",
+            )
+        await asyncio.sleep(_POLL_SECONDS)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-async def _hold(path: Path, patience: float) -> int:
-    while True:
-        descriptor = _opened(path)
-        try:
-            await _wait(descriptor, path, patience)
-        except BaseException:
+def _try_lock(path: Path) -> int | None:
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
+    locked = False
+    try:
+        with suppress(BlockingIOError, FileNotFoundError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The last holder may have removed the file: then the next process would lock a new one of that name.
+            locked = os.path.samestat(path.stat(), os.fstat(descriptor))
+    finally:
+        if not locked:
             os.close(descriptor)
-            raise
-        if _is_still(path, descriptor):
-            return descriptor
-        os.close(descriptor)
-
-
-def _opened(path: Path) -> int:
-    return os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
-
-
-async def _wait(descriptor: int, path: Path, patience: float) -> None:
-    deadline = asyncio.get_running_loop().time() + patience
-    while not _locked(descriptor):
-        if asyncio.get_running_loop().time() > deadline:
-            raise WorkspaceError(
-                f"another process is still at work on the workspace of {path}",
-                help=f"wait for it, or find it with: fuser -v {path}",
-            )
-        await asyncio.sleep(_POLL)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_still(path: Path, descriptor: int) -> bool:
-    # Whoever held it before may have removed the file: then the next one to come locks another file of that name.
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+    return descriptor if locked else None

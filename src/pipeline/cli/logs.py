@@ -1,11 +1,13 @@
-"""`awf logs`: what a tool wrote, or an agent answered."""
+"""`awf logs`, `awf prompt` and `awf context`: what a stage wrote, what its agent was asked, and what a run keeps."""
 
+import json
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,13 +27,15 @@ from pipeline.cli.terminal import Style
 from pipeline.engine.outcome import Status
 from pipeline.errors import AwfError
 from pipeline.language.model import StageKind
-from pipeline.text import sanitize_line
+from pipeline.text import did_you_mean, display_width, sanitize_line, truncate
 
 INTERVAL = 0.2  # seconds between two looks at a file that grows
 CLUSTER_INTERVAL = 2.0  # the same for a file on another machine
+MAX_WIDTH = 200  # columns of a line of the context when the output is not a terminal
 
 RESPONSE = "response"
 _ANSWERING = (StageKind.LLM, StageKind.TRIAGE)
+_NARROWEST = 20  # columns that a value of the context keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class LogPart:
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the attempt ends.")
 @store_location_options
 @as_json_option
-def command(
+def logs_command(
     words: tuple[str, ...],
     visit: int | None,
     attempt: int | None,
@@ -97,6 +101,64 @@ def command(
         _print(parts)
     if found.outcome and found.outcome.status is Status.ERROR:  # there may be nothing else to read
         click.echo(f"{Style.of(sys.stderr).error('error')}: {sanitize_line(found.outcome.reason)}", err=True)
+
+
+@click.command("prompt")
+@click.argument("words", nargs=-1, required=True, metavar="[RUN] STAGE")
+@visit_option
+@attempt_option
+@store_location_options
+@as_json_option
+def prompt_command(
+    words: tuple[str, ...], visit: int | None, attempt: int | None, where: StoreLocation, *, as_json: bool
+) -> None:
+    """Print the whole prompt that a stage's agent received.
+
+    RUN is the id of a run, the beginning of one, or "latest", the default. The last visit and attempt are shown unless
+    others are given.
+    """
+    with where.open() as store:
+        history, stage = load_history_and_name(store, words, stage_names, needed=True)
+        found = find_artifacts(where.store, history, stage, visit, attempt)
+        if found.kind not in (StageKind.LLM, ""):
+            better = "logs" if found.kind == StageKind.TOOL else "why"
+            message = f'stage "{stage}" is a {found.kind} stage; only an agent gets a prompt'
+            raise AwfError(message, help=f"see what it did with: awf {better} {found.run_id} {stage}")
+        text = store.journal.attached(found.run_id, found.seq) if found.seq is not None else ""
+    if not text:
+        attempted = f'stage "{stage}", visit {found.visit}, attempt {found.attempt}'
+        raise AwfError(f"no prompt is recorded for {attempted}", help="a prompt is recorded when its attempt has ended")
+    if as_json:
+        visited = {"run_id": found.run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt}
+        print_json({**visited, "text": text})
+    else:
+        print_text(text)
+
+
+@click.command("context")
+@click.argument("words", nargs=-1, metavar="[RUN] [KEY]")
+@store_location_options
+@as_json_option
+def context_command(words: tuple[str, ...], where: StoreLocation, *, as_json: bool) -> None:
+    """Print the context of a run: every key, or the whole value of one.
+
+    RUN is the id of a run, the beginning of one, or "latest", the default.
+    """
+    with where.open() as store:
+        history, key = load_history_and_name(store, words, lambda state: state.context.values)
+    run_id, values = history.state.run_id, dict(history.state.context.values)
+    if key and key not in values:
+        help = did_you_mean(key, values) or f'"awf context {run_id}" lists the keys'
+        raise AwfError(f'the context of run {run_id} has no key "{key}"', help=help)
+    if as_json or (key and not isinstance(values[key], str)):
+        print_json(values[key] if key else values)
+    elif key:
+        print_text(values[key])
+    else:
+        style = Style.of(sys.stdout)
+        for name in sorted(values):
+            room = min(style.width, MAX_WIDTH) - display_width(name) - 4
+            click.echo(f"{style.name(sanitize_line(name))} = {_preview(values[name], max(room, _NARROWEST))}")
 
 
 def _log_names(found: AttemptArtifacts, stream: str | None) -> tuple[str, ...]:
@@ -153,3 +215,13 @@ def _is_running(store: RunStore, found: AttemptArtifacts) -> bool:
     )
     store.fetch_files(this)
     return driven and not this.done and last.attempt == found.attempt
+
+
+def _preview(value: Any, room: int) -> str:
+    """A value on one line; a truncated one is followed by its length."""
+    whole = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = sanitize_line(whole[: 2 * MAX_WIDTH])
+    if len(whole) <= 2 * MAX_WIDTH and display_width(text) <= room:
+        return text
+    note = f" ({len(value)} entries)" if isinstance(value, list) else f" ({len(whole)} characters)"
+    return truncate(f"{text} ", room - len(note)) + note

@@ -264,7 +264,7 @@ def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> in
 
 def print_event(event: Event) -> None:
     """Print an event as one line of JSON."""
-    if event.event is not EventKind.RUN_COMPLETED:  # the result is printed instead
+    if event.event != EventKind.RUN_COMPLETED:  # the result is printed instead
         click.echo(json.dumps(event.to_dict(), default=str))
 
 
@@ -274,7 +274,7 @@ def format_result(result: RunResult, where: StoreLocation) -> str:
     reason = f" ({sanitize(result.reason)})" if result.reason and result.reason != result.status else ""
     lines = [f"run {run_id}: {result.status}{reason}"]
     if result.outstanding:
-        count = plural(result.outstanding, "finding")
+        count = plural(result.outstanding, "report")
         lines.append(f"{count} outstanding: awf context {run_id} review.findings{end}")
     if result.status is RunStatus.WAITING:
         lines.append(f"answer with: awf answer {run_id}{end}")

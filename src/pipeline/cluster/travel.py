@@ -16,6 +16,9 @@ from pipeline.engine.context import Key, Set
 from pipeline.engine.ports import MergeResult, WorkspaceError
 from pipeline.engine.state import State, Workspace
 
+# The last option of each keeps the repository's configuration from naming another program.
+_PUSH = ("--quiet", "--no-verify", "--receive-pack=git-receive-pack")
+_FETCH = ("--quiet", "--no-tags", "--no-write-commit-graph", "--upload-pack=git-upload-pack")
 MERGED = "workspace.merged"  # the context's word for the commit that a run's branch came to in the checkout
 
 
@@ -46,17 +49,17 @@ def _ref(run_id: str, commit: str) -> str:
 async def send_start(directory: Path, environ: Mapping[str, str], named: str, run_id: str) -> GitRemote:
     """Push what is checked out in a directory, for a run to begin with; `named` is a remote of it, or a URL."""
     git = git_in(directory, environ)
-    url = (await git.ask("remote", "get-url", "--", named)).out.strip() or named
-    branch = (await git.ask("symbolic-ref", "--short", "--quiet", "HEAD")).out.strip()
+    url = (await git.run("remote", "get-url", "--", named)).out.strip() or named
+    branch = (await git.run("symbolic-ref", "--short", "--quiet", "HEAD")).out.strip()
     if not branch:
         raise WorkspaceError(f"no branch is checked out in {directory}", help="check one out: git switch BRANCH")
-    prefix = await git.run("rev-parse", "--show-prefix")
+    prefix = await git.output("rev-parse", "--show-prefix")
     await _push(git, url, f"HEAD:{_start(run_id)}")
     return GitRemote(url=url, branch=branch, prefix=prefix)
 
 
 async def _push(git: Git, url: str, *what: str) -> None:
-    reply = await git.ask("push", "--quiet", "--no-verify", "--", url, *what)
+    reply = await git.run("push", *_PUSH, "--", url, *what)
     if reply.code:
         raise git_error("push", reply)
 
@@ -88,7 +91,7 @@ class Travelling:
         """Merge into what the branch is at the remote now, and put the result there."""
         git, branch = self._git, f"refs/heads/{self.remote.branch}"
         await self._fetch(branch)
-        await git.run("reset", "--quiet", "--hard", "FETCH_HEAD")
+        await git.output("reset", "--quiet", "--hard", "FETCH_HEAD")
         merged = await self._here.merge(repository, workspace, subject)
         if merged.commit:
             await _push(
@@ -98,7 +101,7 @@ class Travelling:
 
     async def cleanup(self, repository: Path, workspace: Workspace, *, force: bool = False) -> None:
         await self._here.cleanup(repository, workspace, force=force)
-        await self._git.ask("push", "--quiet", "--no-verify", "--", self.remote.url, f":refs/heads/{workspace.branch}")
+        await self._git.run("push", *_PUSH, "--", self.remote.url, f":refs/heads/{workspace.branch}")
 
     async def stand(self, state: State) -> None:
         """Have the run's files here as its records say: the checkout it began with, and its worktree."""
@@ -137,18 +140,16 @@ class Travelling:
         git = self._git
         if not (self.checkout / ".git").exists():
             self.checkout.mkdir(parents=True, exist_ok=True)
-            await git.run("init", "--quiet", f"--initial-branch={self.remote.branch}")
+            await git.output("init", "--quiet", f"--initial-branch={self.remote.branch}")
         if not await git.resolve_commit("HEAD"):
             await self._fetch(_start(self.run_id))
-            await git.run("reset", "--quiet", "--hard", "FETCH_HEAD")
+            await git.output("reset", "--quiet", "--hard", "FETCH_HEAD")
         if merged and await git.resolve_commit("HEAD") != merged:
             await self._fetch(self._kept(merged))
-            await git.run("reset", "--quiet", "--hard", merged)
+            await git.output("reset", "--quiet", "--hard", merged)
 
     async def _fetch(self, ref: str) -> None:
-        reply = await self._git.ask(
-            "fetch", "--quiet", "--no-tags", "--no-write-commit-graph", "--", self.remote.url, ref
-        )
+        reply = await self._git.run("fetch", *_FETCH, "--", self.remote.url, ref)
         if reply.code:
             said = git_error("fetch", reply).message
             raise WorkspaceError(

@@ -40,7 +40,7 @@ _GIT_OPTIONS = (
     *("-c", "core.autocrlf=false"),
 )
 _GIT_TIMEOUT = 60.0  # seconds
-_KILL_AFTER = 7  # stages: the second fix has begun, and three findings are outstanding
+_KILL_AFTER = 7  # stages: the second fix has begun, and three reports are outstanding
 _KILL_TIMEOUT = 45.0  # seconds until the run is killed wherever it is
 _SHOW_CURSOR = "\x1b[?25h"
 # A finding in a stage's answer: a failed unit test, or a line of a file with a message.
@@ -171,7 +171,7 @@ def create_project(directory: Path) -> None:
 def git(directory: Path, *arguments: str) -> str:
     """Run git in the project and return its output."""
     try:
-        done = git_in(directory, os.environ).call(*arguments, seconds=_GIT_TIMEOUT, options=_GIT_OPTIONS)
+        done = git_in(directory, os.environ).run_sync(*arguments, timeout=_GIT_TIMEOUT, options=_GIT_OPTIONS)
     except FileNotFoundError:
         raise AwfError("git not found", help="install git; the demo needs nothing else") from None
     except subprocess.TimeoutExpired:

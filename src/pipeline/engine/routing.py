@@ -9,7 +9,7 @@ from pipeline.engine.context import Context
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.errors import AwfError
 from pipeline.language.edges import FOLLOWED, Edge, EdgeRole, by_preference, edges, failure_transitions
-from pipeline.language.expressions import PLUGIN_FUNCTIONS, Environment, EvaluationError, evaluate, observed
+from pipeline.language.expressions import PLUGIN_FUNCTIONS, EvaluationError, Scope, evaluate, observed_values
 from pipeline.language.model import (
     BaseStage,
     DecisionStage,
@@ -79,7 +79,7 @@ def select_transition(
     stage: BaseStage,
     outcome: Outcome,
     leaving: Sequence[Edge],
-    scope: Environment,
+    scope: Scope,
     decisions: frozenset[str],
     option: str = "",
 ) -> Selection:
@@ -115,7 +115,7 @@ class _Choice:
     stage: BaseStage
     outcome: Outcome
     edges: Sequence[Edge]
-    scope: Environment
+    scope: Scope
 
     def after_result(self) -> Selection:
         matches = [edge for edge in by_preference(self.edges) if self.is_match(edge)]
@@ -164,7 +164,7 @@ class _Choice:
             if edge.on is not None:
                 values[f"status = {self.outcome.status}"] = None
             if edge.when is not None:
-                values |= dict.fromkeys(observed(edge.when, self.scope))
+                values |= dict.fromkeys(observed_values(edge.when, self.scope))
         return list(values)
 
     def dead_end(self) -> str:

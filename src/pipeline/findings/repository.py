@@ -1,7 +1,6 @@
 """What git says of the repository a pass is about; outside of one, nothing."""
 
 import os
-import subprocess
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -68,15 +67,13 @@ def answer(
     accepted: Collection[int] = (0,),  # exit codes
 ) -> str:
     """What git answers; a GitRefusedError in one line where it does not, or takes too long."""
-    verb, git = arguments[0], git_in(root, environ).using(variables or {})
+    verb, git = arguments[0], git_in(root, environ).with_variables(**variables or {})
     try:
-        done = git.call(*arguments, seconds=_SECONDS, options=_PLAIN_NAMES)
-    except subprocess.TimeoutExpired:
+        done = git.run_sync(*arguments, timeout=_SECONDS, options=_PLAIN_NAMES)
+    except TimeoutError:
         raise GitRefusedError(f"git {verb} took longer than {_SECONDS:.0f} seconds") from None
     except OSError as error:
         raise GitRefusedError(f"git {verb} cannot be run: {error.strerror}") from None
-    except subprocess.SubprocessError as error:
-        raise GitRefusedError(f"git {verb} cannot be run: {error}") from None
     if done.returncode not in accepted:
         said = " ".join(done.stderr.decode(errors="replace").split()).removeprefix("fatal: ")
         raise GitRefusedError(f"git {verb} failed: {said or f'it ended with code {done.returncode}'}")

@@ -1,4 +1,4 @@
-"""Human stages: a person chooses one of the options, or the run waits. Nothing typed is ever guessed at."""
+"""Human stages: a person chooses one of the options, or the run waits. An unclear answer is never interpreted."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,83 +25,78 @@ class HumanQuestion:
     options: tuple[HumanOption, ...]
     approving: tuple[HumanOption, ...]
     details: tuple[tuple[str, str], ...]  # context values that help to decide
-    needs_feedback: frozenset[str]  # the keys of options that need a reason
+    needs_feedback: frozenset[str]  # keys of the options that need a reason
 
-    def fits(self, option: str, feedback: str) -> bool:
-        """Whether this is an answer to it."""
-        lacking = option in self.needs_feedback and not feedback.strip()
-        return any(one.key == option for one in self.options) and not lacking
+    def accepts(self, option: str, feedback: str) -> bool:
+        """Whether this is a valid answer."""
+        is_known = any(option == known.key for known in self.options)
+        return is_known and (option not in self.needs_feedback or bool(feedback.strip()))
 
 
 @dataclass(frozen=True, slots=True)
 class HumanReply:
-    """A choice, and whose it was."""
+    """A choice, and who made it."""
 
     option: str
     feedback: str = ""
     source: StatusSource = StatusSource.HUMAN
-    by: str = ""  # the name of the person, where it is known
+    by: str = ""  # the person's name, if it is known
 
 
 class Responder(Protocol):
-    """Whoever can be asked. None means that nobody is there now."""
+    """Answers questions, or returns None if nobody can answer now."""
 
     async def ask(self, question: HumanQuestion) -> HumanReply | None: ...
 
 
-Settle = Callable[[HumanQuestion, HumanReply | None], HumanReply | None]
-
-
-def _undisputed(question: HumanQuestion, default: HumanReply | None) -> HumanReply | None:
-    """Nobody else can have answered."""
-    del question
-    return default
+ResolveTimeout = Callable[[HumanQuestion, HumanReply | None], HumanReply | None]
 
 
 class HumanHandler:
-    """Asks, and waits when nobody is there; after the stage's timeout its default is taken.
+    """Asks, and lets the run wait if nobody can answer; after the stage's timeout its default counts.
 
-    `settle` says what counts then: the default, or an answer that came at the last moment.
+    `resolve_timeout` may replace that default with an answer that arrived at the last moment.
     """
 
-    def __init__(self, people: Responder, now: Callable[[], float], settle: Settle = _undisputed) -> None:
-        self._people = people
+    def __init__(self, responder: Responder, now: Callable[[], float], resolve_timeout: ResolveTimeout) -> None:
+        self._responder = responder
         self._now = now
-        self._settle = settle
+        self._resolve_timeout = resolve_timeout
 
     async def run(self, job: Job) -> Outcome | Waiting:
         stage = job.stage
-        assert isinstance(stage, HumanStage)  # noqa: S101 - the registry sees to it
-        left, question = self._time_left(job, stage), build_question(job.state, stage, job.visit)
+        assert isinstance(stage, HumanStage)  # noqa: S101 - ensured by the registry
+        remaining, question = self._remaining(job, stage), build_question(job.state, stage, job.visit)
         try:
-            async with asyncio.timeout(left):
-                reply = await self._people.ask(question)
+            async with asyncio.timeout(remaining):
+                reply = await self._responder.ask(question)
         except TimeoutError:
-            return self._timed_out(stage, question)
-        if reply is None:
-            return Waiting() if left is None or left > 0 else self._timed_out(stage, question)
-        return choice_outcome(stage, reply)
+            return self._time_out(stage, question)
+        if reply is not None:
+            return choice_outcome(stage, reply)
+        return Waiting() if remaining is None or remaining > 0 else self._time_out(stage, question)
 
-    def _timed_out(self, stage: HumanStage, question: HumanQuestion) -> Outcome:
-        default = HumanReply(stage.default, "nobody answered in time", StatusSource.DEFAULT) if stage.default else None
-        reply = self._settle(question, default)
-        if reply is None:
-            return Outcome(status=Status.FAIL, reason="nobody answered in time, and the stage has no default option")
-        return choice_outcome(stage, reply)
-
-    def _time_left(self, job: Job, stage: HumanStage) -> float | None:
+    def _remaining(self, job: Job, stage: HumanStage) -> float | None:
+        """Seconds until the stage's timeout, counted from when it was first asked; None without a timeout."""
         if stage.timeout is None:
             return None
         asked = job.state.progress.asked_at
         return stage.timeout.total_seconds() - (self._now() - asked if asked is not None else 0.0)
 
+    def _time_out(self, stage: HumanStage, question: HumanQuestion) -> Outcome:
+        default = HumanReply(stage.default, "nobody answered in time", StatusSource.DEFAULT) if stage.default else None
+        reply = self._resolve_timeout(question, default)
+        if reply is None:
+            return Outcome(status=Status.FAIL, reason="nobody answered in time, and the stage has no default option")
+        return choice_outcome(stage, reply)
+
 
 def choice_outcome(stage: HumanStage, reply: HumanReply) -> Outcome:
-    """The outcome of a choice; one that does not exist, or lacks its feedback, fails the stage."""
+    """The outcome of a choice; an unknown option, or one without its feedback, fails the stage."""
     option = next((option for option in stage.options if option.key == reply.option), None)
     if option is None:
         keys = ", ".join(option.key for option in stage.options)
-        return Outcome(status=Status.FAIL, reason=f'"{reply.option}" is none of the options {keys}')
+        return Outcome(status=Status.FAIL, reason=f'unknown option "{reply.option}"; the options are {keys}')
     if option.key in stage.require_feedback_on and not reply.feedback.strip():
         return Outcome(status=Status.FAIL, reason=f'the option "{option.key}" needs feedback, and none was given')
     updates = {
@@ -114,7 +109,7 @@ def choice_outcome(stage: HumanStage, reply: HumanReply) -> Outcome:
 
 
 def build_question(state: State, stage: HumanStage, visit: int) -> HumanQuestion:
-    """What is asked at a human stage of a run that stands there."""
+    """The question of a human stage that a run has reached."""
     context = state.context
     return HumanQuestion(
         run_id=state.run_id,

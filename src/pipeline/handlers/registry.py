@@ -1,4 +1,4 @@
-"""Which handler runs which kind of stage. A kind that nothing runs is refused before a run begins."""
+"""Checks that every stage has a handler before a run starts, and handles the kinds that do nothing themselves."""
 
 from collections.abc import Mapping
 
@@ -9,20 +9,19 @@ from pipeline.language.model import StageKind, Workflow
 
 
 class PassThroughHandler:
-    """Succeeds at once."""
+    """Succeeds at once: the routes of a decision and the goal gates of an exit are checked afterwards."""
 
     async def run(self, job: Job) -> Outcome:
         del job
         return Outcome(status=Status.SUCCESS)
 
 
-_ENGINE = frozenset({StageKind.PARALLEL})  # what the engine runs itself
-
-
 def require_handlers(workflow: Workflow, handlers: Mapping[StageKind, Handler]) -> None:
-    """Refuse a workflow with a stage that nothing runs, as when the plugin that would is not loaded."""
+    """Refuse a workflow with a stage that has no handler, such as one of a plugin that is not loaded."""
     for stage in workflow.stages:
         kind = StageKind(stage.kind)
-        if kind not in handlers and kind not in _ENGINE:
-            message = f'stage "{stage.id}" is of kind "{kind}", and nothing that is loaded runs such stages'
-            raise AwfError(message, help="load the plugin that brings a handler for them, or take the stage out")
+        if kind not in handlers and kind is not StageKind.PARALLEL:  # the engine runs parallel stages itself
+            raise AwfError(
+                f'stage "{stage.id}" has the kind "{kind}", which no installed plugin handles',
+                help="install the plugin that handles it, or remove the stage",
+            )

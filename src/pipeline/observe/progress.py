@@ -85,7 +85,7 @@ def _event_text(event: Event) -> str | None:
             return _columns(data.get("status", ""), format_duration(data.get("duration", 0.0)), reason)
         case EventKind.STAGE_ERRORED:
             return _columns("error", format_duration(data.get("duration", 0.0)), reason)
-        case "findings_changed":
+        case "findings_changed":  # of the findings plugin
             return f"{plural(data.get('outstanding', 0), 'report')} outstanding"
         case EventKind.HUMAN_ASKED:
             return "asks a person"

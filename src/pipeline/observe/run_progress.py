@@ -94,7 +94,7 @@ class RunProgress:
                 self._add_retry(event, running)
             case EventKind.STAGE_COMPLETED | EventKind.STAGE_FAILED | EventKind.STAGE_ERRORED:
                 self._end_visit(event)
-            case "findings_changed":
+            case "findings_changed":  # of the findings plugin
                 self.outstanding = int(event.data.get("outstanding", 0))
             case EventKind.PLUGIN_FAILED:
                 plugin, hook, error = (event.data.get(name, "") for name in ("plugin", "hook", "error"))

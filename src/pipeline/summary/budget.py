@@ -1,125 +1,122 @@
-"""Fitting parts of a text into a number of characters.
+"""Fits the parts of a text into a number of characters.
 
-A part is whole while there is room; else it is cut at a place where nothing stays open, and says so. What does not fit
-at all is counted.
+A part is shown whole if there is room. Otherwise it is cut where no quotation stays open, and a note says how much is
+missing. Parts that do not fit at all are counted.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pipeline.summary import markdown as fence
+from pipeline.summary.markdown import close_fence, fence, longest_run, sanitize, start_that_fits
 
-_WORTHWHILE = 40  # characters of a text below which a note alone is better
-_SMALLEST = 100  # room that an entry of a section is worth
+_SHORTEST_QUOTE = 40  # characters of a text below which the note alone is shown
+_SHORTEST_ENTRY = 100  # characters that an entry of a section is worth
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryPart:
-    """A text, and what is left of it in less room than it needs: at most so many characters, perhaps none."""
+    """A text, and how to shorten it to a number of characters, perhaps to nothing."""
 
     whole: str
-    less: Callable[[int], str]
+    shrink: Callable[[int], str]
 
     def within(self, room: int) -> str:
-        """As much of the part as the room allows."""
-        return self.whole if len(self.whole) <= room else self.less(room)
+        """As much of the part as `room` characters allow."""
+        return self.whole if len(self.whole) <= room else self.shrink(room)
+
+    @property
+    def min_size(self) -> int:
+        """The least room, with its line break, in which the part is shown."""
+        return min(len(self.whole), _SHORTEST_ENTRY) + 1
 
 
-def note(left_out: int, what: str = "characters") -> str:
-    """What stands where something was cut."""
-    return f"[cut: {left_out:,} more {what}]"
+def cut_note(count: int, things: str = "characters") -> str:
+    """The note where something was cut."""
+    return f"[cut: {count:,} more {things}]"
 
 
-def counted(number: int, thing: str) -> str:
-    """A number of things."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+def plural(count: int, thing: str) -> str:
+    """A number of things, such as `1 visit` or `1,200 visits`."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
-def line(text: str) -> SummaryPart:
+def whole_line(text: str) -> SummaryPart:
     """A line that is shown whole or not at all."""
     return SummaryPart(text, lambda _: "")
 
 
-def quoted(lead: str, text: str, most: int | None = None) -> SummaryPart:
-    """A label with a clean text in a fence, of which no more than so many characters are shown."""
-    opening = f"{lead}\n\n" if lead else ""
+def quoted(label: str, text: str, limit: int | None = None) -> SummaryPart:
+    """A label above a sanitized text in a fence, of which at most `limit` characters are shown."""
+    opening = f"{label}\n\n" if label else ""
 
-    def less(room: int) -> str:
-        closing = note(len(text))
-        kept = fence.beginning(text, room - len(opening) - len(closing) - 2)
-        if len(kept) < min(_WORTHWHILE, len(text)):
-            bare = f"{opening}{closing}\n"
+    def shrink(room: int) -> str:
+        note = cut_note(len(text))
+        kept = start_that_fits(text, room - len(opening) - len(note) - 2)
+        if len(kept) < min(_SHORTEST_QUOTE, len(text)):
+            bare = f"{opening}{note}\n"
             return bare if len(bare) <= room else ""
-        return f"{opening}{fence.quote(kept)}\n{note(len(text) - len(kept))}\n"
+        return f"{opening}{fence(kept)}\n{cut_note(len(text) - len(kept))}\n"
 
-    if most is not None and len(text) > most:
-        kept = text[:most]
-        return SummaryPart(f"{opening}{fence.quote(kept)}\n{note(len(text) - most)}\n", less)
-    return SummaryPart(f"{opening}{fence.quote(text)}\n", less)
+    if limit is not None and len(text) > limit:
+        return SummaryPart(f"{opening}{fence(text[:limit])}\n{cut_note(len(text) - limit)}\n", shrink)
+    return SummaryPart(f"{opening}{fence(text)}\n", shrink)
 
 
 def prose(text: str) -> SummaryPart:
-    """A text with a structure of its own; no fence in it is left open."""
-    text = fence.clean(text)
+    """A text with markdown of its own, in which no fence stays open."""
+    text = sanitize(text)
 
-    def less(room: int) -> str:
-        closing = note(len(text))
-        kept = room - len(closing) - fence.longest_run(text) - 3
-        if kept < _WORTHWHILE:
+    def shrink(room: int) -> str:
+        kept = room - len(cut_note(len(text))) - longest_run(text) - 3
+        if kept < _SHORTEST_QUOTE:
             return ""
-        return f"{fence.closed(text[:kept].rstrip())}\n\n{note(len(text) - kept)}"
+        return f"{close_fence(text[:kept].rstrip())}\n\n{cut_note(len(text) - kept)}"
 
-    return SummaryPart(fence.closed(text), less)
+    return SummaryPart(close_fence(text), shrink)
 
 
 def section(
-    heading: str, parts: Sequence[SummaryPart], *, what: str, newest_last: bool = False, unmade: int = 0
+    heading: str, parts: Sequence[SummaryPart], *, things: str, newest_last: bool = False, omitted: int = 0
 ) -> SummaryPart:
-    """Parts below a heading. When there are too many, the last give way, or the first where the newest are last.
+    """Parts below a heading. Without room for all, the last ones are dropped, or the first if the newest are last.
 
-    `unmade` counts parts that were not even made, since those that were are more than there can be room for.
+    `omitted` counts parts that were not even built because there could be no room for them.
     """
     opening = f"{heading}\n\n"
-    count = len(parts) + unmade
+    count = len(parts) + omitted
 
-    def joined(texts: list[str], dropped: int) -> str:
-        lines = [*texts, note(dropped, what)] if dropped else texts
+    def shrink(room: int) -> str:
+        room -= len(opening) + len(cut_note(count, things)) + 1
+        ordered = parts[::-1] if newest_last else parts
+        lines = [text for text in share_room(ordered[: _count_fitting(ordered, room)], room) if text]
+        if not lines:
+            return ""
+        if len(lines) < count:
+            lines.append(cut_note(count - len(lines), things))
         return opening + "\n".join(lines[::-1] if newest_last else lines).rstrip()
 
-    def less(room: int) -> str:
-        left = room - len(opening) - len(note(count, what)) - 1
-        ordered = parts[::-1] if newest_last else parts
-        kept = ordered[: _how_many(ordered, left)]
-        texts = [text for text in shared(kept, left) if text]
-        return joined(texts, count - len(texts)) if texts else ""
-
-    return SummaryPart(opening + "\n".join(part.whole for part in parts).rstrip(), less)
+    return SummaryPart(opening + "\n".join(part.whole for part in parts).rstrip(), shrink)
 
 
-def shared(parts: Sequence[SummaryPart], room: int) -> list[str]:
-    """Parts in a room they share, each with a line break: the small are whole and the large get equal shares."""
+def _count_fitting(parts: Sequence[SummaryPart], room: int) -> int:
+    """How many parts, from the first, can have their least size."""
+    for count, part in enumerate(parts):
+        room -= part.min_size
+        if room < 0:
+            return count
+    return len(parts)
+
+
+def share_room(parts: Sequence[SummaryPart], room: int) -> list[str]:
+    """Each part, with its line break, in a fair share of the room: small ones whole, large ones equally cut."""
     shares = fair_shares([len(part.whole) + 1 for part in parts], room)
     return [part.within(share - 1) for part, share in zip(parts, shares, strict=True)]
 
 
 def fair_shares(needs: Sequence[int], room: int) -> list[int]:
-    """How much of a room each need gets: nobody more than needed, and nobody less for another's greater need."""
+    """Split a room: nobody gets more than needed, and nobody less because another needs more."""
     shares = [0] * len(needs)
-    for rank, place in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
-        shares[place] = min(needs[place], max(room, 0) // (len(needs) - rank))
-        room -= shares[place]
+    for rank, index in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
+        shares[index] = min(needs[index], max(room, 0) // (len(needs) - rank))
+        room -= shares[index]
     return shares
-
-
-def min_size(part: SummaryPart) -> int:
-    """The least room, with a line break, that a part is shown in."""
-    return min(len(part.whole), _SMALLEST) + 1
-
-
-def _how_many(parts: Sequence[SummaryPart], room: int) -> int:
-    """How many parts, from the first, can have a share worth having."""
-    for number, part in enumerate(parts):
-        room -= min_size(part)
-        if room < 0:
-            return number
-    return len(parts)

@@ -1,6 +1,6 @@
-"""Reading `review.findings`: reports grouped by stage, the most pressing first.
+"""Reads `review.findings`: the reports that are still open, by stage, the most urgent first.
 
-Entries are taken as they come: what is missing or of the wrong type is left blank, and no entry is refused.
+Entries are taken as they are: a missing field or one of the wrong type is left blank, and no entry is refused.
 """
 
 from collections import deque
@@ -12,13 +12,13 @@ from typing import Any
 
 from pipeline.engine.context import Context, is_extension
 from pipeline.engine.outcome import Status
-from pipeline.summary.budget import counted
-from pipeline.summary.markdown import as_text
+from pipeline.summary.budget import plural
+from pipeline.summary.markdown import value_text
 
 REPORTS_KEY = "review.findings"  # the context key of the open reports
-_READ = 10  # reports of one stage that are looked at
-_MOST_VISITS = 10**9  # no run comes here; a number beyond it is a mistake
-_SEVERITY = {Status.FAIL: 0, Status.PARTIAL_SUCCESS: 1}
+_MAX_READ = 10  # reports of one stage that are read
+_MAX_ITERATION = 10**9  # a larger number is a mistake
+_URGENCY = (Status.FAIL, Status.PARTIAL_SUCCESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,113 +31,90 @@ class StageReport:
     reason: str
     response: str  # as it is shown
     timestamp: str
-    whole: str = ""  # the response as it was reported
+    full_response: str = ""  # as it was reported
 
 
 @dataclass(frozen=True, slots=True)
 class StageReports:
-    """The reports of one stage."""
+    """The open reports of one stage."""
 
     newest: StageReport
     earlier: Sequence[StageReport]  # the latest of those before it, oldest first
-    before: int  # how many are older still
+    older: int  # how many came before those
 
 
 @dataclass(slots=True)
-class _Stage:
-    """The reports of one stage so far."""
+class _ReadReports:
+    """The reports of one stage as far as they were read."""
 
     count: int = 0
-    latest: deque[StageReport] = field(default_factory=lambda: deque(maxlen=_READ))
-
-    def group(self) -> StageReports:
-        ordered = sorted(self.latest, key=_iteration)
-        return StageReports(ordered[-1], ordered[:-1], self.count - len(ordered))
+    latest: deque[StageReport] = field(default_factory=lambda: deque(maxlen=_MAX_READ))
 
 
 class ReportIndex:
-    """A run's reports by stage. While reports are only added, none is read for two summaries.
+    """A run's open reports by stage. Reports are only added most of the time: then only the new ones are read.
 
-    Of each stage only the latest are read at all: one that failed a thousand times costs no more than one that failed
-    ten times.
+    Of each stage only the latest are read at all: a thousand failures cost no more than ten.
     """
 
     def __init__(self) -> None:
-        self._seen: Sequence[Any] = ()
-        self._stages: dict[str, _Stage] = {}
+        self._entries: Sequence[Any] = ()
+        self._stages: dict[str, _ReadReports] = {}
 
     def groups(self, context: Context) -> list[StageReports]:
-        """The stages with reports: failed ones before those that passed in part, the newest first."""
-        entries = _entries(context)
-        if not is_extension(self._seen, entries):
-            self._seen, self._stages = (), {}
-        self._add(entries[len(self._seen) :])
-        self._seen = entries
-        return sorted((stage.group() for stage in self._stages.values()), key=_order)
-
-    def _add(self, entries: Sequence[Any]) -> None:
+        """The stages with open reports: failed ones before partly successful ones, the newest first."""
+        entries = context.list_at(REPORTS_KEY)
+        if not entries:  # a value that is not a list is shown as a single report
+            entries = [found] if (found := context.get(REPORTS_KEY)) else []
+        if not is_extension(self._entries, entries):
+            self._entries, self._stages = (), {}
         added: dict[str, list[Any]] = {}
-        for entry in entries:
-            added.setdefault(_name(entry), []).append(entry)
-        for name, own in added.items():
-            stage = self._stages.setdefault(name, _Stage())
-            stage.count += len(own)
-            stage.latest.extend(map(_read, own[-_READ:]))
+        for entry in entries[len(self._entries) :]:
+            stage = value_text(entry.get("stageId")) if isinstance(entry, dict) else ""
+            added.setdefault(stage, []).append(entry)
+        for stage, reports in added.items():
+            known = self._stages.setdefault(stage, _ReadReports())
+            known.count += len(reports)
+            known.latest.extend(map(_read_report, reports[-_MAX_READ:]))
+        self._entries = entries
+        groups = []
+        for known in self._stages.values():
+            *earlier, newest = sorted(known.latest, key=_iteration)
+            groups.append(StageReports(newest, earlier, known.count - len(known.latest)))
+        return sorted(groups, key=_sort_key)
 
 
-def _name(entry: Any) -> str:
-    return as_text(entry.get("stageId")) if isinstance(entry, dict) else ""
-
-
-def _entries(context: Context) -> Sequence[Any]:
-    """The list of reports; what is no list is one."""
-    if reports := context.list_at(REPORTS_KEY):
-        return reports
-    found = context.get(REPORTS_KEY)
-    return [found] if found else []
-
-
-def _read(entry: Any) -> StageReport:
+def _read_report(entry: Any) -> StageReport:
     if not isinstance(entry, dict):
-        return StageReport("", None, "", "", text := as_text(entry), "", text)
+        text = value_text(entry)
+        return StageReport("", None, "", "", text, "", text)
     iteration = entry.get("iteration")
+    is_number = isinstance(iteration, int) and not isinstance(iteration, bool) and 0 <= iteration < _MAX_ITERATION
+    response = full_response = value_text(entry.get("response"))
+    finding_ids = entry.get("findingIds")
+    if isinstance(finding_ids, list) and finding_ids:
+        response = f"{plural(len(finding_ids), 'finding')}, listed by number under 'Findings by file'."
     return StageReport(
-        stage=as_text(entry.get("stageId")),
-        iteration=iteration if _is_count(iteration) else None,
-        status=as_text(entry.get("status")),
-        reason=as_text(entry.get("failureReason")),
-        response=_response(entry),
-        timestamp=as_text(entry.get("timestamp")),
-        whole=as_text(entry.get("response")),
+        stage=value_text(entry.get("stageId")),
+        iteration=iteration if is_number else None,
+        status=value_text(entry.get("status")),
+        reason=value_text(entry.get("failureReason")),
+        response=response,
+        timestamp=value_text(entry.get("timestamp")),
+        full_response=full_response,
     )
-
-
-def _response(entry: dict[str, Any]) -> str:
-    """What a report says; where its findings are known one by one, they are listed by their numbers instead."""
-    listed = entry.get("findingIds")
-    if isinstance(listed, list) and listed:
-        return f"{counted(len(listed), 'finding')}, listed by number under 'Findings by file'."
-    return as_text(entry.get("response"))
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_VISITS
 
 
 def _iteration(report: StageReport) -> float:
     return -1 if report.iteration is None else report.iteration
 
 
-def _order(group: StageReports) -> tuple[float, ...]:
-    newest = group.newest
-    severity = next((rank for status, rank in _SEVERITY.items() if newest.status == status), len(_SEVERITY))
-    return (severity, -_moment(newest.timestamp), -_iteration(newest))
-
-
-def _moment(timestamp: str) -> float:
-    """Seconds since the epoch; a time that cannot be read is the oldest."""
+def _sort_key(reports: StageReports) -> tuple[float, ...]:
+    newest = reports.newest
+    urgency = next((rank for rank, status in enumerate(_URGENCY) if newest.status == status), len(_URGENCY))
     try:
-        moment = datetime.fromisoformat(timestamp)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return -inf
+        moment = datetime.fromisoformat(newest.timestamp)
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):  # a time that cannot be read counts as the oldest
+        seconds = -inf
+    return urgency, -seconds, -_iteration(newest)

@@ -5,13 +5,12 @@ What such a process prints is kept in the store, in a file of the run's name.
 
 import asyncio
 import os
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
 
 from pipeline.app.runs import AWF_COMMAND
+from pipeline.backends.process import DetachedProgram, start_detached
 from pipeline.errors import AwfError
 from pipeline.journal import check_run_id
 
@@ -33,7 +32,7 @@ class NotStarted(AwfError):
 class Launched:
     """A process that was started."""
 
-    process: "subprocess.Popen[bytes]"
+    process: DetachedProgram
     output: Path
     before: int  # bytes that its file held
 
@@ -54,20 +53,12 @@ def launch(arguments: Sequence[str], store: Path, run_id: str, cwd: Path) -> Lau
         descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             before = os.fstat(file.fileno()).st_size
-            process = subprocess.Popen(
-                [*AWF_COMMAND, *arguments],
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                start_new_session=True,
-            )
+            process = start_detached([*AWF_COMMAND, *arguments], cwd, file)
     except OSError as error:
         what = f"run {run_id} could not be started: {error.strerror} ({error.filename})"
         raise NotStarted(
             what, "see to it that the store can be written, and the project's directory is there"
         ) from None
-    Thread(target=process.wait, daemon=True).start()  # so that none is left as a zombie
     return Launched(process, output, before)
 
 

@@ -2,9 +2,9 @@
 
     python lab.py SCENARIO WORKDIR
 
-SCENARIO is `once` (runs that die of SIGKILL at one journal append each, before it and after it in turn, and are resumed
-to the end), `always` (a run whose every process dies at its first append or its second, before or after it) or
-`random:SEED:COUNT` (SIGKILL at random moments, also of what resumes, until the run is over, and then the next).
+SCENARIO is `once` (runs that die of SIGKILL once, each between two other journal appends, and are resumed to the end),
+`always` (a run whose every process dies at its first append or its second, before or after it) or `random:SEED:COUNT`
+(SIGKILL at random moments, also of what resumes, until the run is over, and then the next).
 Prints one JSON object: how many deaths there were, and every difference from a run that nobody disturbed.
 """
 
@@ -198,9 +198,10 @@ def dying(die_at: int, *, before: bool) -> None:
     SqliteJournal.append = lethal  # type: ignore[method-assign]  # only in this fork
 
 
-def one_death(trial: Trial, die_at: int, *, before: bool) -> int:
-    """Kill the run at an append and resume it; the number of deaths."""
-    deaths = int(trial.live(die_at=die_at, before=before) == -signal.SIGKILL)
+def one_death(trial: Trial, appends: int) -> int:
+    """Kill the run after so many appends, right before the next or right after the last one; the number of deaths."""
+    before = appends % 2 == 0
+    deaths = int(trial.live(die_at=appends + before, before=before) == -signal.SIGKILL)
     if not trial.over():
         trial.live()
     return deaths
@@ -238,7 +239,7 @@ def moments(seed: int, took: float) -> Iterator[Experiment]:
 def experiments(scenario: str, appends: int, took: float) -> tuple[Iterator[Experiment], int]:
     """What is done to one run after the other, and the deaths that are enough."""
     if scenario == "once":
-        return (partial(one_death, die_at=at, before=at % 2 == 1) for at in range(1, appends + 1)), appends
+        return (partial(one_death, appends=done) for done in range(appends)), appends
     if scenario == "always":
         return iter([every_death]), 2 * appends
     _, seed, count = scenario.split(":")

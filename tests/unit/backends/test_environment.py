@@ -33,44 +33,44 @@ def test_what_every_program_needs_is_passed() -> None:
     assert child_environment(base(NEEDED)) == base(NEEDED)
 
 
-def test_everything_else_is_kept_back() -> None:
-    """No secret, no address of a provider, no sign of an outer agent, and nothing unknown reaches a tool."""
+def test_nothing_else_is_passed() -> None:
+    """A tool gets no secret, provider address, trace of an outer agent, or unknown variable."""
     assert child_environment(base(f"{SECRETS} EDITOR MY_SETTING AWF_PROCESS")) == {}
 
 
 @pytest.mark.parametrize("name", SECRETS.split())
 def test_a_named_variable_is_passed(name: str) -> None:
-    """Whoever names a variable in full gets it, a secret too."""
+    """A variable named in full is passed, even a secret."""
     assert child_environment(base(SECRETS), extra_names=[name]) == base(name)
 
 
-def test_a_pattern_lets_no_secret_through() -> None:
+def test_a_pattern_matches_no_secret() -> None:
     """A pattern passes what it matches, except what must be named in full."""
     given = base("MY_SETTING MY_TOKEN CLAUDE_CODE_ENTRYPOINT")
     assert child_environment(given, extra_names=["MY_*", "CLAUDE_CODE_*"]) == base("MY_SETTING")
 
 
 def test_a_named_variable_that_is_not_set_is_left_out() -> None:
-    """A name does not make a value."""
+    """Naming an unset variable does not create it."""
     assert child_environment({}, extra_names=["MY_TOKEN"]) == {}
 
 
 @pytest.mark.parametrize("provider", PROVIDER_KEYS)
 def test_an_agent_gets_the_keys_of_its_provider(provider: str) -> None:
-    """Its own provider's, and no other's."""
+    """It gets its own provider's keys and no other's."""
     every_key = base(" ".join(key for keys in PROVIDER_KEYS.values() for key in keys))
     own = PROVIDER_KEYS[provider]
     assert agent_environment(every_key, provider) == base(" ".join(own))
     assert agent_environment(every_key, provider.upper()).keys() == set(own)
 
 
-def test_a_provider_that_is_not_known_has_its_key_by_custom() -> None:
-    """NAME_API_KEY is what everybody calls it."""
+def test_an_unknown_provider_has_conventional_variables() -> None:
+    """NAME_API_KEY and NAME_BASE_URL are what everybody calls them."""
     given = base("MISTRAL_API_KEY FIRE_WORKS_API_KEY OPENAI_API_KEY")
     assert agent_environment(given, "mistral") == base("MISTRAL_API_KEY")
     assert agent_environment(given, "fire-works") == base("FIRE_WORKS_API_KEY")
 
 
-def test_no_provider_has_no_keys() -> None:
-    """An agent whose provider is not known gets what a tool gets, and what is named."""
+def test_without_a_provider_there_are_no_keys() -> None:
+    """Such an agent gets what a tool gets, and the variables that are named."""
     assert agent_environment(base(f"{SECRETS} PATH"), None, ("MY_TOKEN",)) == base("PATH MY_TOKEN")

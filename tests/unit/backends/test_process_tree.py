@@ -1,4 +1,4 @@
-"""What a killed `awf` left running is found by its label, and nothing else is."""
+"""What a killed `awf` left running is found by its label, and nothing else."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ wait
 
 @contextmanager
 def sleeper(marker: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with a marker that nobody has asked to end."""
+    """A process with a marker."""
     with subprocess.Popen(["sleep", "1000"], env={"PATH": PATH, process_tree.MARKER: marker}) as process:
         try:
             eventually(lambda: process_tree.read_marker(process.pid) == marker)
@@ -39,8 +39,8 @@ def sleeper(marker: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def test_what_a_killed_parent_left_is_found(bench: Bench) -> None:
-    """After SIGKILL of the program that started it, a tree is still killed by its label."""
+def test_the_tree_of_a_killed_parent_is_found(bench: Bench) -> None:
+    """After the program that started it was killed, a tree is still killed by its label."""
     argv = [sys.executable, "-c", PARENT, bench.label, str(bench.cwd), str(bench.artifacts), PATH, SCRIPT]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as parent:
         assert parent.stdout
@@ -54,7 +54,7 @@ def test_what_a_killed_parent_left_is_found(bench: Bench) -> None:
 
 
 def test_other_labels_are_left_alone(bench: Bench) -> None:
-    """A label is not a prefix: neither a longer one nor one with a part more is meant by it."""
+    """A label is not a prefix: neither a longer label nor one with another part matches it."""
     with sleeper(f"{bench.label}x:1") as longer, sleeper(f"{bench.label}:part:1") as deeper:
         assert process_tree.kill_by_label(bench.label) == 0
         assert longer.poll() is None
@@ -62,7 +62,7 @@ def test_other_labels_are_left_alone(bench: Bench) -> None:
 
 
 def test_the_caller_is_never_killed(bench: Bench) -> None:
-    """A process that carries the label itself may clean up after it."""
+    """A process that has the label itself may clean up."""
     code = "import sys; from pipeline.backends import process_tree; print(process_tree.kill_by_label(sys.argv[1]))"
     env = {**os.environ, process_tree.MARKER: f"{bench.label}:1"}
     with sleeper(f"{bench.label}:2"):
@@ -70,16 +70,16 @@ def test_the_caller_is_never_killed(bench: Bench) -> None:
     assert done.stdout == b"1\n"
 
 
-def test_a_process_that_is_gone_has_no_marker(bench: Bench) -> None:
-    """Looking at what ended meanwhile is not an error."""
+def test_an_ended_process_has_no_marker(bench: Bench) -> None:
+    """Reading the marker of a process that has ended is not an error."""
     with sleeper(f"{bench.label}:1") as process:
         process.kill()
         process.wait()
         assert process_tree.read_marker(process.pid) is None
 
 
-def test_a_name_cannot_mislead(bench: Bench) -> None:
-    """A program whose name holds blanks and brackets is read like any other."""
+def test_any_program_name_can_be_read(bench: Bench) -> None:
+    """A name with spaces and brackets is read like any other."""
     program = bench.cwd / "a) Z 1 (b"
     program.write_bytes(b"#!/bin/sh\necho ready\nread line\n")
     program.chmod(0o755)

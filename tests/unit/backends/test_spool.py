@@ -1,4 +1,4 @@
-"""What is kept of a stream."""
+"""What is kept of a stream, and what is passed on."""
 
 from pathlib import Path
 
@@ -23,34 +23,34 @@ def spooled(path: Path, *chunks: bytes, limit: int = 1000) -> tuple[bytes, str]:
 
 
 def test_the_tail_has_thirty_lines(tmp_path: Path) -> None:
-    """The last 30 lines are remembered, the last line feed not counted."""
+    """The last 30 lines are kept; a final line feed does not count."""
     _, tail = spooled(tmp_path, *(f"{number}\n".encode() for number in range(100)))
     assert tail.split("\n") == [str(number) for number in range(70, 100)]
 
 
 @pytest.mark.parametrize("byte", [b"x", "é".encode(), "\N{SNOWMAN}".encode(), b"\xff"])
 def test_the_tail_has_four_kilobytes(tmp_path: Path, byte: bytes) -> None:
-    """A long line is cut at a whole character; what is no text does not make it longer."""
+    """A long line is cut between characters, and replaced bytes do not make it longer."""
     _, tail = spooled(tmp_path, byte * 5000)
     assert 4092 < len(tail.encode()) <= 4096
     assert set(tail) == set(byte.decode(errors="replace"))
 
 
-def test_the_tail_is_of_all_that_was_written(tmp_path: Path) -> None:
-    """What came after the limit is not on disk, but how it ended is known."""
+def test_the_tail_covers_everything_written(tmp_path: Path) -> None:
+    """Output beyond the limit is not on disk, but in the tail."""
     data, tail = spooled(tmp_path, b"first\n", b"second\n", limit=8)
     assert data == b"first\nse\n[5 more bytes were not kept: the limit is 8]\n"
     assert tail == "first\nsecond"
 
 
-def test_a_limit_that_is_just_met_drops_nothing(tmp_path: Path) -> None:
-    """Exactly as much as allowed is whole, and nothing is noted."""
+def test_output_of_exactly_the_limit_is_kept(tmp_path: Path) -> None:
+    """Nothing is dropped, and no note is added."""
     assert spooled(tmp_path, b"12345678", limit=8) == (b"12345678", "12345678")
 
 
 @given(st.lists(st.binary(max_size=8)))
 def test_lines_do_not_depend_on_chunks(chunks: list[bytes]) -> None:
-    """However the bytes arrive, the lines are those of the whole."""
+    """However the bytes are split, the lines are the same."""
     lines: list[bytes] = []
     reader = LineSplitter(lines.append)
     for chunk in chunks:
@@ -61,7 +61,7 @@ def test_lines_do_not_depend_on_chunks(chunks: list[bytes]) -> None:
 
 
 def test_the_longest_line_is_still_read() -> None:
-    """A line of just the limit passes, one byte more is skipped, also at the end."""
+    """A line of exactly the limit passes; one byte more is skipped, even at the end."""
     lines: list[bytes] = []
     reader = LineSplitter(lines.append, longest=3)
     for chunk in (b"ab", b"c\nab", b"cd\n", b"abcd", b"e"):
@@ -71,7 +71,7 @@ def test_the_longest_line_is_still_read() -> None:
 
 
 def redacted(*chunks: bytes, redactor: Redactor = REDACTOR) -> list[bytes]:
-    """What is handed on after each chunk, and at the end."""
+    """What is passed on after each chunk, and at the end."""
     handed: list[bytes] = []
     seen: list[bytes] = []
     with RedactionFilter(redactor, seen.append) as stream:
@@ -82,13 +82,13 @@ def redacted(*chunks: bytes, redactor: Redactor = REDACTOR) -> list[bytes]:
     return [*handed, b"".join(seen)]
 
 
-def test_a_line_is_handed_on_when_it_is_whole() -> None:
-    """All but the unfinished line can be read at once; that one is handed on at the end."""
+def test_complete_lines_are_passed_on() -> None:
+    """Only the unfinished line is held back until the end."""
     assert redacted(b"a", b"b\nc\nd", b"", b"e") == [b"", b"ab\nc\n", b"", b"", b"de"]
 
 
-def test_what_was_held_back_is_kept_when_something_raises() -> None:
-    """A cancelled program's last words are not lost."""
+def test_held_output_is_passed_on_after_an_error() -> None:
+    """A cancelled program's last output is not lost."""
     seen: list[bytes] = []
     stream = RedactionFilter(REDACTOR, seen.append)
     stream.feed(b"last words")
@@ -98,7 +98,7 @@ def test_what_was_held_back_is_kept_when_something_raises() -> None:
 
 
 def test_every_sink_gets_the_same() -> None:
-    """What is kept and what is handed on do not differ."""
+    """What is kept and what is passed on are the same."""
     first: list[bytes] = []
     second: list[bytes] = []
     with RedactionFilter(REDACTOR, first.append, second.append) as stream:
@@ -108,16 +108,16 @@ def test_every_sink_gets_the_same() -> None:
 
 @pytest.mark.parametrize("at", range(len(SECRET) + 1))
 def test_a_secret_split_at_any_place_is_found(at: int) -> None:
-    """It is looked for in whole lines."""
+    """Whole lines are searched."""
     assert b"".join(redacted(b"a " + SECRET[:at], SECRET[at:] + b" b\n")) == b"a [redacted X] b\n"
 
 
 @given(st.lists(st.sampled_from([b"a!", b"\n", b" ", SECRET, b"\n" + BEGIN, BODY, END]), max_size=12), st.data())
 def test_chunks_make_no_difference(parts: list[bytes], data: st.DataObject) -> None:
-    """However the bytes arrive, no line of a secret is left, and all else is, but for the white space around a mark.
+    """However the bytes are split, secrets are redacted and everything else is kept, except white space around a mark.
 
-    A private key begins a line, and what is no part of one does not look like one: a lone letter after a key without an
-    end may be its last.
+    The samples keep to keys that start a line, and to other text that does not look like part of one: a single letter
+    after an unfinished key may be its last.
     """
     whole = b"".join(parts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
@@ -127,13 +127,13 @@ def test_chunks_make_no_difference(parts: list[bytes], data: st.DataObject) -> N
 
 
 def test_a_private_key_is_held_back_until_it_ends() -> None:
-    """Its lines come one by one, and none is handed on; what follows is."""
+    """None of its lines is passed on; what follows is."""
     handed = redacted(b"a\n" + BEGIN, BODY, BODY, END, b"b\n")
     assert handed == [b"a\n", b"", b"", b"[redacted]\n", b"b\n", b""]
 
 
 def test_a_private_key_that_never_ends_is_cut() -> None:
-    """It costs no memory, and none of it is handed on however long it is."""
+    """None of it is passed on however long it is, and memory use is bounded."""
     lines = LONGEST_HELD * 4 // len(BODY)
     handed = b"".join(redacted(BEGIN, *[BODY] * lines, b"and so on\n"))
     assert b"MIIE" not in handed
@@ -143,7 +143,7 @@ def test_a_private_key_that_never_ends_is_cut() -> None:
 
 @pytest.mark.parametrize("before", range(40))
 def test_a_secret_in_a_line_without_end_is_found_at_every_cut(before: int) -> None:
-    """Where such a line is cut depends on its length alone: a secret is pushed across that place byte by byte."""
+    """The cut depends on the length alone: a secret is moved across it byte by byte."""
     redactor = Redactor((Secret("X", SECRET.decode()),))
     room = LONGEST_HELD + redactor.overlap
     cut = room + 1 - redactor.overlap  # the end of what is handed on first
@@ -154,7 +154,7 @@ def test_a_secret_in_a_line_without_end_is_found_at_every_cut(before: int) -> No
 
 
 def test_a_line_without_end_is_not_held_in_memory() -> None:
-    """Most of it has been handed on before it ends."""
+    """Most of it is passed on before it ends."""
     handed = redacted(*[b"x" * 10_000] * 100)
     assert len(b"".join(handed)) == 1_000_000
     assert len(handed[-1]) <= LONGEST_HELD + REDACTOR.overlap
@@ -169,5 +169,5 @@ def test_the_limit_counts_what_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_stream_without_known_secrets_knows_patterns() -> None:
-    """Two lines of a key are not needed to find a token."""
+    """A token is found although it arrives in two pieces."""
     assert redacted(b"ghp_" + b"a1" * 9, b"a1" * 9 + b"\n", redactor=PATTERNS_ONLY)[1] == b"[redacted]\n"

@@ -1,4 +1,4 @@
-"""Worktrees against real repositories: nothing of a person's configuration is there to help or to hinder."""
+"""Worktrees in real repositories, without any configuration of the user's."""
 
 import asyncio
 import os
@@ -88,14 +88,14 @@ def world(template: World, tmp_path: Path) -> World:
 
 
 def without(path: Path, name: str) -> dict[str, bytes]:
-    """Every file below a directory, save those in one of its directories."""
+    """Every file below a directory, except those in one of its directories."""
     found = (file for file in path.rglob("*") if file.is_file() and name not in file.relative_to(path).parts)
     return {str(file.relative_to(path)): file.read_bytes() for file in found}
 
 
 class TestCreate:
     def test_a_worktree_is_made_on_its_own_branch(self, world: World) -> None:
-        """It holds what HEAD holds, and the person's checkout does not show it."""
+        """It has the files of HEAD, and the user's checkout does not show it."""
         made = world.create()
         assert made == Workspace(world.repo / ".awf/worktrees/r1", "awf/r1", world.head(), world.head())
         assert world.git("branch", "--show-current", at=made.path) == "awf/r1"
@@ -108,14 +108,14 @@ class TestCreate:
         now(GitWorktrees(world.repo / "elsewhere", world.env).create(world.repo, "r1"))
         assert world.status() == ""
 
-    def test_it_may_be_asked_for_from_a_directory_within(self, world: World) -> None:
-        """The repository's top is found."""
+    def test_it_can_be_made_from_a_subdirectory(self, world: World) -> None:
+        """The top of the repository is found."""
         (world.repo / "deep").mkdir()
         made = now(world.trees.create(world.repo / "deep", "r1"))
         assert (made.path / "a.txt").exists()
 
-    def test_called_again_it_takes_up_what_is_there(self, world: World) -> None:
-        """Commits, uncommitted files and the base stay, wherever the person's branch went meanwhile."""
+    def test_a_second_call_keeps_what_exists(self, world: World) -> None:
+        """Commits, uncommitted files and the base stay, even if the user's branch has moved."""
         first = world.create()
         (first.path / "b.txt").write_text("b")
         saved = world.commit(first)
@@ -125,8 +125,8 @@ class TestCreate:
         assert (first.path / "c.txt").read_text() == "c"
 
     @pytest.mark.parametrize("missing", ["directory", "registration", "link", "worktree and base"])
-    def test_a_half_made_one_is_made_again(self, world: World, missing: str) -> None:
-        """Whichever part is missing, the commits of the branch are there afterwards."""
+    def test_a_half_made_one_is_completed(self, world: World, missing: str) -> None:
+        """Whichever part is missing, the commits of the branch are kept."""
         made = world.create()
         (made.path / "b.txt").write_text("b")
         saved = world.commit(made)
@@ -144,8 +144,8 @@ class TestCreate:
         assert (made.path / "b.txt").read_text() == "b"
         assert world.git("for-each-ref", "refs/awf/torn") == ""
 
-    def test_one_that_git_was_killed_in_is_made_again(self, world: World) -> None:
-        """Files that were not checked out yet do not look like files that were deleted."""
+    def test_one_in_which_git_was_killed_is_made_again(self, world: World) -> None:
+        """Files that were not checked out yet do not count as deleted."""
         made = world.create()
         (made.path / "a.txt").unlink()
         (world.repo / ".git/worktrees/r1/locked").write_text("initializing")
@@ -155,15 +155,15 @@ class TestCreate:
         assert not (world.repo / ".git/worktrees/r1/locked").exists()
 
     def test_files_of_a_worktree_that_lost_its_link_are_kept(self, world: World) -> None:
-        """What was in the directory can be found under a ref before it is made again."""
+        """They are saved under a ref before it is made again."""
         made = world.create()
         (made.path / ".git").unlink()
         (made.path / "new.txt").write_text("new")
         assert world.create() == made
         assert world.git("show", "refs/awf/torn/r1-remade:new.txt") == "new"
 
-    def test_what_is_no_repository_is_refused_with_what_to_do(self, world: World, tmp_path: Path) -> None:
-        """No repository, no commit, bare: each is an error that says so, and leaves nothing behind."""
+    def test_an_unusable_repository_is_refused(self, world: World, tmp_path: Path) -> None:
+        """No repository, no commit, or bare: the error says so and what to do, and nothing is left behind."""
         for name, options in (("none", None), ("empty", ["-q"]), ("bare", ["-q", "--bare"])):
             (tmp_path / name).mkdir()
             if options:
@@ -179,25 +179,25 @@ class TestCreate:
             assert advice in (caught.value.help or "")
             assert not (tmp_path / name / ".awf").exists()
 
-    def test_no_git_is_an_error_of_its_own(self, world: World) -> None:
-        """Without the command the error says what to install."""
-        with pytest.raises(WorkspaceError, match="there is no git command"):
+    def test_a_missing_git_is_an_error(self, world: World) -> None:
+        """The error says what to install."""
+        with pytest.raises(WorkspaceError, match="git was not found"):
             now(GitWorktrees(world.repo / ".awf/worktrees", {"PATH": "/nowhere"}).create(world.repo, "r1"))
 
     @pytest.mark.parametrize("name", ["../x", "", ".x", "-x", "a..b", "a/b", "x.lock", "a b", "a."])
-    def test_a_name_that_leads_elsewhere_is_refused(self, world: World, name: str) -> None:
-        """A worktree lies in its directory and its branch under `awf/`."""
+    def test_a_name_that_leaves_the_directory_is_refused(self, world: World, name: str) -> None:
+        """A worktree stays in its directory, and its branch below `awf/`."""
         with pytest.raises(WorkspaceError, match="cannot name a worktree"):
             world.create(name)
 
-    def test_a_branch_that_is_checked_out_elsewhere_is_not_taken(self, world: World) -> None:
+    def test_a_branch_checked_out_elsewhere_is_refused(self, world: World) -> None:
         """Two worktrees on one branch would undo each other."""
         world.git("checkout", "-qb", "awf/r1")
         with pytest.raises(WorkspaceError, match=f"checked out in {world.repo}"):
             world.create()
 
-    def test_one_of_another_repository_is_not_taken(self, world: World, tmp_path: Path) -> None:
-        """A store that two repositories share keeps their worktrees apart."""
+    def test_one_of_another_repository_is_refused(self, world: World, tmp_path: Path) -> None:
+        """A store shared by two repositories keeps their worktrees apart."""
         (tmp_path / "second").mkdir()
         second = repository(tmp_path / "second")
         trees = GitWorktrees(tmp_path / "store", world.env)
@@ -205,8 +205,8 @@ class TestCreate:
         with pytest.raises(WorkspaceError, match="belongs to the repository"):
             now(trees.create(second.repo, "r1"))
 
-    def test_a_repository_named_in_the_environment_is_not_meant(self, world: World, tmp_path: Path) -> None:
-        """Started from a git hook, the variables of that repository change nothing."""
+    def test_a_repository_named_in_the_environment_is_ignored(self, world: World, tmp_path: Path) -> None:
+        """The variables that a git hook sets change nothing."""
         env = world.env | {"GIT_DIR": str(tmp_path / "other"), "GIT_INDEX_FILE": str(tmp_path / "index")}
         made = now(GitWorktrees(world.repo / ".awf/worktrees", env).create(world.repo, "r1"))
         assert world.status(made.path) == ""
@@ -214,7 +214,7 @@ class TestCreate:
 
 class TestCommit:
     def test_everything_that_changed_is_committed_with_trailers(self, world: World) -> None:
-        """New, changed and deleted files, but none that is ignored; the trailers say what made it."""
+        """New, changed and deleted files, but no ignored ones; the trailers say what made them."""
         made = world.create()
         (made.path / "b.txt").write_text("b")
         (made.path / "a.txt").unlink()
@@ -233,15 +233,15 @@ class TestCommit:
             "Odd-key: v",
         ]
 
-    def test_an_unchanged_tree_is_no_commit(self, world: World) -> None:
-        """The workspace is the same, also when only ignored files came."""
+    def test_an_unchanged_tree_is_not_committed(self, world: World) -> None:
+        """The workspace stays the same, even if ignored files were added."""
         made = world.create()
         (made.path / "build").mkdir()
         (made.path / "build/out.o").write_text("o")
         assert world.commit(made) == made
 
-    def test_a_person_that_git_knows_is_the_committer(self, world: World) -> None:
-        """The author stays awf: the person did not write it."""
+    def test_a_user_known_to_git_is_the_committer(self, world: World) -> None:
+        """The author is still awf: the user did not write it."""
         world.git("config", "user.name", "Pat")
         world.git("config", "user.email", "pat@example.org")
         made = world.create()
@@ -250,7 +250,7 @@ class TestCommit:
         assert world.git("log", "-1", "--format=%an|%cn <%ce>", saved.commit) == "awf|Pat <pat@example.org>"
 
     def test_hooks_and_signing_are_off(self, world: World) -> None:
-        """A person's checks are for their own commits."""
+        """The user's checks are for their own commits."""
         hook = world.repo / ".git/hooks/pre-commit"
         hook.parent.mkdir(exist_ok=True)
         hook.write_text("#!/bin/sh\nexit 1\n")
@@ -262,7 +262,7 @@ class TestCommit:
         assert world.commit(made).commit != made.commit
 
     def test_commits_of_the_agent_count(self, world: World) -> None:
-        """HEAD is the checkpoint, with a commit of ours on top when something is left over."""
+        """HEAD is the checkpoint, with a commit on top if something was uncommitted."""
         made = world.create()
         (made.path / "b.txt").write_text("b")
         world.git("add", "--all", at=made.path)
@@ -273,7 +273,7 @@ class TestCommit:
         assert world.git("rev-parse", f"{world.commit(saved).commit}^") == saved.commit
 
     def test_another_branch_is_an_error_that_names_it(self, world: World) -> None:
-        """What the agent did there is not taken for the run's."""
+        """What the agent did there is not taken as the run's work."""
         made = world.create()
         world.git("checkout", "-qb", "feature", at=made.path)
         with pytest.raises(WorkspaceError, match='the branch "feature" is checked out') as caught:
@@ -281,7 +281,7 @@ class TestCommit:
         assert "checkout awf/r1" in (caught.value.help or "")
 
     def test_a_detached_head_that_went_forward_takes_the_branch_along(self, world: World) -> None:
-        """Nothing but the name was lost, so it is put back."""
+        """Only the name was lost, so it is restored."""
         made = world.create()
         world.git("checkout", "-q", "--detach", at=made.path)
         (made.path / "b.txt").write_text("b")
@@ -293,8 +293,8 @@ class TestCommit:
         assert world.git("rev-parse", "awf/r1") == saved.commit
         assert world.files(saved.commit) == [".gitignore", "a.txt", "b.txt", "c.txt"]
 
-    def test_a_detached_head_elsewhere_is_an_error(self, world: World) -> None:
-        """A HEAD that went back would take commits off the branch."""
+    def test_a_detached_head_that_went_back_is_an_error(self, world: World) -> None:
+        """It would take commits off the branch."""
         made = world.create()
         (made.path / "b.txt").write_text("b")
         saved = world.commit(made)
@@ -303,8 +303,8 @@ class TestCommit:
             world.commit(saved)
         assert world.git("rev-parse", "awf/r1") == saved.commit
 
-    def test_odd_files_are_saved_as_they_are(self, world: World) -> None:
-        """Links, executable bits, and names with newlines, dashes, magic and letters of every kind."""
+    def test_unusual_files_are_saved_unchanged(self, world: World) -> None:
+        """Links, executable bits, and names with newlines, dashes, pathspec magic and any letters."""
         made = world.create()
         names = ["-dash", ":(exclude)x", "new\nline", "ünï ☃", "glob*", "sp ace ", 'quo"te']
         for name in names:
@@ -321,8 +321,8 @@ class TestCommit:
         assert now(world.trees.restore(saved, "r1/x")) is None
 
     @pytest.mark.parametrize("commits", [0, 1])
-    def test_a_repository_within_is_named_as_not_captured(self, world: World, commits: int) -> None:
-        """The rest is committed, the message says what is not, and restoring leaves it alone."""
+    def test_a_nested_repository_is_named_as_not_captured(self, world: World, commits: int) -> None:
+        """The rest is committed, the message names what is not, and restoring leaves it alone."""
         made = world.create()
         world.git("init", "-q", str(made.path / "lib/inner"))
         (made.path / "lib/inner/x.txt").write_text("x")
@@ -338,7 +338,7 @@ class TestCommit:
         assert (made.path / "lib/inner/x.txt").read_text() == "x"
 
     def test_git_init_in_a_directory_of_the_project_changes_nothing(self, world: World) -> None:
-        """Files in it that were tracked, and new ones beside them, are still committed."""
+        """Tracked and new files in it are still committed."""
         (world.repo / "src").mkdir()
         world.person_commits("src/main.py", "1")
         made = world.create()
@@ -348,7 +348,7 @@ class TestCommit:
         assert world.files(world.commit(made).commit) == [".gitignore", "a.txt", "src/main.py", "src/new.py"]
 
     def test_submodules_are_saved_as_commits(self, world: World, tmp_path: Path) -> None:
-        """A new commit in one is recorded; what is uncommitted within is named as not captured."""
+        """A new commit in one is recorded; its uncommitted changes are named as not captured."""
         (tmp_path / "second").mkdir()
         inner = repository(tmp_path / "second")
         allow = ("-c", "protocol.file.allow=always")
@@ -366,15 +366,15 @@ class TestCommit:
         assert "Not-Captured: sub" in world.git("log", "-1", "--format=%B", world.commit(saved).commit)
 
     def test_locks_of_a_killed_git_are_cleared(self, world: World) -> None:
-        """Nobody else writes this worktree, so they are nobody's."""
+        """Nothing else writes to this worktree."""
         made = world.create()
         (made.path / "b.txt").write_text("b")
         for lock in ("worktrees/r1/index.lock", "worktrees/r1/HEAD.lock", "refs/heads/awf/r1.lock"):
             (world.repo / ".git" / lock).touch()
         assert world.commit(made).commit != made.commit
 
-    def test_a_worktree_without_its_link_is_not_taken_for_the_checkout_around_it(self, world: World) -> None:
-        """The person's own files are never staged, reset or cleaned."""
+    def test_a_worktree_without_its_link_is_not_confused_with_the_checkout_around_it(self, world: World) -> None:
+        """The user's own files are never staged, reset or cleaned."""
         made = world.create()
         (made.path / ".git").unlink()
         (world.repo / "mine.txt").write_text("mine")
@@ -385,13 +385,13 @@ class TestCommit:
 
 
 class TestRestore:
-    def test_an_untouched_worktree_has_nothing_torn(self, world: World) -> None:
-        """Nothing is kept, and nothing is changed."""
+    def test_an_untouched_worktree_needs_no_ref(self, world: World) -> None:
+        """Nothing is saved, and nothing is changed."""
         assert now(world.trees.restore(world.create(), "r1/build/1")) is None
         assert world.git("for-each-ref", "refs/awf/torn") == ""
 
-    def test_what_was_torn_is_kept_and_the_files_are_put_back(self, world: World) -> None:
-        """Changed, staged, deleted and untracked files are under the ref; ignored ones stay where they are."""
+    def test_interrupted_work_is_saved_and_the_files_are_reset(self, world: World) -> None:
+        """Changed, staged, deleted and untracked files are under the ref; ignored files stay."""
         made = world.create()
         (made.path / "keep.txt").write_text("keep")
         saved = world.commit(made)
@@ -415,7 +415,7 @@ class TestRestore:
         }
         assert (made.path / "build/cache").read_text() == "cache"
 
-    def test_commits_after_the_checkpoint_are_behind_the_ref(self, world: World) -> None:
+    def test_commits_after_the_checkpoint_are_saved(self, world: World) -> None:
         """A branch that is moved back loses no commit."""
         made = world.create()
         (made.path / "b.txt").write_text("b")
@@ -425,8 +425,8 @@ class TestRestore:
         assert world.git("rev-parse", f"{ref}^") == later.commit
         assert world.head(made.path) == made.commit
 
-    def test_another_branch_is_left_and_the_own_one_taken_up(self, world: World) -> None:
-        """Also when the agent deleted the run's branch."""
+    def test_the_run_s_branch_is_checked_out_again(self, world: World) -> None:
+        """Even if the agent deleted it."""
         made = world.create()
         world.git("checkout", "-qb", "feature", at=made.path)
         world.git("branch", "-qD", "awf/r1")
@@ -436,8 +436,8 @@ class TestRestore:
         assert world.git("rev-parse", f"{ref}^") == world.git("rev-parse", "feature")
         assert world.git("branch", "--show-current", at=made.path) == "awf/r1"
 
-    def test_called_again_the_first_state_stays_behind_the_ref(self, world: World) -> None:
-        """An attempt that was itself interrupted has kept the state that matters."""
+    def test_a_second_restore_keeps_the_first_state(self, world: World) -> None:
+        """A restore that was itself interrupted has saved the state that matters."""
         made = world.create()
         (made.path / "a.txt").write_text("torn")
         ref = now(world.trees.restore(made, "r1"))
@@ -449,7 +449,7 @@ class TestRestore:
         assert world.git("show", f"{ref}^2:a.txt") == "torn"
 
     def test_an_unfinished_merge_or_rebase_is_cleared(self, world: World) -> None:
-        """Locks and half-done merges of a killed git do not reach the next attempt."""
+        """Locks and unfinished merges of a killed git do not reach the next attempt."""
         made = world.create()
         (made.path / "a.txt").write_text("ours")
         saved = world.commit(made)
@@ -465,7 +465,7 @@ class TestRestore:
 
     @pytest.mark.parametrize("lost", ["directory", "note", "everything"])
     def test_a_worktree_that_vanished_is_made_again(self, world: World, lost: str) -> None:
-        """Also when all that is left of it is the branch."""
+        """Even if only its branch is left."""
         made = world.create()
         (made.path / "b.txt").write_text("b")
         saved = world.commit(made)
@@ -476,8 +476,8 @@ class TestRestore:
         assert (made.path / "b.txt").read_text() == "b"
         assert world.status(made.path) == ""
 
-    def test_a_worktree_that_the_agent_made_its_own_is_kept_and_replaced(self, world: World) -> None:
-        """`rm -rf .git && git init` loses no file and does not leave the run."""
+    def test_a_worktree_turned_into_a_repository_is_saved_and_replaced(self, world: World) -> None:
+        """`rm -rf .git && git init` loses no file and does not escape the run."""
         made = world.create()
         (made.path / ".git").unlink()
         world.git("init", "-q", str(made.path))
@@ -488,15 +488,15 @@ class TestRestore:
         assert world.git("branch", "--show-current", at=made.path) == "awf/r1"
         assert not (made.path / "new.txt").exists()
 
-    def test_a_store_outside_of_the_repository_finds_it_again(self, world: World, tmp_path: Path) -> None:
-        """The note beside the worktree says whose it is."""
+    def test_a_store_outside_of_the_repository_knows_it(self, world: World, tmp_path: Path) -> None:
+        """The owner file beside the worktree names it."""
         made = now(GitWorktrees(tmp_path / "store", world.env).create(world.repo, "r1"))
         shutil.rmtree(made.path)
         assert now(GitWorktrees(tmp_path / "store", world.env).restore(made, "r1")) is None
         assert (made.path / "a.txt").exists()
 
-    def test_a_stage_with_an_odd_name_is_kept_under_a_plain_one(self, world: World) -> None:
-        """What git does not allow in a ref is replaced."""
+    def test_a_stage_with_an_unusual_name_gets_a_plain_ref(self, world: World) -> None:
+        """Characters that git does not allow in a ref are replaced."""
         made = world.create()
         (made.path / "a.txt").write_text("torn")
         assert now(world.trees.restore(made, "r1/a b..c~/2")) == "refs/awf/torn/r1/a-b--c-/2"
@@ -504,7 +504,7 @@ class TestRestore:
 
 class TestMerge:
     def test_a_branch_comes_back_as_a_merge_commit(self, world: World) -> None:
-        """Also where it could be fast-forwarded, and beside changes that it does not touch."""
+        """Even if it could be fast-forwarded, and beside changes that it does not touch."""
         made = world.create()
         (made.path / "b.txt").write_text("b")
         saved = world.commit(made)
@@ -517,8 +517,8 @@ class TestMerge:
         assert (world.repo / "b.txt").read_text() == "b"
         assert world.status() == "M a.txt\nA  staged.txt"
 
-    def test_merged_again_it_is_the_same(self, world: World) -> None:
-        """A crash between the merge and its record does not merge twice, not even after the cleanup."""
+    def test_a_second_merge_changes_nothing(self, world: World) -> None:
+        """A crash between the merge and its record does not merge twice, even after the cleanup."""
         made = world.create()
         (made.path / "b.txt").write_text("b")
         saved = world.commit(made)
@@ -527,7 +527,7 @@ class TestMerge:
         now(world.trees.cleanup(world.repo, saved))
         assert now(world.trees.merge(world.repo, saved, "Merge")) == first
 
-    def test_nothing_to_merge_is_the_head(self, world: World) -> None:
+    def test_without_changes_the_merge_is_the_head(self, world: World) -> None:
         """A run that changed nothing makes no merge commit."""
         made = world.create()
         assert now(world.trees.merge(world.repo, made, "Merge")).commit == world.head() == made.base
@@ -536,7 +536,7 @@ class TestMerge:
     def test_conflicts_are_named_and_the_checkout_is_untouched(
         self, world: World, tmp_path: Path, version: str
     ) -> None:
-        """Neither files nor index nor HEAD change, with an old git too."""
+        """Files, index and HEAD do not change, with an old git either."""
         env = old_git(world, tmp_path) if version == "old" else world.env
         trees = GitWorktrees(world.repo / ".awf/worktrees", env)
         made = world.create()
@@ -573,7 +573,7 @@ class TestMerge:
         (world.repo / ".git/info/exclude").write_text("*.env\n")
         (world.repo / name).write_text("mine")
         before = world.status()
-        with pytest.raises(WorkspaceError, match=f"overwrite what is not committed in .*: {name}"):
+        with pytest.raises(WorkspaceError, match=f"overwrite uncommitted changes in .*: {name}"):
             now(world.trees.merge(world.repo, saved, "Merge"))
         assert (world.repo / name).read_text() == "mine"
         assert (world.head(), world.status()) == (made.base, before)
@@ -585,7 +585,7 @@ class TestMerge:
         with pytest.raises(WorkspaceError, match="HEAD is detached"):
             now(world.trees.merge(world.repo, made, "Merge"))
 
-    def test_two_runs_that_end_at_once_are_both_merged(self, world: World) -> None:
+    def test_two_simultaneous_merges_both_succeed(self, world: World) -> None:
         """One waits for the other."""
 
         async def both() -> None:
@@ -600,8 +600,8 @@ class TestMerge:
 
 
 class TestCleanup:
-    def test_what_is_merged_goes_without_a_trace(self, world: World) -> None:
-        """Worktree, branch and bookkeeping are gone; asked again, that is fine."""
+    def test_a_merged_worktree_is_removed_completely(self, world: World) -> None:
+        """Worktree, branch and owner file are gone; a second cleanup is fine."""
         made = world.create()
         (made.path / "b.txt").write_text("b")
         (made.path / "build").mkdir()
@@ -617,8 +617,8 @@ class TestCleanup:
             assert world.git("for-each-ref", "--format=%(refname)") == "refs/heads/main"
             assert len(world.git("worktree", "list").splitlines()) == 1
 
-    def test_a_branch_that_is_not_merged_stays(self, world: World) -> None:
-        """Only force throws commits away, and it does so once and for all."""
+    def test_an_unmerged_branch_stays(self, world: World) -> None:
+        """Only force discards commits."""
         made = world.create()
         (made.path / "b.txt").write_text("b")
         saved = world.commit(made)
@@ -631,7 +631,7 @@ class TestCleanup:
         assert world.git("branch", "--list", "awf/*") == ""
 
     def test_uncommitted_changes_stay(self, world: World) -> None:
-        """They are named, and so is a repository within, which no commit holds."""
+        """They are named, and so is a nested repository, which no commit holds."""
         made = world.create()
         world.git("init", "-q", str(made.path / "inner"))
         (made.path / "b.txt").write_text("b")
@@ -640,11 +640,11 @@ class TestCleanup:
         now(world.trees.cleanup(world.repo, made, force=True))
         assert not made.path.exists()
 
-    def test_a_directory_that_is_no_worktree_any_more_stays(self, world: World) -> None:
-        """Whether it holds anything of worth cannot be known."""
+    def test_a_directory_that_is_no_longer_a_worktree_stays(self, world: World) -> None:
+        """It may hold work that exists nowhere else."""
         made = world.create()
         (made.path / ".git").unlink()
-        with pytest.raises(WorkspaceError, match="no git worktree any more"):
+        with pytest.raises(WorkspaceError, match="no longer a git worktree"):
             now(world.trees.cleanup(world.repo, made))
         now(world.trees.cleanup(world.repo, made, force=True))
         assert not made.path.exists()
@@ -662,10 +662,10 @@ def old_git(world: World, tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("committed", [True, False], ids=["committed", "left"])
 @pytest.mark.parametrize("version", ["new", "old"])
-def test_files_that_show_findings_are_no_part_of_the_work(
+def test_files_that_show_findings_are_not_part_of_the_work(
     world: World, tmp_path: Path, version: str, *, committed: bool
 ) -> None:
-    """0-38: they neither make a checkout dirty, nor travel with a merge, nor keep a worktree from its cleanup."""
+    """0-38: they do not make a checkout dirty, are not merged, and do not prevent a cleanup."""
     env = old_git(world, tmp_path) if version == "old" else world.env
     trees = GitWorktrees(world.repo / ".awf/worktrees", env)
     (world.repo / ".wystack").mkdir()

@@ -1,4 +1,4 @@
-"""Worktrees when something dies in the middle: called again, the tree is right and no commit is lost."""
+"""Worktrees when something is killed midway: after a second call the tree is right and no commit is lost."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
 
 @dataclass(frozen=True)
 class World:
-    """A repository, and a git before the real one that does what a test wants at its n-th call."""
+    """A repository, and a git in front of the real one that misbehaves at its n-th call."""
 
     root: Path
     env: dict[str, str]
@@ -64,7 +64,7 @@ class World:
         return subprocess.run(command, env=self.env, check=True, capture_output=True, text=True).stdout.strip()
 
     def intercepting(self, when: str, what: str) -> GitWorktrees:
-        """Worktrees whose git does something of its own, once, when a shell condition holds."""
+        """Worktrees whose git does something else, once, when a shell condition is true."""
         return GitWorktrees(self.repo / ".awf/worktrees", self.intercepted(when, what))
 
     def intercepted(self, when: str, what: str) -> dict[str, str]:
@@ -111,8 +111,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.mark.parametrize("then", [GOES_ON, NEVER_RAN])
 @pytest.mark.parametrize("call", range(3, 89, 10))
-def test_a_run_that_is_killed_ends_as_one_that_is_not(world: World, call: int, then: str) -> None:
-    """Killed at any of its git commands and started again, it has each step once, and every commit it had noted."""
+def test_a_killed_run_ends_like_any_other(world: World, call: int, then: str) -> None:
+    """Killed at any git command and started again, it has each step once, and every commit it had recorded."""
     assert world.run(world.intercepted(f"[ $n = {call} ]", f"kill -9 $PPID\n{then}")) == -9
     noted = world.journal()
     assert world.run(world.env) == 0
@@ -143,7 +143,7 @@ async def prepared(world: World) -> Workspace:
 
 
 async def check(world: World, name: str, workspace: Workspace) -> None:
-    """Call again, and see that everything is as if the first call had not been disturbed."""
+    """Call again, and check that the result is as if the first call had succeeded."""
     await CALLS[name](world.trees, world.repo, workspace)
     branch = "r2" if name == "create" else "r1"
     assert world.git("-C", str(workspace.path.with_name(branch)), "status", "--porcelain") == ""
@@ -152,18 +152,18 @@ async def check(world: World, name: str, workspace: Workspace) -> None:
     assert (workspace.path.with_name(branch) / "old-7").read_text() == expected
     if name == "restore":
         kept = world.git("rev-list", "refs/awf/torn/r1/x", "--not", "main").split()
-        assert any(is_whole(world, commit) for commit in kept)
+        assert any(is_complete(world, commit) for commit in kept)
 
 
-def is_whole(world: World, commit: str) -> bool:
-    """Whether a commit holds every file as it was before restoring began."""
+def is_complete(world: World, commit: str) -> bool:
+    """Whether a commit holds every file as it was before the restore."""
     changed = world.git("diff", "--name-only", "--diff-filter=M", "main", commit).split()
     return len(changed) == 20
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_git_killed_within_a_file_is_repaired_by_the_same_call(world: World, name: str) -> None:
-    """A git that dies with its locks held and half its files done is an error that the next call makes good."""
+def test_a_second_call_repairs_what_a_killed_git_left(world: World, name: str) -> None:
+    """A git killed with its locks held and half its files written is an error that the next call repairs."""
 
     async def scenario() -> None:
         workspace = await prepared(world)
@@ -190,8 +190,8 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize(("name", "verb"), [(name, verb) for name, verbs in COMMANDS.items() for verb in verbs])
-def test_a_cancelled_call_ends_git_and_can_be_made_again(world: World, name: str, verb: str) -> None:
-    """Whichever command it waits for is gone when the cancellation arrives."""
+def test_a_cancelled_call_ends_git_and_can_be_repeated(world: World, name: str, verb: str) -> None:
+    """The command it waits for is gone when the cancellation is raised."""
 
     async def scenario() -> None:
         workspace = await prepared(world)
@@ -211,8 +211,8 @@ def test_a_cancelled_call_ends_git_and_can_be_made_again(world: World, name: str
     asyncio.run(scenario())
 
 
-def test_a_git_that_is_being_started_is_ended_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cancellation that comes before its starter has it in hand leaves neither it nor what it runs."""
+def test_a_git_that_is_still_starting_is_ended_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cancellation during the start leaves neither git nor what it runs."""
 
     async def scenario() -> None:
         os.mkfifo(world.root / "reached")
@@ -246,15 +246,15 @@ def wait_for_end(processes: list[str]) -> None:
 
 
 def is_alive(pid: str) -> bool:
-    """Whether a process runs; one that only waits to be buried does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
 
-def test_a_merge_that_has_begun_to_write_is_finished_before_it_is_cancelled(world: World) -> None:
-    """The person's checkout is never left with half of the files."""
+def test_a_merge_that_is_writing_files_finishes_before_its_cancellation(world: World) -> None:
+    """The user's checkout is never left with half of the files."""
 
     async def scenario() -> None:
         workspace = await world.trees.commit(await prepared(world), "work", {})
@@ -283,7 +283,7 @@ exec cat
 
 
 def armed(world: World, victims: str) -> None:
-    """Kill something as soon as the person's checkout is half merged."""
+    """Kill something as soon as the user's checkout is half merged."""
     (world.root / "bomb.sh").write_text(BOMB.format(root=world.root, victims=victims))
     world.git("config", "--global", "filter.bomb.smudge", f"sh {world.root}/bomb.sh %f")
     (world.repo / ".git/info").mkdir(exist_ok=True)
@@ -306,8 +306,8 @@ asyncio.run(main(Path(sys.argv[1])))
 
 
 @pytest.mark.parametrize("also", ["", '$(cat "{root}/pid")'])
-def test_a_merge_whose_git_is_killed_is_put_back_and_made_again(world: World, also: str) -> None:
-    """Whether git dies alone or with its starter: nothing is half merged, and what a person changed is untouched."""
+def test_a_merge_whose_git_is_killed_is_undone_and_repeated(world: World, also: str) -> None:
+    """Whether git is killed alone or with its parent, nothing is half merged, and the user's changes are untouched."""
     workspace = asyncio.run(prepared(world))
     (workspace.path / "added").write_text("new")
     workspace = asyncio.run(world.trees.commit(workspace, "work", {}))
@@ -328,8 +328,8 @@ def test_a_merge_whose_git_is_killed_is_put_back_and_made_again(world: World, al
     assert world.git("rev-parse", "refs/awf/torn/r1-merge^") == world.git("rev-parse", "HEAD^1")
 
 
-def test_a_merge_that_only_lacks_its_branch_is_made_again(world: World) -> None:
-    """Git may die when all files and the index are written and the branch is not moved."""
+def test_a_merge_whose_branch_was_not_moved_is_repeated(world: World) -> None:
+    """Git may be killed when all files and the index are written, but the branch is not moved."""
     workspace = asyncio.run(world.trees.commit(asyncio.run(prepared(world)), "work", {}))
     first = asyncio.run(world.trees.merge(world.repo, workspace, "Merge")).commit
     world.git("update-ref", "refs/awf/merging/r1", str(first))
@@ -340,8 +340,8 @@ def test_a_merge_that_only_lacks_its_branch_is_made_again(world: World) -> None:
     assert (world.repo / "old-7").read_text() == "new"
 
 
-def test_a_merge_that_is_refused_touches_nothing_a_person_changed(world: World) -> None:
-    """Their change is neither merged over nor put back, also when the refused merge is made again."""
+def test_a_refused_merge_touches_no_change_of_the_user(world: World) -> None:
+    """The change is neither overwritten nor undone, even if the refused merge is repeated."""
     workspace = asyncio.run(world.trees.commit(asyncio.run(prepared(world)), "work", {}))
     (world.repo / "old-7").write_text("mine")
     for _ in range(2):
@@ -352,8 +352,8 @@ def test_a_merge_that_is_refused_touches_nothing_a_person_changed(world: World) 
     assert world.git("for-each-ref", "refs/awf/merging", "refs/awf/torn") == ""
 
 
-def test_a_cleanup_that_is_cancelled_can_be_made_again(world: World) -> None:
-    """What is left of the worktree does not look like work that would be lost."""
+def test_a_cancelled_cleanup_can_be_repeated(world: World) -> None:
+    """The rest of the worktree does not look like work that would be lost."""
 
     async def scenario() -> None:
         workspace = await world.trees.create(world.repo, "r1")
@@ -374,19 +374,19 @@ def test_a_cleanup_that_is_cancelled_can_be_made_again(world: World) -> None:
 
 
 def test_a_lease_lasts_as_long_as_a_child_that_inherited_it(tmp_path: Path) -> None:
-    """The next holder waits for the git of a process that is gone, and says so when it takes too long."""
+    """The next holder waits for the git of an ended process, and fails if that takes too long."""
 
     async def scenario() -> None:
         path = tmp_path / "lease"
         async with hold_lease(path) as held:
             child = await asyncio.create_subprocess_exec("cat", stdin=asyncio.subprocess.PIPE, pass_fds=(held,))
-        with pytest.raises(WorkspaceError, match="still at work"):
-            async with hold_lease(path, patience=0.0):
+        with pytest.raises(WorkspaceError, match="still working"):
+            async with hold_lease(path, max_wait=0.0):
                 pass
         await child.communicate(b"")
-        async with hold_lease(path, patience=0.0):
+        async with hold_lease(path, max_wait=0.0):
             path.unlink()
-        async with hold_lease(path, patience=0.0):
+        async with hold_lease(path, max_wait=0.0):
             assert path.exists()
 
     asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""A person chooses, is not there, or comes too late: what the stage makes of each."""
+"""Human stages: a choice, no answer yet, and an answer that is too late."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -24,8 +24,8 @@ def stage(**more: Any) -> HumanStage:
 
 
 @dataclass
-class Somebody:
-    """One who gives a reply, or takes for ever."""
+class FakeResponder:
+    """Gives a reply, or never returns."""
 
     reply: HumanReply | None = None
     silent: bool = False
@@ -38,12 +38,12 @@ class Somebody:
         return self.reply
 
 
-def asked(person: Somebody, job: Job, now: float = 100.0) -> Outcome | Waiting:
-    return asyncio.run(HumanHandler(person, lambda: now).run(job))
+def run_stage(responder: FakeResponder, job: Job, now: float = 100.0) -> Outcome | Waiting:
+    return asyncio.run(HumanHandler(responder, lambda: now, lambda _, default: default).run(job))
 
 
-def test_a_choice_is_the_outcome_and_is_kept() -> None:
-    """Which option, its label, what was said, and by whom."""
+def test_a_choice_is_recorded() -> None:
+    """The option, its label, the feedback, and who gave it."""
     outcome = choice_outcome(stage(), HumanReply("no", "too slow", by="anna"))
     assert (outcome.status, outcome.source, outcome.response) == (Status.SUCCESS, StatusSource.HUMAN, "too slow")
     assert outcome.updates == {
@@ -57,29 +57,29 @@ def test_a_choice_is_the_outcome_and_is_kept() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (HumanReply("perhaps"), '"perhaps" is none of the options yes, no'),
+        (HumanReply("perhaps"), 'unknown option "perhaps"; the options are yes, no'),
         (HumanReply("no"), 'the option "no" needs feedback, and none was given'),
         (HumanReply("no", "  \n"), 'the option "no" needs feedback, and none was given'),
     ],
 )
-def test_what_is_no_choice_fails_the_stage(reply: HumanReply, reason: str) -> None:
-    """Nothing is guessed at."""
+def test_an_invalid_choice_fails_the_stage(reply: HumanReply, reason: str) -> None:
+    """An unknown option, or one without the feedback it needs, is not interpreted."""
     outcome = choice_outcome(stage(require_feedback_on=("no",)), reply)
     assert (outcome.status, outcome.reason, outcome.updates) == (Status.FAIL, reason, {})
 
 
 @pytest.mark.parametrize("timeout", [None, timedelta(seconds=60)])
-def test_a_run_waits_for_who_is_not_there(tmp_path: Path, timeout: timedelta | None) -> None:
-    """For ever, or as long as there is time."""
-    assert asked(Somebody(), job_of(stage(timeout=timeout), tmp_path)) == Waiting()
+def test_a_run_waits_if_nobody_can_answer(tmp_path: Path, timeout: timedelta | None) -> None:
+    """Forever, or until the timeout."""
+    assert run_stage(FakeResponder(), job_of(stage(timeout=timeout), tmp_path)) == Waiting()
 
 
 @pytest.mark.parametrize("silent", [True, False])
-def test_after_its_time_the_default_is_taken(tmp_path: Path, *, silent: bool) -> None:
-    """Counted from when somebody was first asked, whether anybody is there now or not; and the record says so."""
+def test_after_the_timeout_the_default_counts(tmp_path: Path, *, silent: bool) -> None:
+    """The time counts from the first question, whether or not anybody can answer now; the source is recorded."""
     job = job_of(stage(timeout=timedelta(seconds=60), default="no"), tmp_path)
     job = job._replace(state=job.state._replace(progress=Progress(asked_at=39.0)))
-    outcome = asked(Somebody(silent=silent), job)
+    outcome = run_stage(FakeResponder(silent=silent), job)
     assert isinstance(outcome, Outcome)
     assert (outcome.status, outcome.source) == (Status.SUCCESS, StatusSource.DEFAULT)
     assert (outcome.updates[Key.HUMAN_SELECTED], outcome.response) == ("no", "nobody answered in time")
@@ -87,20 +87,20 @@ def test_after_its_time_the_default_is_taken(tmp_path: Path, *, silent: bool) ->
 
 @pytest.mark.parametrize("default", ["yes", None])
 def test_an_answer_at_the_last_moment_counts(tmp_path: Path, default: str | None) -> None:
-    """Whoever keeps the answers has the last word before the default is taken, or the stage fails."""
+    """It replaces the default, and the failure of a stage without one."""
     job = job_of(stage(timeout=timedelta(seconds=60), default=default), tmp_path)
     job = job._replace(state=job.state._replace(progress=Progress(asked_at=0.0)))
-    handler = HumanHandler(Somebody(), lambda: 100.0, lambda *_: HumanReply("no", "Wait.", by="anna"))
+    handler = HumanHandler(FakeResponder(), lambda: 100.0, lambda *_: HumanReply("no", "Wait.", by="anna"))
     outcome = asyncio.run(handler.run(job))
     assert isinstance(outcome, Outcome)
     assert (outcome.updates[Key.HUMAN_SELECTED], outcome.updates[Key.HUMAN_BY]) == ("no", "anna")
 
 
-def test_without_a_default_nobody_answered_is_a_failure(tmp_path: Path) -> None:
-    """Silence is never a yes."""
+def test_without_a_default_a_timeout_is_a_failure(tmp_path: Path) -> None:
+    """Silence is never approval."""
     job = job_of(stage(timeout=timedelta(seconds=60)), tmp_path)
     job = job._replace(state=job.state._replace(progress=Progress(asked_at=0.0)))
-    outcome = asked(Somebody(), job)
+    outcome = run_stage(FakeResponder(), job)
     assert isinstance(outcome, Outcome)
     assert (outcome.status, outcome.reason) == (
         Status.FAIL,
@@ -108,12 +108,12 @@ def test_without_a_default_nobody_answered_is_a_failure(tmp_path: Path) -> None:
     )
 
 
-def test_a_person_is_asked_all_there_is_to_ask(tmp_path: Path) -> None:
-    """The text with its variables, the options, which of them approve, and which need a reason."""
-    person = Somebody(HumanReply("yes"))
+def test_a_question_is_complete(tmp_path: Path) -> None:
+    """It has the text with its variables replaced, the options, which of them approve, and which need a reason."""
+    responder = FakeResponder(HumanReply("yes"))
     asking = stage(require_feedback_on=("no",), details_from=("graph.goal", "not.there"))
-    asked(person, job_of(asking.model_copy(update={"prompt": "Good: $goal?"}), tmp_path))
-    (question,) = person.asked
+    run_stage(responder, job_of(asking.model_copy(update={"prompt": "Good: $goal?"}), tmp_path))
+    (question,) = responder.asked
     assert (question.text, question.options, question.approving) == ("Good: a goal?", (YES, NO), (YES,))
     assert question.details == (("graph.goal", "a goal"),)
     assert question.needs_feedback == {"no"}

@@ -1,4 +1,4 @@
-"""What an agent claims about itself."""
+"""The markers in an answer."""
 
 import pytest
 from hypothesis import given
@@ -32,7 +32,7 @@ from pipeline.handlers.markers import StatusMarkers, read_markers
     ],
 )
 def test_the_last_marker_outside_code_and_quotes_counts(answer: str, status: Status | None) -> None:
-    """A marker that is only shown is no claim; an unknown word is no status."""
+    """A marker in code or a quote does not count, and an unknown word is not a status."""
     assert read_markers(answer).status is status
 
 
@@ -48,17 +48,17 @@ def test_the_last_marker_outside_code_and_quotes_counts(answer: str, status: Sta
         ("```\n[FAILURE_REASON: shown]\n```", ""),
     ],
 )
-def test_a_reason_may_hold_brackets_and_lines(answer: str, reason: str) -> None:
-    """It is not cut at the first closing bracket."""
+def test_a_reason_may_contain_brackets_and_line_breaks(answer: str, reason: str) -> None:
+    """It does not end at the first closing bracket."""
     assert read_markers(answer).reason == reason
 
 
-def test_the_way_on_may_be_suggested() -> None:
-    """[NEXT: ...] and [PREFERRED_LABEL: ...] are read the same way."""
+def test_an_answer_may_suggest_the_transition() -> None:
+    """[NEXT: ...] and [PREFERRED_LABEL: ...] are read too."""
     assert read_markers("[NEXT: b] [PREFERRED_LABEL: Ship it]") == StatusMarkers(None, "", "Ship it", "b")
 
 
 @given(st.text(alphabet="[]STATUS: succesfail`>~\nFAILURE_REASON", max_size=200))
 def test_any_answer_can_be_read(answer: str) -> None:
-    """Nothing an agent prints raises."""
+    """No answer raises an error."""
     assert read_markers(answer).status in {None, *Status}

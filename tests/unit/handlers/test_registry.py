@@ -1,4 +1,4 @@
-"""A workflow is refused when nothing runs one of its kinds."""
+"""A workflow is refused if one of its stage kinds has no handler."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ def workflow(*stages: Any) -> Workflow:
     return Workflow(name="W", version=2, start="a", stages=(*stages, ExitStage(id="end")))
 
 
-def test_a_kind_that_nothing_runs_is_refused_by_name() -> None:
-    """As a triage without the plugin that knows findings."""
-    with pytest.raises(AwfError, match='stage "a" is of kind "triage", and nothing that is loaded runs such stages'):
+def test_a_kind_without_a_handler_is_refused() -> None:
+    """Such as a triage stage without the findings plugin."""
+    with pytest.raises(AwfError, match='stage "a" has the kind "triage"'):
         require_handlers(workflow(TriageStage(id="a")), {StageKind.EXIT: PassThroughHandler()})
 
 
-def test_what_the_engine_runs_itself_needs_no_handler() -> None:
-    """A parallel stage is run by the engine, its branches by their handlers."""
+def test_a_parallel_stage_needs_no_handler() -> None:
+    """The engine runs it; its branches have handlers."""
     both = ParallelStage(id="a", branches=(Branch(stage="b"), Branch(stage="c")))
     stages = workflow(both, ToolStage(id="b", command="x"), ToolStage(id="c", command="y"))
     require_handlers(stages, {StageKind.TOOL: PassThroughHandler(), StageKind.EXIT: PassThroughHandler()})

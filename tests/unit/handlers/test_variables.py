@@ -1,4 +1,4 @@
-"""Values in prompts and commands: text in the one, data in the other."""
+"""Variables in prompts become text; in commands they stay data."""
 
 import subprocess
 
@@ -24,8 +24,8 @@ CONTEXT = Context({"plan.response": "do $goal", "n": 3, "deep": {"a": [1]}})
         ("$HOME ${other}", "$HOME ${other}"),
     ],
 )
-def test_prompts_are_filled_in_once(text: str, expanded: str) -> None:
-    """`$goals` is not `$goal`, and what comes in is not looked at again."""
+def test_prompt_variables_are_replaced_once(text: str, expanded: str) -> None:
+    """`$goals` is not `$goal`, and a value is not searched for variables."""
     assert expand_prompt(text, "G", CONTEXT) == expanded
 
 
@@ -43,12 +43,12 @@ def test_prompts_are_filled_in_once(text: str, expanded: str) -> None:
     ],
 )
 def test_commands_take_values_from_the_environment(command: str, rewritten: str) -> None:
-    """Nothing is pasted into the shell; quotes around a variable are respected."""
+    """No value becomes part of the command; quotes around a variable are respected."""
     assert shell_command(command).text == rewritten
 
 
 def test_two_keys_never_share_a_variable() -> None:
-    """`a.b` and `a_b` look the same in capitals and are kept apart."""
+    """`a.b` and `a_b` give the same name, and are kept apart."""
     command = shell_command("echo ${context.a.b} ${context.a_b}")
     assert command.keys == {"AWF_CTX_A_B": "a.b", "AWF_CTX_A_B_": "a_b"}
 
@@ -69,7 +69,7 @@ HOSTILE = [
     "template", ["printf %s $goal", 'printf %s "$goal"', "printf %s '$goal'", "printf %s ${context.v}"]
 )
 def test_a_hostile_value_stays_data(tmp_path: object, goal: str, template: str) -> None:
-    """Whatever a goal or an agent's answer holds, the command gets it as one argument and runs nothing of it."""
+    """Whatever a goal or an agent's answer contains, the command gets it as one argument and runs none of it."""
     command = shell_command(template)
     env = {"AWF_GOAL": goal, **dict.fromkeys(command.keys, goal), "PATH": "/usr/bin:/bin"}
     shell = subprocess.run(["/bin/sh", "-c", command.text], env=env, cwd=str(tmp_path), capture_output=True, check=True)

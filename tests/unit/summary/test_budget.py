@@ -3,20 +3,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.summary.budget import SummaryPart, fair_shares, line, prose, quoted, section
+from pipeline.summary.budget import SummaryPart, fair_shares, prose, quoted, section, whole_line
 
 TEXT = st.text("ab`~\n ", min_size=1, max_size=400).filter(str.strip)
-PARTS = st.one_of(TEXT.map(line), TEXT.map(lambda text: quoted("- k:", text)), TEXT.map(prose))
+PARTS = st.one_of(TEXT.map(whole_line), TEXT.map(lambda text: quoted("- k:", text)), TEXT.map(prose))
 SECTIONS = st.builds(
-    lambda parts, last: section("## S", parts, what="things", newest_last=last),
+    lambda parts, last: section("## S", parts, things="things", newest_last=last),
     st.lists(PARTS, min_size=1, max_size=30),
     st.booleans(),
 )
 
 
 @given(st.one_of(PARTS, SECTIONS), st.integers(-10, 3_000))
-def test_a_part_keeps_within_its_room(part: SummaryPart, room: int) -> None:
-    """It is whole when it fits, and never longer than it may be."""
+def test_a_part_stays_within_its_room(part: SummaryPart, room: int) -> None:
+    """It is complete if it fits, and never too long."""
     text = part.within(room)
     assert len(text) <= max(room, 0)
     assert (text == part.whole) == (len(part.whole) <= room)
@@ -24,7 +24,7 @@ def test_a_part_keeps_within_its_room(part: SummaryPart, room: int) -> None:
 
 @given(st.lists(st.integers(0, 1_000), max_size=20), st.integers(0, 10_000))
 def test_shares_are_fair(needs: list[int], room: int) -> None:
-    """Nobody gets more than needed, and who gets less has at least as much as any other."""
+    """No part gets more than it needs, and a part that gets less has at least as much as any other."""
     shares = fair_shares(needs, room)
     assert sum(shares) == min(sum(needs), room) or sum(needs) > room >= sum(shares)
     for need, share in zip(needs, shares, strict=True):
@@ -32,18 +32,18 @@ def test_shares_are_fair(needs: list[int], room: int) -> None:
 
 
 def test_a_cut_is_stated() -> None:
-    """The number of characters left out is the number that is missing."""
+    """The note gives the exact number of missing characters."""
     text = quoted("- k:", "x" * 10_000).within(200)
     assert f"[cut: {10_000 - text.count('x'):,} more characters]" in text
     assert 190 <= len(text) <= 200
 
 
 def test_entries_that_do_not_fit_are_counted() -> None:
-    """The last give way, or the oldest where the newest are last."""
-    parts = [line(f"- entry {number:03}") for number in range(500)]
-    first = section("## S", parts, what="entries").within(200)
+    """The last are dropped, or the oldest if the newest are last."""
+    parts = [whole_line(f"- entry {number:03}") for number in range(500)]
+    first = section("## S", parts, things="entries").within(200)
     assert first.startswith("## S\n\n- entry 000\n- entry 001\n")
     assert first.endswith(f"\n[cut: {500 - first.count('- entry')} more entries]")
-    last = section("## S", parts, what="entries", newest_last=True).within(200)
+    last = section("## S", parts, things="entries", newest_last=True).within(200)
     assert last.startswith(f"## S\n\n[cut: {500 - last.count('- entry')} more entries]\n")
     assert last.endswith("- entry 498\n- entry 499")

@@ -1,10 +1,10 @@
-"""Quoting hostile text."""
+"""Hostile text stays inside its quotation."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.summary import markdown as fence
+from pipeline.summary import markdown
 
 MARKS = st.text("`~x\n ", max_size=60)
 ANY = st.one_of(MARKS, st.text(st.characters(codec=None), max_size=60))
@@ -25,8 +25,8 @@ ANY = st.one_of(MARKS, st.text(st.characters(codec=None), max_size=60))
     ],
 )
 def test_control_characters_are_removed(text: str, cleaned: str) -> None:
-    """Lines and tabs stay; what commands a terminal or cannot be seen goes."""
-    assert fence.clean(text) == cleaned
+    """Line breaks and tabs stay; what controls a terminal or is invisible is removed."""
+    assert markdown.sanitize(text) == cleaned
 
 
 @pytest.mark.parametrize(
@@ -44,15 +44,15 @@ def test_control_characters_are_removed(text: str, cleaned: str) -> None:
         ("abcdefghijklmnop", "abcdefghi…"),
     ],
 )
-def test_a_line_begins_nothing(text: str, line: str) -> None:
-    """A field of one line is one line, and its beginning has no meaning."""
-    assert fence.flat(text, 10) == line
+def test_a_line_starts_no_markdown(text: str, line: str) -> None:
+    """It is one line, and its start is neither a heading nor a rule nor a fence."""
+    assert markdown.one_line(text, 10) == line
 
 
 @given(ANY)
 def test_a_fence_is_longer_than_any_run_in_it(text: str) -> None:
-    """So nothing in it can end it."""
-    first, *inner, last = fence.quote(fence.clean(text)).split("\n")
+    """So no text can close its fence."""
+    first, *inner, last = markdown.fence(markdown.sanitize(text)).split("\n")
     assert first == last
     assert set(first) == {"`"}
     assert not any(mark * len(first) in line for line in inner for mark in "`~")
@@ -60,18 +60,18 @@ def test_a_fence_is_longer_than_any_run_in_it(text: str) -> None:
 
 @given(ANY, st.integers(-5, 80))
 def test_a_piece_fits_with_its_fence(text: str, room: int) -> None:
-    """The beginning or end of a text is as long as its fence allows."""
-    for piece in (fence.beginning(text, room), fence.ending(text, room)):
-        assert not piece or len(fence.quote(piece)) <= room
+    """The start or end of a text is as long as its fence allows."""
+    for piece in (markdown.start_that_fits(text, room), markdown.end_that_fits(text, room)):
+        assert not piece or len(markdown.fence(piece)) <= room
     if room > 8:
-        assert bool(fence.beginning(text, room)) == bool(fence.ending(text, room)) == bool(text)
+        assert bool(markdown.start_that_fits(text, room)) == bool(markdown.end_that_fits(text, room)) == bool(text)
 
 
 @given(ANY)
-def test_cleaning_settles(text: str) -> None:
-    """A clean text is clean, no longer than before, and can be written to a file."""
-    cleaned = fence.clean(text)
-    assert fence.clean(cleaned) == cleaned
+def test_sanitizing_twice_changes_nothing(text: str) -> None:
+    """A sanitized text is no longer than before, and can be written to a file."""
+    cleaned = markdown.sanitize(text)
+    assert markdown.sanitize(cleaned) == cleaned
     assert len(cleaned) <= len(text)
     cleaned.encode()
 
@@ -87,11 +87,11 @@ def test_cleaning_settles(text: str) -> None:
     ],
 )
 def test_an_open_fence_is_closed(text: str, closed: str) -> None:
-    """A text with a structure of its own cannot swallow what follows it."""
-    assert fence.closed(text) == closed
+    """A text with markdown of its own cannot swallow what follows it."""
+    assert markdown.close_fence(text) == closed
 
 
-def test_what_is_no_json_is_named() -> None:
-    """A value that cannot be written is no reason to stop."""
-    assert fence.as_text({"b": 1, "a": "é"}) == '{"a": "é", "b": 1}'
-    assert fence.as_text({1, 2}) == "(a set that cannot be shown)"
+def test_a_value_that_is_not_json_is_named() -> None:
+    """A value that cannot be encoded does not stop the summary."""
+    assert markdown.value_text({"b": 1, "a": "é"}) == '{"a": "é", "b": 1}'
+    assert markdown.value_text({1, 2}) == "(a set that cannot be shown)"

@@ -1,4 +1,4 @@
-"""The whole summary: its sections, its bound, and what hostile text can do to it."""
+"""The whole summary: its sections, its budget, and what hostile text can do to it."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pipeline.engine.context import Context
 from pipeline.engine.state import VisitSummary
-from pipeline.summary import markdown as fence
+from pipeline.summary.markdown import fence, one_line, sanitize
 from pipeline.summary.render import render
 from pipeline.summary.report_index import ReportIndex
 
@@ -76,7 +76,7 @@ def above(lines: list[str]) -> list[str]:
 def test_the_budget_is_never_exceeded(
     summary: Summary, values: dict[str, Any], goal: str, past: list[VisitSummary], extra: list[str], budget: int
 ) -> None:
-    """C-29: whatever the reports and however small the budget; and the same input gives the same text."""
+    """C-29: whatever the reports and the budget; and the same input gives the same text."""
     options: dict[str, Any] = {"goal": goal, "workflow": goal, "past": past, "extra": extra, "budget": budget}
     text = summary(values, **options)
     assert len(text) <= budget
@@ -86,23 +86,23 @@ def test_the_budget_is_never_exceeded(
 
 @given(reports=REPORTS.filter(lambda it: len({str(entry.get("stageId")) for entry in it}) <= 10), goal=HOSTILE)
 def test_every_stage_is_named_in_a_small_budget(summary: Summary, reports: list[dict[str, Any]], goal: str) -> None:
-    """Ten stages always go into four thousand characters."""
+    """Ten stages always fit into four thousand characters."""
     text = summary(reports, goal=goal, budget=4_000)
     for entry in reports:
-        assert (fence.flat(entry.get("stageId", ""), 80) or "unnamed stage") in text
+        assert (one_line(entry.get("stageId", ""), 80) or "unnamed stage") in text
 
 
 @given(values=CONTEXTS, goal=HOSTILE, past=PASTS, budget=st.sampled_from([1_000, 3_000, 300_000]))
-def test_no_text_forges_anything(
+def test_no_text_forges_a_section(
     summary: Summary, outside: Outside, values: dict[str, Any], goal: str, past: list[VisitSummary], budget: int
 ) -> None:
-    """Outside the fences stands nothing but what the summary itself says, each heading once and in its order."""
+    """Outside the fences is only what the summary itself says, each heading once and in order."""
     lines = outside(summary(values, goal=goal, workflow=goal, past=past, budget=budget))
     assert [line for line in lines if not OURS.fullmatch(line)] == []
     found = above(lines)
     assert found == [heading for heading in SECTIONS if heading in found]
     headings = [
-        f"### {fence.flat(it.newest.stage, 80) or 'unnamed stage'} ({fence.flat(it.newest.status, 30) or 'unknown'})"
+        f"### {one_line(it.newest.stage, 80) or 'unnamed stage'} ({one_line(it.newest.status, 30) or 'unknown'})"
         for it in ReportIndex().groups(Context(values))
     ]
     shown = [line for line in lines if line.startswith("###")]
@@ -110,15 +110,15 @@ def test_no_text_forges_anything(
 
 
 @given(text=HOSTILE)
-def test_a_response_is_quoted_whole(summary: Summary, report: Report, text: str) -> None:
-    """004-20, C-27: with room enough, nothing but control characters is missing from it."""
+def test_a_response_is_quoted_in_full(summary: Summary, report: Report, text: str) -> None:
+    """004-20, C-27: with enough room, only control characters are missing from it."""
     shown = summary([report(response=text)], budget=100_000)
-    assert not fence.clean(text) or f"\n{fence.quote(fence.clean(text))}\n" in shown
+    assert not sanitize(text) or f"\n{fence(sanitize(text))}\n" in shown
 
 
 @pytest.mark.parametrize("budget", [1_000, 1_500, 3_000, 10_000, 24_000, 100_000])
 def test_budgets(summary: Summary, report: Report, outside: Outside, budget: int) -> None:
-    """Every section is there or is named as left out, in any budget, and a large part of the budget is used."""
+    """In any budget each section is shown or named as left out, and most of the budget is used."""
     values = {
         "review.findings": [report(f"r{n}", n, response="word\n" * 9_000) for n in range(4)],
         "human.gate.label": "Revise",
@@ -136,27 +136,27 @@ def test_budgets(summary: Summary, report: Report, outside: Outside, budget: int
     assert "## Metrics" in lines or "1 section of plugins" in left_out
 
 
-def test_sections_have_their_order(summary: Summary, report: Report, outside: Outside) -> None:
+def test_sections_are_in_order(summary: Summary, report: Report, outside: Outside) -> None:
     """The findings are last, so that "the review findings below" is true; sections of plugins come before them."""
     values = {"human.gate.label": "Revise", "workspace.branch": "b", "k": "v", "review.findings": [report()]}
     text = summary(values, goal="g", past=[VisitSummary("a", 1, "success", "")], extra=["## Metrics\n\n7"])
     assert above(outside(text)) == [*SECTIONS[:-1], "## Metrics", SECTIONS[-1]]
 
 
-def test_a_section_with_nothing_to_say_is_not_there(summary: Summary) -> None:
-    """An empty run has a name and no more."""
+def test_empty_sections_are_left_out(summary: Summary) -> None:
+    """The summary of an empty run is its name."""
     assert summary({}) == "# Context\n\nWorkflow: w"
     assert summary({}, workflow="") == "# Context"
 
 
 def test_a_plugin_cannot_swallow_the_findings(summary: Summary, report: Report, outside: Outside) -> None:
-    """A fence that its section leaves open is closed, cut or not."""
+    """A fence that its section leaves open is closed, whether it is cut or not."""
     for text in ("````\nopen", "~~~~~\n" + "open\n" * 9_000):
         assert SECTIONS[-1] in outside(summary([report()], extra=[text], budget=3_000))
 
 
-def test_older_visits_are_counts(summary: Summary) -> None:
-    """The last ten visits have a line each, those before them a line for each stage."""
+def test_older_visits_are_counted(summary: Summary) -> None:
+    """The last ten visits have a line each; earlier ones share a line for each stage."""
     past = [VisitSummary("review_code", n, "success" if n == 12 else "fail", "a hole") for n in range(1, 13)]
     later = [VisitSummary("fix", n, "success", "") for n in range(1, 10)]
     text = summary({}, past=[*past, VisitSummary("review_code", 13, "fail", "a\nhole"), *later])
@@ -181,14 +181,14 @@ def test_older_visits_are_counts(summary: Summary) -> None:
     ],
 )
 def test_bookkeeping_is_not_listed(summary: Summary, key: str) -> None:
-    """004-21: private keys and those of the engine are not among the values."""
+    """004-21: private keys and those of the engine are not listed as values."""
     text = summary({key: "secret", "shown": "value"})
     assert text.endswith("## Context values\n\n- shown: value")
     assert "secret" not in text
 
 
 def test_values_are_sorted_quoted_and_cut(summary: Summary) -> None:
-    """Several lines stand in a fence, a long value says what is missing, and a long text stands once."""
+    """Several lines are fenced, a long value says what is missing, and a repeated text is shown once."""
     long = "x" * 10_000
     text = summary({"d": long, "b": "two\nlines", "a": {"n": [1, None]}, "c": -5, "e": long, "f": ""})
     assert text.partition("## Context values\n\n")[2] == (
@@ -243,8 +243,8 @@ def test_a_rich_summary(summary: Summary, report: Report, snapshot: SnapshotAsse
     )
 
 
-def test_visits_that_are_not_told_one_by_one_are_counted() -> None:
-    """A history that is cut says by how much."""
+def test_omitted_visits_are_counted() -> None:
+    """A shortened history says how many visits are missing."""
     past = [VisitSummary("a", 5, "success", "")]
-    told = render(Context({}), [], goal="g", workflow="W", past=past, budget=4000, findings_path="", omitted_visits=4)
-    assert "- 4 visits before these\n- a #5: success" in told
+    text = render(Context({}), [], goal="g", workflow="W", past=past, budget=4000, findings_path="", omitted_visits=4)
+    assert "- 4 visits before these\n- a #5: success" in text

@@ -1,4 +1,4 @@
-"""Reports by stage, read once and kept from summary to summary."""
+"""Open reports by stage, each read once for all summaries."""
 
 from typing import Any
 
@@ -22,15 +22,15 @@ OPERATIONS = (
 
 
 @given(st.lists(st.lists(OPERATIONS, max_size=14), max_size=6))
-def test_what_is_kept_makes_no_difference(visits: list[list[Operation]]) -> None:
-    """After any operations, whoever followed the run sees what a newcomer sees, as after a resume."""
+def test_an_index_that_follows_a_run_equals_a_new_one(visits: list[list[Operation]]) -> None:
+    """After any operations it gives the same groups, as it must after a resume."""
     following, context = ReportIndex(), EMPTY
     for operations in visits:
         context = context.apply(operations)
         assert following.groups(context) == ReportIndex().groups(context)
 
 
-def test_a_report_that_is_replaced_among_others_is_not_missed() -> None:
+def test_a_replaced_report_is_noticed() -> None:
     """A plugin may set the whole list, with the same first and last report."""
     following = ReportIndex()
     before = EMPTY.apply([Append(REPORTS_KEY, {"stageId": stage}) for stage in "abc"])
@@ -40,11 +40,11 @@ def test_a_report_that_is_replaced_among_others_is_not_missed() -> None:
     assert following.groups(after) == ReportIndex().groups(after)
 
 
-def test_a_stage_that_failed_often_is_counted_and_its_latest_reports_are_read() -> None:
-    """Forty reports: the newest, the nine before it, and how many are older."""
+def test_only_the_latest_reports_of_a_stage_are_read() -> None:
+    """Of forty reports it gives the newest, the nine before it, and how many are older."""
     context = EMPTY.apply(Append(REPORTS_KEY, {"stageId": "a", "iteration": number}) for number in range(1, 41))
     (group,) = ReportIndex().groups(context)
-    assert (group.newest.iteration, [one.iteration for one in group.earlier], group.before) == (
+    assert (group.newest.iteration, [one.iteration for one in group.earlier], group.older) == (
         40,
         [*range(31, 40)],
         30,

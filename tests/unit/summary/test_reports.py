@@ -1,4 +1,4 @@
-"""The section of outstanding findings."""
+"""The section of open reports."""
 
 import re
 import time
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.summary.reports import visits
+from pipeline.summary.reports import format_visits
 
 Report = Callable[..., dict[str, Any]]
 Summary = Callable[..., str]
@@ -19,15 +19,15 @@ def headings(text: str) -> list[str]:
     return re.findall(r"^### (.*)$", text, re.MULTILINE)
 
 
-def test_findings_have_a_section(summary: Summary, report: Report) -> None:
-    """004-20, the seed's test 11: heading, stage, status, reason, response and rule."""
+def test_reports_have_a_section(summary: Summary, report: Report) -> None:
+    """004-20: heading, stage, status, reason, response and rule."""
     text = summary([report("review_code", failureReason="two holes", response="src/a.py:3: a hole")])
     assert f"\n\n{HEADING}\n\n" in text
     assert "\n\n### review_code (fail)\n**Reason:** two holes\n\n```\nsrc/a.py:3: a hole\n```\n\n---" in text
 
 
-def test_findings_are_in_no_other_section(summary: Summary, report: Report) -> None:
-    """004-21, the seed's test 12: the list is not dumped among the values, and neither is the response it quotes."""
+def test_reports_are_in_no_other_section(summary: Summary, report: Report) -> None:
+    """004-21: neither the list nor a quoted response is among the values."""
     text = summary({"review.findings": [report(response="the hole")], "review.response": "the hole", "plan": "dig"})
     assert "stageId" not in text
     assert "review.findings" not in text
@@ -36,21 +36,21 @@ def test_findings_are_in_no_other_section(summary: Summary, report: Report) -> N
 
 
 @pytest.mark.parametrize("nothing", [{}, {"review.findings": []}, {"review.findings": None}])
-def test_without_findings_there_is_no_section(summary: Summary, report: Report, nothing: dict[str, Any]) -> None:
-    """004-22: an absent or empty list leaves the rest of the summary as it is."""
+def test_without_reports_there_is_no_section(summary: Summary, report: Report, nothing: dict[str, Any]) -> None:
+    """004-22: an absent or empty list does not change the rest of the summary."""
     text = summary({"plan": "dig", **nothing}, goal="a pond")
     assert HEADING not in text
     assert summary({"plan": "dig", "review.findings": [report()]}, goal="a pond").startswith(f"{text}\n\n{HEADING}")
 
 
 def test_a_failure_comes_before_a_partial_success(summary: Summary, report: Report) -> None:
-    """The most severe first, however old; what has no known status comes last."""
+    """The most severe comes first, however old; an unknown status comes last."""
     reports = [report("odd", 9, status="?"), report("some", 8, status="partial_success"), report("bad", 1)]
     assert headings(summary(reports)) == ["bad (fail)", "some (partial_success)", "odd (?)"]
 
 
 def test_among_equals_the_newest_comes_first(summary: Summary, report: Report) -> None:
-    """Times are compared as times, then iterations, then places in the list."""
+    """Times are compared first, then iterations, then positions in the list."""
     reports = [
         report("a", 1, timestamp="2026-01-01T00:00:00Z"),
         report("b", 1, timestamp="2026-01-01T00:00:00.500+00:00"),
@@ -63,7 +63,7 @@ def test_among_equals_the_newest_comes_first(summary: Summary, report: Report) -
 
 
 def test_earlier_iterations_are_one_line(summary: Summary, report: Report) -> None:
-    """Only the newest response of a stage is shown; what it failed for before is said once."""
+    """Only the newest response of a stage is shown; each earlier reason is given once."""
     reasons = {1: "a hole", 2: "a hole", 3: "a crack", 4: "a leak", 6: "a leak"}
     text = summary(
         [report("r", number, failureReason=why, response=f"no. {number}") for number, why in reasons.items()]
@@ -85,12 +85,12 @@ def test_earlier_iterations_are_one_line(summary: Summary, report: Report) -> No
     ],
 )
 def test_visits_in_words(numbers: list[int], words: str) -> None:
-    """Runs of numbers are one range, and a long list is cut at its beginning."""
-    assert visits(numbers) == words
+    """Consecutive numbers are one range, and a long list is cut at its start."""
+    assert format_visits(numbers) == words
 
 
-def test_the_iterations_decide_which_report_is_newest(summary: Summary, report: Report) -> None:
-    """Not the order of the list."""
+def test_the_highest_iteration_is_the_newest_report(summary: Summary, report: Report) -> None:
+    """The order of the list does not matter."""
     text = summary([report("r", 2, response="second"), report("r", 1, response="first")])
     assert "second" in text
     assert "Also failed in visit 1: same reason" in text
@@ -108,7 +108,7 @@ def test_a_thousand_iterations_fit(summary: Summary, report: Report, budget: int
 
 
 def test_a_response_is_cut_in_the_middle(summary: Summary, report: Report) -> None:
-    """004-23: its beginning and its end are shown, with what is missing between them, outside any quotation."""
+    """004-23: its start and end are shown, with a note between them, outside any quotation."""
     lines = [f"line {number}" for number in range(10_000)]
     text = summary([report(response="\n".join(lines))], budget=4_000)
     found = re.search(
@@ -124,8 +124,8 @@ def test_a_response_is_cut_in_the_middle(summary: Summary, report: Report) -> No
     assert text.endswith("Condensed: 1 response cut. Everything is in /run/findings.json.")
 
 
-def test_responses_are_given_room_in_order(summary: Summary, report: Report) -> None:
-    """The most pressing is whole while it fits; each other keeps its reason, an excerpt and the way to the rest."""
+def test_responses_get_room_in_order(summary: Summary, report: Report) -> None:
+    """The most urgent is complete if it fits; the others keep their reason, an excerpt and the path to the rest."""
     reports = [report(f"r{number}", 10 - number, response=f"{number}" * 5_000) for number in range(4)]
     text = summary(reports, budget=8_000)
     assert "0" * 5_000 in text
@@ -135,8 +135,8 @@ def test_responses_are_given_room_in_order(summary: Summary, report: Report) -> 
         assert "characters left out; whole text in /run/findings.json" in block
 
 
-def test_findings_have_the_first_claim_on_the_budget(summary: Summary, report: Report) -> None:
-    """They get six tenths of it however much else there is, and all that nothing else needs."""
+def test_reports_have_the_first_claim_on_the_budget(summary: Summary, report: Report) -> None:
+    """They get at least six tenths of it, and everything that nothing else needs."""
     reports = [report(response="x" * 50_000)]
     crowded = summary({"review.findings": reports, "k": "v" * 50_000}, budget=10_000, goal="g" * 50_000)
     assert 5_800 < len(crowded.partition(HEADING)[2]) <= 6_000
@@ -146,7 +146,7 @@ def test_findings_have_the_first_claim_on_the_budget(summary: Summary, report: R
 
 @pytest.mark.parametrize("stages", [10, 30, 100, 300])
 def test_every_stage_is_named(summary: Summary, report: Report, stages: int) -> None:
-    """With many stages a stage has one line, the first ones more."""
+    """With many stages a stage has one line, the first ones have more."""
     text = summary([report(f"stage_{n:03}", n, response="x" * 9_000) for n in range(stages)], budget=12_000)
     assert len(text) <= 12_000
     assert all(re.search(rf"^(### |- )stage_{n:03} \(fail\)", text, re.MULTILINE) for n in range(stages))
@@ -154,7 +154,7 @@ def test_every_stage_is_named(summary: Summary, report: Report, stages: int) -> 
 
 
 def test_too_many_stages_are_counted(summary: Summary, report: Report) -> None:
-    """What cannot even be named is not passed over in silence."""
+    """Stages that cannot be named are counted."""
     text = summary([report(f"stage_{n}", n) for n in range(5_000)], budget=1_000)
     assert len(text) <= 1_000
     lines, more = (
@@ -182,15 +182,15 @@ def test_too_many_stages_are_counted(summary: Summary, report: Report) -> None:
         {"stageId": "s", "iteration": -1, "timestamp": "0001-01-01T00:00:00+14:00"},
     ],
 )
-def test_a_malformed_entry_is_shown_as_far_as_it_goes(summary: Summary, report: Report, entry: Any) -> None:
-    """Nothing is raised, and the entries beside it are shown."""
+def test_a_malformed_entry_is_shown_as_far_as_possible(summary: Summary, report: Report, entry: Any) -> None:
+    """Nothing is raised, and other entries are shown."""
     text = summary([entry, report("sound"), entry])
     assert "### sound (fail)\n**Reason:** it is wrong\n" in text
     assert len(headings(text)) == 2
 
 
-def test_what_is_no_list_is_shown(summary: Summary) -> None:
-    """A single entry in the list's place is an entry."""
+def test_a_value_that_is_not_a_list_is_shown(summary: Summary) -> None:
+    """A single value in place of the list is one entry."""
     assert "### unnamed stage (unknown)\n**Reason:** none given\n\n```\ntext\n```" in summary(
         {"review.findings": "text"}
     )

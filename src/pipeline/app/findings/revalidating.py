@@ -3,7 +3,6 @@
 The store is not held while a reviewer works. What was decided is on record before the next finding is looked at.
 """
 
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -129,8 +128,8 @@ def look_for(words: Iterable[str], root: Path, environment: Mapping[str, str]) -
         return FoundWords(frozenset())
     try:
         outside = (f":(exclude){name}" for name in _NO_CODE)
-        done = git_in(root, environment).call(*_GREP, *outside, stdin=wanted.encode(), seconds=_SEARCH)
-    except (OSError, subprocess.SubprocessError):  # there is no git, or it does not answer
+        done = git_in(root, environment).run_sync(*_GREP, *outside, stdin=wanted.encode(), timeout=_SEARCH)
+    except OSError:  # there is no git, or it does not answer
         return FoundWords(None)
     found = frozenset(done.stdout.decode(errors="replace").split())
     return FoundWords(found if done.returncode in (0, 1) else None)

@@ -5,7 +5,6 @@ or raises.
 """
 
 import asyncio
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,7 +33,7 @@ from pipeline.backends.agents.jsonrpc import (
 from pipeline.backends.environment import provider_variables
 from pipeline.backends.process import (
     ChildProcess,
-    describe_exit,
+    new_token,
     open_spool,
     process_result,
     run_uninterrupted,
@@ -363,11 +362,11 @@ class AcpBackend:
     async def run(self, request: AgentRequest, emit: Emit) -> AgentResult:
         """Start the agent, have it answer, and stop it."""
         emit(AgentEvent("started"))
-        token = f"{self._label}:{secrets.token_hex(16)}"
+        token = new_token(self._label)
         command, redactor = command_for(self._argv, request), self._redactor
         request.artifacts.mkdir(parents=True, exist_ok=True)
         with open_spool(command, "stdout") as out, open_spool(command, "stderr") as err:
-            program = start_program(command, token, talks=True)
+            program = start_program(command, token, interactive=True)
             if isinstance(program, str):
                 error = AgentError(ErrorKind.SPAWN, redactor.text(program))
                 return AgentResult(AgentStatus.ERROR, error=error, argv=self._argv)
@@ -384,8 +383,8 @@ class AcpBackend:
                     finally:
                         code = connection.child.close()
             # How it exits after its answer is our doing and says nothing.
-            exit_ = describe_exit(reason, 0 if session.transcript.ended else code)
-            finished = process_result(out, err, *exit_, duration=connection.child.duration)
+            code = 0 if session.transcript.ended else code
+            finished = process_result(out, err, reason, code, duration=connection.child.duration)
             return agent_result(self._argv, finished, session.transcript)
 
 
@@ -416,7 +415,7 @@ class _Connection:
         loop = asyncio.get_running_loop()
         self._stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, self._pipe)
         talking = asyncio.ensure_future(self._session.run(self._peer))
-        running = asyncio.ensure_future(self.child.over(limits.timeout, limits.idle))
+        running = asyncio.ensure_future(self.child.wait(limits.timeout, limits.idle))
         reason = ExitReason.EXITED
         try:
             await asyncio.wait((talking, running), return_when=asyncio.FIRST_COMPLETED)
@@ -457,7 +456,7 @@ class _Connection:
     async def _cancel(self, talking: asyncio.Future[None]) -> None:
         """Ask the agent to stop, and give it time: if it stops by itself, none of its commands is left running."""
         if self._session.cancel():
-            exited = asyncio.ensure_future(self.child.over(None, None))
+            exited = asyncio.ensure_future(self.child.wait())
             try:
                 await asyncio.wait((talking, exited), timeout=GRACE, return_when=asyncio.FIRST_COMPLETED)
             finally:

@@ -5,9 +5,6 @@ Nothing outside the repository is ever read, and a question that cannot be answe
 
 import os
 import re
-import signal
-import subprocess
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -86,18 +83,10 @@ class GitHistory:
         """What git answers; None when it fails, is too slow or says too much."""
         git = git_in(self.root, self.environment)
         try:
-            argv, env = git.command(*arguments, options=("--literal-pathspecs",))
-            process = subprocess.Popen(
-                argv,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except (OSError, subprocess.SubprocessError):  # there is no git, or it does not answer: no past is known
+            done = git.run_sync(*arguments, timeout=self.seconds, options=("--literal-pathspecs",), max_output=limit)
+        except OSError:  # there is no git, or it does not answer: no past is known
             return None
-        return _answer(process, self.seconds, limit)
+        return None if done.returncode else done.stdout
 
 
 def inside(path: str) -> bool:
@@ -123,21 +112,3 @@ def line_maps(ledger: Ledger, history: History, now: str = "", *, newest: int = 
     maps = {head: history.changes(head, now) for head in asked}
     found = {id: maps.get(head) for id, head in heads.items()}
     return {id: lines for id, lines in found.items() if lines is not None}
-
-
-def _answer(process: "subprocess.Popen[bytes]", seconds: float, limit: int) -> bytes | None:
-    stop = threading.Timer(seconds, _kill, (process,))
-    stop.start()
-    try:
-        with process:
-            answer = process.stdout.read(limit + 1) if process.stdout else b""
-            if len(answer) > limit:
-                _kill(process)
-    finally:
-        stop.cancel()
-    return answer if process.returncode == 0 and len(answer) <= limit else None
-
-
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)

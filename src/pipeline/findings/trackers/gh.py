@@ -3,15 +3,12 @@
 No text from outside is ever a word of its own in a command: it goes in after an `=`, or on the standard input.
 """
 
-import os
-import signal
-import subprocess
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.backends.environment import child_environment
+from pipeline.backends.process import run_program
 
 PROGRAM = "gh"
 SECONDS = 60.0
@@ -42,36 +39,20 @@ class Gh:
     def run(self, *arguments: str, stdin: str = "") -> Reply:
         """Run it to its end; a command that cannot be run is a failure too."""
         try:
-            process = subprocess.Popen(
+            done = run_program(
                 [PROGRAM, *arguments],
                 cwd=self.directory,
                 env={**child_environment(self.environ, extra_names=_VARIABLES), **_QUIET},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
+                stdin=stdin.encode(errors="replace"),
+                timeout=self.seconds,
             )
         except FileNotFoundError:
             return Reply(failure=f"the program {PROGRAM} was not found")
-        except (OSError, ValueError) as error:
-            return Reply(failure=f"{PROGRAM} could not be started: {error}")
-        return self._seen_through(process, stdin)
-
-    def _seen_through(self, process: "subprocess.Popen[bytes]", stdin: str) -> Reply:
-        with process:
-            try:
-                out, err = process.communicate(stdin.encode(errors="replace"), timeout=self.seconds)
-            except subprocess.TimeoutExpired:
-                return Reply(failure=f"{PROGRAM} gave no answer within {self.seconds:g} s")
-            finally:
-                _kill(process)  # whatever is left of it, also when we are interrupted
-        return _reply(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
-
-
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        except TimeoutError:
+            return Reply(failure=f"{PROGRAM} gave no answer within {self.seconds:g} s")
+        except OSError as error:
+            return Reply(failure=f"{PROGRAM} could not be started: {error.strerror}")
+        return _reply(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
 def _reply(code: int, out: str, err: str) -> Reply:

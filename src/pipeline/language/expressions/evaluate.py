@@ -19,8 +19,8 @@ from pipeline.language.expressions.parse import (
 from pipeline.language.source import Span
 
 
-class Environment(Protocol):
-    """What a condition may ask. Values are plain JSON; an absent one is None."""
+class Scope(Protocol):
+    """What a condition may ask. Values are plain JSON; a missing one is None."""
 
     def outcome(self, stage: str) -> str: ...
     def output(self, key: str) -> object: ...
@@ -32,7 +32,7 @@ class Environment(Protocol):
 
 
 class EvaluationError(Exception):
-    """A condition that has no value in this run: what met what, and where in its text."""
+    """A condition that has no value in this run: why, and where in its text."""
 
     def __init__(self, span: Span, message: str) -> None:
         super().__init__(message)
@@ -41,8 +41,8 @@ class EvaluationError(Exception):
 
 
 PLUGIN_FUNCTIONS = frozenset({Function.FINDINGS, Function.VERDICT})
-_LONGEST = 60  # characters of one observed value
-_LARGE = 10**18
+_MAX_SHOWN = 60  # characters of one value in a reason
+_MAX_PRINTED = 10**18  # Python refuses to print the longest integers
 _ORDER: dict[Operator, Callable[..., bool]] = {
     Operator.LESS: lt,
     Operator.AT_MOST: le,
@@ -51,16 +51,80 @@ _ORDER: dict[Operator, Callable[..., bool]] = {
 }
 
 
-def evaluate(expression: Expression, environment: Environment) -> bool:
+def evaluate(expression: Expression, scope: Scope) -> bool:
     """Whether a condition holds. Null is false; raises EvaluationError for any other value that is not a boolean."""
-    return _truth(expression.tree, environment)
+    return _truth(expression.tree, scope)
 
 
-def observed(expression: Expression, environment: Environment) -> tuple[str, ...]:
-    """Each call of a condition with its value in a run, such as `findings() = 2`; each short and on one line."""
+def _truth(tree: Tree, scope: Scope) -> bool:
+    value = _value(tree, scope)
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise EvaluationError(tree.span, f"{tree} is {_type_name(value)}, but a condition needs true or false")
+
+
+def _value(tree: Tree, scope: Scope) -> object:
+    match tree:
+        case Literal(value):
+            return value
+        case FunctionCall():
+            return _call(tree, scope)
+        case Not(operand):
+            return not _truth(operand, scope)
+        case And(terms):
+            return all(_truth(term, scope) for term in terms)
+        case Or(terms):
+            return any(_truth(term, scope) for term in terms)
+        case Comparison(operator):
+            left, right = _value(tree.left, scope), _value(tree.right, scope)
+            types = _type_name(left), _type_name(right)
+            if not operator.orders:
+                return (types[0] == types[1] and left == right) is (operator is Operator.EQUAL)
+            if left is None or right is None:
+                return False
+            if types[0] != types[1] or types[0] not in ("a number", "text"):
+                raise EvaluationError(tree.span, f"{operator} cannot compare {types[0]} with {types[1]}: {tree}")
+            return _ORDER[operator](left, right)
+
+
+def _call(call: FunctionCall, scope: Scope) -> object:
+    name = call.argument or ""
+    match call.function:
+        case Function.OUTCOME:
+            return scope.outcome(name)
+        case Function.OUTPUT:
+            return scope.output(name)
+        case Function.EXISTS:
+            return scope.exists(name)
+        case Function.CONTEXT:
+            return scope.context(name)
+        case Function.VISITS:
+            return scope.visits(name)
+        case Function.FINDINGS | Function.VERDICT:
+            function = scope.function(call.function)
+            if function is None:
+                raise EvaluationError(call.span, f"no loaded plugin provides {call.function}()")
+            return function(call.argument)
+
+
+def _type_name(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+    return "a list or an object"
+
+
+def observed_values(expression: Expression, scope: Scope) -> tuple[str, ...]:
+    """Each function call of a condition with its value, such as `findings() = 2`; each short and on one line."""
     calls = {str(call): call for call in expression.calls()}
     return tuple(
-        f"{_one_line(text)} = {_format_value(_ask(call, environment), call.function)}" for text, call in calls.items()
+        f"{_one_line(text)} = {_format_value(_call(call, scope), call.function)}" for text, call in calls.items()
     )
 
 
@@ -74,8 +138,8 @@ def _format_value(value: object, function: Function) -> str:
             return "null"
         case bool():
             return str(value).lower()
-        case int() if abs(value) >= _LARGE:
-            return "a very large number"  # Python refuses to print the longest ones
+        case int() if abs(value) >= _MAX_PRINTED:
+            return "a very large number"
         case list():
             return f"a list of {len(value)}"
         case dict():
@@ -85,70 +149,6 @@ def _format_value(value: object, function: Function) -> str:
 
 def _one_line(text: str) -> str:
     """The text on one line, shortened, with only printable characters."""
-    line = " ".join(text[: 4 * _LONGEST].split())
+    line = " ".join(text[: 4 * _MAX_SHOWN].split())
     printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
-    return printable if len(printable) <= _LONGEST else printable[: _LONGEST - 1] + "…"
-
-
-def _truth(tree: Tree, environment: Environment) -> bool:
-    value = _value(tree, environment)
-    if value is None or isinstance(value, bool):
-        return bool(value)
-    raise EvaluationError(tree.span, f"{tree} is {_kind(value)}, where true or false is needed")
-
-
-def _value(tree: Tree, environment: Environment) -> object:
-    match tree:
-        case Literal(value):
-            return value
-        case FunctionCall():
-            return _ask(tree, environment)
-        case Not(operand):
-            return not _truth(operand, environment)
-        case And(terms):
-            return all(_truth(term, environment) for term in terms)
-        case Or(terms):
-            return any(_truth(term, environment) for term in terms)
-        case Comparison():
-            return _compare(tree, environment)
-
-
-def _ask(call: FunctionCall, environment: Environment) -> object:
-    name = call.argument or ""
-    match call.function:
-        case Function.OUTCOME:
-            return environment.outcome(name)
-        case Function.OUTPUT:
-            return environment.output(name)
-        case Function.EXISTS:
-            return environment.exists(name)
-        case Function.CONTEXT:
-            return environment.context(name)
-        case Function.VISITS:
-            return environment.visits(name)
-        case Function.FINDINGS | Function.VERDICT:
-            function = environment.function(call.function)
-            if function is None:
-                raise EvaluationError(call.span, f"no loaded plugin provides {call.function}()")
-            return function(call.argument)
-
-
-def _compare(node: Comparison, environment: Environment) -> bool:
-    left, right = _value(node.left, environment), _value(node.right, environment)
-    if not node.operator.orders:
-        return (_kind(left) == _kind(right) and left == right) is (node.operator is Operator.EQUAL)
-    if left is None or right is None:
-        return False
-    if _kind(left) != _kind(right) or _kind(left) not in ("a number", "text"):
-        raise EvaluationError(node.span, f"{node.operator} cannot compare {_kind(left)} with {_kind(right)}: {node}")
-    return _ORDER[node.operator](left, right)
-
-
-def _kind(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, int | float):
-        return "a number"
-    return "text" if isinstance(value, str) else "a list or an object"
+    return printable if len(printable) <= _MAX_SHOWN else printable[: _MAX_SHOWN - 1] + "…"

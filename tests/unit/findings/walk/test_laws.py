@@ -47,7 +47,7 @@ def step(draw: st.DataObject, walk: Walk, coming: Next, tired: bool) -> Walk:  #
             raise AssertionError
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data(), PENDING, st.sampled_from((LINEAR, ISSUES, NO_SINKS)), ROUTES, HOW)
 def test_every_walk_ends_with_all_findings_accounted_for(
     data: st.DataObject,

@@ -95,8 +95,8 @@ def test_conditions_have_the_documented_values(text: str, holds: bool) -> None: 
     [
         ('context("list") < 1', '< cannot compare a list or an object with a number: context("list") < 1'),
         ('output("build.risk") > 1', '> cannot compare text with a number: output("build.risk") > 1'),
-        ('output("build.size")', 'output("build.size") is a number, where true or false is needed'),
-        ('!output("build.risk")', 'output("build.risk") is text, where true or false is needed'),
+        ('output("build.size")', 'output("build.size") is a number, but a condition needs true or false'),
+        ('!output("build.risk")', 'output("build.risk") is text, but a condition needs true or false'),
         ('context("flag") < context("off")', None),
     ],
 )

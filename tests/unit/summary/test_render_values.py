@@ -1,4 +1,4 @@
-"""The section of context values, of which only as many are made as there may be room for."""
+"""The section of context values, of which only as many are built as may fit."""
 
 import re
 from math import inf
@@ -16,20 +16,20 @@ CONTEXTS = st.dictionaries(
 
 
 def made(context: Context, room: float) -> SummaryPart:
-    """The section as far as there may be room for it."""
-    parts, unmade = context_values(context, ["x"], room)
-    return section("## S", parts, what="values", unmade=unmade)
+    """The section, built for a number of characters."""
+    parts, omitted = context_values(context, ["x"], room)
+    return section("## S", parts, things="values", omitted=omitted)
 
 
 @given(CONTEXTS, st.integers(0, 400), st.integers(0, 100))
-def test_what_is_not_made_is_not_missed(held: dict[str, str], room: int, more: int) -> None:
-    """In any room up to the one that it is made for, the section is the one that is made of all values."""
+def test_values_that_are_not_built_are_not_missed(held: dict[str, str], room: int, more: int) -> None:
+    """In any smaller room the section is the same as one built from all values."""
     context = Context(held)
     assert made(context, room + more).within(room) == made(context, inf).within(room)
 
 
 def test_all_values_are_shown_or_counted() -> None:
-    """Of thousands of values the first are shown, and the rest is a number."""
+    """Of thousands of values the first are shown, and the rest are counted."""
     context = Context({f"key{number}": "word" for number in range(5_000)})
     text = made(context, 2_000).within(2_000)
     (more,) = re.findall(r"\[cut: ([0-9,]+) more values\]", text)
