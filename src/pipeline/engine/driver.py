@@ -473,7 +473,7 @@ class Driver(StageExecutor):
 
     def __init__(self, state: State, services: Services) -> None:
         super().__init__(state, services)
-        self.cancelled_because = ""  # set by whoever cancels the task and knows more than that
+        self.cancelled_because = ""  # the reason to record when the task is cancelled
 
     async def drive(self) -> None:
         """Carry out commands until the run stops. Cancelling the task cancels the run.

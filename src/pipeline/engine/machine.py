@@ -96,7 +96,7 @@ def decide(state: State) -> Command:
     unfinished = _unfinished_visits(state)
     if progress.errors and not unfinished:  # the other branches may finish first
         return _stop_at_errors(state)
-    if hold := state.context.get(Key.HOLD):  # before any limit: whoever raises a limit has not agreed to this
+    if hold := state.context.get(Key.HOLD):  # before any limit: raising a limit is not consent to this
         return Pause(HOLD, stage.id, 1, 0, str(hold))
     if limit := reached_limit(state):
         return Pause(limit.limit, stage.id, limit.count, limit.allowed, limit.reason)

@@ -232,7 +232,7 @@ class AgentRequest(NamedTuple):
     review: bool
     prompt: str
     cwd: Path
-    artifacts: Path  # a directory of this attempt, created by whoever writes to it
+    artifacts: Path  # the directory of this attempt, created on first write
     model: str | None = None
     provider: str | None = None
     reasoning_effort: str | None = None
@@ -353,7 +353,7 @@ class Job(NamedTuple):
 
     @property
     def artifacts(self) -> Path:
-        """The directory of this attempt, created by whoever writes to it."""
+        """The directory of this attempt, created on first write."""
         return attempt_directory(self.store, self.run_id, self.stage.id, self.visit, self.attempt)
 
     @property

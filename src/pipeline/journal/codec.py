@@ -1,7 +1,7 @@
 """Records and attached texts as bytes. Every version of the format stays readable.
 
 A record is one JSON object with the version of its format. A visit's answer occurs in several context keys, so long
-texts of a visit are stored once: the record then has `texts`, `{"$text": n}` stands for the n-th of them, and `places`
+texts of a visit are stored once: the record then has `texts`, `{"$text": n}` refers to the n-th of them, and `places`
 lists where these references are. A value that only looks like a reference is left alone.
 """
 

@@ -77,7 +77,7 @@ def _acquire(descriptor: int, run_id: str, now: float) -> None:
 
 
 def _flock_exclusive(descriptor: int) -> None:
-    """Lock the file, or raise BlockingIOError if it has an owner; `is_driven` in another process is no owner."""
+    """Lock the file, or raise BlockingIOError if it has an owner; `is_driven` in another process does not count."""
     while True:
         try:
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
