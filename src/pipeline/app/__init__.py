@@ -1,1 +1,1 @@
-"""The composition root: what knows the machine a run stands on, and puts the layers together."""
+"""The application: what commands, pages and workers do with runs, workflows, settings and findings."""

@@ -399,7 +399,7 @@ def split_run(
 def check_run_name(name: str) -> None:
     """Refuse a name by which the run could not be found."""
     if name in NEWEST:
-        raise AwfError(f'"{name}" cannot be the name of a run: it stands for the newest', help="choose another")
+        raise AwfError(f'"{name}" cannot be the name of a run: it means the newest run', help="choose another")
 
 
 def join_names(names: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ def length_problem(answer: str) -> str:
 
 
 def read_markers(answer: str) -> StatusMarkers:
-    """The last marker of each kind; what stands in code or quotes is not a marker."""
+    """The last marker of each kind; text in code or quotes is not a marker."""
     if "[" not in answer or length_problem(answer):
         return StatusMarkers()
     own_lines = (line for line in lines_outside_fences(answer) if not line.lstrip().startswith(">"))
@@ -66,7 +66,7 @@ def lines_outside_fences(text: str) -> Iterator[str]:
 
 
 def _without_inline_code(line: str) -> str:
-    """The line without its inline code, which stands between two runs of equally many backticks."""
+    """The line without its inline code, which is between two equally long runs of backticks."""
     runs = list(_BACKTICKS.finditer(line))
     next_run: dict[int, int] = {}  # by length, seen from the end of the line
     closing = [0] * len(runs)

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: one line per event, or a live view on a terminal."""
+"""What a person sees during a run: one line per event, or a live view on a terminal."""
 
 import os
 from collections.abc import Iterator
