@@ -68,6 +68,7 @@ def test_a_waiting_run_is_answered_and_followed_to_its_end(visit: Open, tmp_path
     visitor = visit("/runs")
     visitor.page.get_by_role("link", name="Release 1.0").click()
     expect(visitor.find("#gate")).to_contain_text("Ship <b>this</b>?")
+    visitor.page.wait_for_load_state()  # the page's script keeps an incomplete answer here
     visitor.page.get_by_role("button", name="Not yet").click()  # needs words, and stays here without them
     expect(visitor.find("#gate")).to_contain_text("Ship <b>this</b>?")
     visitor.find("textarea").fill("Looks <i>good</i>")
