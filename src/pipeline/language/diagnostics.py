@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import StrEnum
 from inspect import cleandoc
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,23 +112,3 @@ def to_diagnostics(source: SourceText, hits: Iterable[RuleHit]) -> tuple[Diagnos
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
     """Whether any of them stops a run."""
     return any(diagnostic.severity is RuleSeverity.ERROR for diagnostic in diagnostics)
-
-
-_MAX_NAME = 100  # characters of a name; nobody mistypes a longer one
-_MAX_CANDIDATES = 1000  # names to compare with: a hint is worth no more time
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most similar to the given one, or None if none is similar."""
-    if len(name) > _MAX_NAME:
-        return None
-    candidates = (candidate for candidate in known if candidate and len(candidate) <= _MAX_NAME)
-    by_lower = {candidate.lower(): candidate for candidate in islice(candidates, _MAX_CANDIDATES)}
-    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[found[0]] if found else None
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A hint that suggests the nearest known name, or None."""
-    found = nearest(name, known)
-    return f'did you mean "{found}"?' if found else None

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from pipeline.language.diagnostics import Problem, Rule, RuleHit, did_you_mean, nearest
+from pipeline.language.diagnostics import Problem, Rule, RuleHit
 from pipeline.language.expressions.parse import UNREADABLE
 from pipeline.language.kdl import (
     MAX_DEPTH,
@@ -26,6 +26,7 @@ from pipeline.language.kdl import (
 )
 from pipeline.language.model import STAGE_MODELS, VERSION, BaseStage, Element, HumanStage, Retry, StageKind, Workflow
 from pipeline.language.source import START, SourceSpans, SourceText, Span
+from pipeline.text import did_you_mean, nearest
 
 MAX_BYTES = 1024 * 1024
 MAX_STAGES = 10_000

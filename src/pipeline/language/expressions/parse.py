@@ -8,8 +8,8 @@ from enum import StrEnum
 from math import isinf
 from typing import NamedTuple
 
-from pipeline.language.diagnostics import did_you_mean
 from pipeline.language.source import START, Span
+from pipeline.text import did_you_mean
 
 MAX_DIGITS = 400  # any float can be written without an exponent in fewer
 MAX_NESTING = 250  # safe for the stack, and ten times what authors need
