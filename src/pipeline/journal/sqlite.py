@@ -20,6 +20,7 @@ from pipeline.journal.lock import LOCKS, lock_run
 DATABASE = "awf.db"
 SCHEMA = 2
 LEDGER = ""  # the name under which `StoreHeads` lists the ledger; no run has it
+_BAD_CHECKSUM = b"\0"  # the prefix of a body of schema 1 that was damaged before it was converted
 _TIMEOUT = 60.0  # seconds to wait for another process to finish its commit
 _BATCH = 100  # records read at once, so that no read transaction stays open while a caller uses them
 
@@ -222,7 +223,7 @@ def _upgrade(database: sqlite3.Connection) -> None:
 
 def _check_body(id: int, crc: int, body: bytes) -> bytes:
     """Return a body of schema 1. One whose checksum does not match gets a prefix that no reader accepts."""
-    return body if zlib.crc32(body, id & 0xFFFFFFFF) == crc else b"\0" + body
+    return body if zlib.crc32(body, id & 0xFFFFFFFF) == crc else _BAD_CHECKSUM + body
 
 
 def _log(path: Path) -> Path:
@@ -345,6 +346,8 @@ class SqliteJournal:
                     raise damaged_record(owner, after + 1, "it is missing")
                 if not isinstance(body, bytes):
                     raise damaged_record(owner, seq, "it was changed by hand")
+                if body.startswith(_BAD_CHECKSUM):
+                    raise damaged_record(owner, seq, "its checksum does not match")
                 after = seq
                 yield seq, body
 
