@@ -84,7 +84,7 @@ class Plugins(Protocol):
     def after_branch(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
         """Return operations to record with a branch and apply when the branches are joined."""
 
-    def after_commit(self, state: State) -> None:
+    def after_commit(self) -> None:
         """Let plugins act on what has been committed."""
 
     def commit_events(self, before: Context, after: Context) -> Iterable[tuple[str, Mapping[str, Any]]]:
@@ -418,7 +418,7 @@ class StageExecutor:
     def _after_commit(self) -> None:
         """Let plugins act on the commit; pause the run if one cannot."""
         try:
-            self.services.plugins.after_commit(self.state)
+            self.services.plugins.after_commit()
         except PluginFailed as error:
             self._hold(error)
 

@@ -107,9 +107,8 @@ class PluginManager:
         given = {"stage": stage, "visit": visit, "outcome": outcome, "state": state}
         return tuple(self._collect("after_branch", **given))
 
-    def after_commit(self, state: State) -> None:
+    def after_commit(self) -> None:
         """Let plugins act on what has been committed."""
-        del state
         self._call("after_commit")
 
     def commit_events(self, before: Context, after: Context) -> Iterable[tuple[str, Mapping[str, Any]]]:

@@ -35,7 +35,7 @@ DURING_A_RUN: dict[str, Callable[[PluginManager], object]] = {
         STAGE, 1, Outcome(status=Status.SUCCESS), STATE.context, STATE, 0.0
     ),
     "after_branch": lambda plugins: plugins.after_branch(STAGE, 1, Outcome(status=Status.SUCCESS), STATE),
-    "after_commit": lambda plugins: plugins.after_commit(STATE),
+    "after_commit": lambda plugins: plugins.after_commit(),
     "commit_events": lambda plugins: plugins.commit_events(EMPTY, STATE.context),
     "on_resume": lambda plugins: plugins.on_resume(STATE),
     "read_answer": lambda plugins: plugins.read_answer(JOB, ["Fine."]),
