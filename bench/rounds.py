@@ -136,9 +136,9 @@ def _prompts(journal: SqliteJournal) -> list[tuple[str, str]]:
 
 def _count(prompts: Sequence[tuple[str, str]], found: Defects) -> Rounds:
     fixes = [text for stage, text in prompts if stage == "fix"]
-    omitted_visits = [defect for own in found.values() for defect in own if not any(defect in text for text in fixes)]
-    if omitted_visits:
-        sys.exit(f"no fix was told of {omitted_visits[0]}")  # and the replies took it for removed
+    unmentioned = [defect for own in found.values() for defect in own if not any(defect in text for text in fixes)]
+    if unmentioned:
+        sys.exit(f"no fix prompt mentions {unmentioned[0]}")  # although the replies treat it as fixed
     reviews = sum(stage in REVIEWERS for stage, _ in prompts)
     return Rounds(len(fixes), reviews, sum(map(len, fixes)), sum(len(text) for _, text in prompts))
 

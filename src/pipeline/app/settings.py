@@ -151,7 +151,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """The limits of an agent where the workflow sets none; None is no limit."""
+    """The limits of an agent where the workflow sets none; None means no limit."""
 
     timeout: float | None = None  # seconds in all
     idle: float | None = None  # seconds without output

@@ -175,7 +175,7 @@ class BackendSelector:
         return (override.program or (name,)) if name in AGENTS else ()
 
     def _require_program(self, name: str, setting: str) -> tuple[str, ...]:
-        """The program of a backend that has none of its own. A relative path is left to the process that starts it."""
+        """The program that a user names for a backend. A relative path is resolved by the process that starts it."""
         argv = self._argv(name)
         if not argv:
             help = f'name it with --agent-command "...", or in the settings: {setting}'

@@ -143,11 +143,8 @@ def _local_problems(workflow: Workflow, options: dict[str, Any], store: Path, *,
     found = list(project_problems(workflow, project(), Path.cwd(), os.environ))
     plugins = PluginManager(time.time)
     plugins.load_installed()
-    settings, processes, added = (
-        current_settings(),
-        LocalProcesses(f"preflight-{os.getpid()}"),
-        plugins.agent_backends(),
-    )
+    added = plugins.agent_backends()
+    settings, processes = current_settings(), LocalProcesses(f"preflight-{os.getpid()}")
     backends = BackendSelector(options, processes, added, settings, os.environ)
     missing = backends.problems(workflow)
     if ask and not missing:

@@ -188,7 +188,7 @@ def _next_stages(
         if holds is not False:
             yield edge.target
         if holds and (edge.conditional or failed is not None):
-            break  # none of the following is ever followed
+            break  # later ones are never followed
     else:
         yield from (edge.target for edge in leaving if edge.role is EdgeRole.RETRY)
     yield from (edge.target for edge in leaving if edge.role in (EdgeRole.OPTION, EdgeRole.LOOP))

@@ -109,7 +109,7 @@ def read_element(model: type[ElementT], node: KdlNode, owner: str, text: str, hi
     return built
 
 
-# What stands in for a value that is missing or wrong, so that the rest of its element can still be checked.
+# What replaces a value that is missing or wrong, so that the rest of its element can still be checked.
 _STAND_INS: Mapping[str, object] = {"when": UNREADABLE, "version": VERSION}
 _EXPECTED = {
     "string_type": "text",

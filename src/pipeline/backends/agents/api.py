@@ -232,7 +232,7 @@ def without_provider_keys(env: Mapping[str, str], provider: str | None) -> dict[
     secret = {name for name in env if name in names or name.upper().endswith("_API_KEY")}
     keys = {
         env[name] for name in secret if len(env[name]) >= MIN_LENGTH
-    }  # a shorter value, such as a region, is no key
+    }  # a shorter value, such as a region, is not a key
     return {name: value for name, value in env.items() if name not in secret and value not in keys}
 
 

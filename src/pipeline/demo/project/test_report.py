@@ -11,6 +11,6 @@ class Pages(unittest.TestCase):
         self.assertEqual(report.pages(["a", "b", "c"], 2), [["a", "b"], ["c"]])
 
 
-class Matching(unittest.TestCase):
+class MatchingTest(unittest.TestCase):
     def test_selects_by_price(self):
         self.assertEqual(report.matching({"pen": 2.0, "book": 12.5}, "price < 10"), ["pen"])
