@@ -340,7 +340,7 @@ def run_program(
 
 
 def _kill_group(process: Popen[bytes]) -> None:
-    if process.poll() is None:
+    if process.returncode is None:  # not reaped, so the id still belongs to its group, even if it has exited
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 

@@ -345,9 +345,10 @@ def test_a_short_program_returns_its_output(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (3, f"in\n{tmp_path}\n".encode(), b"1\n")
 
 
-def test_a_short_program_that_takes_too_long_is_killed_with_its_group(tmp_path: Path) -> None:
-    """What it started in the background is gone too."""
-    script = "sleep 1000 & echo $! > pid; wait"
+@pytest.mark.parametrize("end", ["wait", "exit 0"])
+def test_a_short_program_that_takes_too_long_is_killed_with_its_group(tmp_path: Path, end: str) -> None:
+    """What it started in the background is gone too, even if that alone keeps its output open."""
+    script = f"sleep 1000 & echo $! > pid; {end}"
     with pytest.raises(TimeoutError):
         run_program(["/bin/sh", "-c", script], env={"PATH": PATH}, timeout=1.0, cwd=tmp_path)
     eventually(lambda: not alive(int((tmp_path / "pid").read_text())))
