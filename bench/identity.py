@@ -205,7 +205,7 @@ class Report:
             created_at="",
             updated_at="",
         )
-        return draft.model_copy(update={"fingerprints": fingerprints(draft, page)})
+        return replace(draft, fingerprints=fingerprints(draft, page))
 
 
 @dataclass(frozen=True, slots=True)

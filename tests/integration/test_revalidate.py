@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -285,7 +285,7 @@ def test_a_reviewer_looks_afresh_and_only_reads(tmp_path: Path) -> None:
     environ = {"PATH": "/bin", "RECORDING_KEY": "s3cr3t-s3cr3t-s3cr3t", "OTHER_TOKEN": "t0ken-t0ken-t0ken"}
     around = Runtime(tmp_path / ".awf", environ)
     reviewer = Reviewer(backend, tmp_path, tmp_path / "kept", around)
-    finding = known([draft()], Files())[0].model_copy(update={"number": 4})
+    finding = replace(known([draft()], Files())[0], number=4)
     said = asyncio.run(reviewer.ask(finding, Mechanical(Condition.CHANGED, "changed"), 7))
     (request,) = backend.requests
     assert (request.access, request.session, request.stage, request.visit) == (Access.READ_ONLY, None, STAGE, 7)

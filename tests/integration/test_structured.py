@@ -300,7 +300,7 @@ def test_a_tools_report_is_read_from_its_output_or_its_file(project: Project, fo
     (told,) = project.why("lint")
     assert (told["status"], told["source"]) == ("fail", "structured")
     (finding,) = project.ledger()
-    assert (finding.place and finding.place.path, finding.sources) == ("app.py", ("lint",))
+    assert (finding.location and finding.location.path, finding.sources) == ("app.py", ("lint",))
 
 
 @pytest.mark.parametrize("format", ["sarif", "junit"])
@@ -581,7 +581,7 @@ def test_inside_a_stage_findings_are_neither_verified_nor_lowered(
     (project.folder / "rev.json").write_text(found({**P0, "severity": "P3", "pre_existing": True}))
     awf("findings", *(words or ("import", "rev.json")), cwd=project.folder, AWF_STAGE="fix")
     finding = next(one for one in project.ledger() if one.title == "SQL injection")
-    assert (finding.state.outstanding, finding.severity.value) == (True, "critical")
+    assert (finding.state.needs_attention, finding.severity.value) == (True, "critical")
 
 
 def test_a_clean_return_of_a_review_that_did_not_finish_is_not_a_pass(project: Project) -> None:

@@ -58,7 +58,7 @@ def _asked(answers: list[Answer], ledger: Ledger) -> Iterator[tuple[Answer, Find
     by_number = {finding.number: finding for finding in ledger}
     for answer in answers:
         finding = by_number.get(answer.number)
-        if finding is not None and finding.state.outstanding:
+        if finding is not None and finding.state.needs_attention:
             yield answer, finding
 
 

@@ -87,8 +87,8 @@ class Return:
 
     reviewer: str
     status: Returned
-    claims: tuple[Claim, ...] = ()
-    rejected: tuple[Rejected, ...] = ()
+    findings: tuple[Claim, ...] = ()
+    unreadable: tuple[Rejected, ...] = ()
     residual_risks: tuple[str, ...] = ()
     testing_gaps: tuple[str, ...] = ()
     problem: str = ""  # what is wrong with it as a whole
@@ -100,4 +100,4 @@ class Return:
     @property
     def inputs(self) -> int:
         """How many raw items it had."""
-        return len(self.claims) + len(self.rejected)
+        return len(self.findings) + len(self.unreadable)

@@ -191,7 +191,10 @@ class Clerk:
 
         After a triage these are the findings that were chosen, whoever reported them.
         """
-        wanted, left = set(finding_ids(context)), [finding for finding in self.ledger() if finding.state.outstanding]
+        wanted, left = (
+            set(finding_ids(context)),
+            [finding for finding in self.ledger() if finding.state.needs_attention],
+        )
         if ReviewKey.CHOSEN in context:
             return chosen_worklist(left, context, wanted, room)
         return worklist([finding for finding in left if finding.id in wanted], room)
@@ -305,7 +308,7 @@ class Clerk:
         if not isinstance(stage, LlmStage) or outcome.failure is not None:
             return
         answers = read_answers(outcome.response)
-        if answers and is_review(stage) and returned and returned.claims:
+        if answers and is_review(stage) and returned and returned.findings:
             reported = self._taken(returned, stage, visit, state, at).upshot.ids
             answers = uncontradicted(answers, self.ledger(), set(reported))
         say = verified if is_review(stage) else claims
@@ -339,7 +342,7 @@ class Clerk:
         ledger = self.ledger()
         yield Set(ReviewKey.VERDICT, str(standing(ledger, taken.passed).gating))
         seen = set(taken.passed.finding_ids)
-        found = [finding for finding in ledger if finding.id in seen and finding.state.outstanding]
+        found = [finding for finding in ledger if finding.id in seen and finding.state.needs_attention]
         if file_verdict([finding for finding in found if not finding.pre_existing]) is Verdict.ABORT:
             yield Hold(HELD)
 

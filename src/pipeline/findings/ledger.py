@@ -1,6 +1,7 @@
 """The findings of a store: a fold over events. Whoever has the same events has the same ledger."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -93,11 +94,11 @@ class Ledger:
             return about.coverage
         reviewers = {name: earlier.reviewers[name] for name, earlier in owing.items()}
         problems = {name: earlier.problems[name] for name, earlier in owing.items() if name in earlier.problems}
-        update = {
-            "reviewers": {**about.coverage.reviewers, **reviewers},
-            "problems": {**about.coverage.problems, **problems},
-        }
-        return about.coverage.model_copy(update=update)
+        return replace(
+            about.coverage,
+            reviewers={**about.coverage.reviewers, **reviewers},
+            problems={**about.coverage.problems, **problems},
+        )
 
     def _assess(self, passed: Pass) -> None:
         self.passes[passed.id] = passed
@@ -118,8 +119,7 @@ class Ledger:
             self._put(_told(known, change, votes=known.votes + finding.votes))
             return
         change = Change(at=event.at, what="raised", state=finding.state, pass_id=finding.pass_id)
-        update = {"number": len(self.findings) + 1, "history": (*finding.history, change)}
-        self._put(finding.model_copy(update=update))
+        self._put(replace(finding, number=len(self.findings) + 1, history=(*finding.history, change)))
 
     def _turn(self, event: Turned) -> None:
         known = self._known(event.id)
@@ -209,5 +209,5 @@ def _edited(finding: Finding, event: Edited) -> Finding:
 
 def _told(finding: Finding, change: Change, changes: Mapping[str, Any] = _NONE, **update: Any) -> Finding:
     """A finding with one more line of history, and with what that says of it; `changes` come from outside."""
-    told = {"history": (*finding.history, change), "updated_at": change.at, **update}
-    return finding.revised(changes, update=told)
+    update = {"history": (*finding.history, change), "updated_at": change.at, **update, **changes}
+    return replace(finding, **update)

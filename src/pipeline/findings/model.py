@@ -69,7 +69,7 @@ class FindingState(StrEnum):
         return self in _ACTIVE
 
     @property
-    def outstanding(self) -> bool:
+    def needs_attention(self) -> bool:
         """Whether somebody has still to look at it: it counts, or is only said to be fixed."""
         return self in _OUTSTANDING
 
@@ -169,7 +169,7 @@ class Location(FindingValue):
         return f"{self.path}:{self.lines}" if self.lines else self.path
 
     @property
-    def spot(self) -> str:
+    def path_line(self) -> str:
         """The path and the first line."""
         return f"{self.path}:{self.start}" if self.start else self.path
 
@@ -182,13 +182,10 @@ class Location(FindingValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Evidence(FindingValue):
-    """What supports a claim: lines of a file, or a text that names none."""
+class Evidence(Location):
+    """What supports a finding: lines of a file with a quotation of them, or a text that names no file."""
 
     path: str = ""
-    start: int | None = None
-    end: int | None = None
-    symbol: str = ""
     quote: str = ""  # verbatim, at most 240 characters
     raw: str = ""  # as its source wrote it
 
@@ -344,6 +341,6 @@ class Finding(FindingValue):
         return str(self.ext.get(UNREADABLE, ""))
 
     @property
-    def place(self) -> Location | None:
+    def location(self) -> Location | None:
         """Where it is first of all."""
         return self.locations[0] if self.locations else None

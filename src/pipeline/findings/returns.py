@@ -45,7 +45,7 @@ def answered(stage: BaseStage, answers: Sequence[str], root: Path) -> Return | N
             whole = found if whole is None else _add(whole, found)
     if whole is None:
         return unread[-1][0] if unread else None
-    known = {claim.title for claim in whole.claims} | {item.title for item in whole.rejected}
+    known = {claim.title for claim in whole.findings} | {item.title for item in whole.unreadable}
     lost = [title for _, answer in unread for title in _TITLE.findall(answer) or [""] if title not in known]
     return (
         _with_items(whole, dict.fromkeys(lost)) if lost and any(_ITEM.search(answer) for _, answer in unread) else whole
@@ -73,26 +73,26 @@ def _with_items(returned: Return, titles: Iterable[str]) -> Return:
         Rejected(f"{returned.reviewer}#{number}", reason, title or "An answer that could not be read")
         for number, title in enumerate(titles, returned.inputs + 1)
     ]
-    return replace(returned, status=Returned.RETURNED, rejected=(*returned.rejected, *more))
+    return replace(returned, status=Returned.RETURNED, unreadable=(*returned.unreadable, *more))
 
 
 def _add(first: Return, second: Return) -> Return:
     """Both returns as one: of two claims that are the same the worse one, and all that only one of them has."""
-    claims = list(second.claims)
-    for claim in first.claims:
+    claims = list(second.findings)
+    for claim in first.findings:
         same = next((at for at, other in enumerate(claims) if _is_same(claim, other)), None)
         if same is None:
             claims.append(claim)
         elif claim.severity.rank < claims[same].severity.rank:
             claims[same] = claim
-    titles = {claim.title for claim in second.claims} | {item.title for item in second.rejected}
-    rejected = [*second.rejected, *(item for item in first.rejected if not item.title or item.title not in titles)]
+    titles = {claim.title for claim in second.findings} | {item.title for item in second.unreadable}
+    rejected = [*second.unreadable, *(item for item in first.unreadable if not item.title or item.title not in titles)]
     names = iter(f"{second.reviewer}#{number}" for number in range(1, len(claims) + len(rejected) + 1))
     return replace(
         second,
         status=Returned.RETURNED if claims or rejected else second.status,
-        claims=tuple(replace(claim, input_id=next(names)) for claim in claims),
-        rejected=tuple(replace(item, input_id=next(names)) for item in rejected),
+        findings=tuple(replace(claim, input_id=next(names)) for claim in claims),
+        unreadable=tuple(replace(item, input_id=next(names)) for item in rejected),
         residual_risks=tuple(dict.fromkeys((*first.residual_risks, *second.residual_risks))),
         testing_gaps=tuple(dict.fromkeys((*first.testing_gaps, *second.testing_gaps))),
     )
@@ -164,7 +164,7 @@ def faults(returned: Return) -> str:
     """Everything that keeps a return from being read whole, to restate when asking again; empty if nothing does."""
     if returned.status is Returned.MALFORMED:
         return returned.problem or "it is not what it should be"
-    lost = [item for item in returned.rejected if not item.harmless]
+    lost = [item for item in returned.unreadable if not item.harmless]
     if not lost:
         return ""
     told = "; ".join(f"{item.input_id}: {item.reason}" for item in lost[:_FAULTS])
@@ -185,7 +185,7 @@ def with_claim(returned: Return, outcome: Outcome) -> Return:
         title=outcome.reason or "It fails without a reason",
         raw=outcome.response,
     )
-    return replace(returned, status=Returned.RETURNED, rejected=(*returned.rejected, item))
+    return replace(returned, status=Returned.RETURNED, unreadable=(*returned.unreadable, item))
 
 
 def judged(taken: Taken) -> Assessment:
@@ -213,7 +213,7 @@ def _found(counting: Sequence[Finding]) -> str:
         return ""
     must = sum(finding.gate.value is Gate.MUST for finding in counting)
     first = counting[0]
-    where = f" ({first.place.spot})" if first.place and first.place.start else ""
+    where = f" ({first.location.path_line})" if first.location and first.location.start else ""
     return f"{must} to be fixed, {len(counting) - must} suggested; first: {first.title}{where}"
 
 

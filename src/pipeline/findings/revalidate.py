@@ -122,7 +122,7 @@ def mechanical(finding: Finding, ground: Ground, words: TestNameSearch, ran: Ran
         return Mechanical(Condition.UNKNOWN, "it names no lines that could be compared", tests, ran)
     if stands:
         return Mechanical(Condition.UNCHANGED, f"its lines stand unchanged in {path}", tests, ran)
-    where = path or (finding.place.path if finding.place else "its file")
+    where = path or (finding.location.path if finding.location else "its file")
     what = f"its text is nowhere in {where}" if gone(finding, page) else f"its lines in {where} were changed"
     return Mechanical(Condition.CHANGED, what, tests, ran)
 
@@ -232,7 +232,7 @@ def _urgency(finding: Finding) -> tuple[bool, bool, int, int]:
 def _quoted(finding: Finding) -> Iterator[str]:
     parts = {
         "title": finding.title,
-        "where": finding.place.spot if finding.place else "no file",
+        "where": finding.location.path_line if finding.location else "no file",
         "severity": str(finding.severity),
         "why it matters": finding.impact,
         "suggested fix": finding.fix or "",

@@ -87,7 +87,7 @@ def _round(
 
 
 def _would_be_told(finding: Finding, covered: Iterable[Covered]) -> bool:
-    path = finding.place.path if finding.place else ""
+    path = finding.location.path if finding.location else ""
     return any(one.would_tell(finding, path) for one in covered)
 
 

@@ -1,7 +1,7 @@
 """One pass, from what was returned to the events it makes: assessed, recognised, and put beside what is known."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
@@ -88,7 +88,7 @@ def recognise(assessment: IntakeAssessment, ledger: Ledger, about: About) -> Tak
     """What was assessed, put beside what is known."""
     history = GitHistory(about.root, about.environment)
     shown, entries, related = len(assessment.drafts), assessment.entries, assessment.related
-    passed = _passed(about, ledger).model_copy(update={"coverage": assessment.coverage})
+    passed = replace(_passed(about, ledger), coverage=assessment.coverage)
     drafts = fingerprinted((*assessment.drafts, *assessment.withheld), history)
     del assessment  # its drafts are not needed any more, and may be very many
     maps = line_maps(ledger, history, about.tree)
@@ -96,12 +96,11 @@ def recognise(assessment: IntakeAssessment, ledger: Ledger, about: About) -> Tak
     ground = Ground(history, maps, tuple(_fixes(ledger, maps)))
     result = upshot(ledger, matching, drafts, passed, about.at, ground, range(shown, len(drafts)))
     fates = _withheld(entries, drafts, result)
-    whole = passed.model_copy(
-        update={
-            "entries": fates,
-            "coverage": _looked_at(passed.coverage, fates),
-            "finding_ids": tuple(dict.fromkeys(id for id in result.ids[:shown] if id)),
-        }
+    whole = replace(
+        passed,
+        entries=fates,
+        coverage=_looked_at(passed.coverage, fates),
+        finding_ids=tuple(dict.fromkeys(id for id in result.ids[:shown] if id)),
     )
     events = (Assessed(at=about.at, assessment=whole), *result.events, *_related(related, ledger, result, about.at))
     return Taken(whole, events, drafts[:shown], result)
@@ -148,7 +147,7 @@ def _withheld(entries: Sequence[Entry], drafts: Sequence[Finding], result: Upsho
     """The entries, with those that were known and dismissed told as such."""
     dismissed = {drafts[index].votes[0].input_id: reason for index, reason in result.suppressed.items()}
     return tuple(
-        entry.model_copy(update={"disposition": Disposition.SUPPRESSED, "reason": dismissed[entry.input_id]})
+        replace(entry, disposition=Disposition.SUPPRESSED, reason=dismissed[entry.input_id])
         if entry.disposition in (Disposition.SURVIVING, Disposition.REJECTED) and entry.input_id in dismissed
         else entry
         for entry in entries
@@ -163,7 +162,7 @@ def _looked_at(coverage: Coverage, entries: Iterable[Entry]) -> Coverage:
         return coverage
     reviewers = coverage.reviewers | dict.fromkeys(done, Returned.RETURNED)
     problems = {name: problem for name, problem in coverage.problems.items() if name not in done}
-    return coverage.model_copy(update={"reviewers": reviewers, "problems": problems})
+    return replace(coverage, reviewers=reviewers, problems=problems)
 
 
 def _related(pairs: Iterable[Pair], ledger: Ledger, result: Upshot, at: str) -> Iterator[Linked]:
@@ -178,7 +177,7 @@ def _related(pairs: Iterable[Pair], ledger: Ledger, result: Upshot, at: str) -> 
 def _fixes(ledger: Ledger, maps: Mapping[str, LineMap]) -> Iterator[Fix]:
     """What was written around findings that are said to be fixed, as far as git can tell."""
     for finding in ledger:
-        lines, place = maps.get(finding.pass_id), finding.place
+        lines, place = maps.get(finding.pass_id), finding.location
         if finding.state is not FindingState.FIX_CLAIMED or lines is None or place is None or place.start is None:
             continue
         path, near = lines.path(place.path), lines.line(place.path, place.start) or place.start

@@ -72,9 +72,9 @@ class _Code:
         """Whether the line that was dismissed is nowhere in its file; what never was in one is not looked for."""
         held = finding.suppression
         digest = (held and held.digest) or evidence_digest(finding)
-        if finding.place is None or WINDOW not in finding.fingerprints or not digest.startswith(_LINE):
+        if finding.location is None or WINDOW not in finding.fingerprints or not digest.startswith(_LINE):
             return False
-        there = self._lines(finding.place.path)
+        there = self._lines(finding.location.path)
         if there is None:
             there = self._lines(self._path_now(finding))
         return there is None or digest.removeprefix(_LINE) not in there

@@ -77,7 +77,7 @@ def verdicts(
     """The verdicts on some findings. Those that were there before the change are told elsewhere and do not count."""
     own = [finding for finding in findings if not finding.pre_existing]
     active = [finding for finding in own if finding.state.active]
-    unproven = [finding for finding in own if finding.state.outstanding]
+    unproven = [finding for finding in own if finding.state.needs_attention]
     complete = coverage is None or coverage.complete
     ships = shipping(unproven, said)
     return Verdicts(

@@ -63,7 +63,7 @@ def _composed(findings: Iterable[Finding], lines: Mapping[int, Sequence[str]], c
 
 
 def _line(finding: Finding, title: int) -> str:
-    lines = f":{finding.place.start}" if finding.place and finding.place.start else ""
+    lines = f":{finding.location.start}" if finding.location and finding.location.start else ""
     tried = f", tried {len(finding.attempts)} times" if finding.attempts else ""
     marks = f"{finding.gate.value}, {finding.severity}, {finding.state}{tried}"
     return f"- #{finding.number} ({marks}) {_path(finding)}{lines}: {_flat(finding.title, title)}"
@@ -98,7 +98,7 @@ def _weight(finding: Finding) -> tuple[bool, int, int, int]:
 
 
 def _path(finding: Finding) -> str:
-    return _flat(finding.place.path, _PATH) if finding.place else ""
+    return _flat(finding.location.path, _PATH) if finding.location else ""
 
 
 def _flat(text: str | None, most: int) -> str:

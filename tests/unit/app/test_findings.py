@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 from contextlib import redirect_stdout
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -139,7 +140,7 @@ def test_a_format_by_name_is_not_guessed() -> None:
 def test_the_lens_of_every_claim() -> None:
     """One assessment has one lens; without one the files decide."""
     (answer,) = decoded([Source("n", "n", ESLINT)], Path("/repo"), format="auto", reviewer="", lens=Lens.QA)
-    assert {claim.lens for claim in answer.claims} == {Lens.QA}
+    assert {claim.lens for claim in answer.findings} == {Lens.QA}
 
 
 def claim(input_id: str) -> Claim:
@@ -150,8 +151,8 @@ def test_two_files_of_one_reviewer_have_items_of_their_own() -> None:
     """C-11: no two items of a pass have one name."""
     one = Return("lint", Returned.RETURNED, (claim("lint#1"),), (Rejected("lint#2", "odd"),))
     done = numbered([one, Return("other", Returned.RETURNED, (claim("other#1"),)), one])
-    assert [one.input_id for answer in done for one in answer.claims] == ["lint#1", "other#1", "lint#3"]
-    assert [one.input_id for answer in done for one in answer.rejected] == ["lint#2", "lint#4"]
+    assert [one.input_id for answer in done for one in answer.findings] == ["lint#1", "other#1", "lint#3"]
+    assert [one.input_id for answer in done for one in answer.unreadable] == ["lint#2", "lint#4"]
 
 
 def test_files_are_read_up_to_a_size(tmp_path: Path) -> None:
@@ -472,7 +473,7 @@ def test_a_row_without_a_place() -> None:
 @given(ledgers())
 def test_every_line_of_the_table_fits(findings: list[Finding]) -> None:
     """Whatever titles and paths hold, a line is one line of at most eighty columns that cannot act."""
-    shown = [one.model_copy(update={"severity": Severity.CRITICAL}) for one in findings]
+    shown = [replace(one, severity=Severity.CRITICAL) for one in findings]
     lines = piped(shown)
     assert len(lines) == len(findings) + 1
     for line in lines:

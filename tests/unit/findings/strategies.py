@@ -1,5 +1,6 @@
 """Findings for property tests: every value is one that the ledger could hold."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -205,7 +206,7 @@ def ledgers(most: int = 3) -> st.SearchStrategy[list[Finding]]:
     """Some findings, each with an id and a number of its own."""
 
     def numbered(found: list[Finding]) -> list[Finding]:
-        return [finding.model_copy(update={"number": number}) for number, finding in enumerate(found, 1)]
+        return [replace(finding, number=number) for number, finding in enumerate(found, 1)]
 
     return st.lists(findings(), max_size=most, unique_by=lambda finding: finding.id).map(numbered)
 

@@ -1,5 +1,6 @@
 """The ledger is a fold over events: nothing in a finding's past is ever changed, and its number and id stay its own."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -125,7 +126,7 @@ def test_numbers_follow_the_order_of_raising_and_stay(found: list[Finding]) -> N
 @given(findings(), votes())
 def test_a_finding_that_two_raise_at_once_is_one(finding: Finding, vote: Any) -> None:
     """000-23: same signature, same id, updated in place with a line in its history: in either order one finding."""
-    other = finding.model_copy(update={"votes": (vote,), "pass_id": SECOND, "title": "another wording"})
+    other = replace(finding, votes=(vote,), pass_id=SECOND, title="another wording")
     ledger = raised(finding, other)
     (known,) = ledger.findings.values()
     assert (known.number, known.title, known.votes) == (1, finding.title, (*finding.votes, vote))
@@ -176,13 +177,13 @@ def test_a_merge_is_shown_with_its_target_and_can_be_undone(one: Finding, other:
     """4.5: merges stay reversible: a link that is taken back leaves two findings, and both in the history."""
     if one.id == other.id:
         return
-    plain = [finding.model_copy(update={"links": ()}) for finding in (one, other)]
+    plain = [replace(finding, links=()) for finding in (one, other)]
     ledger = raised(*plain)
     link = Link(kind=MERGED, to=one.id)
     ledger.apply(Linked(at=AT, id=other.id, link=link))
     assert [finding.id for finding in ledger] == [one.id]
     assert merged_into(ledger.findings[other.id]) == one.id
-    ledger.apply(Unlinked(at=AT, id=other.id, link=link.model_copy(update={"note": "they are two"})))
+    ledger.apply(Unlinked(at=AT, id=other.id, link=replace(link, note="they are two")))
     assert [finding.id for finding in ledger] == [one.id, other.id]
     assert [change.what for change in ledger.findings[other.id].history[-2:]] == ["linked", "unlinked"]
 
@@ -191,7 +192,7 @@ def test_a_merge_is_shown_with_its_target_and_can_be_undone(one: Finding, other:
 @given(findings())
 def test_a_finding_is_found_by_every_name_it_has(finding: Finding) -> None:
     """3.1: its id, the beginning of it, its number, its signature and every alias it was ever given."""
-    ledger = raised(finding.model_copy(update={"aliases": ("CVE-1",)}))
+    ledger = raised(replace(finding, aliases=("CVE-1",)))
     names = [finding.id, finding.id[:8], finding.id.removeprefix("fnd_"), "1", "#1", finding.signature, "CVE-1"]
     assert {found.id if (found := ledger.find(name)) else None for name in names if not name.isdecimal()} == {
         finding.id

@@ -1,5 +1,7 @@
 """What is left to say of how the formats are brought together, each under its number."""
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.findings.intake.conftest import make_claim, returns_of
 from tests.unit.findings.strategies import plain
@@ -101,7 +103,7 @@ def test_nothing_is_revalidated_by_itself() -> None:
     first = taken(returns_of([make_claim(confidence=100)]))
     ledger = Ledger(first.events)
     (finding,) = ledger
-    ledger.findings[finding.id] = finding.model_copy(update={"state": FindingState.FIX_CLAIMED})
+    ledger.findings[finding.id] = replace(finding, state=FindingState.FIX_CLAIMED)
     for event in taken(returns_of([]), ledger).events:
         ledger.apply(event)
     assert ledger.findings[finding.id].state is FindingState.FIX_CLAIMED

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def test_what_is_said_between_two_passes_stays_in_the_file_until_the_next(root: 
     known = ledger(turned(1, FindingState.FIX_CLAIMED), turned(2, FindingState.WONT_FIX))
     Views(root).show(known, PASS, AT)
     assert (statuses(root), latest(root)["verdict"], latest(root)["mode"]) == (["fixed", "wont_fix"], "PASS", "full")
-    later = PASS.model_copy(update={"id": PassId("REV-1767322900-abc1234"), "finding_ids": ()})
+    later = replace(PASS, id=PassId("REV-1767322900-abc1234"), finding_ids=())
     known.apply(Assessed(at=AT, assessment=later))
     Views(root).show(known, later, AT)
     assert statuses(root) == []
@@ -130,7 +131,7 @@ def test_a_record_of_another_store_with_the_same_name_is_left_alone(root: Path, 
 def test_an_incomplete_pass_never_says_clean_in_any_file(root: Path) -> None:
     """6.6: with a reviewer missing neither the verdict file nor the record of the pass is a clean one."""
     gaps = Coverage(reviewers={"qa": Returned.MISSING}, problems={"qa": "it timed out"})
-    passed = PASS.model_copy(update={"coverage": gaps, "finding_ids": ()})
+    passed = replace(PASS, coverage=gaps, finding_ids=())
     known = Ledger([Assessed(at=AT, assessment=passed)])
     Views(root).show(known, passed, AT)
     (path,) = (root / ".wystack/reviews").glob("*.json")
@@ -170,7 +171,7 @@ def test_edits_in_either_place_are_taken_back(root: Path) -> None:
 def test_the_verdicts_are_those_of_the_last_pass_where_none_is_named() -> None:
     """6.6: who did not answer last counts."""
     gaps = Coverage(reviewers={"qa": Returned.MALFORMED})
-    later = PASS.model_copy(update={"id": PassId("REV-2-b"), "coverage": gaps})
+    later = replace(PASS, id=PassId("REV-2-b"), coverage=gaps)
     known = ledger(Assessed(at=AT, assessment=later))
     assert not standing(known).complete
     assert standing(known, PASS).complete

@@ -47,7 +47,9 @@ CLAIMS = st.lists(
 def test_every_raw_item_has_one_fate(claims: list[Claim], refused: int) -> None:
     """4.2: the dispositions add up to the raw items."""
     returns = returns_of(claims)
-    returns.append(Return("odd", Returned.RETURNED, rejected=tuple(Rejected(f"odd#{n}", "no") for n in range(refused))))
+    returns.append(
+        Return("odd", Returned.RETURNED, unreadable=tuple(Rejected(f"odd#{n}", "no") for n in range(refused)))
+    )
     entries = taken(returns).passed.entries
     assert sorted(entry.input_id for entry in entries) == sorted(
         [claim.input_id for claim in claims] + [f"odd#{n}" for n in range(refused)]

@@ -56,11 +56,11 @@ def _became(finding: Finding, was: int, now: int) -> str:
     if last is None:
         return ""
     if first is None:
-        return "new" if last.outstanding else ""
-    if not last.outstanding or (last is FindingState.FIX_CLAIMED and first.active):
-        return "resolved" if first.outstanding else ""
-    settled = any(change.state and not change.state.outstanding for change in finding.history[was:now])
-    return "regressed" if settled or not first.outstanding else "carried"
+        return "new" if last.needs_attention else ""
+    if not last.needs_attention or (last is FindingState.FIX_CLAIMED and first.active):
+        return "resolved" if first.needs_attention else ""
+    settled = any(change.state and not change.state.needs_attention for change in finding.history[was:now])
+    return "regressed" if settled or not first.needs_attention else "carried"
 
 
 def _cut(finding: Finding, passed: Pass, order: Mapping[str, int]) -> int:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from pipeline import __version__
@@ -26,7 +27,7 @@ def _json(findings: Sequence[Finding], _ledger: Ledger) -> str:
 
 def _markdown(findings: Sequence[Finding], ledger: Ledger) -> str:
     passed, coverage = ledger.last, ledger.coverage()
-    whole = passed.model_copy(update={"coverage": coverage}) if passed else None
+    whole = replace(passed, coverage=coverage) if passed and coverage else None
     return markdown.encode(findings, verdicts=standing(ledger), passed=whole)
 
 

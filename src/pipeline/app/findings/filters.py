@@ -12,7 +12,7 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Category, Finding, FindingId, FindingState, Gate, Severity
 
 EVERY = frozenset(FindingState)
-OUTSTANDING = frozenset(state for state in FindingState if state.outstanding)
+OUTSTANDING = frozenset(state for state in FindingState if state.needs_attention)
 DISMISSED = frozenset(state for state in FindingState if state.dismissed)
 GROUPS = {
     "all": EVERY,
@@ -83,7 +83,7 @@ def since_of(text: str, ledger: Ledger) -> datetime:
 
 
 def _order(finding: Finding) -> tuple[bool, int, int, str, int, int]:
-    place = finding.place
+    place = finding.location
     return (
         finding.gate.value is not Gate.MUST,
         finding.severity.rank,

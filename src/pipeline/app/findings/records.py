@@ -7,7 +7,7 @@ from pipeline.findings.model import Finding
 
 def row(finding: Finding) -> dict[str, Any]:
     """A finding in a list."""
-    place = finding.place
+    place = finding.location
     return {
         "id": finding.id,
         "number": finding.number,

@@ -98,13 +98,13 @@ def _decode(source: Source, format: str, reviewer: str, root: str) -> Return:
 def _through(answer: Return, lens: Lens | None) -> Return:
     if lens is None:
         return answer
-    return replace(answer, claims=tuple(replace(claim, lens=lens) for claim in answer.claims))
+    return replace(answer, findings=tuple(replace(claim, lens=lens) for claim in answer.findings))
 
 
 def _shifted(answer: Return, by: int) -> Return:
-    claims = tuple(replace(claim, input_id=_later(claim, by)) for claim in answer.claims)
-    rejected = tuple(replace(item, input_id=_later(item, by)) for item in answer.rejected)
-    return replace(answer, claims=claims, rejected=rejected)
+    claims = tuple(replace(claim, input_id=_later(claim, by)) for claim in answer.findings)
+    rejected = tuple(replace(item, input_id=_later(item, by)) for item in answer.unreadable)
+    return replace(answer, findings=claims, unreadable=rejected)
 
 
 def _later(item: Claim | Rejected, by: int) -> str:

@@ -20,9 +20,9 @@ class StoryPart:
 
 def place_of(finding: Finding) -> str:
     """Where a finding is, such as `src/a.py:3-5`; a dash for one that is nowhere."""
-    if finding.place is None:
+    if finding.location is None:
         return next((item.path for item in finding.evidence if item.path), "-")
-    return str(finding.place)
+    return str(finding.location)
 
 
 def sighting(finding: Finding) -> str:

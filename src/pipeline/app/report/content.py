@@ -248,7 +248,7 @@ def findings_table(findings: Sequence[Finding]) -> ReportTable:
             str(one.number),
             f"{one.severity}, must" if one.gate.value is Gate.MUST else str(one.severity),
             one.state.replace("_", " "),
-            one_line(one.place.spot) if one.place else "",
+            one_line(one.location.path_line) if one.location else "",
             one_line(one.title),
             str(len(one.attempts)) if one.attempts else "",
         )

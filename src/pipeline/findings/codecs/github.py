@@ -13,7 +13,7 @@ _CONTROL = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
 def encode(findings: Iterable[Finding]) -> str:
     """A line for each finding that somebody has still to look at, in the order of their numbers."""
-    shown = (finding for finding in findings if finding.state.outstanding)
+    shown = (finding for finding in findings if finding.state.needs_attention)
     return "".join(f"{_command(finding)}\n" for finding in sorted(shown, key=lambda one: (one.number, one.id)))
 
 
@@ -29,7 +29,7 @@ def _level(finding: Finding) -> str:
 
 
 def _properties(finding: Finding) -> Iterable[tuple[str, str]]:
-    place = finding.place
+    place = finding.location
     if place:
         yield "file", place.path
     if place and place.start:

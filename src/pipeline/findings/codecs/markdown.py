@@ -88,7 +88,7 @@ def _entry(finding: Finding) -> Iterator[str]:
     """A finding with its parts. Each part is a paragraph of its item."""
     yield f"### {finding.number}. {text(finding.title)}"
     yield ""
-    label, place = CATEGORY_LABEL[finding.category], f", {code(str(finding.place))}" if finding.place else ""
+    label, place = CATEGORY_LABEL[finding.category], f", {code(str(finding.location))}" if finding.location else ""
     yield f"{code(finding.id)}, {finding.severity}, {label}, {finding.state}{place}"
     yield ""
     quote = next((item.quote for item in finding.evidence if item.quote.strip()), "")

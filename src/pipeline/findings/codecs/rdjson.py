@@ -170,7 +170,7 @@ def _evidence(related: _Related, root: str) -> Evidence:
 
 def encode(findings: Iterable[Finding]) -> str:
     """Those findings that somebody has still to look at, in the order of their numbers."""
-    shown = sorted((one for one in findings if one.state.outstanding), key=lambda one: (one.number, one.id))
+    shown = sorted((one for one in findings if one.state.needs_attention), key=lambda one: (one.number, one.id))
     whole = {"source": {"name": "awf"}, "diagnostics": [_diagnostic(finding) for finding in shown]}
     return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -182,8 +182,8 @@ def _diagnostic(finding: Finding) -> dict[str, Any]:
         "severity": RDJSON_SEVERITY[finding.severity],
         "code": _code(finding),
     }
-    if finding.place:
-        diagnostic["location"] = {"path": finding.place.path} | _range(finding.place)
+    if finding.location:
+        diagnostic["location"] = {"path": finding.location.path} | _range(finding.location)
     suggestions = _suggestions(_kept(finding).get("suggestions")) if finding.state.active else []
     return diagnostic | ({"suggestions": suggestions} if suggestions else {})
 

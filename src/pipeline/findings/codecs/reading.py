@@ -122,7 +122,7 @@ def gather(
             rejected.append(rejected_item(item, input_id, reason_of(error), title(item), harmless=harmless))
     status = Returned.RETURNED if claims or rejected else Returned.EMPTY
     whole: dict[str, Any] = {"status": status, "format": format, **rest}
-    return Return(reviewer=reviewer, claims=tuple(claims), rejected=tuple(rejected), **whole)
+    return Return(reviewer=reviewer, findings=tuple(claims), unreadable=tuple(rejected), **whole)
 
 
 def reason_of(error: ValueError) -> str:

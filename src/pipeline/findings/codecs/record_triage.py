@@ -4,6 +4,7 @@ The rules are those for agents, whoever an entry names. What is decided is appli
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -52,7 +53,7 @@ def _decided(
         if problem := _refused(then, entry["status"], note, by):
             return Edits(problems=(problem,))
         event = turned(finding, state_after(then.state, entry["status"]), at=entry["at"], by=by, note=note)
-        then = then.model_copy(update={"state": event.state, "suppression": event.suppression})
+        then = replace(then, state=event.state, suppression=event.suppression)
         told.append(event)
     return Edits((*told, *_kept(finding, then.state, ordered[-1], diverged, at)))
 
@@ -92,7 +93,11 @@ def _restated(finding: Finding, edited: Mapping[str, Any], touched: Sequence[str
 def _finer(finding: Finding, edited: Mapping[str, Any], at: str, by: str) -> Edits:
     state = edited["x_state"]
     known = isinstance(state, str) and state in set(FindingState)
-    if not known or not FindingState(state).outstanding or RECORD_STATUS[FindingState(state)] != edited.get("status"):
+    if (
+        not known
+        or not FindingState(state).needs_attention
+        or RECORD_STATUS[FindingState(state)] != edited.get("status")
+    ):
         return Edits(problems=(f"`x_state` is not a state of the status {edited.get('status')}",))
     return Edits((turned(finding, FindingState(state), at=at, by=by, note="record edited"),))
 

@@ -79,7 +79,7 @@ def refs(finding: Finding) -> list[dict[str, Any]]:
 def ref(evidence: Evidence, finding: Finding) -> dict[str, Any]:
     """One piece of evidence. One that names no file is about the finding's own place, or its task."""
     path = evidence.path or (
-        finding.place.path if finding.place else task_name(finding.task) or finding.scope or finding.id
+        finding.location.path if finding.location else task_name(finding.task) or finding.scope or finding.id
     )
     said: dict[str, Any] = {"path": path}
     if evidence.start is not None:

@@ -151,7 +151,7 @@ def _returned(document: Mapping[str, Any], reviewer: str, root: str) -> Return:
         testing_gaps=tuple(document["testing_gaps"]),
     )
     unknown = {key: value for key, value in document.items() if key not in _TOP}
-    notes = [note for claim in read.claims if (note := _note(claim))]
+    notes = [note for claim in read.findings if (note := _note(claim))]
     return replace(read, ext={**({FORMAT: unknown} if unknown else {}), **({"notes": notes} if notes else {})})
 
 
@@ -224,8 +224,8 @@ def _beside(finding: Finding, line: int | None) -> dict[str, Any]:
 
 
 def _where(finding: Finding) -> tuple[str, int | None]:
-    if finding.place is not None:
-        return finding.place.path, finding.place.start
+    if finding.location is not None:
+        return finding.location.path, finding.location.start
     first = next((item for item in finding.evidence if item.path), None)
     return (first.path, first.start) if first else (finding.task or finding.scope, None)
 

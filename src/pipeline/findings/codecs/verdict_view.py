@@ -82,8 +82,8 @@ def item(finding: Finding, status: str) -> dict[str, Any]:
 def position(finding: Finding) -> tuple[str, str, str]:
     """What an id is made of: who found it, the path and the lines."""
     domain = finding.sources[0] if finding.sources else str(finding.category)
-    path = finding.place.path if finding.place else next((one.path for one in finding.evidence if one.path), "")
-    return domain, path, line_range(finding.place)
+    path = finding.location.path if finding.location else next((one.path for one in finding.evidence if one.path), "")
+    return domain, path, line_range(finding.location)
 
 
 def shadowed(item: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -128,7 +128,7 @@ def _precedence(finding: Finding) -> tuple[bool, int, float, str]:
 
 def _order(finding: Finding) -> tuple[int, float, str, int, str]:
     _, path, _ = position(finding)
-    start = finding.place.start if finding.place else None
+    start = finding.location.start if finding.location else None
     return finding.severity.rank, -fraction_of(finding.confidence), path, start or 0, finding.id
 
 

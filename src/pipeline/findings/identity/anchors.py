@@ -53,13 +53,13 @@ class Anchor:
 
 def of_draft(at: int, draft: Finding) -> Anchor:
     """The anchor of a finding of this pass."""
-    place = draft.place
+    place = draft.location
     return _anchor(at, draft, place.path if place else "", (place and place.start) or 0)
 
 
 def of_known(at: int, known: Finding, lines: LineMap | None) -> Anchor:
     """The anchor of a known finding, moved to where its lines are now when that can be told."""
-    place = known.place
+    place = known.location
     if place is None or lines is None:
         return _anchor(at, known, place.path if place else "", (place and place.start) or 0)
     path, line = lines.path(place.path), place.start or 0

@@ -133,6 +133,6 @@ def _matching(found: _Found, old: Sequence[Finding], new: Sequence[int]) -> Matc
 
 def _order(draft: Finding) -> tuple[Hashable, ...]:
     """An order of drafts that does not depend on who reported first."""
-    place = draft.place
+    place = draft.location
     where = (place.path, place.start or 0, place.end or 0) if place else ("", 0, 0)
     return (*where, draft.signature, draft.title, draft.category, draft.severity.rank, draft.impact)

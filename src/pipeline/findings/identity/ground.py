@@ -40,7 +40,7 @@ class Covered:
 
         Where a tool reported it, every such tool must have answered: a silent reviewer says nothing about a tool.
         """
-        then = finding.place.path if finding.place else ""
+        then = finding.location.path if finding.location else ""
         if not (self.has(path or then) or self.has(then)):
             return False
         if self.answered is None or not finding.sources:
@@ -77,7 +77,7 @@ class Ground:
     def path_now(self, finding: Finding) -> str:
         """What the file of a known finding is called now; nothing when it has none or it was deleted."""
         lines = self.maps.get(finding.pass_id)
-        path = finding.place.path if finding.place else ""
+        path = finding.location.path if finding.location else ""
         return lines.path(path) if lines and path else path
 
     def fixed_here(self, place: Location | None) -> FindingId | None:

@@ -4,6 +4,7 @@ Nothing is erased by silence, and evidence and names only grow.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from pipeline.findings.identity.anchors import is_loose
@@ -21,16 +22,16 @@ _WHERE = frozenset({"fingerprints", "aliases", "sources", "locations"})
 
 def placed(known: Finding, draft: Finding, page: SourceFile | None) -> Finding:
     """A draft moved to the known finding's own line where that is near: a vague report must not make it drift."""
-    text, place = known.fingerprints.get(TEXT, ""), draft.place
+    text, place = known.fingerprints.get(TEXT, ""), draft.location
     if page is None or place is None or place.start is None or text in ("", draft.fingerprints.get(TEXT)):
         return draft
     away, line = min(((abs(line - place.start), line) for line in page.places.get(text, ())), default=(AROUND + 1, 0))
     if away > AROUND:
         return draft
-    size = size_of(known.place)
+    size = size_of(known.location)
     there = Location(path=place.path, start=line, end=line + size - 1 if size > 1 else None, symbol=place.symbol)
-    moved = draft.model_copy(update={"locations": (there, *draft.locations[1:])})
-    return moved.model_copy(update={"fingerprints": fingerprints(moved, page)})
+    moved = replace(draft, locations=(there, *draft.locations[1:]))
+    return replace(moved, fingerprints=fingerprints(moved, page))
 
 
 def changes(known: Finding, draft: Finding, strength: Strength) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def where(known: Finding, draft: Finding, strength: Strength) -> dict[str, Any]:
 
 def observed(known: Finding, changed: Iterable[str], draft: Finding) -> Observed:
     """How a finding that was reported again stands."""
-    was, now = known.place, draft.place or known.place
+    was, now = known.location, draft.location or known.location
     if was and now and (was.path, was.start) != (now.path, now.start):
         return Observed.MOVED
     return Observed.UPDATED if set(changed) - _WHERE else Observed.UNCHANGED
@@ -103,7 +104,7 @@ def _differing(known: Finding, new: dict[str, Any]) -> dict[str, Any]:
     if "fingerprints" in changed:  # of these only those that are others: the rest stays
         prints = changed["fingerprints"].items()
         changed["fingerprints"] = {name: value for name, value in prints if known.fingerprints.get(name) != value}
-    return known.plain(changed)
+    return replace(known, **changed).model_dump(mode="json", include=set(changed))
 
 
 def _grown(known: tuple[Evidence, ...], new: tuple[Evidence, ...]) -> tuple[Evidence, ...]:

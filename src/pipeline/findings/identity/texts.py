@@ -7,7 +7,7 @@ import unicodedata
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 
@@ -73,7 +73,7 @@ def line_hash(text: str) -> str:
 
 def fingerprints(finding: Finding, page: SourceFile | None) -> dict[str, str]:
     """All that a finding can be recognised by, from the file as it is now; None when there is no file."""
-    place = finding.place
+    place = finding.location
     return {
         **{name: value for name, value in finding.fingerprints.items() if name not in OURS},
         SIGNATURE: finding.signature,
@@ -86,12 +86,12 @@ def fingerprinted(findings: Sequence[Finding], sources: FindingSources) -> tuple
     """Findings with their fingerprints. Each file is read once, and one file is held at a time."""
     by_path = defaultdict[str, list[int]](list)
     for index, finding in enumerate(findings):
-        by_path[finding.place.path if finding.place else ""].append(index)
+        by_path[finding.location.path if finding.location else ""].append(index)
     done = list(findings)
     for path, indices in by_path.items():
         page = page_of(sources, path)
         for index in indices:
-            done[index] = done[index].model_copy(update={"fingerprints": fingerprints(done[index], page)})
+            done[index] = replace(done[index], fingerprints=fingerprints(done[index], page))
     return tuple(done)
 
 
@@ -110,7 +110,7 @@ def standing(finding: Finding, page: SourceFile | None) -> bool | None:
     places = page.places.get(text, ()) if page else ()
     if page is None or len(places) < _count(kept.get(NTH, "")):
         return False
-    size = size_of(finding.place)
+    size = size_of(finding.location)
     return size == 1 or SPAN not in kept or any(page.span(at, at + size - 1) == kept[SPAN] for at in places[:_TRIES])
 
 
@@ -137,7 +137,7 @@ def same_evidence(digest: str, finding: Finding) -> bool:
 
 
 def _of_code(finding: Finding, page: SourceFile | None) -> dict[str, str]:
-    place = finding.place
+    place = finding.location
     if page is None or place is None or place.start is None or not 0 < place.start <= len(page.lines):
         quoted = next((text for item in finding.evidence if (text := _first_line(item))), "")
         return {TEXT: quoted} if quoted else {}
@@ -161,7 +161,7 @@ def _of_place(finding: Finding, place: Location) -> dict[str, str]:
 
 def symbol_of(finding: Finding) -> str:
     """The function or class a finding is in, if anybody said."""
-    named = (finding.place.symbol if finding.place else "", *(item.symbol for item in finding.evidence))
+    named = (finding.location.symbol if finding.location else "", *(item.symbol for item in finding.evidence))
     return next((symbol for symbol in named if symbol), "")
 
 

@@ -4,7 +4,8 @@ Nothing is ever fixed because nobody mentioned it, and nothing dismissed is hidd
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pipeline.findings.events import AnyEvent, Linked, Missed, Raised, Seen, Tried, Turned
 from pipeline.findings.identity.cascade import Match, Matching
@@ -102,17 +103,17 @@ class _Work:
         self.taken.add(id)
         self.ids[index] = id
         names = (*draft.aliases, draft.fingerprints.get(VERDICT, ""))
-        update = {
+        update: dict[str, Any] = {
             "id": id,
             "pass_id": self.passed.id,
             "task": draft.task or self.passed.task,
             "aliases": tuple(dict.fromkeys(name for name in names if name)),
             "observed": Observed.NEW,
-            "late": self.ground.is_late(draft.place, self.passed, self.ledger),
+            "late": self.ground.is_late(draft.location, self.passed, self.ledger),
             "created_at": self.at,
             "updated_at": self.at,
         }
-        self.events.append(Raised(at=self.at, finding=draft.model_copy(update=update)))
+        self.events.append(Raised(at=self.at, finding=replace(draft, **update)))
         if blame:  # what may be a known finding was not made by its fix
             self._blame(id, draft, "it is on lines that this fix wrote")
 
@@ -151,8 +152,8 @@ class _Work:
             self._turned(known, FindingState.FIX_CLAIMED, "absent twice and its text is gone; propose verify")
 
     def _see(self, known: Finding, draft: Finding, one: Match) -> None:
-        if one.strength is Strength.FUZZY and draft.place:
-            draft = placed(known, draft, self.ground.page(draft.place.path))
+        if one.strength is Strength.FUZZY and draft.location:
+            draft = placed(known, draft, self.ground.page(draft.location.path))
         held = known.state.dismissed and not _reopening(known, draft, one.strength, self.at)
         self.events.append(self._seen(known, draft, one.strength, held=held))
         self._turn(known, draft, one)
@@ -193,7 +194,7 @@ class _Work:
                 self._turned(known, FindingState.REOPENED, "it was said to be fixed, and it was reported again")
                 tried = FixAttempt(run=self.passed.run, round=self.passed.round, outcome="not_fixed")
                 who = known.attempts[-1].by if known.attempts else ""
-                self.events.append(Tried(at=self.at, id=known.id, attempt=tried.model_copy(update={"by": who})))
+                self.events.append(Tried(at=self.at, id=known.id, attempt=replace(tried, by=who)))
             case FindingState.VERIFIED_FIXED:
                 self._turned(known, FindingState.REOPENED, "regression: it was fixed, and it is back")
                 self._blame(known.id, draft, "this fix wrote its lines")
@@ -212,7 +213,7 @@ class _Work:
         self.events.append(turned)
 
     def _blame(self, id: FindingId, draft: Finding, note: str) -> None:
-        cause = self.ground.fixed_here(draft.place)
+        cause = self.ground.fixed_here(draft.location)
         known = self.ledger.findings.get(id)
         linked = known is not None and any((link.kind, link.to) == (CAUSED, cause) for link in known.links)
         if cause is not None and cause != id and not linked:

@@ -183,7 +183,7 @@ def _corrected(spot: Location, held: list[_Held]) -> Location:
         item = held_item.item
         moved = held_item.moved is not None and held_item.moved[0] == cited
         if item.path == spot.path and item.start and (moved or (cited is None and held_item.found is not False)):
-            return spot.model_copy(update={"start": item.start, "end": item.end})
+            return replace(spot, start=item.start, end=item.end)
     return spot
 
 
@@ -196,7 +196,7 @@ def _locations(claim: Claim, spot: Location, texts: Texts) -> tuple[Location, ..
 def _tidy(item: Location, texts: Texts) -> Location:
     text = texts.of(item.path)
     start, end = read_lines(item.start, item.end, text.length if text else None).span or (None, None)
-    return item if (start, end) == (item.start, item.end) else item.model_copy(update={"start": start, "end": end})
+    return item if (start, end) == (item.start, item.end) else replace(item, start=start, end=end)
 
 
 def _evidence(held: list[_Held], spot: Location) -> tuple[Evidence, ...]:
@@ -219,7 +219,7 @@ def _on(item: Evidence, path: str, span: Span | None) -> Evidence:
     start, end = span or (None, None)
     if (item.path, item.start, item.end) == (path, start, end):
         return item
-    return item.model_copy(update={"path": path, "start": start, "end": end})
+    return replace(item, path=path, start=start, end=end)
 
 
 def _span(location: Location) -> Span | None:

@@ -65,9 +65,9 @@ def assess(
 
 def _placed(returns: Iterable[Return], sources: CurrentSources, policy: Policy) -> tuple[list[Placed], list[Placed]]:
     """Every claim held against its file, and those that cannot be read as one. Claims of one file come together."""
-    unread = [of_rejected(item, answer) for answer in returns for item in answer.rejected if not item.harmless]
+    unread = [of_rejected(item, answer) for answer in returns for item in answer.unreadable if not item.harmless]
     worded: list[Worded] = []
-    for claim in (claim for answer in returns for claim in answer.claims):
+    for claim in (claim for answer in returns for claim in answer.findings):
         read = _read(claim, sources)
         if isinstance(read, PathRefused):
             unread.append(of_refused(claim, read.reason))
@@ -107,7 +107,7 @@ def _legible(claim: Claim, sources: CurrentSources) -> Worded:
 
 def _harmless(returns: Iterable[Return]) -> Iterator[Entry]:
     """The items that say that nothing is wrong."""
-    for item in (item for answer in returns for item in answer.rejected if item.harmless):
+    for item in (item for answer in returns for item in answer.unreadable if item.harmless):
         yield Entry(
             input_id=legible(item.input_id),
             disposition=Disposition.FILTERED,
@@ -136,13 +136,13 @@ def _signed(drafts: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _counted(draft: Finding, nth: int) -> Finding:
-    path = draft.place.path if draft.place else ""
+    path = draft.location.path if draft.location else ""
     signed = signature(draft.category, (*draft.evidence, Evidence(path=path)), draft.title, nth=nth)
-    return draft.model_copy(update={"signature": signed})
+    return replace(draft, signature=signed)
 
 
 def _line(draft: Finding) -> tuple[int, str]:
-    start = draft.place.start if draft.place else None
+    start = draft.location.start if draft.location else None
     return start or 0, draft.votes[0].input_id
 
 

@@ -38,7 +38,7 @@ def coverage(
 
 
 def _count(answer: Return, unread: Container[str]) -> int:
-    ids = [*(claim.input_id for claim in answer.claims), *(item.input_id for item in answer.rejected)]
+    ids = [*(claim.input_id for claim in answer.findings), *(item.input_id for item in answer.unreadable)]
     return sum(id in unread for id in ids)
 
 

@@ -67,7 +67,7 @@ def gate_of(finding: Finding, policy: Policy, changed: Container[str] | None) ->
     """Whether a finding keeps the change from shipping; one outside the change never does."""
     if finding.unreadable:
         return _decision(Gate.MUST, policy.preset)
-    place = finding.place
+    place = finding.location
     worst = Severity.MEDIUM if policy.preset == "strict" else Severity.HIGH
     must = (
         finding.severity.rank <= worst.rank
@@ -88,7 +88,7 @@ def _decision(gate: Gate, preset: str) -> GateDecision:
 
 def rank(finding: Finding) -> tuple[object, ...]:
     """What findings are sorted by: the worst and surest first, then by place."""
-    place = finding.place
+    place = finding.location
     where = (place.path, place.start or 0) if place else ("", 0)
     first = finding.votes[0]
     return (finding.severity.rank, -finding.confidence.value, *where, finding.title, first.reviewer, first.input_id)
@@ -104,7 +104,7 @@ def _demoted(finding: Finding, policy: Policy) -> Fate:
     why = "advice on tests or upkeep, and not grave"
     if policy.mode == "headless":
         return Fate(Disposition.SUPPRESSED, f"{why}: nobody reads such notes in a headless pass")
-    note = f"{finding.place.spot if finding.place else 'no place'} -- {finding.title}"
+    note = f"{finding.location.path_line if finding.location else 'no place'} -- {finding.title}"
     if any("testing" in _words(source) for source in finding.sources):
         return Fate(Disposition.DEMOTED, f"{why}: noted among the gaps in the tests", gap=note)
     return Fate(Disposition.DEMOTED, f"{why}: noted among the risks that remain", risk=note)

@@ -45,7 +45,7 @@ def sift(group: Group, policy: Policy, passed: Pass, changed: Container[str] | N
     """Merge a group and decide about it."""
     members = ordered(group)
     finding = merge([member for member, _ in members], policy, passed)
-    finding = finding.model_copy(update={"gate": gate_of(finding, policy, changed)})
+    finding = replace(finding, gate=gate_of(finding, policy, changed))
     return Sifted(tuple(members), finding, fate(finding, policy))
 
 

@@ -40,7 +40,7 @@ def of_refused(claim: Claim, reason: str) -> Claim:
     return replace(
         claim,
         title=claim.title if claim.title.strip() else _nameless(claim.input_id, claim.reviewer),
-        confidence=claim.confidence.model_copy(update={"value": max(_SURE, claim.confidence.value)}),
+        confidence=replace(claim.confidence, value=max(_SURE, claim.confidence.value)),
         impact=_bounded("\n".join(part for part in told if part)) or reason,
         fix=None,
         autofix_class=AutofixClass.MANUAL,

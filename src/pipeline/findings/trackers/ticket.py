@@ -7,7 +7,8 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pipeline.findings.model import Evidence, Finding, FindingState
 from pipeline.findings.scales import word_of
@@ -109,12 +110,10 @@ def cut(text: str, most: int) -> str:
 
 
 def _redacted(finding: Finding, redact: Redact) -> Finding:
-    evidence = tuple(
-        one.model_copy(update={"quote": redact(one.quote), "raw": redact(one.raw)}) for one in finding.evidence
-    )
+    evidence = tuple(replace(one, quote=redact(one.quote), raw=redact(one.raw)) for one in finding.evidence)
     names = ("title", "plain_title", "impact", "fix")
-    texts = {name: redact(getattr(finding, name) or "") for name in names}
-    return finding.model_copy(update={**texts, "evidence": evidence})
+    texts: dict[str, Any] = {name: redact(getattr(finding, name) or "") for name in names}
+    return replace(finding, **texts, evidence=evidence)
 
 
 def _body(finding: Finding) -> str:
@@ -158,8 +157,8 @@ def _metadata(finding: Finding) -> Iterator[str]:
     yield f"Confidence: {finding.confidence.value} ({word_of(finding.confidence)})"
     yield f"Reviewer(s): {plain(', '.join(finding.sources) or 'not known', _META)}"
     yield f"Finding ID: {finding.id}"
-    if finding.place is not None:
-        yield f"Place: {plain(str(finding.place), _META)}"
+    if finding.location is not None:
+        yield f"Place: {plain(str(finding.location), _META)}"
 
 
 def _is_cut(finding: Finding) -> bool:

@@ -57,7 +57,7 @@ def handle(finding: Finding) -> str:
 
 def place(finding: Finding, *, whole: bool = False) -> str:
     """`path:line`, or with all its lines; nothing when it is nowhere."""
-    at = finding.place
+    at = finding.location
     if at is None:
         return ""
     path = flat(at.path, 200)
@@ -137,7 +137,7 @@ def _framing(item: Item, sinks: Sinks) -> str:
     finding = item.finding
     match legal(item.recommended, sinks, advisory=item.advisory):
         case Action.APPLY:
-            at = finding.place
+            at = finding.location
             return f"Apply the proposed fix in {flat(basename(at.path), 60)}?" if at else "Apply the proposed fix?"
         case Action.DEFER:
             return f"Defer and file a {ticket(sinks)}?"

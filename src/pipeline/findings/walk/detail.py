@@ -48,7 +48,7 @@ def _artifact(path: Path, reviewer: str) -> Artifact | None:
             content = file.read(_LARGEST)
     except (OSError, ValueError):  # it was not kept, or no file can have that name: the report counts what is missing
         return None
-    return Artifact(str(path), review.decode(content, reviewer=reviewer).claims)
+    return Artifact(str(path), review.decode(content, reviewer=reviewer).findings)
 
 
 def detail(finding: Finding, artifacts: Mapping[str, Artifact]) -> Detail:
@@ -81,7 +81,7 @@ def _found(finding: Finding, artifacts: Mapping[str, Artifact]) -> Iterator[tupl
 
 
 def _same(finding: Finding, claim: Claim, titles: set[str]) -> bool:
-    place, other = finding.place, claim.locations[0] if claim.locations else None
+    place, other = finding.location, claim.locations[0] if claim.locations else None
     if place is None or other is None or place.path != other.path:
         return False
     near = abs((place.start or 0) - (other.start or 0)) <= _NEAR

@@ -55,6 +55,6 @@ def pending(finding: Finding) -> bool:
 
 
 def _order(finding: Finding) -> tuple[str, int, str, int, int, str]:
-    place = finding.place
+    place = finding.location
     where = (place.path, place.start or 0) if place else ("", 0)
     return (P_LEVEL[finding.severity], -anchor_of(finding.confidence), *where, finding.number, finding.id)

@@ -1,7 +1,7 @@
 """What a walk came to: the same report for every way it can end. Its counts add up to the findings it began with."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pipeline.findings.model import AutofixClass, Finding, FindingState
@@ -158,7 +158,7 @@ def _verdict(walk: Walk) -> Readiness:
         return Readiness.NOT_READY
     made = walk.fixes.made
     left = [
-        finding.model_copy(update={"state": FindingState.FIX_CLAIMED}) if finding.id in made else finding
+        replace(finding, state=FindingState.FIX_CLAIMED) if finding.id in made else finding
         for finding in walk.around.findings
     ]
     return verdicts(left, walk.around.coverage, fixes_applied=bool(made or _repaired(left))).readiness

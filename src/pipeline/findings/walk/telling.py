@@ -109,7 +109,7 @@ def _finding(line: WalkLine) -> dict[str, Any]:
 
 
 def _where(line: WalkLine) -> dict[str, Any]:
-    place = line.item.finding.place
+    place = line.item.finding.location
     return {"file": place.path if place else None, "line": place.start if place else None}
 
 

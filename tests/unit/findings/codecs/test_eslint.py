@@ -22,11 +22,11 @@ def of(*messages: object) -> bytes:
 def test_the_sample_has_ten_messages_in_two_files() -> None:
     """Eight lints, one that is suppressed in the source, one file that cannot be parsed."""
     found = decode(SAMPLE, root="/srv/shop")
-    assert (found.reviewer, found.status, len(found.claims), found.inputs) == ("eslint", Returned.RETURNED, 10, 10)
+    assert (found.reviewer, found.status, len(found.findings), found.inputs) == ("eslint", Returned.RETURNED, 10, 10)
     assert found.covered == ("web/app.js", "web/broken.js")
-    assert [claim.suppressed for claim in found.claims if claim.suppressed] == ["suppressed in the source"]
-    assert [claim.severity for claim in found.claims].count(Severity.MEDIUM) == 1
-    first = found.claims[0]
+    assert [claim.suppressed for claim in found.findings if claim.suppressed] == ["suppressed in the source"]
+    assert [claim.severity for claim in found.findings].count(Severity.MEDIUM) == 1
+    first = found.findings[0]
     assert (first.title, first.fix) == ("Unexpected var, use let or const instead.", "Replace with: let")
     assert (first.locations[0].path, first.locations[0].start, first.locations[0].end) == ("web/app.js", 1, 1)
     assert first.autofix_class is AutofixClass.MANUAL
@@ -57,10 +57,10 @@ def test_a_file_without_messages_is_clean_and_no_file_is_not() -> None:
 def test_one_bad_message_is_rejected_and_the_others_stay(message: Any, reason: str) -> None:
     """000-37: an item that cannot be read is dropped alone, with the reason."""
     found = decode(of({"severity": 1, "message": "good", "line": 0}, message))
-    assert (found.status, [claim.title for claim in found.claims]) == (Returned.RETURNED, ["good"])
-    assert found.claims[0].locations[0].start is None
-    assert [item.input_id for item in found.rejected] == ["eslint#2"]
-    assert reason in found.rejected[0].reason
+    assert (found.status, [claim.title for claim in found.findings]) == (Returned.RETURNED, ["good"])
+    assert found.findings[0].locations[0].start is None
+    assert [item.input_id for item in found.unreadable] == ["eslint#2"]
+    assert reason in found.unreadable[0].reason
 
 
 @pytest.mark.parametrize(
@@ -76,19 +76,21 @@ def test_a_count_above_the_messages_is_rejected_for_its_file(counts: dict[str, A
     """0-12: the messages that are listed stay; counts may be left out."""
     file = {"filePath": "a.js", "messages": [{"severity": 1, "message": "w"}, {"severity": 2, "message": "e"}]}
     found = decode(json.dumps([{**file, **counts}]).encode())
-    assert (len(found.claims), len(found.rejected)) == (2, rejected)
-    assert {item.location.path for item in found.rejected if item.location} == ({"a.js"} if rejected else set())
+    assert (len(found.findings), len(found.unreadable)) == (2, rejected)
+    assert {item.location.path for item in found.unreadable if item.location} == ({"a.js"} if rejected else set())
 
 
 def test_a_justification_is_the_reason_of_a_suppression() -> None:
     """What was written beside the directive is kept."""
     message = {"severity": 1, "message": "m", "suppressions": [{"kind": "directive", "justification": "legacy"}]}
-    assert decode(of(message)).claims[0].suppressed == "legacy"
+    assert decode(of(message)).findings[0].suppressed == "legacy"
 
 
 def test_names_that_nobody_knows_are_kept() -> None:
     """What a newer ESLint says is handed on."""
-    assert decode(of({"severity": 1, "message": "m", "news": {"a": [1]}})).claims[0].ext["eslint"]["news"] == {"a": [1]}
+    assert decode(of({"severity": 1, "message": "m", "news": {"a": [1]}})).findings[0].ext["eslint"]["news"] == {
+        "a": [1]
+    }
 
 
 @given(st.binary(max_size=100))

@@ -30,8 +30,8 @@ def case(problem: str = "", told: str = "name='t' classname='c'") -> str:
 def test_the_failures_and_the_error_of_a_real_run_are_claims(name: str) -> None:
     """Three failures and an error; what passed, was skipped or was expected to fail is none."""
     found = decode((SAMPLES / name).read_bytes())
-    assert (found.reviewer, found.status, found.inputs, len(found.claims)) == ("junit", Returned.RETURNED, 4, 4)
-    first, *_, last = found.claims
+    assert (found.reviewer, found.status, found.inputs, len(found.findings)) == ("junit", Returned.RETURNED, 4, 4)
+    first, *_, last = found.findings
     assert first.title == (
         "test_total_without_discount: TypeError: unsupported operand type(s) for -: 'float' and 'NoneType'"
     )
@@ -48,12 +48,12 @@ def test_the_failures_and_the_error_of_a_real_run_are_claims(name: str) -> None:
 def test_a_linters_report_has_the_linters_rules_and_places() -> None:
     """A file of tests that are lints: the suite is the file, the test is the rule."""
     found = decode((SAMPLES / "ruff.junit.xml").read_bytes(), root="/srv/shop", reviewer="lint")
-    assert (found.reviewer, len(found.claims)) == ("lint", 21)
-    place = found.claims[1].locations[0]
+    assert (found.reviewer, len(found.findings)) == ("lint", 21)
+    place = found.findings[1].locations[0]
     assert (place.path, place.start) == ("src/odd dir/ünï code.py", 1)
-    security = [claim for claim in found.claims if claim.category is Category.SECURITY]
+    security = [claim for claim in found.findings if claim.category is Category.SECURITY]
     assert len(security) == 12
-    assert [claim.tool_ids for claim in found.claims if "F401" in claim.title] == [
+    assert [claim.tool_ids for claim in found.findings if "F401" in claim.title] == [
         {},
         {},
         {"junit": "/srv/shop/src/orders::org.ruff.F401"},
@@ -93,7 +93,7 @@ def test_clean_needs_a_test_that_ran() -> None:
 def test_what_a_report_counts_and_does_not_show_is_rejected(data: bytes, claims: int, rejected: int) -> None:
     """0-12: the failures that are shown stay, and each contradiction is an item of its own."""
     found = decode(data)
-    assert (len(found.claims), len(found.rejected)) == (claims, rejected)
+    assert (len(found.findings), len(found.unreadable)) == (claims, rejected)
     assert found.status is (Returned.RETURNED if claims or rejected else Returned.EMPTY)
 
 
@@ -113,7 +113,7 @@ def test_declarations_are_refused_before_anything_is_made_of_them(data: bytes) -
 def test_a_page_quoted_in_a_failure_is_only_text() -> None:
     """`<!DOCTYPE` in a quotation declares nothing."""
     found = decode(suite(case("<failure message='m'><![CDATA[<!DOCTYPE html><!ENTITY x 'y'>]]></failure>")))
-    assert found.claims[0].evidence[0].raw == "<!DOCTYPE html><!ENTITY x 'y'>"
+    assert found.findings[0].evidence[0].raw == "<!DOCTYPE html><!ENTITY x 'y'>"
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_nested_suites_and_several_problems_of_a_test() -> None:
     both = case("<failure message='a'/><error type='b'/>")
     inner = f"<testsuite name='in'>{both}</testsuite>"
     found = decode(suite(inner, "<error message='no setup'/>"))
-    assert [claim.title for claim in found.claims] == ["t: a", "t: b", "s: no setup"]
-    assert [claim.input_id for claim in found.claims] == ["junit#1", "junit#2", "junit#3"]
+    assert [claim.title for claim in found.findings] == ["t: a", "t: b", "s: no setup"]
+    assert [claim.input_id for claim in found.findings] == ["junit#1", "junit#2", "junit#3"]
 
 
 @pytest.mark.parametrize(
@@ -164,20 +164,20 @@ def test_nested_suites_and_several_problems_of_a_test() -> None:
 def test_places_come_from_tracebacks_of_several_languages(text: str, places: list[tuple[str, int]]) -> None:
     """Only what lies in the repository, innermost first."""
     found = decode(suite(case(f"<failure message='m'><![CDATA[{text}]]></failure>")), root="/srv/shop")
-    assert [(place.path, place.start) for place in found.claims[0].locations] == places
+    assert [(place.path, place.start) for place in found.findings[0].locations] == places
 
 
 def test_the_attributes_tell_the_place_where_no_traceback_does() -> None:
     """`file` and `line` of the test."""
     told = "name='t' file='/srv/shop/tests/t.py' line='5'"
     found = decode(suite(case("<failure message='m'/>", told)), root="/srv/shop")
-    assert [(place.path, place.start) for place in found.claims[0].locations] == [("tests/t.py", 5)]
+    assert [(place.path, place.start) for place in found.findings[0].locations] == [("tests/t.py", 5)]
 
 
 def test_a_failure_that_says_nothing_is_rejected() -> None:
     """There is nothing to call it by."""
     found = decode(suite(case("<failure/>", "time='1'")))
-    assert (found.status, len(found.claims), found.rejected[0].input_id) == (Returned.RETURNED, 0, "junit#1")
+    assert (found.status, len(found.findings), found.unreadable[0].input_id) == (Returned.RETURNED, 0, "junit#1")
 
 
 @given(st.binary(max_size=100) | st.text(max_size=80).map(lambda text: f"<testsuite>{text}</testsuite>".encode()))

@@ -19,22 +19,22 @@ TEXT = (SAMPLES / "mypy.txt").read_bytes()
 def test_the_three_shapes_say_the_same(name: str) -> None:
     """Six errors, their notes with them, whichever way mypy was asked to write."""
     found = decode((SAMPLES / name).read_bytes())
-    assert (found.reviewer, found.status, found.inputs, len(found.claims)) == ("mypy", Returned.RETURNED, 6, 6)
-    places = [(claim.locations[0].path, claim.locations[0].start) for claim in found.claims]
+    assert (found.reviewer, found.status, found.inputs, len(found.findings)) == ("mypy", Returned.RETURNED, 6, 6)
+    places = [(claim.locations[0].path, claim.locations[0].start) for claim in found.findings]
     assert places == [("src/names.py", 6)] * 2 + [("src/orders.py", line) for line in (10, 10, 13, 25)]
-    assert found.claims[5].title == 'Incompatible return value type (got "float", expected "str")'
-    assert found.claims[3].impact == "Both left and right operands are unions"
-    assert found.claims[5].ext == {"mypy": {"code": "return-value"}}
-    assert {claim.category for claim in found.claims} == {Category.BUG}
-    assert {claim.severity for claim in found.claims} == {Severity.HIGH}
-    assert [claim.input_id for claim in found.claims] == [f"mypy#{number}" for number in range(1, 7)]
+    assert found.findings[5].title == 'Incompatible return value type (got "float", expected "str")'
+    assert found.findings[3].impact == "Both left and right operands are unions"
+    assert found.findings[5].ext == {"mypy": {"code": "return-value"}}
+    assert {claim.category for claim in found.findings} == {Category.BUG}
+    assert {claim.severity for claim in found.findings} == {Severity.HIGH}
+    assert [claim.input_id for claim in found.findings] == [f"mypy#{number}" for number in range(1, 7)]
 
 
 def test_the_pretty_shape_gives_the_line_of_code() -> None:
     """The source that mypy shows is evidence."""
     found = decode((SAMPLES / "mypy-pretty.txt").read_bytes())
-    assert found.claims[0].evidence[0].quote == "return l + 1"
-    assert (found.claims[4].locations[0].start, found.claims[4].locations[0].end) == (13, 15)
+    assert found.findings[0].evidence[0].quote == "return l + 1"
+    assert (found.findings[4].locations[0].start, found.findings[4].locations[0].end) == (13, 15)
 
 
 def test_success_is_clean_and_silence_is_not() -> None:
@@ -87,24 +87,24 @@ def test_a_cut_in_the_middle_of_a_line_is_malformed() -> None:
 def test_a_line_that_is_not_mypys_is_rejected_with_its_text() -> None:
     """Nothing in the output goes without a fate."""
     found = decode(b"warning: something\nsrc/a.py:3: error: Bad  [misc]\n")
-    assert [(item.input_id, item.title) for item in found.rejected] == [("mypy#1", "warning: something")]
-    assert [claim.title for claim in found.claims] == ["Bad"]
+    assert [(item.input_id, item.title) for item in found.unreadable] == [("mypy#1", "warning: something")]
+    assert [claim.title for claim in found.findings] == ["Bad"]
     wrong = decode(b'{"file": "a.py", "line": true, "message": "m", "severity": "error"}\n')
-    assert (len(wrong.claims), "line" in wrong.rejected[0].reason) == (0, True)
+    assert (len(wrong.findings), "line" in wrong.unreadable[0].reason) == (0, True)
 
 
 def test_a_note_of_its_own_is_for_information() -> None:
     """A revealed type belongs to no error."""
     found = decode(b'a.py:1: error: Bad  [misc]\na.py:9: note: Revealed type is "int"\nb.py: error: No module\n')
-    assert [claim.severity for claim in found.claims] == [Severity.HIGH, Severity.INFO, Severity.HIGH]
-    assert found.claims[2].locations[0].start is None
+    assert [claim.severity for claim in found.findings] == [Severity.HIGH, Severity.INFO, Severity.HIGH]
+    assert found.findings[2].locations[0].start is None
 
 
 def test_paths_are_made_relative_to_the_root() -> None:
     """An absolute path below the root loses the root; another is kept, for the intake to refuse."""
     found = decode(b"/srv/shop/a.py:1: error: Bad\n/etc/b.py:1: error: Bad\n", root="/srv/shop", reviewer="types")
-    assert [claim.locations[0].path for claim in found.claims] == ["a.py", "/etc/b.py"]
-    assert found.claims[0].reviewer == "types"
+    assert [claim.locations[0].path for claim in found.findings] == ["a.py", "/etc/b.py"]
+    assert found.findings[0].reviewer == "types"
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))

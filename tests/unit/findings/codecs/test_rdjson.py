@@ -1,6 +1,7 @@
 """Reviewdog's diagnostics, in both shapes and both directions."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,13 @@ def of(*items: object, **told: object) -> bytes:
 def test_ruffs_diagnostics_are_all_read() -> None:
     """21 diagnostics with their places, rules and suggestions; the severity is that of the whole."""
     found = decode(SAMPLE, root="/srv/shop")
-    assert (found.reviewer, found.status, len(found.claims), found.inputs) == ("ruff", Returned.RETURNED, 21, 21)
-    second = found.claims[1]
+    assert (found.reviewer, found.status, len(found.findings), found.inputs) == ("ruff", Returned.RETURNED, 21, 21)
+    second = found.findings[1]
     assert (second.locations[0].path, second.locations[0].start) == ("src/odd dir/ünï code.py", 1)
     assert second.fix == "Replace with: import os\nimport sys"
-    assert found.claims[2].fix == "Remove it."
-    assert {claim.severity for claim in found.claims} == {Severity.MEDIUM}
-    assert [claim.category for claim in found.claims].count(Category.SECURITY) == 12
+    assert found.findings[2].fix == "Remove it."
+    assert {claim.severity for claim in found.findings} == {Severity.MEDIUM}
+    assert [claim.category for claim in found.findings].count(Category.SECURITY) == 12
     assert second.ext["rdjson"]["code"]["value"] == "E401"
 
 
@@ -39,8 +40,8 @@ def test_one_diagnostic_on_each_line_is_the_same() -> None:
     """Both shapes, rdjsonl and rdjson, hold the same diagnostics, one line or many."""
     items = json.loads(SAMPLE)["diagnostics"]
     lines = "".join(json.dumps(item) + "\n" for item in items).encode()
-    assert [claim.title for claim in decode(lines).claims] == [claim.title for claim in decode(SAMPLE).claims]
-    assert len(decode(json.dumps(items[0]).encode()).claims) == 1
+    assert [claim.title for claim in decode(lines).findings] == [claim.title for claim in decode(SAMPLE).findings]
+    assert len(decode(json.dumps(items[0]).encode()).findings) == 1
 
 
 @pytest.mark.parametrize(
@@ -56,20 +57,20 @@ def test_one_diagnostic_on_each_line_is_the_same() -> None:
 )
 def test_severities(value: Any, severity: str) -> None:
     """A word or its number; what is not said is in the middle."""
-    assert decode(of({**GOOD, "severity": value})).claims[0].severity == severity
-    assert decode(of(GOOD, severity=value)).claims[0].severity == severity
+    assert decode(of({**GOOD, "severity": value})).findings[0].severity == severity
+    assert decode(of(GOOD, severity=value)).findings[0].severity == severity
 
 
 def test_an_end_before_the_first_column_is_on_the_line_above() -> None:
     """A range up to the beginning of line 5 does not touch line 5."""
     place = {"path": "a.py", "range": {"start": {"line": 3, "column": 1}, "end": {"line": 5, "column": 1}}}
-    assert decode(of({"message": "m", "location": place})).claims[0].locations[0].end == 4
+    assert decode(of({"message": "m", "location": place})).findings[0].locations[0].end == 4
 
 
 def test_related_places_are_evidence() -> None:
     """What a diagnostic points at besides is kept with its words."""
     found = decode(of({**GOOD, "related_locations": [{"message": "declared", "location": GOOD["location"]}]}))
-    assert (found.claims[0].evidence[0].raw, found.claims[0].evidence[0].start) == ("declared", 3)
+    assert (found.findings[0].evidence[0].raw, found.findings[0].evidence[0].start) == ("declared", 3)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +89,8 @@ def test_related_places_are_evidence() -> None:
 def test_one_bad_diagnostic_is_rejected_and_the_others_stay(item: Any, reason: str) -> None:
     """000-37: an item that cannot be read is dropped alone, with the reason."""
     found = decode(of(GOOD, item))
-    assert [claim.title for claim in found.claims] == ["good"]
-    assert (found.rejected[0].input_id, reason in found.rejected[0].reason) == ("rdjson#2", True)
+    assert [claim.title for claim in found.findings] == ["good"]
+    assert (found.unreadable[0].input_id, reason in found.unreadable[0].reason) == ("rdjson#2", True)
 
 
 @pytest.mark.parametrize(
@@ -127,16 +128,16 @@ def test_what_is_written_can_be_read(found: list[Finding]) -> None:
     assert text.endswith("}\n")
     shown = [item for item in found if not item.state.dismissed and item.state is not FindingState.VERIFIED_FIXED]
     back = decode(text.encode())
-    assert (len(back.claims), back.rejected) == (len(shown), ())
-    for item, claim in zip(shown, back.claims, strict=True):
+    assert (len(back.findings), back.unreadable) == (len(shown), ())
+    for item, claim in zip(shown, back.findings, strict=True):
         assert RDJSON_SEVERITY[claim.severity] == RDJSON_SEVERITY[item.severity]
-        place = item.place.model_copy(update={"symbol": ""}) if item.place else None
+        place = replace(item.location, symbol="") if item.location else None
         assert claim.locations == ((place,) if place else ())
 
 
 def test_a_suggestion_comes_back_and_a_fix_in_words_is_part_of_the_message() -> None:
     """Only what can be put somewhere is a suggestion: reviewers would apply the words."""
-    claim = decode(SAMPLE, root="/srv/shop").claims[1]
+    claim = decode(SAMPLE, root="/srv/shop").findings[1]
     item = plain(ext=dict(claim.ext))
     out = json.loads(encode([item]))["diagnostics"][0]
     assert out["suggestions"][0]["text"] == "import os\nimport sys"

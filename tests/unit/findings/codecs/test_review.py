@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -40,7 +41,7 @@ def decoded(document: Any, **options: str) -> Return:
 
 
 def only(document: Any) -> Claim:
-    (claim,) = decoded(document).claims
+    (claim,) = decoded(document).findings
     return claim
 
 
@@ -77,7 +78,7 @@ def test_the_compact_form_is_a_return_too_and_not_an_artifact() -> None:
     """003-18: what is handed on may leave the detail out; what is kept as an artifact may not."""
     result = decoded(returned(COMPACT))
     assert result.status is Returned.RETURNED
-    assert (result.claims[0].impact, result.claims[0].evidence) == ("", ())
+    assert (result.findings[0].impact, result.findings[0].evidence) == ("", ())
     assert review.check(returned(COMPACT), compact=True) == []
     assert review.check(returned(COMPACT)) == [
         "finding 1: `why_it_matters` is missing",
@@ -91,7 +92,7 @@ def test_a_return_without_one_of_its_parts_is_malformed(key: str) -> None:
     document = returned(ITEM)
     del document[key]
     result = decoded(document, reviewer="asked")
-    assert (result.status, result.claims, result.reviewer) == (Returned.MALFORMED, (), "asked")
+    assert (result.status, result.findings, result.reviewer) == (Returned.MALFORMED, (), "asked")
     assert f"`{key}`" in result.problem
 
 
@@ -169,8 +170,8 @@ def test_what_two_readers_could_take_differently_is_malformed(data: bytes, says:
 def test_an_item_that_cannot_be_a_claim_is_rejected_alone(key: str, value: Any) -> None:
     """003-03 to 003-12, 003-20: one bad field rejects one item, with the reason; the others stand."""
     result = decoded(returned(ITEM, {**ITEM, key: value}, ITEM))
-    assert [claim.input_id for claim in result.claims] == ["security#1", "security#3"]
-    (rejected,) = result.rejected
+    assert [claim.input_id for claim in result.findings] == ["security#1", "security#3"]
+    (rejected,) = result.unreadable
     assert rejected.input_id == "security#2"
     assert f"`{key}`" in rejected.reason
     assert review.check(returned({**ITEM, key: value}))
@@ -180,14 +181,14 @@ def test_an_item_that_cannot_be_a_claim_is_rejected_alone(key: str, value: Any) 
 def test_an_item_without_a_required_field_is_rejected(key: str) -> None:
     """003-02: all but the fix are required."""
     result = decoded(returned({name: value for name, value in ITEM.items() if name != key}))
-    assert [item.reason for item in result.rejected] == [f"`{key}` is missing"]
+    assert [item.reason for item in result.unreadable] == [f"`{key}` is missing"]
 
 
 def test_every_item_is_a_claim_or_rejected() -> None:
     """003-20: what is no object is counted too."""
     result = decoded(returned(ITEM, 7, None, [], {}))
-    assert (result.inputs, len(result.claims)) == (5, 1)
-    assert {item.input_id for item in result.rejected} == {f"security#{number}" for number in (2, 3, 4, 5)}
+    assert (result.inputs, len(result.findings)) == (5, 1)
+    assert {item.input_id for item in result.unreadable} == {f"security#{number}" for number in (2, 3, 4, 5)}
 
 
 def test_a_title_of_a_hundred_characters_stands_and_one_of_many_words_is_noted() -> None:
@@ -196,7 +197,7 @@ def test_a_title_of_a_hundred_characters_stands_and_one_of_many_words_is_noted()
     assert decoded(returned({**ITEM, "title": "a b c d e f g h i j"})).ext == {}
     noted = decoded(returned({**ITEM, "title": "a b c d e f g h i j k"}))
     assert noted.ext["notes"] == ["security#1: its title has 11 words; 10 or fewer are asked for"]
-    assert len(noted.claims) == 1
+    assert len(noted.findings) == 1
 
 
 def test_nothing_found_is_an_answer() -> None:
@@ -207,14 +208,14 @@ def test_nothing_found_is_an_answer() -> None:
 def test_the_one_who_was_asked_is_the_reviewer() -> None:
     """What a reviewer calls itself does not matter where it is known whom one asked."""
     result = decoded(returned(ITEM), reviewer="security-2")
-    assert (result.reviewer, result.claims[0].input_id) == ("security-2", "security-2#1")
+    assert (result.reviewer, result.findings[0].input_id) == ("security-2", "security-2#1")
 
 
 def test_unknown_keys_are_kept() -> None:
     """003-14: keys that mean nothing here are handed on, from the item and from the top."""
     result = decoded(returned({**ITEM, "cwe": "CWE-22"}, model="m1"))
     assert result.ext == {"review": {"model": "m1"}}
-    assert result.claims[0].ext == {"review": {"cwe": "CWE-22"}}
+    assert result.findings[0].ext == {"review": {"cwe": "CWE-22"}}
 
 
 def test_half_of_a_character_does_not_cost_the_return() -> None:
@@ -226,9 +227,9 @@ def test_half_of_a_character_does_not_cost_the_return() -> None:
 def test_a_path_that_begins_at_the_root_is_made_relative() -> None:
     """003-05: paths are relative to the root of the repository; others are left for the intake to judge."""
     item = {**ITEM, "file": "/repo/src/a.py", "evidence": ["/repo/src/a.py:3 -- x = compute(y)"]}
-    (claim,) = decoded(returned(item), root="/repo").claims
+    (claim,) = decoded(returned(item), root="/repo").findings
     assert (claim.locations[0].path, claim.evidence[0].path) == ("src/a.py", "src/a.py")
-    (claim,) = decoded(returned({**ITEM, "file": "/repository/a.py"}), root="/repo").claims
+    (claim,) = decoded(returned({**ITEM, "file": "/repository/a.py"}), root="/repo").findings
     assert claim.locations[0].path == "/repository/a.py"
 
 
@@ -249,7 +250,7 @@ def test_a_path_that_begins_at_the_root_is_made_relative() -> None:
 )
 def test_evidence_that_names_lines_is_parsed_and_kept_as_it_was(raw: str, parsed: Evidence) -> None:
     """C-12: `path:line -- code` is parsed; whatever it is, the text itself is kept."""
-    assert review.evidence(raw) == parsed.model_copy(update={"raw": raw})
+    assert review.evidence(raw) == replace(parsed, raw=raw)
 
 
 def test_what_is_only_to_be_reported_is_information() -> None:
@@ -268,8 +269,8 @@ def test_what_is_encoded_is_a_sound_artifact_and_says_the_same(found: list[Findi
     data = review.encode(found, "security", ["a risk"], ["a gap"], compact=False)
     assert review.check(json.loads(data)) == []
     result = review.decode(data)
-    assert (result.rejected, result.residual_risks, result.testing_gaps) == ((), ("a risk",), ("a gap",))
-    for finding, claim in zip(found, result.claims, strict=True):
+    assert (result.unreadable, result.residual_risks, result.testing_gaps) == ((), ("a risk",), ("a gap",))
+    for finding, claim in zip(found, result.findings, strict=True):
         for name in ("title", "severity", "impact", "fix", "autofix_class", "owner", "pre_existing"):
             assert getattr(claim, name) == getattr(finding, name), name
         assert claim.system_breaking == finding.system_breaking

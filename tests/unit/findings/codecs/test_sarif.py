@@ -39,8 +39,8 @@ def at(uri: str, base: str = "", **region: object) -> dict[str, object]:
 
 def one(data: bytes, **told: str) -> Claim:
     found = decode(data, **told)
-    assert (found.status, found.rejected) == (Returned.RETURNED, ())
-    return found.claims[0]
+    assert (found.status, found.unreadable) == (Returned.RETURNED, ())
+    return found.findings[0]
 
 
 # What real tools write
@@ -52,15 +52,15 @@ def one(data: bytes, **told: str) -> Claim:
 def test_every_result_of_a_real_tool_is_a_claim(name: str, count: int, status: str) -> None:
     """The counts are those of the tools; ESLint says itself that its run failed, and its findings are kept."""
     found = decode(SAMPLES[name], root="/srv/shop")
-    assert (found.reviewer, found.status, len(found.claims), found.inputs) == (name, status, count, count)
-    assert [claim.input_id for claim in found.claims] == [f"{name}#{number}" for number in range(1, count + 1)]
-    assert all(not claim.locations[0].path.startswith("/") for claim in found.claims)
+    assert (found.reviewer, found.status, len(found.findings), found.inputs) == (name, status, count, count)
+    assert [claim.input_id for claim in found.findings] == [f"{name}#{number}" for number in range(1, count + 1)]
+    assert all(not claim.locations[0].path.startswith("/") for claim in found.findings)
 
 
 def test_what_bandit_says_is_told_in_our_words() -> None:
     """Level, place, quotation, category and the tool's own properties."""
     found = decode(SAMPLES["bandit"], reviewer="scan")
-    claim = found.claims[3]
+    claim = found.findings[3]
     assert (claim.reviewer, claim.severity, claim.category) == ("scan", Severity.HIGH, Category.SECURITY)
     assert (claim.locations[0].path, claim.locations[0].start) == ("src/orders.py", 19)
     assert claim.evidence[0].quote.startswith("return subprocess.call(")
@@ -72,17 +72,17 @@ def test_what_bandit_says_is_told_in_our_words() -> None:
 def test_what_ruff_says_has_fixes_and_categories() -> None:
     """A file URI with escapes is a path, a replacement is a fix, and a rule's letters tell its category."""
     found = decode(SAMPLES["ruff"], root="/srv/shop/")
-    claim = next(claim for claim in found.claims if claim.fix == "Split imports")
+    claim = next(claim for claim in found.findings if claim.fix == "Split imports")
     assert claim.locations[0].path == "src/odd dir/ünï code.py"
     change = claim.ext["sarif"]["fixes"][0]["artifactChanges"][0]
     assert change["artifactLocation"] == {"uri": "src/odd%20dir/%C3%BCn%C3%AF%20code.py"}
-    by_category = [claim.category for claim in found.claims]
+    by_category = [claim.category for claim in found.findings]
     assert (by_category.count(Category.SECURITY), by_category.count(Category.DOCS_GAP)) == (12, 15)
 
 
 def test_a_suppression_in_the_source_is_kept_with_its_result() -> None:
     """ESLint's disabled rule is a claim that is not shown, not a missing one."""
-    assert [c.suppressed for c in decode(SAMPLES["eslint"]).claims if c.suppressed] == ["suppressed in the source"]
+    assert [c.suppressed for c in decode(SAMPLES["eslint"]).findings if c.suppressed] == ["suppressed in the source"]
 
 
 # What SARIF can say
@@ -167,7 +167,7 @@ def test_a_rule_is_found_by_its_index_in_the_driver_or_an_extension() -> None:
     driver = {"name": "X", "rules": [{"id": "a", "shortDescription": {"text": "A rule"}}]}
     tool = {"driver": driver, "extensions": [{"name": "E", "rules": [{"id": "b", "help": {"text": "B helps"}}]}]}
     parts = [result(ruleIndex=0), result(rule={"index": 0, "toolComponent": {"index": 0}}), result(ruleIndex=7)]
-    assert [claim.impact for claim in decode(log(*parts, tool=tool)).claims] == ["A rule", "B helps", ""]
+    assert [claim.impact for claim in decode(log(*parts, tool=tool)).findings] == ["A rule", "B helps", ""]
 
 
 @pytest.mark.parametrize(
@@ -282,8 +282,8 @@ def test_several_runs_are_one_return() -> None:
     runs = [{"tool": {"driver": {"name": name}}, "results": [result(), result()]} for name in ("Bandit", "Semgrep OSS")]
     found = decode(json.dumps({"version": "2.1.0", "runs": runs}).encode())
     assert found.reviewer == "bandit+semgrep-oss"
-    assert [claim.reviewer for claim in found.claims] == ["bandit", "bandit", "semgrep-oss", "semgrep-oss"]
-    assert [claim.input_id for claim in found.claims][-1] == "bandit+semgrep-oss#4"
+    assert [claim.reviewer for claim in found.findings] == ["bandit", "bandit", "semgrep-oss", "semgrep-oss"]
+    assert [claim.input_id for claim in found.findings][-1] == "bandit+semgrep-oss#4"
 
 
 # What is wrong
@@ -314,10 +314,10 @@ def test_several_runs_are_one_return() -> None:
 def test_one_bad_result_is_rejected_and_the_others_stay(item: Any, reason: str) -> None:
     """000-37: an item that cannot be read is dropped alone, with the reason."""
     found = decode(log(item, result(locations=[at("a", startLine=0)]), originalUriBaseIds=BASES))
-    assert (found.status, len(found.claims), found.inputs) == (Returned.RETURNED, 1, 2)
-    assert found.claims[0].locations[0].start is None
-    assert found.rejected[0].input_id == "tool-x#1"
-    assert reason in found.rejected[0].reason
+    assert (found.status, len(found.findings), found.inputs) == (Returned.RETURNED, 1, 2)
+    assert found.findings[0].locations[0].start is None
+    assert found.unreadable[0].input_id == "tool-x#1"
+    assert reason in found.unreadable[0].reason
 
 
 @pytest.mark.parametrize(
@@ -376,7 +376,7 @@ def _calls(count: int) -> int:
     data = log(*(result(ruleId=f"r{number % 7}", locations=[at(f"f{number}.py")]) for number in range(count)))
     sys.setprofile(count_one)
     try:
-        assert len(decode(data).claims) == count
+        assert len(decode(data).findings) == count
     finally:
         sys.setprofile(None)
     return called
@@ -447,10 +447,10 @@ def test_what_is_written_is_sarif(found: list[Finding]) -> None:
 def test_what_is_written_is_read_back_without_loss(found: list[Finding]) -> None:
     """Severities, states and all that SARIF's words cannot say come back: info is not low, reopened is not open."""
     back = decode(encode(found).encode())
-    assert (len(back.claims), back.rejected) == (len(found), ())
+    assert (len(back.findings), back.unreadable) == (len(found), ())
     same = "title plain_title impact fix reproduction min_fix_scope regression_tests severity confidence category state"
     same += " autofix_class owner requires_verification pre_existing system_breaking locations evidence lens scope"
-    for item, claim in zip(found, back.claims, strict=True):
+    for item, claim in zip(found, back.findings, strict=True):
         for name in same.split():
             assert getattr(claim, name) == getattr(item, name), name
         assert claim.tool_ids == {"awf/id": item.id, "awf/v1": item.signature, **item.fingerprints}
@@ -462,12 +462,12 @@ def test_what_is_written_is_read_back_without_loss(found: list[Finding]) -> None
 @pytest.mark.parametrize("name", ["ruff", "bandit"])
 def test_what_a_tool_said_survives_our_file(name: str) -> None:
     """003-14: unknown names come back, rules keep their ids, and a concrete fix is a fix again."""
-    claims = decode(SAMPLES[name], root="/srv/shop").claims
+    claims = decode(SAMPLES[name], root="/srv/shop").findings
     found = [plain(id=f"fnd_{number}", number=number, ext=dict(claim.ext)) for number, claim in enumerate(claims)]
     text = encode(found)
     assert list(errors(json.loads(text), SCHEMA, SCHEMA)) == []
     back = decode(text.encode())
-    assert [claim.ext for claim in back.claims] == [claim.ext for claim in claims]
+    assert [claim.ext for claim in back.findings] == [claim.ext for claim in claims]
     run = json.loads(text)["runs"][0]
     assert {item["ruleId"] for item in run["results"]} == {rule["id"] for rule in run["tool"]["driver"]["rules"]}
     fixed = [item for item in run["results"] if "fixes" in item]
@@ -523,7 +523,7 @@ def test_our_file_with_a_broken_part_is_rejected_there() -> None:
     whole = json.loads(encode([plain()]))
     whole["runs"][0]["results"][0]["properties"]["x_finding"]["severity"] = "terrible"
     found = decode(json.dumps(whole).encode())
-    assert (len(found.claims), "severity" in found.rejected[0].reason) == (0, True)
+    assert (len(found.findings), "severity" in found.unreadable[0].reason) == (0, True)
 
 
 def test_the_result_says_what_people_look_for() -> None:

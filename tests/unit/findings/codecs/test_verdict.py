@@ -441,7 +441,7 @@ def decoded(document: Any, **options: str) -> Return:
 def test_a_foreign_file_is_read() -> None:
     """001-07, C-08, C-17: each finding is a claim by its domain, with its state and its number as it was."""
     result = decoded({**EXAMPLE, "team": "blue"})
-    (claim,) = result.claims
+    (claim,) = result.findings
     assert (result.status, result.reviewer, result.ext) == (Returned.RETURNED, "verdict", {"verdict": {"team": "blue"}})
     assert (claim.input_id, claim.reviewer, claim.category) == ("verdict#1", "api-patterns", "api-contract")
     assert (claim.severity, claim.confidence.value, claim.confidence.native) == ("high", 75, 0.83)
@@ -457,8 +457,8 @@ def test_a_summary_that_the_findings_do_not_bear_out_is_rejected(summary: Any) -
     """0-12: the findings stay, and the contradiction is one item more."""
     open_one = {**EXAMPLE["findings"][0], "status": "open"}
     result = decoded({**EXAMPLE, "findings": [open_one], "summary": summary})
-    assert ([claim.input_id for claim in result.claims], len(result.rejected)) == (["verdict#1"], 1)
-    assert "a3f8c12b" in result.rejected[0].raw
+    assert ([claim.input_id for claim in result.findings], len(result.unreadable)) == (["verdict#1"], 1)
+    assert "a3f8c12b" in result.unreadable[0].raw
 
 
 @pytest.mark.parametrize(
@@ -474,8 +474,8 @@ def test_an_item_that_cannot_be_a_claim_is_rejected_alone(key: str, value: Any) 
     """001-07: each rule, one by one; the others stand."""
     good = EXAMPLE["findings"][0]
     result = decoded({**EXAMPLE, "findings": [{**good, key: value}, good]})
-    assert [claim.input_id for claim in result.claims] == ["verdict#2"]
-    assert f"`{key}`" in result.rejected[0].reason
+    assert [claim.input_id for claim in result.findings] == ["verdict#2"]
+    assert f"`{key}`" in result.unreadable[0].reason
 
 
 @pytest.mark.parametrize(
@@ -509,9 +509,9 @@ def test_what_we_write_can_be_read_elsewhere(found: list[Finding], mode: str) ->
     items = [one for first in document["findings"] for one in (first, *first.get("x_shadowed", []))]
     assert result.inputs == len(items)
     by_id = {str(finding.id): finding for finding in found}
-    refused = {one.input_id for one in result.rejected}
+    refused = {one.input_id for one in result.unreadable}
     read = [one for number, one in enumerate(items, 1) if f"verdict#{number}" not in refused]
-    for one, claim in zip(read, result.claims, strict=True):
+    for one, claim in zip(read, result.findings, strict=True):
         finding = by_id[one["x_finding"]]
         assert (claim.severity, claim.fix) == (finding.severity, finding.fix)
         assert claim.system_breaking == (finding.system_breaking and finding.severity is Severity.CRITICAL)

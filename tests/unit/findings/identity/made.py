@@ -1,7 +1,7 @@
 """Findings, files and ledgers for the tests of identity, in as few words as a test wants to say."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipeline.findings.events import AnyEvent, Assessed, Raised
@@ -117,7 +117,7 @@ def known(drafts: Sequence[Finding], files: Files, **more: Any) -> list[Finding]
         id = one.id or finding_id(one.signature, taken)
         taken.add(id)
         names = (*one.aliases, *(one.fingerprints[VERDICT] for _ in one.locations[:1]))
-        done.append(one.model_copy(update={"id": id, "aliases": names} | more))
+        done.append(replace(one, **{"id": id, "aliases": names} | more))
     return done
 
 

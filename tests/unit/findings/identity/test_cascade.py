@@ -1,5 +1,6 @@
 """Each tier recognises what it is for, and leaves what fits two equally."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def test_a_name_of_its_own_is_enough(then: dict[str, Any], now: dict[str, Any]) 
 def test_an_id_by_position_is_no_name() -> None:
     """C-05, 001-08: another problem on the same lines has the same id in a verdict file, and is another finding."""
     one = known([draft(3)], BEFORE)[0]
-    one = one.model_copy(update={"aliases": (one.fingerprints[VERDICT], "security-0badcafe-3")})
+    one = replace(one, aliases=(one.fingerprints[VERDICT], "security-0badcafe-3"))
     other = draft(3, "Slow in loops", category=OTHER, aliases=one.aliases)
     assert match([one], fingerprinted([other], BEFORE)).new == (0,)
 
@@ -194,7 +195,7 @@ def test_what_fits_two_equally_is_left() -> None:
 def test_an_open_finding_is_preferred() -> None:
     """Of two that fit, the one that still counts is meant."""
     fixed, still_open = known([draft(3, "Token stays red"), draft(3, "Token stays blue")], BEFORE)
-    fixed = fixed.model_copy(update={"state": FindingState.VERIFIED_FIXED})
+    fixed = replace(fixed, state=FindingState.VERIFIED_FIXED)
     (one,) = match([fixed, still_open], fingerprinted([draft(3, "Token stays green")], BEFORE)).matches
     assert one.known == still_open.id
 
@@ -258,7 +259,7 @@ def test_of_two_loose_claims_that_fit_equally_the_same_one_is_taken_in_any_order
     reports = fingerprinted([draft(line) for line in (12, 17)], other)
     for drafts in (reports, reports[::-1]):
         (one,) = match(before, drafts).matches
-        assert (drafts[one.draft].place, one.tier) == (reports[0].place, "loose")
+        assert (drafts[one.draft].location, one.tier) == (reports[0].location, "loose")
 
 
 def test_a_finding_without_a_place_is_known_by_its_claim() -> None:

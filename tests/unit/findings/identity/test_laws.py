@@ -63,7 +63,7 @@ def test_order_makes_no_difference(
 
 @settings(max_examples=150, deadline=None)
 @given(
-    st.lists(REPORTS, max_size=7, unique_by=lambda one: (one.signature, one.place)),
+    st.lists(REPORTS, max_size=7, unique_by=lambda one: (one.signature, one.location)),
     FILES,
     st.sampled_from(FindingState),
 )

@@ -1,5 +1,6 @@
 """What a report changes in a finding that is known: only what it tells differently, less when it is a guess."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ def first(**more: Any) -> Finding:
 def report(line: int | None, page: SourceFile | None = PAGE, **more: Any) -> Finding:
     """A finding of a later pass."""
     made = draft(line, **more)
-    return made.model_copy(update={"fingerprints": fingerprints(made, page)})
+    return replace(made, fingerprints=fingerprints(made, page))
 
 
 @pytest.mark.parametrize(
@@ -43,8 +44,8 @@ def test_a_vague_report_is_put_on_the_line_that_is_known(line: int, page: Source
     """Where that stands at most three lines away, the nearest of several; elsewhere the report stays as it is."""
     given = report(line, page)
     moved = placed(first(), given, page)
-    assert moved.place is not None
-    assert moved.place.start == there
+    assert moved.location is not None
+    assert moved.location.start == there
     assert moved.fingerprints == fingerprints(moved, page)
     assert (moved is given) is (line == there)
 
@@ -53,8 +54,8 @@ def test_of_two_lines_equally_near_the_upper_one_is_meant() -> None:
     """The choice does not depend on chance."""
     page = SourceFile.of(["store.save(token)", "x()", "store.save(token)"])
     moved = placed(first(), report(2, page), page)
-    assert moved.place is not None
-    assert moved.place.start == 1
+    assert moved.location is not None
+    assert moved.location.start == 1
 
 
 def test_without_a_page_or_a_line_a_report_stays_as_it_is() -> None:

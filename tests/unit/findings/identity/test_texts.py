@@ -1,5 +1,6 @@
 """A finding keeps what it takes to find it again."""
 
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -35,7 +36,7 @@ PAGE = SourceFile.of(CODE)
 
 def made(line: int | None = 3, *, page: SourceFile | None = PAGE, **more: Any) -> Finding:
     one = draft(line, **more)
-    return one.model_copy(update={"fingerprints": fingerprints(one, page)})
+    return replace(one, fingerprints=fingerprints(one, page))
 
 
 def test_all_names_are_there() -> None:
@@ -200,7 +201,7 @@ def test_every_line_of_a_finding_must_stand() -> None:
     assert standing(pair, PAGE) is True
     assert standing(pair, edited) is False
     prints = {name: value for name, value in pair.fingerprints.items() if name != SPAN}
-    assert standing(pair.model_copy(update={"fingerprints": prints}), edited) is True
+    assert standing(replace(pair, fingerprints=prints), edited) is True
 
 
 def test_a_quoted_line_stands_where_the_file_has_it() -> None:
@@ -232,7 +233,7 @@ def test_a_digest_is_of_the_code_and_holds_next_to_it() -> None:
 def test_a_digest_of_quotations_serves_where_there_is_no_code() -> None:
     """Digests of different kinds tell nothing about each other, and neither does one that is not ours."""
     quoted = made(3, page=None, quote="the old token must be revoked", fingerprints={})
-    bare = quoted.model_copy(update={"fingerprints": {}})
+    bare = replace(quoted, fingerprints={})
     assert evidence_digest(bare) == f"quote/v1:{line_hash('the old token must be revoked')}"
     assert same_evidence(evidence_digest(bare), made(3))
     assert same_evidence("sha256:ours-not", made(3))

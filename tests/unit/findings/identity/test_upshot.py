@@ -76,7 +76,7 @@ def test_a_finding_that_moved_says_so() -> None:
     """000-23: another line is not another finding; the new place is kept, and so is the old name."""
     passed = second([draft(**QUOTED)], [draft(4, **QUOTED)], new=SHIFTED)
     after = one(passed)
-    assert (after.observed, after.place and after.place.start) == (Observed.MOVED, 4)
+    assert (after.observed, after.location and after.location.start) == (Observed.MOVED, 4)
     assert [alias[-2:] for alias in after.aliases] == ["-3", "-4"]
 
 
@@ -84,7 +84,7 @@ def test_a_finding_with_a_name_of_its_own_goes_where_it_is_reported() -> None:
     """Only a vague report is put back on the line that is known; who is known by name is where the report says."""
     passed = second([draft(aliases=("ticket-7",))], [draft(5, "Told anew", aliases=("ticket-7",))])
     after = one(passed)
-    assert (after.strength, after.place and after.place.start) == (Strength.EXACT, 5)
+    assert (after.strength, after.location and after.location.start) == (Strength.EXACT, 5)
 
 
 def test_only_what_is_told_differently_changes() -> None:
@@ -116,7 +116,11 @@ def test_a_vague_report_moves_nothing_and_retells_nothing() -> None:
     passed = second([draft()], [vague])
     after = one(passed)
     assert after.strength is Strength.FUZZY
-    assert (after.place and after.place.start, after.title, after.severity) == (3, "Old token stays valid", "critical")
+    assert (after.location and after.location.start, after.title, after.severity) == (
+        3,
+        "Old token stays valid",
+        "critical",
+    )
     assert after.fingerprints[TEXT] == "store.save(token)"
 
 
@@ -124,7 +128,7 @@ def test_a_vague_report_of_rewritten_code_moves_the_finding() -> None:
     """When the line itself is gone, the report is where the finding is."""
     new = Files({PATH: [*CODE[:2], "    rewritten()", *CODE[3:]]})
     after = one(second([draft()], [draft(4, "The old token stays")], new=new))
-    assert (after.place and after.place.start, after.fingerprints[TEXT]) == (4, "log.info('rotated')")
+    assert (after.location and after.location.start, after.fingerprints[TEXT]) == (4, "log.info('rotated')")
 
 
 def test_what_a_person_changed_stays() -> None:

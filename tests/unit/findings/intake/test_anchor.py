@@ -82,7 +82,7 @@ def test_a_wrong_line_is_corrected_and_noted(claim: MakeClaim, run: Run) -> None
     """The finding and its evidence stand where the quoted text stands, and the entry says so."""
     done = run(claim(line=9, quote="handle = open(path, 'w')"), files=FILES)
     (draft,) = done.drafts
-    assert draft.place == Location(path="src/a.py", start=4, end=4)
+    assert draft.location == Location(path="src/a.py", start=4, end=4)
     assert draft.evidence[0].start == 4
     assert draft.confidence.value == 75
     assert draft.state is FindingState.OPEN
@@ -92,19 +92,19 @@ def test_a_wrong_line_is_corrected_and_noted(claim: MakeClaim, run: Run) -> None
 def test_evidence_elsewhere_does_not_move_the_finding(claim: MakeClaim, run: Run) -> None:
     """A quotation from another line supports a claim; it is not where the claim is."""
     (draft,) = run(claim(line=4, evidence=(Evidence(path="src/a.py", start=2, quote="import os"),)), files=FILES).drafts
-    assert draft.place == Location(path="src/a.py", start=4, end=4)
+    assert draft.location == Location(path="src/a.py", start=4, end=4)
     assert draft.evidence[0].start == 1
 
 
 def test_a_claim_without_line_gets_that_of_its_quotation(claim: MakeClaim, run: Run) -> None:
     """C-14: where only the evidence knows the line, it is the finding's; where the text stands twice, nobody knows."""
     (draft,) = run(claim(line=None, quote="handle.write(1)"), files=FILES).drafts
-    assert draft.place == Location(path="src/a.py", start=5, end=5)
+    assert draft.location == Location(path="src/a.py", start=5, end=5)
     (twice,) = run(claim(line=None, quote="pass"), files=FILES).drafts
-    assert twice.place == Location(path="src/a.py")
+    assert twice.location == Location(path="src/a.py")
     assert twice.state is FindingState.OPEN
     (told,) = run(claim(line=None, evidence=(Evidence(path="src/a.py", start=3),)), files=FILES).drafts
-    assert told.place == Location(path="src/a.py", start=3, end=3)
+    assert told.location == Location(path="src/a.py", start=3, end=3)
 
 
 def test_a_quotation_that_is_not_there_lowers_the_confidence(claim: MakeClaim, run: Run) -> None:

@@ -92,7 +92,7 @@ def test_what_is_outside_the_change_never_gates(claim: MakeClaim, run: Run) -> N
     """000-58: it is recorded, and suggested."""
     claims = [claim("a"), claim("a", path="src/b.py", n=2), claim("a", path="", n=3)]
     done = run(*claims, changed_paths=["src/a.py"])
-    gates = {draft.place.path if draft.place else "": draft.gate.value for draft in done.drafts}
+    gates = {draft.location.path if draft.location else "": draft.gate.value for draft in done.drafts}
     assert gates == {"src/a.py": "must", "src/b.py": "suggest", "": "must"}
 
 

@@ -63,7 +63,7 @@ def test_without_lines_the_symbol_and_the_words_tell_claims_apart(claim: MakeCla
 
 
 def on_symbol(made: Claim, symbol: str = "save") -> Claim:
-    return replace(made, locations=(made.locations[0].model_copy(update={"symbol": symbol}),))
+    return replace(made, locations=(replace(made.locations[0], symbol=symbol),))
 
 
 def test_one_line_one_category_and_one_symbol_are_one_defect(claim: MakeClaim, run: Run) -> None:

@@ -1,6 +1,7 @@
 """`.code-review/` lives by the rules of its modes: archived, replaced, gone on from, or refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -175,11 +176,7 @@ def test_the_reason_of_an_abort_is_there_while_it_is_one(tmp_path: Path) -> None
     assert "8.py" not in text
     file.write(document("cccccccc", "full", BREAKING))
     before = file.sound()
-    file.write(
-        document(
-            "cccccccc", "verify", BREAKING.model_copy(update={"state": FindingState.VERIFIED_FIXED}), before=before
-        )
-    )
+    file.write(document("cccccccc", "verify", replace(BREAKING, state=FindingState.VERIFIED_FIXED), before=before))
     assert not reason.exists()
 
 

@@ -1,6 +1,7 @@
 """A finding as it is put before a person."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -72,7 +73,7 @@ def test_002_17_who_differs_is_told() -> None:
 
 def test_002_18_without_what_breaks_only_the_fix_is_shown() -> None:
     """002-18: What's wrong and Why it works are left out together."""
-    bare = REASONED.model_copy(update={"impact": ""})
+    bare = replace(REASONED, impact="")
     assert shown(bare) == (
         "## Finding 3 of 8 — P1 Path traversal in loadUserFromCache\n\nsrc/cache.py:36\n\n"
         "**Proposed fix**\n\nCheck the id before the path is built."

@@ -1,6 +1,7 @@
 """What holds for every walk, whatever is answered."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -18,9 +19,9 @@ from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed
 from pipeline.findings.walk.state import Fixes, Route, Validation, Walk
 from pipeline.findings.walk.telling import document, markdown
 
-_OPEN = {"state": FindingState.OPEN, "pre_existing": False, "confidence": of_anchor(75)}
+_OPEN: dict[str, Any] = {"state": FindingState.OPEN, "pre_existing": False, "confidence": of_anchor(75)}
 ROUTES = st.none() | st.sampled_from(Route)
-PENDING = ledgers(6).map(lambda found: [one.model_copy(update=_OPEN) for one in found])
+PENDING = ledgers(6).map(lambda found: [replace(one, **_OPEN) for one in found])
 HOW = st.fixed_dictionaries({"validates": st.booleans(), "confirms": st.booleans()})
 CALM = (OptionKey.CANCEL, OptionKey.RETRY)  # answers that may lead in a circle
 
