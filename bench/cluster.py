@@ -21,9 +21,9 @@ from pathlib import Path
 from pipeline.app.runs import start
 from pipeline.app.store import load_state
 from pipeline.app.wiring import Runtime
-from pipeline.cluster.artefacts import open_artefacts
-from pipeline.cluster.runs import Cluster
-from pipeline.cluster.server import Address, connected
+from pipeline.cluster.client import Cluster
+from pipeline.cluster.object_store import open_object_store
+from pipeline.cluster.server import Address, connect
 from pipeline.engine.records import RunCreated
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.redaction import PATTERNS_ONLY
@@ -96,8 +96,8 @@ async def finished(cluster: Cluster, records: list[RunCreated]) -> float:
 async def scaled(url: str, folder: Path, count: int) -> float:
     """Runs a second with so many workers."""
     queue = f"bench-{count}-{secrets.token_hex(3)}"
-    client = await connected(Address.read(url), os.environ)
-    cluster = Cluster(client, open_artefacts(str(folder / "shared")), queue)
+    client = await connect(Address.read(url), os.environ)
+    cluster = Cluster(client, open_object_store(str(folder / "shared")), queue)
     with ExitStack() as stack:
         for number in range(count):
             stack.enter_context(worker(url, folder, f"w{number}", queue, AT_ONCE))
@@ -110,8 +110,8 @@ async def scaled(url: str, folder: Path, count: int) -> float:
 async def stage_cost(url: str, folder: Path) -> tuple[float, float]:
     """Seconds for a stage that does nothing: on one machine, and on a cluster of one worker."""
     queue = f"bench-cost-{secrets.token_hex(3)}"
-    client = await connected(Address.read(url), os.environ)
-    cluster = Cluster(client, open_artefacts(str(folder / "shared")), queue)
+    client = await connect(Address.read(url), os.environ)
+    cluster = Cluster(client, open_object_store(str(folder / "shared")), queue)
     journal = SqliteJournal(folder / "local")
     began = time.perf_counter()
     await start(created("local", chain(CHAIN), folder, 0), journal, Runtime(folder / "local", dict(os.environ)))

@@ -21,12 +21,10 @@ from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
-from pipeline.findings.identity.cascade import match
-from pipeline.findings.identity.history import GitHistory
-from pipeline.findings.identity.linemap import LineMap, parse
-from pipeline.findings.identity.texts import SourceFile, fingerprints
+from pipeline.findings.fingerprints import SourceFile, fingerprints, signature, verdict_id
+from pipeline.findings.linemap import GitHistory, LineMap, parse_diff
+from pipeline.findings.match import match
 from pipeline.findings.model import Category, Confidence, Evidence, Finding, FindingId, Location, PassId, Severity
-from pipeline.findings.signature import signature, verdict_id
 
 SPANS = (3, 20, 100)
 MADE, COMMITS = 3, 121  # repositories made here, and commits of each
@@ -93,7 +91,7 @@ def git(root: Path, *arguments: str, stdin: bytes = b"") -> str:
 
 def changes(root: Path, old: str, new: str, *options: str) -> LineMap:
     """Where the lines of a commit are in another."""
-    return parse(git(root, "diff", "-M", "-U0", "--no-ext-diff", "--no-textconv", *options, old, new, "--"))
+    return parse_diff(git(root, "diff", "-M", "-U0", "--no-ext-diff", "--no-textconv", *options, old, new, "--"))
 
 
 def make(root: Path, seed: int) -> Repository:

@@ -18,18 +18,17 @@ from tests.cluster.conftest import Loop, Server
 from pipeline.app.runs import RunResult, result_of
 from pipeline.app.settings import NOTHING_SET
 from pipeline.app.wiring import Runtime
-from pipeline.cluster.artefacts import open_artefacts
-from pipeline.cluster.orders import Terms
-from pipeline.cluster.remote import ClusterStore
-from pipeline.cluster.runs import Cluster
-from pipeline.cluster.server import Address, connected
-from pipeline.cluster.worker import Duties, work
+from pipeline.cluster.client import Cluster, ClusterStore
+from pipeline.cluster.messages import Timeouts
+from pipeline.cluster.object_store import open_object_store
+from pipeline.cluster.server import Address, connect
+from pipeline.cluster.worker import WorkerOptions, run_worker
 from pipeline.engine.records import AnyRecord, RunCreated, RunResumed
 from pipeline.engine.state import RunStatus, State, apply, begin
 from pipeline.redaction import PATTERNS_ONLY
 
 COMMAND = str(Path(sys.executable).with_name("awf"))
-QUICK = Terms(heartbeat=4.0, sticky=2.0, tries=1)
+QUICK = Timeouts(heartbeat=4.0, sticky=2.0, tries=1)
 
 IMPATIENT = NOTHING_SET.with_option("limits.retry_delay", "test", timedelta(milliseconds=1))
 
@@ -55,7 +54,7 @@ class Lab:
         self._mark = f"-{secrets.token_hex(4)}"  # the tests of a session share one namespace
 
     def connect(self) -> None:
-        self.client = self.loop.call(connected(Address.read(self.url), self.environ))
+        self.client = self.loop.call(connect(Address.read(self.url), self.environ))
 
     def begin(self) -> None:
         self.connect()
@@ -63,16 +62,16 @@ class Lab:
 
     @property
     def cluster(self) -> Cluster:
-        return Cluster(self.client, open_artefacts(self.shared), self.queue, self.terms)
+        return Cluster(self.client, open_object_store(self.shared), self.queue, self.terms)
 
     def worker(self, name: str, **duties: Any) -> None:
         """Start another worker, with a store of its own."""
-        client = self.loop.call(connected(Address.read(self.url), self.environ))  # each has one of its own
+        client = self.loop.call(connect(Address.read(self.url), self.environ))  # each has one of its own
         leave = asyncio.Event()
         around = Runtime(self.folder / name, self.environ, settings=IMPATIENT)
-        whole = Duties(**{"queue": self.queue, "concurrency": 20, "grace": 5.0, **duties})
+        whole = WorkerOptions(**{"queue": self.queue, "concurrency": 20, "grace": 5.0, **duties})
         working = asyncio.run_coroutine_threadsafe(
-            work(client, open_artefacts(self.shared), around, whole, leave), self.loop._loop
+            run_worker(client, open_object_store(self.shared), around, whole, leave), self.loop._loop
         )
         self._workers[name] = (leave, working)
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.app.history import AttemptArtifacts
-from pipeline.cluster.artefacts import Artefacts, open_artefacts
-from pipeline.cluster.files import bring, send, send_part
+from pipeline.cluster.object_store import ObjectStore, fetch_attempt_files, open_object_store, send_files, send_output
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import VisitCompleted
 from pipeline.engine.routing import Selection
@@ -16,9 +15,9 @@ NAME = "runs/r/build/1/stdout.log"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Artefacts:
+def store(tmp_path: Path) -> ObjectStore:
     """A shared directory."""
-    return open_artefacts(str(tmp_path / "shared"))
+    return open_object_store(str(tmp_path / "shared"))
 
 
 @pytest.fixture
@@ -38,13 +37,13 @@ def ended() -> Outcome:
     return Outcome(status=Status.SUCCESS, logs={"stdout": NAME})
 
 
-def test_a_growing_file_is_brought_part_by_part(store: Artefacts, worker: Path, tmp_path: Path) -> None:
+def test_a_growing_file_is_brought_part_by_part(store: ObjectStore, worker: Path, tmp_path: Path) -> None:
     """A reader who looks seldom and one who looks often have the same bytes, and the end comes with the whole file."""
     here, file, sent = tmp_path / "here", worker / NAME, 0
     for line in (b"one\n", b"", b"tw", b"o\n"):
         file.write_bytes((file.read_bytes() if file.exists() else b"") + line)
-        sent = send_part(store, worker, NAME, sent)
-        bring(store, here, running(here))
+        sent = send_output(store, worker, NAME, sent)
+        fetch_attempt_files(store, here, running(here))
         assert (here / NAME).read_bytes() == file.read_bytes()
     file.write_bytes(file.read_bytes() + b"end")
     record = VisitCompleted(
@@ -57,29 +56,29 @@ def test_a_growing_file_is_brought_part_by_part(store: Artefacts, worker: Path, 
         chosen=Selection(target=None, reason=""),
         ends=Status.SUCCESS,
     )
-    send(store, worker, record)
+    send_files(store, worker, record)
     for _ in range(2):
-        bring(store, here, replace(running(here), outcome=ended()))
+        fetch_attempt_files(store, here, replace(running(here), outcome=ended()))
         assert (here / NAME).read_bytes() == b"one\ntwo\nend"
     late = tmp_path / "late"
-    bring(store, late, running(late))
+    fetch_attempt_files(store, late, running(late))
     assert (late / NAME).read_bytes() == b"one\ntwo\n"
 
 
-def test_a_part_that_was_sent_twice_counts_once(store: Artefacts, worker: Path, tmp_path: Path) -> None:
+def test_a_part_that_was_sent_twice_counts_once(store: ObjectStore, worker: Path, tmp_path: Path) -> None:
     """When a try arrived though its sender heard nothing, the next part begins where that one ended."""
     (worker / NAME).write_bytes(b"one\n")
-    assert send_part(store, worker, NAME, 0) == 4
+    assert send_output(store, worker, NAME, 0) == 4
     (worker / NAME).write_bytes(b"one\ntwo\n")
-    assert send_part(store, worker, NAME, 0) == 4
-    assert send_part(store, worker, NAME, 4) == 8
-    bring(store, tmp_path / "here", running(tmp_path / "here"))
+    assert send_output(store, worker, NAME, 0) == 4
+    assert send_output(store, worker, NAME, 4) == 8
+    fetch_attempt_files(store, tmp_path / "here", running(tmp_path / "here"))
     assert (tmp_path / "here" / NAME).read_bytes() == b"one\ntwo\n"
 
 
-def test_nothing_is_made_of_nothing(store: Artefacts, worker: Path, tmp_path: Path) -> None:
+def test_nothing_is_made_of_nothing(store: ObjectStore, worker: Path, tmp_path: Path) -> None:
     """A stage that has printed nothing sends no part, and leaves no file with those who look."""
-    assert send_part(store, worker, NAME, 0) == 0
-    bring(store, tmp_path / "here", running(tmp_path / "here"))
+    assert send_output(store, worker, NAME, 0) == 0
+    fetch_attempt_files(store, tmp_path / "here", running(tmp_path / "here"))
     assert not (tmp_path / "here" / NAME).exists()
     assert store.keys("parts/") == []

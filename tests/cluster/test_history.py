@@ -4,7 +4,7 @@ import os
 
 from tests.cluster.lab import Lab
 
-from pipeline.cluster.orders import RunPosition, Terms
+from pipeline.cluster.messages import RunPosition, Timeouts
 from pipeline.cluster.server import workflow_id
 from pipeline.cluster.workflow import RunWorkflow
 from pipeline.engine.state import RunStatus
@@ -42,7 +42,7 @@ async def histories(lab: Lab) -> list[int]:
 
 def test_a_long_loop_stays_within_the_limits(lab: Lab) -> None:
     """Half way it is paused by a limit, asked where it stands, and resumed: no round is lost or done twice."""
-    lab.terms = Terms(longest_history=LONGEST)
+    lab.terms = Timeouts(longest_history=LONGEST)
     lab.start("r", BODY, SCRIPT)
     half = lab.until("r", lambda state: state.status is RunStatus.PAUSED, timeout=600)
     assert half.visits["review"] == ROUNDS // 2

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cluster.artefacts import Directory, StoreAway
 from pipeline.cluster.journal import SharedJournal
 from pipeline.cluster.mirror import LONGEST, SELDOM, Mirror
+from pipeline.cluster.object_store import DirectoryStore, StoreUnavailable
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import (
     AnyRecord,
@@ -24,7 +24,7 @@ from pipeline.journal.sqlite import SqliteJournal
 SOURCE = 'workflow "W" { version 2; start "end"; stage "end" kind="exit"; }'
 
 
-class Counting(Directory):
+class Counting(DirectoryStore):
     """A shared directory that counts what it is asked for."""
 
     def __init__(self, root: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_store_that_is_gone_is_not_an_empty_one(team: Team, tmp_path: Path) ->
     team.create("a")
     team.mirror.look()
     (tmp_path / "shared").rename(tmp_path / "away")
-    with pytest.raises(StoreAway, match="has nothing of what was in it"):
+    with pytest.raises(StoreUnavailable, match="has nothing of what was in it"):
         team.mirror.look()
     assert team.runs() == ["a"]
     (tmp_path / "away").rename(tmp_path / "shared")

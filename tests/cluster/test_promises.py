@@ -14,10 +14,9 @@ from tests.cluster.lab import Lab
 from tests.cluster.relay import Relay
 
 from pipeline.backends.process_tree import list_processes, read_marker
-from pipeline.cluster.artefacts import open_artefacts
-from pipeline.cluster.journal import SharedJournal
-from pipeline.cluster.orders import Terms
-from pipeline.cluster.pen import Pen, Replaced
+from pipeline.cluster.journal import FencedJournal, RunTakenOver, SharedJournal
+from pipeline.cluster.messages import Timeouts
+from pipeline.cluster.object_store import open_object_store
 from pipeline.cluster.server import workflow_id
 from pipeline.engine.records import RunCreated, RunPaused, RunResumed, RunWaiting, VisitCompleted, VisitStarted
 from pipeline.engine.state import RunStatus
@@ -59,7 +58,7 @@ def apart(line: Relay, lab: Lab) -> Lab:  # in this order: the worker leaves whi
 def test_a_cut_line_repeats_no_stage(apart: Lab, line: Relay, tmp_path: Path) -> None:
     """A stage that ends while the server is out of reach is on record; the run goes on when it is back."""
     ran, go = tmp_path / "ran", tmp_path / "go"
-    apart.terms = Terms()
+    apart.terms = Timeouts()
     note = f"echo $AWF_STAGE >> {ran}"
     apart.start("r", workflow(("a", note), ("b", f"{note}; {until_there(go)}"), ("c", note)))
     _await(lambda: _lines(ran) == ["a", "b"])
@@ -111,11 +110,11 @@ def test_who_slept_too_long_is_not_believed(lab: Lab, tmp_path: Path) -> None:
 
 def test_of_two_who_were_given_a_stage_one_is_recorded(tmp_path: Path) -> None:
     """Whoever writes the next record first has decided; the other is told, and nothing of his is kept."""
-    store = open_artefacts(str(tmp_path))
+    store = open_object_store(str(tmp_path))
     SharedJournal(store).create("r", RunCreated(at=0, run_id="r", file="w", source="", cwd="/", version="0"))
-    first, second = Pen(store, "r", after=1), Pen(store, "r", after=1)
+    first, second = FencedJournal(store, "r", after=1), FencedJournal(store, "r", after=1)
     first.append("r", VisitStarted(at=1, stage="a", visit=1, attempt=2))
-    with pytest.raises(Replaced, match="record 2 of run r was written by somebody else"):
+    with pytest.raises(RunTakenOver, match="record 2 of run r was written by somebody else"):
         second.append("r", VisitStarted(at=2, stage="a", visit=1, attempt=1))
     assert [entry.record.at for entry in SharedJournal(store).entries("r")] == [0, 1]
 

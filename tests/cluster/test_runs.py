@@ -11,7 +11,7 @@ from tests.cluster.lab import Lab
 
 from pipeline.app.store import AlreadyAnswered
 from pipeline.backends.process_tree import list_processes, read_marker
-from pipeline.cluster.orders import Terms
+from pipeline.cluster.messages import Timeouts
 from pipeline.engine.outcome import StatusSource
 from pipeline.engine.ports import RunIsOwned
 from pipeline.engine.records import (
@@ -135,7 +135,7 @@ def test_a_paused_run_goes_on_with_a_changed_workflow(lab: Lab) -> None:
 
 def test_the_history_begins_anew_and_nothing_is_lost(lab: Lab) -> None:
     """A loop that is longer than a history may be goes on in the next one: the same visits, counted on."""
-    lab.terms = Terms(longest_history=40)
+    lab.terms = Timeouts(longest_history=40)
     body = (
         'stage "a" kind="tool" command="true"\n'
         'stage "d" kind="decision" { route when="visits(\\"a\\") < 25" to="a"; route when="true" to="end"; }\n'

@@ -15,7 +15,7 @@ from tests.cluster.conftest import Loop, Server
 from tests.cluster.lab import COMMAND, Lab
 from tests.cluster.relay import Relay, mutual_tls
 
-from pipeline.cluster.server import Address, Unreachable, connected
+from pipeline.cluster.server import Address, ServerUnreachable, connect
 from pipeline.engine.state import RunStatus
 
 TLS = "TEMPORAL_TLS"
@@ -117,7 +117,7 @@ def test_certificates_may_be_in_the_variables_themselves(
     given = {
         key.replace("_PATH", "_DATA"): Path(value).read_text() for key, value in papers.said.items() if "/" in value
     }
-    loop.call(connected(Address.read(relay.url), {**bare, **given, f"{TLS}_SERVER_NAME": SERVER_NAME}))
+    loop.call(connect(Address.read(relay.url), {**bare, **given, f"{TLS}_SERVER_NAME": SERVER_NAME}))
 
 
 def test_a_profile_says_it_all(relay: Relay, loop: Loop, papers: Papers, bare: Mapping[str, str]) -> None:
@@ -135,7 +135,7 @@ client_key_path = "{papers.client.key}"
 """
     )
     named = {"TEMPORAL_CONFIG_FILE": str(file), "TEMPORAL_PROFILE": "team"}
-    client = loop.call(connected(Address.read(relay.url), {**bare, **named}))
+    client = loop.call(connect(Address.read(relay.url), {**bare, **named}))
     assert client.namespace == "default"
 
 
@@ -225,7 +225,7 @@ def test_a_key_arrives_with_every_call(papers: Papers, bare: dict[str, str]) -> 
 
     async def call() -> None:
         async with frontend.listening(one_sided(papers)) as address:
-            await connected(address, {**bare, **said, "TEMPORAL_API_KEY": "sesame"})
+            await connect(address, {**bare, **said, "TEMPORAL_API_KEY": "sesame"})
 
     asyncio.run(call())
     assert {*frontend.heard} == {"GetSystemInfo", "DescribeNamespace"}
@@ -241,9 +241,9 @@ def test_a_key_that_is_refused_is_told(papers: Papers, bare: dict[str, str]) -> 
 
     async def call() -> None:
         async with Frontend(status=16).listening(one_sided(papers)) as address:
-            await connected(address, {**bare, **papers.said, "TEMPORAL_API_KEY": "sesame"})
+            await connect(address, {**bare, **papers.said, "TEMPORAL_API_KEY": "sesame"})
 
-    with pytest.raises(Unreachable, match="it refuses our key") as raised:
+    with pytest.raises(ServerUnreachable, match="it refuses our key") as raised:
         asyncio.run(call())
     assert "TEMPORAL_API_KEY" in (raised.value.help or "")
     assert "sesame" not in raised.value.message

@@ -21,10 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.findings import clerk  # noqa: F401 - loaded before the forks, not after each
-from pipeline.findings.book import Book
-from pipeline.findings.codecs import review, sarif_in, verdict  # noqa: F401 - as above
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import Ledger, LedgerStore
 from pipeline.journal.sqlite import SqliteJournal
 
 if TYPE_CHECKING or __name__ != "__main__":
@@ -133,7 +130,7 @@ class Trial(lab.Trial):
 
     def _findings(self) -> Iterator[tuple[str, Any]]:
         with closing(SqliteJournal(self.folder / ".awf")) as journal:
-            ledger = Book(journal).ledger()
+            ledger = LedgerStore(journal).ledger()
             raised = [line for _, line in journal.ledger() if '"kind":"raised"' in line]
         yield "findings", {finding.id: _told(finding.model_dump(mode="json")) for finding in ledger}
         yield "raised", len(raised)
@@ -162,7 +159,7 @@ class Trial(lab.Trial):
 
     def _folded_twice(self, ledger: Ledger) -> bool:
         with closing(SqliteJournal(self.folder / ".awf")) as journal:
-            return Book(journal).ledger().findings == ledger.findings
+            return LedgerStore(journal).ledger().findings == ledger.findings
 
 
 def _told(finding: dict[str, Any]) -> dict[str, Any]:

@@ -14,13 +14,16 @@ import click
 import pytest
 from tests.unit.findings.identity.made import Files, draft, known
 
-from pipeline.app.findings.revalidating import STAGE, Reviewer, look_for
+from pipeline.app.findings.revalidation import STAGE, FreshReviewer, search_code
 from pipeline.app.wiring import Runtime
-from pipeline.cli.findings import importing, listing, showing, triaging
-from pipeline.cli.findings.revalidating import HINT, command
+from pipeline.cli.findings import import_ as importing
+from pipeline.cli.findings import lists as listing
+from pipeline.cli.findings import show as showing
+from pipeline.cli.findings import triage as triaging
+from pipeline.cli.findings.revalidate import HINT, command
 from pipeline.cli.main import exit_code
 from pipeline.engine.ports import AgentEvent, AgentRequest, AgentResult, AgentStatus, Emit
-from pipeline.findings.revalidate import Condition, Mechanical
+from pipeline.findings.revalidate import CodeCheck, LineCondition
 from pipeline.language.model import Access
 
 CODE = "def rotate(store, old):\n    token = make_token(old.user)\n    store.save(token)\n    return token\n"
@@ -87,8 +90,8 @@ class Here:
 
     def finding(self) -> dict[str, Any]:
         """The finding as the ledger has it."""
-        (row,) = self.json(listing.command, "--state", "all")
-        whole: dict[str, Any] = self.json(showing.command, row["id"])
+        (row,) = self.json(listing.list_command, "--state", "all")
+        whole: dict[str, Any] = self.json(showing.show_command, row["id"])
         return whole
 
     def verdict(self) -> dict[str, Any]:
@@ -255,9 +258,9 @@ def test_suggested_tests_are_looked_for_in_the_repository(here: Here) -> None:
 
 def test_outside_of_git_nobody_can_tell_which_tests_are_there(tmp_path: Path) -> None:
     """4.4: what cannot be looked for is neither there nor missing."""
-    assert look_for(["test_rotate"], tmp_path, {"PATH": os.environ["PATH"]}).has("test_rotate") is None
-    assert look_for(["test_rotate"], tmp_path, {"PATH": ""}).has("test_rotate") is None
-    assert look_for([], tmp_path, {"PATH": ""}).has("test_rotate") is False
+    assert search_code(["test_rotate"], tmp_path, {"PATH": os.environ["PATH"]}).has("test_rotate") is None
+    assert search_code(["test_rotate"], tmp_path, {"PATH": ""}).has("test_rotate") is None
+    assert search_code([], tmp_path, {"PATH": ""}).has("test_rotate") is False
 
 
 @dataclass
@@ -284,9 +287,9 @@ def test_a_reviewer_looks_afresh_and_only_reads(tmp_path: Path) -> None:
     backend = Recording()
     environ = {"PATH": "/bin", "RECORDING_KEY": "s3cr3t-s3cr3t-s3cr3t", "OTHER_TOKEN": "t0ken-t0ken-t0ken"}
     around = Runtime(tmp_path / ".awf", environ)
-    reviewer = Reviewer(backend, tmp_path, tmp_path / "kept", around)
+    reviewer = FreshReviewer(backend, tmp_path, tmp_path / "kept", around)
     finding = replace(known([draft()], Files())[0], number=4)
-    said = asyncio.run(reviewer.ask(finding, Mechanical(Condition.CHANGED, "changed"), 7))
+    said = asyncio.run(reviewer.ask(finding, CodeCheck(LineCondition.CHANGED, "changed"), 7))
     (request,) = backend.requests
     assert (request.access, request.session, request.stage, request.visit) == (Access.READ_ONLY, None, STAGE, 7)
     assert request.env == {"PATH": "/bin", "RECORDING_KEY": environ["RECORDING_KEY"]}
@@ -325,7 +328,7 @@ def test_what_somebody_decided_meanwhile_is_left_alone(here: Here) -> None:
     id = here.finding()["id"]
     decide = here.root / "decide.py"
     decide.write_text(
-        "import sys\nfrom pipeline.cli.findings.triaging import command\nsys.stdin.read()\n"
+        "import sys\nfrom pipeline.cli.findings.triage import command\nsys.stdin.read()\n"
         f"command.main(['{id}', '--as', 'wont-fix', '--note', 'no'], standalone_mode=False)\n"
         "print('[FINDING 1: fixed]')\n"
     )

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from tests.integration.conftest import Awf
 
-from pipeline.findings.book import Book
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import Ledger, LedgerStore
 from pipeline.findings.model import Finding, FindingState
 from pipeline.journal.sqlite import SqliteJournal
 
@@ -107,7 +106,7 @@ class Project:
 
     def ledger(self) -> Ledger:
         with closing(SqliteJournal(self.folder / ".awf")) as journal:
-            return Book(journal).ledger()
+            return LedgerStore(journal).ledger()
 
     def only(self) -> Finding:
         (finding,) = self.ledger()

@@ -12,8 +12,7 @@ import pytest
 from tests.integration.conftest import COMMAND, Awf
 from tests.integration.screen import QUESTION, run_on_screen, shown
 
-from pipeline.findings.book import Book
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import Ledger, LedgerStore
 from pipeline.journal.sqlite import SqliteJournal
 
 WORKFLOW = """workflow "W" {
@@ -103,7 +102,7 @@ class Project:
 
     def ledger(self) -> Ledger:
         with closing(SqliteJournal(self.folder / ".awf")) as journal:
-            return Book(journal).ledger()
+            return LedgerStore(journal).ledger()
 
     def decided(self) -> dict[int, list[str]]:
         return {one.number: [made.action for made in one.decisions] for one in self.ledger() if one.decisions}

@@ -284,7 +284,7 @@ def test_a_tracker_that_a_plugin_brings(project: Path, awf: Awf) -> None:
 
 
 TRACKER = """
-from pipeline.findings.walk.sinks import Filed
+from pipeline.findings.trackers.ticket import Filed
 from pipeline.plugins import hookimpl
 
 class Paper:

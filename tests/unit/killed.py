@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline.findings.codecs import verdict
+from pipeline.findings.formats import verdict
 from pipeline.findings.model import Finding
 from pipeline.findings.verdicts import verdicts
+from pipeline.findings.views.records import RecordDirectory
 from pipeline.findings.views.verdict_file import ABORT, VerdictFile
-from pipeline.findings.views.workspace import RecordDirectory
 
 AT = "2026-06-01T00:00:00Z"
 CALLS = ("open", "fsync", "link", "mkdir", "replace", "rename", "unlink", "close", "sync")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from pipeline.findings.answers import read_answers
-from pipeline.findings.codecs import FORMATS
-from pipeline.findings.codecs.detection import detect
-from pipeline.findings.codecs.review_text import find_returns
-from pipeline.findings.signature import norm_quote
+from pipeline.findings.fingerprints import norm_quote
+from pipeline.findings.formats import FORMATS
+from pipeline.findings.formats.detection import detect
+from pipeline.findings.formats.review import find_reviews
 from pipeline.handlers.markers import LONGEST_ANSWER, StatusMarkers, length_problem, read_markers
 from pipeline.handlers.tool import failure_headline
 from pipeline.text import did_you_mean
@@ -41,7 +41,7 @@ def _failure(text: str) -> object:
 READERS: dict[str, Callable[[str], object]] = {
     "claims": read_markers,
     "answers": read_answers,
-    "return": find_returns,
+    "return": find_reviews,
     "digest": lambda text: failure_headline(text, "", "failed"),
     "quote": norm_quote.__wrapped__,
     "review": _evidence,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import AwfError
-from pipeline.findings.repository import is_top
+from pipeline.findings.git import is_top
 from pipeline.language.diagnostics import RuleHit
 from pipeline.language.reader import MAX_BYTES, TOO_LARGE, UNREADABLE_FILE, WorkflowDraft, parse_workflow
 from pipeline.language.source import START, SourceText, Span, decode

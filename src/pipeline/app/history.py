@@ -344,9 +344,9 @@ def read_ledger(journal: Journal) -> "Ledger | None":
     """The findings of a journal; None when it has none."""
     if next(journal.ledger(), None) is None:
         return None
-    from pipeline.findings.book import Book  # noqa: PLC0415 - takes 40 ms, and most runs have no findings
+    from pipeline.findings.ledger import LedgerStore  # noqa: PLC0415 - takes 40 ms, and most runs have no findings
 
-    return Book(journal).ledger()
+    return LedgerStore(journal).ledger()
 
 
 def read_rounds(journal: Journal, run_id: str) -> "list[Round]":

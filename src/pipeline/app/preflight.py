@@ -13,7 +13,7 @@ from pipeline.engine.context import Context, Key
 from pipeline.engine.ports import Backend
 from pipeline.errors import AwfError
 from pipeline.files import read_text
-from pipeline.findings.repository import asked, head
+from pipeline.findings.git import head, query_git
 from pipeline.handlers.variables import expand_prompt, shell_command
 from pipeline.language.model import LlmStage, ModelChoice, Stage, StageKind, ToolStage, Workflow, choose_model
 
@@ -83,12 +83,12 @@ class ProjectFiles:
         if self.environ is None:
             path = self.root / name
             return path.is_file() and bool(path.stat().st_mode & 0o111)
-        return asked(self.root, self.environ, "ls-tree", "HEAD", name).startswith(("100755", "120000"))
+        return query_git(self.root, self.environ, "ls-tree", "HEAD", name).startswith(("100755", "120000"))
 
     def text(self, name: str) -> str | None:
         """The text of a file; None without one."""
         if self.environ is not None:
-            return asked(self.root, self.environ, "cat-file", "-p", f"HEAD:{name}") or None
+            return query_git(self.root, self.environ, "cat-file", "-p", f"HEAD:{name}") or None
         path = self.root / name
         return path.read_text(errors="replace") if path.is_file() else None
 

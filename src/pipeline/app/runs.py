@@ -25,8 +25,8 @@ from pipeline.engine.records import RunCreated, RunResumed, VisitCompleted, Work
 from pipeline.engine.state import RunStatus, State, apply, begin
 from pipeline.errors import AwfError, ExitCode
 from pipeline.files import read_text
+from pipeline.findings.git import head
 from pipeline.findings.keys import ReviewKey
-from pipeline.findings.repository import head
 from pipeline.language.model import LlmStage, Workflow, parse_duration
 from pipeline.redaction import Redactor
 

@@ -39,7 +39,7 @@ from pipeline.summary.render import render
 from pipeline.summary.report_index import ReportIndex
 
 if TYPE_CHECKING:
-    from pipeline.findings.walk.deciders import Decider
+    from pipeline.findings.walk.stage import Decider
 
 
 class SystemClock:

@@ -9,8 +9,7 @@ from typing import Any
 from pipeline.engine.context import Context, Key, Operation, Set
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.state import State
-from pipeline.findings.repository import GitRefusedError
-from pipeline.findings.trees import Trees, forget, is_tree, patch_of, stat_of
+from pipeline.findings.git import GitRefusedError, TreeSnapshots, delete_ref, is_tree, patch_of, stat_of
 from pipeline.language.model import BaseStage, ExitStage, is_review
 from pipeline.plugins.hooks import hookimpl
 from pipeline.summary.render import changed_line_count, changed_section, is_short, unknown_section
@@ -58,7 +57,7 @@ def diff_endpoints(state: State, head: str, environ: Mapping[str, str], store: P
     if Key.WORKSPACE_BASE in state.context:
         tip = state.progress.commit or state.context.get(Key.WORKSPACE_COMMIT)
         return state.context.get(Key.WORKSPACE_BASE), tip
-    return head, Trees(environ, store).now(state.cwd) if head else ""
+    return head, TreeSnapshots(environ, store).now(state.cwd) if head else ""
 
 
 class ReviewDiffs:
@@ -70,7 +69,7 @@ class ReviewDiffs:
 
     def __init__(self, environ: Mapping[str, str], store: Path) -> None:
         self._environ = environ
-        self._trees = Trees(environ, store)
+        self._trees = TreeSnapshots(environ, store)
 
     @hookimpl
     def after_stage(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> Iterator[Operation]:
@@ -81,7 +80,7 @@ class ReviewDiffs:
         elif isinstance(stage, ExitStage) and not state.workspace:  # git may drop the trees, which no commit holds
             for key in state.context:
                 if key.endswith(_REVIEWED):
-                    forget(state.cwd, self._environ, _ref(state.run_id, key.removesuffix(_REVIEWED)))
+                    delete_ref(state.cwd, self._environ, _ref(state.run_id, key.removesuffix(_REVIEWED)))
 
     @hookimpl
     def summary_sections(self, stage: BaseStage, context: Context, state: State) -> Iterator[str]:

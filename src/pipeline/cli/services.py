@@ -117,18 +117,18 @@ def worker_command(
     if location is None:
         raise AwfError("a worker needs a cluster", help="name it: awf worker --on temporal://HOST:PORT/NAMESPACE")
     with location.open_cluster() as connection:
-        from pipeline.cluster.worker import Duties, own_queue, work  # noqa: PLC0415 - an extra
+        from pipeline.cluster.worker import WorkerOptions, run_worker, worker_queue  # noqa: PLC0415 - an extra
 
         runtime = Runtime(location.store.absolute(), dict(os.environ), settings=current_settings())
         cluster = connection.cluster
-        duties = Duties(cluster.queue, concurrency, grace)
-        click.echo(f"working for {location.on}, queue {duties.queue}, as {own_queue(runtime.store)}", err=True)
+        duties = WorkerOptions(cluster.queue, concurrency, grace)
+        click.echo(f"working for {location.on}, queue {duties.queue}, as {worker_queue(runtime.store)}", err=True)
 
         async def work_until_stopped() -> None:
             stop = asyncio.Event()
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, stop.set)
-            await work(cluster.client, cluster.store, runtime, duties, stop)
+            await run_worker(cluster.client, cluster.store, runtime, duties, stop)
 
         with suppress(KeyboardInterrupt):
             connection.call(work_until_stopped())

@@ -20,8 +20,8 @@ from pipeline.errors import AwfError
 from pipeline.redaction import redactor_of
 
 if TYPE_CHECKING:
-    from pipeline.cluster.remote import CommandStore
-    from pipeline.cluster.window import Window
+    from pipeline.cluster.client import CommandStore
+    from pipeline.cluster.mirror import MirroredStore
 
 F = TypeVar("F", bound=Callable[..., Any])
 _CLUSTER = (
@@ -61,18 +61,18 @@ class StoreLocation:
     def open_cluster(self) -> "Iterator[CommandStore]":
         """The cluster, for a command that does one thing after another."""
         with _needs_extra():
-            from pipeline.cluster.orders import QUEUE  # noqa: PLC0415 - an extra
-            from pipeline.cluster.remote import open_cluster  # noqa: PLC0415 - an extra
+            from pipeline.cluster.client import open_cluster  # noqa: PLC0415 - an extra
+            from pipeline.cluster.messages import QUEUE  # noqa: PLC0415 - an extra
         with open_cluster(self.on, self.artefacts, os.environ, self.queue or QUEUE) as store:
             yield store
 
     @contextmanager
-    def open_window(self) -> "Iterator[Window]":
+    def open_window(self) -> "Iterator[MirroredStore]":
         """The cluster, mirrored for the dashboard."""
         with _needs_extra():
-            from pipeline.cluster.orders import QUEUE  # noqa: PLC0415 - an extra
-            from pipeline.cluster.window import window  # noqa: PLC0415 - an extra
-        with window(self.on, self.artefacts, os.environ, self.queue or QUEUE) as store:
+            from pipeline.cluster.messages import QUEUE  # noqa: PLC0415 - an extra
+            from pipeline.cluster.mirror import open_mirrored_store  # noqa: PLC0415 - an extra
+        with open_mirrored_store(self.on, self.artefacts, os.environ, self.queue or QUEUE) as store:
             yield store
 
 

@@ -14,8 +14,8 @@ from pipeline.handlers.human import HumanQuestion, HumanReply
 
 if TYPE_CHECKING:
     from pipeline.cli.findings.screen import Screen
-    from pipeline.findings.walk.effects import Question
-    from pipeline.findings.walk.menu import OptionKey
+    from pipeline.findings.walk.machine import Question
+    from pipeline.findings.walk.present import OptionKey
 
 DETAIL_LINES = 40
 

@@ -11,7 +11,6 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError, RPCStatusCode
 
-from pipeline.cluster.orders import QUEUE
 from pipeline.errors import AwfError, ExitCode
 
 _PATIENCE = 10.0  # seconds for the server to answer
@@ -50,7 +49,7 @@ _SIGNS = (
 )
 
 
-class Unreachable(AwfError):
+class ServerUnreachable(AwfError):
     """The server does not answer, or will have nothing to do with us."""
 
     exit_code = ExitCode.RUN_FAILED
@@ -82,7 +81,7 @@ class Address:
         return f"temporal://{self.host}/{self.namespace}"
 
 
-async def connected(address: Address, environ: Mapping[str, str]) -> Client:
+async def connect(address: Address, environ: Mapping[str, str]) -> Client:
     """A client of a cluster; TLS and keys are as Temporal's own variables and profile say."""
     said = _said(environ)
     try:
@@ -93,7 +92,7 @@ async def connected(address: Address, environ: Mapping[str, str]) -> Client:
         raise _misconfigured(error) from None
     except (RuntimeError, OSError) as error:
         what, help = _told(error, secured=bool(said.get("tls")))
-        raise Unreachable(f"the Temporal server at {address.host} cannot be reached: {what}", help=help) from None
+        raise ServerUnreachable(f"the Temporal server at {address.host} cannot be reached: {what}", help=help) from None
     return client
 
 
@@ -157,7 +156,7 @@ async def _check(client: Client, address: Address) -> None:
         if error.status is RPCStatusCode.PERMISSION_DENIED:
             return  # a key for one namespace may not be good for looking at it
         help = "see TEMPORAL_API_KEY" if error.status is RPCStatusCode.UNAUTHENTICATED else _USUAL_HELP
-        raise Unreachable(f"the Temporal server at {address.host} refused: {error.message}", help=help) from None
+        raise ServerUnreachable(f"the Temporal server at {address.host} refused: {error.message}", help=help) from None
 
 
 def workflow_id(run_id: str) -> str:
@@ -165,9 +164,6 @@ def workflow_id(run_id: str) -> str:
     return f"awf-{run_id}"
 
 
-def run_of(workflow: str) -> str:
+def run_id_of(workflow: str) -> str:
     """The run that is called so on the server."""
     return workflow.removeprefix("awf-")
-
-
-__all__ = ["QUEUE", "Address", "Unreachable", "connected", "run_of", "workflow_id"]

@@ -13,18 +13,19 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType, is_cancelled_exception
 from temporalio.exceptions import TimeoutError as TimedOut
 
-from pipeline.cluster.lean import Snapshot, taken
-from pipeline.cluster.orders import (
+from pipeline.cluster.messages import (
     WORKFLOW,
     ActivityErrorType,
     AttemptRequest,
-    Beginning,
-    Ended,
     HumanVisit,
-    Opened,
+    OpenedRun,
+    RunInput,
     RunPosition,
+    StateSnapshot,
     StepRequest,
     StepResult,
+    WorkflowResult,
+    apply_all,
 )
 from pipeline.engine.context import Key
 from pipeline.engine.machine import Ask, Fail, FanOut, Pause, Stop, Visit, decide
@@ -45,7 +46,7 @@ class RunWorkflow:
     """One run."""
 
     @workflow.init
-    def __init__(self, beginning: Beginning) -> None:
+    def __init__(self, beginning: RunInput) -> None:
         self._run_id = beginning.run_id
         self._terms = beginning.terms
         self._seq = beginning.seq
@@ -58,11 +59,11 @@ class RunWorkflow:
             self._take_up(beginning.snapshot)
 
     @workflow.run
-    async def run(self, beginning: Beginning) -> Ended:
+    async def run(self, beginning: RunInput) -> WorkflowResult:
         """Do what the machine says until the run is over."""
         if self._state is None:
             order = StepRequest(run_id=self._run_id, after=0, resume=beginning.resume)
-            opened = await self._short_step("open", order, Opened)
+            opened = await self._short_step("open", order, OpenedRun)
             self._seq = opened.seq
             self._take_up(opened.snapshot)
         try:
@@ -106,11 +107,11 @@ class RunWorkflow:
             status=state.status, reason=state.reason, **place, seq=self._seq, home=self._home, events=events
         )
 
-    async def _step(self) -> Ended | None:
+    async def _step(self) -> WorkflowResult | None:
         match command := decide(self._known):
             case Stop(status, reason):
                 if status.final or status is RunStatus.CANCELLED:
-                    return Ended(status=status, reason=reason)
+                    return WorkflowResult(status=status, reason=reason)
                 await self._woken()
             case Visit():
                 await self._visit(command)
@@ -159,7 +160,7 @@ class RunWorkflow:
             if isinstance(done, StepResult):
                 fresh = [one for one in done.records if one.seq not in seen]
                 seen.extend(one.seq for one in fresh)
-                self._state = taken(self._known, [one.record for one in fresh])
+                self._state = apply_all(self._known, [one.record for one in fresh])
                 return _next_try(done, attempt)
             if done:
                 lost.append(attempt)
@@ -253,10 +254,10 @@ class RunWorkflow:
         if not long and not info.is_continue_as_new_suggested():
             return
         workflow.continue_as_new(
-            Beginning(
+            RunInput(
                 run_id=self._run_id,
                 terms=self._terms,
-                snapshot=Snapshot.of(self._known, self._file, self._source),
+                snapshot=StateSnapshot.of(self._known, self._file, self._source),
                 seq=self._seq,
                 home=self._home,
                 answered=tuple(self._answered),
@@ -297,10 +298,10 @@ class RunWorkflow:
         if done.snapshot is not None:
             self._take_up(done.snapshot)
         else:
-            self._state = taken(self._known, [one.record for one in done.records])
+            self._state = apply_all(self._known, [one.record for one in done.records])
         self._seq = max([self._seq, *(one.seq for one in done.records)])
 
-    def _take_up(self, snapshot: Snapshot) -> None:
+    def _take_up(self, snapshot: StateSnapshot) -> None:
         self._file, self._source = snapshot.file, snapshot.source
         self._state = snapshot.state()
 

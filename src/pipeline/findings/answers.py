@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from pipeline.findings.events import AnyEvent, Tried, Turned
+from pipeline.findings.events import FixAttempted, LedgerEvent, StateChanged
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor, Finding, FindingState, FixAttempt
 from pipeline.handlers.markers import lines_outside_fences
@@ -16,7 +16,7 @@ _ANSWER = re.compile(
 )
 _BULLET = re.compile(r"\s*(?:[-*+]\s+|[0-9]{1,9}[.)]\s+)?[*_]*")
 _LONGEST = 500  # characters of an explanation
-HOW = """Say what became of each finding by its number, one line each, outside any code block:
+ANSWER_FORMAT = """Say what became of each finding by its number, one line each, outside any code block:
 
 [FINDING N: fixed]
 [FINDING N: not fixed, because ...]
@@ -62,27 +62,33 @@ def _asked(answers: list[Answer], ledger: Ledger) -> Iterator[tuple[Answer, Find
             yield answer, finding
 
 
-def claims(answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str) -> Iterator[AnyEvent]:
+def fixer_events(
+    answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str
+) -> Iterator[LedgerEvent]:
     """What a fixer's answers make of findings."""
     for answer, finding in _asked(answers, ledger):
         outcome = {"fixed": "claimed"}.get(answer.word, answer.word)
-        yield Tried(
+        yield FixAttempted(
             at=at, id=finding.id, attempt=FixAttempt(run=run, round=round, by=by, what=answer.why, outcome=outcome)
         )
         if answer.word == "fixed" and finding.state is not FindingState.FIX_CLAIMED:
-            yield Turned(at=at, id=finding.id, state=FindingState.FIX_CLAIMED, by=Actor.FINISH_TASK, note=answer.why)
+            yield StateChanged(
+                at=at, id=finding.id, state=FindingState.FIX_CLAIMED, by=Actor.FINISH_TASK, note=answer.why
+            )
         elif answer.word == "wrong" and finding.state is not FindingState.UNCERTAIN:
             note = f"{by} says that it is wrong: {answer.why}" if answer.why else f"{by} says that it is wrong"
-            yield Turned(at=at, id=finding.id, state=FindingState.UNCERTAIN, by=Actor.FINISH_TASK, note=note)
+            yield StateChanged(at=at, id=finding.id, state=FindingState.UNCERTAIN, by=Actor.FINISH_TASK, note=note)
 
 
-def uncontradicted(answers: list[Answer], ledger: Ledger, reported: Collection[str]) -> list[Answer]:
+def drop_conflicting_fixes(answers: list[Answer], ledger: Ledger, reported: Collection[str]) -> list[Answer]:
     """A reviewer's answers without those that call something fixed which the same review reports, by its id."""
     there = {finding.number for finding in ledger if finding.id in reported}
     return [answer for answer in answers if answer.word != "fixed" or answer.number not in there]
 
 
-def verified(answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str) -> Iterator[AnyEvent]:
+def reviewer_events(
+    answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str
+) -> Iterator[LedgerEvent]:
     """What a reviewer's answers make of findings: one that is fixed is, and one said to be that is not is open.
 
     What a tool still reports is not fixed, whatever a reviewer says.
@@ -93,13 +99,13 @@ def verified(answers: list[Answer], ledger: Ledger, *, run: str, round: int, by:
             continue
         if held and (tool := finding.still_reported_by):
             said = f"says that it is fixed, and {tool} still reports it"
-            yield Tried(
+            yield FixAttempted(
                 at=at, id=finding.id, attempt=FixAttempt(run=run, round=round, by=by, what=said, outcome="claimed")
             )
             continue
         state = FindingState.VERIFIED_FIXED if held else FindingState.REOPENED
         note = f"{by} looked again: {answer.why or answer.word.replace('_', ' ')}"
-        yield Turned(at=at, id=finding.id, state=state, by=Actor.REVALIDATE, note=note)
+        yield StateChanged(at=at, id=finding.id, state=state, by=Actor.REVALIDATE, note=note)
         if not held:
             ruled = FixAttempt(run=run, round=round, by=by, what=answer.why, outcome="not_fixed")
-            yield Tried(at=at, id=finding.id, attempt=ruled)
+            yield FixAttempted(at=at, id=finding.id, attempt=ruled)

@@ -3,6 +3,7 @@
 `at` is an ISO 8601 time in each.
 """
 
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
@@ -16,18 +17,113 @@ from pipeline.findings.model import (
     FixAttempt,
     Link,
     Observed,
+    PassId,
+    ReportStatus,
     Strength,
     Suppression,
     Vote,
 )
-from pipeline.findings.passes import Pass
-from pipeline.findings.value import FindingValue
+from pipeline.findings.value import CLOSED, FindingValue
+
+
+class Disposition(StrEnum):
+    """What became of a raw item. Every item has exactly one."""
+
+    SURVIVING = "surviving"  # it is a finding of this pass, the first of its group
+    MERGED = "merged"  # into another
+    DEMOTED = "demoted"  # to a note beside the findings
+    SUPPRESSED = "suppressed"  # known and dismissed
+    FILTERED = "filtered"  # not confident enough, or a validator refused it
+    REJECTED = "rejected"  # it cannot be read, or points outside: it is a finding that somebody has to look at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class ItemOutcome(FindingValue):
+    """The fate of one raw item."""
+
+    input_id: str
+    disposition: Disposition
+    reason: str
+    into: str = ""  # the input or finding it became part of
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class Coverage(FindingValue):
+    """Who answered, and what they could not say."""
+
+    reviewers: dict[str, ReportStatus] = Field(default_factory=dict)
+    problems: dict[str, str] = Field(default_factory=dict)  # by reviewer
+    residual_risks: tuple[str, ...] = ()
+    testing_gaps: tuple[str, ...] = ()
+    paths: tuple[str, ...] | None = None  # what was looked at; None is everything
+    files: tuple[str, ...] = ()  # the names of the files that were read whole
+    unnamed: tuple[str, ...] = ()  # those called by the name of a file that could not be read
+
+    @property
+    def complete(self) -> bool:
+        """Whether everybody who was asked gave an answer that can be read."""
+        return not self.silent
+
+    @property
+    def silent(self) -> dict[str, ReportStatus]:
+        """Those who were asked and gave no answer that can be read."""
+        return {name: status for name, status in self.reviewers.items() if not status.answered}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class Pattern(FindingValue):
+    """Something done well that is worth spreading. It is never a finding."""
+
+    id: str
+    name: str
+    location: str = ""
+    rationale: str = ""
+    destination: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class ReviewerVerdict(FindingValue):
+    """What a reviewer says of the whole."""
+
+    reviewer: str
+    verdict: str  # SHIP, SHIP-WITH-TICKETS or BLOCK
+    argument: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class Pass(FindingValue):
+    """One assessment pass. It is written once and never changed."""
+
+    id: PassId
+    started_at: str
+    skill: str = "code-review"  # or full-review
+    task: str = ""
+    branch: str = ""
+    base: str = ""
+    head: str = ""  # the commit at the start
+    tree: str = ""  # the files as they were, where no commit says so
+    round: int = 1
+    caller: str = ""
+    mode: Literal["full", "quick", "verify"] = "full"
+    scope: str = "changeset"
+    target: str = ""
+    run: str = ""
+    stage: str = ""
+    visit: int = 0
+    coverage: Coverage = Coverage()
+    entries: tuple[ItemOutcome, ...] = ()
+    finding_ids: tuple[str, ...] = ()  # those raised or seen in it
+    patterns: tuple[Pattern, ...] = ()
+    reviewer_verdicts: tuple[ReviewerVerdict, ...] = ()
+    ext: dict[str, Any] = Field(default_factory=dict)
+
 
 _EVENT = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Assessed(FindingValue):
+class PassRecorded(FindingValue):
     """A pass is done. It comes before the events of its findings."""
 
     at: str
@@ -36,7 +132,7 @@ class Assessed(FindingValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Raised(FindingValue):
+class FindingRaised(FindingValue):
     """A finding that nobody knew."""
 
     at: str
@@ -45,7 +141,7 @@ class Raised(FindingValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Seen(FindingValue):
+class ReportedAgain(FindingValue):
     """A known finding was reported again. `changes` holds only the fields that are told differently."""
 
     at: str
@@ -60,7 +156,7 @@ class Seen(FindingValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Missed(FindingValue):
+class NotReported(FindingValue):
     """A known finding's place was looked at, and nobody reported it."""
 
     at: str
@@ -70,7 +166,7 @@ class Missed(FindingValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Turned(FindingValue):
+class StateChanged(FindingValue):
     """A finding's state is another."""
 
     at: str
@@ -84,7 +180,7 @@ class Turned(FindingValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Tried(FindingValue):
+class FixAttempted(FindingValue):
     """Somebody tried to fix it."""
 
     at: str
@@ -94,7 +190,7 @@ class Tried(FindingValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Decided(FindingValue):
+class DecisionMade(FindingValue):
     """Somebody decided what to do about it."""
 
     at: str
@@ -104,7 +200,7 @@ class Decided(FindingValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Linked(FindingValue):
+class LinkAdded(FindingValue):
     """It has to do with another finding."""
 
     at: str
@@ -114,7 +210,7 @@ class Linked(FindingValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Unlinked(FindingValue):
+class LinkRemoved(FindingValue):
     """It has not: a link is taken back, as when two findings were merged and should not have been."""
 
     at: str
@@ -124,7 +220,7 @@ class Unlinked(FindingValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class Edited(FindingValue):
+class FieldsEdited(FindingValue):
     """A person or an agent changed what it says. Such a field is not overwritten by a later pass."""
 
     at: str
@@ -135,19 +231,28 @@ class Edited(FindingValue):
     note: str = ""
 
 
-AnyEvent = Annotated[
-    Assessed | Raised | Seen | Missed | Turned | Tried | Decided | Linked | Unlinked | Edited,
+LedgerEvent = Annotated[
+    PassRecorded
+    | FindingRaised
+    | ReportedAgain
+    | NotReported
+    | StateChanged
+    | FixAttempted
+    | DecisionMade
+    | LinkAdded
+    | LinkRemoved
+    | FieldsEdited,
     Field(discriminator="kind"),
 ]
-_adapter: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)
+_adapter: TypeAdapter[LedgerEvent] = TypeAdapter(LedgerEvent)
 
 
-def encode(event: AnyEvent) -> str:
+def encode_event(event: LedgerEvent) -> str:
     """An event as one line of JSON, without what is at its default."""
     told = event.model_dump_json(exclude_defaults=True)  # it begins with the time, for that has no default
     return f'{{"kind":"{event.kind}",{told[1:]}'
 
 
-def decode(line: str) -> AnyEvent:
+def decode_event(line: str) -> LedgerEvent:
     """The event in a line of JSON; raises ValueError when it is none."""
     return _adapter.validate_json(line)

@@ -15,8 +15,8 @@ from pipeline.backends.checkout import VIEWS
 from pipeline.engine.ports import RUNS, Journal
 from pipeline.findings import accumulate
 from pipeline.findings.file import FindingsFile
+from pipeline.findings.git import main_checkout
 from pipeline.findings.keys import ReviewKey
-from pipeline.findings.views.home import home_of
 from pipeline.language.model import FindingsFormat, LlmStage, ToolStage, is_review
 from pipeline.plugins import (
     Assessment,
@@ -36,8 +36,8 @@ from pipeline.plugins import (
 )
 
 if TYPE_CHECKING:
-    from pipeline.findings.clerk import Clerk
-    from pipeline.findings.walk.deciders import Decider
+    from pipeline.findings.run_findings import RunFindings
+    from pipeline.findings.walk.stage import Decider
 
 LOOKS_LIKE_FINDINGS = re.compile(r"""["'](?:findings|severity)["']\s*:""")
 _ANSWER = re.compile(r"\[\s*FINDING\s", re.IGNORECASE)
@@ -59,24 +59,24 @@ class ReviewFindings:
     ) -> None:
         self._journal = journal
         self._root = root  # where the run was started; what shows its findings is in the main checkout of that
-        self._home = home_of(root)
+        self._home = main_checkout(root)
         self._environ = environ
         self._store = store  # where the logs of its stages are
         self._now = now
         self._trackers = trackers  # that plugins bring
         self._deciders = deciders  # who can be asked about findings here
-        self._clerk: Clerk | None = None  # loaded when it is needed
+        self._clerk: RunFindings | None = None  # loaded when it is needed
         self._file: FindingsFile | None = None  # of the run's open reports
         self._trusted = trusted  # the commands that the user lets take records
 
-    def _at_work(self) -> "Clerk":
+    def _at_work(self) -> "RunFindings":
         """The clerk. No property: whoever registers plugins looks at all their properties."""
         if self._clerk is None:
-            from pipeline.findings.book import Book  # noqa: PLC0415 - see the module's first words
-            from pipeline.findings.clerk import Clerk  # noqa: PLC0415 - as above
+            from pipeline.findings.ledger import LedgerStore  # noqa: PLC0415 - see the module's first words
+            from pipeline.findings.run_findings import RunFindings  # noqa: PLC0415 - as above
 
-            book = Book(self._journal)
-            self._clerk = Clerk(book, self._root, self._environ, self._now, self._store, trusted=self._trusted)
+            book = LedgerStore(self._journal)
+            self._clerk = RunFindings(book, self._root, self._environ, self._now, self._store, trusted=self._trusted)
         return self._clerk
 
     @hookimpl

@@ -8,14 +8,13 @@ from pathlib import Path
 
 from pipeline.engine.outcome import FailureClass, Outcome, Status, StatusSource
 from pipeline.engine.ports import Assessment
-from pipeline.findings.claims import Claim, Rejected, Return, Returned
-from pipeline.findings.codecs import FORMATS
-from pipeline.findings.codecs.reading import malformed
-from pipeline.findings.codecs.review_text import find_returns
-from pipeline.findings.model import Finding, Gate
-from pipeline.findings.passes import Disposition, Entry
+from pipeline.findings.events import Disposition, ItemOutcome
+from pipeline.findings.formats import FORMATS
+from pipeline.findings.formats.items import malformed_report
+from pipeline.findings.formats.review import find_reviews
+from pipeline.findings.ingest import IngestResult
+from pipeline.findings.model import Finding, Gate, RawFinding, ReportStatus, ReviewerReport, UnreadableItem
 from pipeline.findings.plugin import LOOKS_LIKE_FINDINGS
-from pipeline.findings.taking import Taken
 from pipeline.findings.verdicts import stage_status
 from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, ToolStage, is_review
 
@@ -29,17 +28,17 @@ _TITLE = re.compile(r"""["']title["']\s*:\s*["']([^"'\n]{1,200})["']""")
 REPORT = "report"  # the file beside a command's output that it may write what it found to
 
 
-def answered(stage: BaseStage, answers: Sequence[str], root: Path) -> Return | None:
+def answered(stage: BaseStage, answers: Sequence[str], root: Path) -> ReviewerReport | None:
     """What a review returned in its answers; None when they have nothing that code can read.
 
     A review that was asked again can add to its first answer, never erase it: what an answer names and no other answer
     says in a form that can be read is kept as an item that cannot be.
     """
-    whole: Return | None = None
-    unread: list[tuple[Return, str]] = []
+    whole: ReviewerReport | None = None
+    unread: list[tuple[ReviewerReport, str]] = []
     for answer in answers:
         found = _in_answer(answer, reviewer_of(stage), str(root))
-        if found is not None and found.status is Returned.MALFORMED:
+        if found is not None and found.status is ReportStatus.MALFORMED:
             unread.append((found, answer))
         elif found is not None:
             whole = found if whole is None else _add(whole, found)
@@ -52,31 +51,31 @@ def answered(stage: BaseStage, answers: Sequence[str], root: Path) -> Return | N
     )
 
 
-def _in_answer(answer: str, reviewer: str, root: str) -> Return | None:
+def _in_answer(answer: str, reviewer: str, root: str) -> ReviewerReport | None:
     """All returns of one answer as one; when one of them cannot be read, neither can the answer."""
-    texts = find_returns(answer)
+    texts = find_reviews(answer)
     if not texts and LOOKS_LIKE_FINDINGS.search(answer) and _TITLE.search(answer):
-        return malformed(reviewer, "review", "it has findings in a form that cannot be read")
+        return malformed_report(reviewer, "review", "it has findings in a form that cannot be read")
     if any(len(_LIST.findall(text)) > 1 for text in texts):
-        return malformed(reviewer, "review", "one object has several lists of findings")
-    read: list[Return] = [
+        return malformed_report(reviewer, "review", "one object has several lists of findings")
+    read: list[ReviewerReport] = [
         FORMATS["review"](text.encode(errors="replace"), reviewer=reviewer, root=root) for text in texts
     ]
-    broken = next((one for one in read if one.status is Returned.MALFORMED), None)
+    broken = next((one for one in read if one.status is ReportStatus.MALFORMED), None)
     return broken or (reduce(_add, read) if read else None)
 
 
-def _with_items(returned: Return, titles: Iterable[str]) -> Return:
+def _with_items(returned: ReviewerReport, titles: Iterable[str]) -> ReviewerReport:
     """The return with items that were named in an answer that nobody could read."""
     reason = "it was named in an answer that could not be read, and not in the one that could"
     more = [
-        Rejected(f"{returned.reviewer}#{number}", reason, title or "An answer that could not be read")
+        UnreadableItem(f"{returned.reviewer}#{number}", reason, title or "An answer that could not be read")
         for number, title in enumerate(titles, returned.inputs + 1)
     ]
-    return replace(returned, status=Returned.RETURNED, unreadable=(*returned.unreadable, *more))
+    return replace(returned, status=ReportStatus.RETURNED, unreadable=(*returned.unreadable, *more))
 
 
-def _add(first: Return, second: Return) -> Return:
+def _add(first: ReviewerReport, second: ReviewerReport) -> ReviewerReport:
     """Both returns as one: of two claims that are the same the worse one, and all that only one of them has."""
     claims = list(second.findings)
     for claim in first.findings:
@@ -90,7 +89,7 @@ def _add(first: Return, second: Return) -> Return:
     names = iter(f"{second.reviewer}#{number}" for number in range(1, len(claims) + len(rejected) + 1))
     return replace(
         second,
-        status=Returned.RETURNED if claims or rejected else second.status,
+        status=ReportStatus.RETURNED if claims or rejected else second.status,
         findings=tuple(replace(claim, input_id=next(names)) for claim in claims),
         unreadable=tuple(replace(item, input_id=next(names)) for item in rejected),
         residual_risks=tuple(dict.fromkeys((*first.residual_risks, *second.residual_risks))),
@@ -98,7 +97,7 @@ def _add(first: Return, second: Return) -> Return:
     )
 
 
-def _is_same(one: Claim, other: Claim) -> bool:
+def _is_same(one: RawFinding, other: RawFinding) -> bool:
     """Whether two claims of one reviewer are one, told twice: the same title, and about the same line."""
     if one.title != other.title or len(one.locations) != len(other.locations):
         return False
@@ -108,31 +107,31 @@ def _is_same(one: Claim, other: Claim) -> bool:
     )
 
 
-def reported(stage: ToolStage, report: Path, root: Path) -> Return:
+def reported(stage: ToolStage, report: Path, root: Path) -> ReviewerReport:
     """What a tool's report returns."""
     with report.open("rb") as file:
         data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
-        return Return(stage.id, Returned.MALFORMED, problem=f"it is larger than {LARGEST >> 20} MB")
-    read: Return = FORMATS[str(stage.findings)](data, reviewer=stage.id, root=str(root))
+        return ReviewerReport(stage.id, ReportStatus.MALFORMED, problem=f"it is larger than {LARGEST >> 20} MB")
+    read: ReviewerReport = FORMATS[str(stage.findings)](data, reviewer=stage.id, root=str(root))
     return read
 
 
-def silence(stage: BaseStage, outcome: Outcome) -> Return | None:
+def silence(stage: BaseStage, outcome: Outcome) -> ReviewerReport | None:
     """The return of a review or tool that was asked for findings and gave no answer; None for any other outcome."""
     kind = outcome.failure.kind if outcome.failure else None
     if not _asked(stage) or kind in _RESULTS:
         return None
-    status = Returned.MALFORMED if kind is FailureClass.PROTOCOL else Returned.MISSING
-    return Return(reviewer_of(stage), status, problem=outcome.reason or "it gave no answer")
+    status = ReportStatus.MALFORMED if kind is FailureClass.PROTOCOL else ReportStatus.MISSING
+    return ReviewerReport(reviewer_of(stage), status, problem=outcome.reason or "it gave no answer")
 
 
-def in_words(stage: BaseStage, outcome: Outcome, unanswered: Container[str]) -> Return | None:
+def in_words(stage: BaseStage, outcome: Outcome, unanswered: Container[str]) -> ReviewerReport | None:
     """The return of one who owed an answer and gave it in words: nothing is known of what it covered."""
     kind = outcome.failure.kind if outcome.failure else None
     if not _asked(stage) or reviewer_of(stage) not in unanswered or kind not in _RESULTS:
         return None
-    return Return(reviewer_of(stage), Returned.EMPTY, covered=())
+    return ReviewerReport(reviewer_of(stage), ReportStatus.EMPTY, covered=())
 
 
 def _asked(stage: BaseStage) -> bool:
@@ -147,9 +146,9 @@ def reviewer_of(stage: BaseStage) -> str:
 
 def read_again(
     stage: BaseStage, outcome: Outcome, answers: Sequence[str] | None, root: Path, store: Path | None
-) -> Return | None:
+) -> ReviewerReport | None:
     """What a stage returned that an earlier process ran; None when it returned nothing that can be read."""
-    found: Return | None = None
+    found: ReviewerReport | None = None
     if is_review(stage) and (answers or outcome.source is StatusSource.STRUCTURED):
         found = answered(stage, answers or [outcome.response], root)
     elif isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT and _ended(outcome):
@@ -157,12 +156,12 @@ def read_again(
         written = output.with_name(REPORT) if output else None
         file = written if written and written.is_file() else output
         found = reported(stage, file, root) if file and file.is_file() else None
-    return found if found and found.status is not Returned.MALFORMED else None
+    return found if found and found.status is not ReportStatus.MALFORMED else None
 
 
-def faults(returned: Return) -> str:
+def faults(returned: ReviewerReport) -> str:
     """Everything that keeps a return from being read whole, to restate when asking again; empty if nothing does."""
-    if returned.status is Returned.MALFORMED:
+    if returned.status is ReportStatus.MALFORMED:
         return returned.problem or "it is not what it should be"
     lost = [item for item in returned.unreadable if not item.harmless]
     if not lost:
@@ -172,23 +171,23 @@ def faults(returned: Return) -> str:
     return f"{len(lost)} of its {returned.inputs} findings cannot be read; {told}{more}"
 
 
-def with_claim(returned: Return, outcome: Outcome) -> Return:
+def with_claim(returned: ReviewerReport, outcome: Outcome) -> ReviewerReport:
     """The return of a review or tool that fails and reports nothing that does: its failure counts as an item."""
     by_word = outcome.source is StatusSource.MARKER or (
         outcome.source is StatusSource.EXIT_CODE and not returned.inputs
     )
     if not by_word or outcome.status is not Status.FAIL:
         return returned
-    item = Rejected(
+    item = UnreadableItem(
         input_id=f"{returned.reviewer}#{returned.inputs + 1}",
         reason="it fails, and none of its findings says why",
         title=outcome.reason or "It fails without a reason",
         raw=outcome.response,
     )
-    return replace(returned, status=Returned.RETURNED, unreadable=(*returned.unreadable, item))
+    return replace(returned, status=ReportStatus.RETURNED, unreadable=(*returned.unreadable, item))
 
 
-def judged(taken: Taken) -> Assessment:
+def judged(taken: IngestResult) -> Assessment:
     """What a return comes to by the findings in it. One item that cannot be read fails it."""
     counting = [taken.drafts[index] for index in shown(taken) if not taken.drafts[index].pre_existing]
     refused = [entry for entry in taken.passed.entries if entry.disposition is Disposition.REJECTED]
@@ -198,7 +197,7 @@ def judged(taken: Taken) -> Assessment:
     return Assessment(status, "; ".join(part for part in (_found(counting), _refused(refused)) if part))
 
 
-def shown(taken: Taken) -> list[int]:
+def shown(taken: IngestResult) -> list[int]:
     """Which findings of a pass are not dismissed already."""
     return [index for index in range(len(taken.drafts)) if index not in taken.upshot.suppressed]
 
@@ -217,7 +216,7 @@ def _found(counting: Sequence[Finding]) -> str:
     return f"{must} to be fixed, {len(counting) - must} suggested; first: {first.title}{where}"
 
 
-def _refused(refused: Sequence[Entry]) -> str:
+def _refused(refused: Sequence[ItemOutcome]) -> str:
     if not refused:
         return ""
     first = refused[0]

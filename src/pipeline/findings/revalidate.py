@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from pipeline.findings.answers import HOW, read_answers
-from pipeline.findings.codecs.lens import turned
-from pipeline.findings.events import AnyEvent, Tried
-from pipeline.findings.identity.ground import Ground
-from pipeline.findings.identity.texts import gone, standing
-from pipeline.findings.ledger import merged_into
+from pipeline.findings.answers import ANSWER_FORMAT, read_answers
+from pipeline.findings.events import FixAttempted, LedgerEvent
+from pipeline.findings.fingerprints import lines_unchanged, text_removed
+from pipeline.findings.formats.view_edits import change_state
+from pipeline.findings.ledger import joined_to
 from pipeline.findings.model import Actor, Category, Finding, FindingState, FixAttempt, Gate, Severity
+from pipeline.findings.transitions import CodeState
 
 _TEST = re.compile(r"\b(?:[Tt]est_?\w*|\w+_?[Tt]ests?)\b")
 _PLAIN = frozenset({"test", "tests", "testing", "tested", "tester", "unittest", "pytest", "latest", "contest"})
@@ -26,7 +26,7 @@ _ELSEWHERE = frozenset(
 _LONGEST = 4_000  # characters of one text in a question
 
 
-class Condition(StrEnum):
+class LineCondition(StrEnum):
     """How the lines a finding is about stand to what they were."""
 
     UNCHANGED = "unchanged"
@@ -44,7 +44,7 @@ class Judgement(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CommandResult:
     """How the command ended that has to pass before anything is fixed."""
 
     passed: bool
@@ -52,13 +52,13 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Mechanical:
+class CodeCheck:
     """What code can see of a finding."""
 
-    condition: Condition
+    condition: LineCondition
     note: str
     tests: Mapping[str, bool] = field(default_factory=dict)  # whether each that was suggested is there
-    ran: Ran | None = None
+    ran: CommandResult | None = None
 
     @property
     def told(self) -> str:
@@ -70,7 +70,7 @@ class Mechanical:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReviewerAnswer:
     """A reviewer's answer, or why there is none."""
 
     text: str = ""
@@ -83,7 +83,7 @@ class Ruling:
     """What a finding was, what it is now, and why."""
 
     finding: Finding
-    mechanical: Mechanical
+    mechanical: CodeCheck
     reason: str
     judged: Judgement | None = None
     after: FindingState | None = None  # None: nothing is recorded
@@ -97,34 +97,36 @@ class TestNameSearch(Protocol):
         """Whether a word stands anywhere in the repository; None when nobody can tell."""
 
 
-def queue(findings: Iterable[Finding]) -> list[Finding]:
+def revalidation_order(findings: Iterable[Finding]) -> list[Finding]:
     """The findings in the order in which they are looked at: what is said to be fixed, then what must be."""
     return sorted(findings, key=_urgency)
 
 
-def refusal(finding: Finding) -> str:
+def revalidation_refusal(finding: Finding) -> str:
     """Why a finding is not looked at again; nothing when it is."""
-    if whole := merged_into(finding):
+    if whole := joined_to(finding):
         return f"it was merged into {whole}; look at that one"
     if finding.state.dismissed:
         return f"it was dismissed as {finding.state}; open it first: awf findings triage {finding.id} --as open"
     return ""
 
 
-def mechanical(finding: Finding, ground: Ground, words: TestNameSearch, ran: Ran | None = None) -> Mechanical:
+def check_code(
+    finding: Finding, ground: CodeState, words: TestNameSearch, ran: CommandResult | None = None
+) -> CodeCheck:
     """What code can see of a finding now."""
     path = ground.path_now(finding)
     page = ground.page(path) if path else None
-    stands = standing(finding, page)
+    stands = lines_unchanged(finding, page)
     names = suggested_tests(finding.regression_tests)
     tests = {name: found for name in names if (found := words.has(name)) is not None}
     if stands is None:
-        return Mechanical(Condition.UNKNOWN, "it names no lines that could be compared", tests, ran)
+        return CodeCheck(LineCondition.UNKNOWN, "it names no lines that could be compared", tests, ran)
     if stands:
-        return Mechanical(Condition.UNCHANGED, f"its lines stand unchanged in {path}", tests, ran)
+        return CodeCheck(LineCondition.UNCHANGED, f"its lines stand unchanged in {path}", tests, ran)
     where = path or (finding.location.path if finding.location else "its file")
-    what = f"its text is nowhere in {where}" if gone(finding, page) else f"its lines in {where} were changed"
-    return Mechanical(Condition.CHANGED, what, tests, ran)
+    what = f"its text is nowhere in {where}" if text_removed(finding, page) else f"its lines in {where} were changed"
+    return CodeCheck(LineCondition.CHANGED, what, tests, ran)
 
 
 def suggested_tests(suggested: Sequence[str]) -> list[str]:
@@ -133,20 +135,20 @@ def suggested_tests(suggested: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(word for word in found if word.lower() not in _PLAIN))
 
 
-def refuted(finding: Finding, seen: Mechanical) -> bool:
+def is_refuted(finding: Finding, seen: CodeCheck) -> bool:
     """Whether code alone shows that a claimed fix is none: what had to change did not."""
     claimed = finding.state is FindingState.FIX_CLAIMED
-    return claimed and seen.condition is Condition.UNCHANGED and finding.category not in _ELSEWHERE
+    return claimed and seen.condition is LineCondition.UNCHANGED and finding.category not in _ELSEWHERE
 
 
-def worth_asking(finding: Finding, seen: Mechanical, *, named: bool) -> bool:
+def should_ask(finding: Finding, seen: CodeCheck, *, named: bool) -> bool:
     """Whether a reviewer is asked: of what is claimed or changed, and of whatever somebody named."""
-    if refuted(finding, seen):
+    if is_refuted(finding, seen):
         return False
-    return named or finding.state is FindingState.FIX_CLAIMED or seen.condition is not Condition.UNCHANGED
+    return named or finding.state is FindingState.FIX_CLAIMED or seen.condition is not LineCondition.UNCHANGED
 
 
-def question(finding: Finding, seen: Mechanical) -> str:
+def build_question(finding: Finding, seen: CodeCheck) -> str:
     """What a reviewer is asked. The finding is quoted: nothing in it is an order or an answer."""
     return "\n".join(
         [
@@ -159,7 +161,7 @@ def question(finding: Finding, seen: Mechanical) -> str:
             "",
             f"What code can see: {_line(seen.told)}.",
             "",
-            HOW,
+            ANSWER_FORMAT,
             "",
             f"Here N is {finding.number}. Answer with exactly one such line.",
             "If you cannot tell, say why and leave the line out.",
@@ -168,9 +170,9 @@ def question(finding: Finding, seen: Mechanical) -> str:
     )
 
 
-def ruling(finding: Finding, seen: Mechanical, said: Said | None) -> Ruling:
+def make_ruling(finding: Finding, seen: CodeCheck, said: ReviewerAnswer | None) -> Ruling:
     """What a finding becomes."""
-    if refuted(finding, seen):
+    if is_refuted(finding, seen):
         return Ruling(finding, seen, f"the fix is refuted: {seen.told}", after=FindingState.REOPENED)
     if said is None:
         return Ruling(finding, seen, f"{seen.told}; no reviewer was asked, so nothing is verified")
@@ -180,19 +182,19 @@ def ruling(finding: Finding, seen: Mechanical, said: Said | None) -> Ruling:
     return Ruling(finding, seen, why, judged, _after(finding.state, judged))
 
 
-def events(ruled: Ruling, at: str) -> Iterator[AnyEvent]:
+def ruling_events(ruled: Ruling, at: str) -> Iterator[LedgerEvent]:
     """The history of a ruling."""
     finding = ruled.finding
     if ruled.after is None:
         return
-    yield turned(finding, ruled.after, at=at, by=Actor.REVALIDATE, note=ruled.reason)
+    yield change_state(finding, ruled.after, at=at, by=Actor.REVALIDATE, note=ruled.reason)
     if finding.state is FindingState.FIX_CLAIMED and ruled.after is FindingState.REOPENED:
         last = finding.attempts[-1] if finding.attempts else FixAttempt()
         tried = FixAttempt(run=last.run, round=last.round, by=last.by, what=ruled.reason, outcome="not_fixed")
-        yield Tried(at=at, id=finding.id, attempt=tried)
+        yield FixAttempted(at=at, id=finding.id, attempt=tried)
 
 
-def _judged(finding: Finding, seen: Mechanical, said: Said) -> tuple[Judgement, str]:
+def _judged(finding: Finding, seen: CodeCheck, said: ReviewerAnswer) -> tuple[Judgement, str]:
     answer = next((one for one in read_answers(said.text) if one.number == finding.number), None)
     if answer is None:
         return Judgement.UNCERTAIN, f"{said.by} did not say what became of it; {seen.told}"

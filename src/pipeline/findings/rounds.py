@@ -5,14 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from pipeline.findings.identity.anchors import words
-from pipeline.findings.identity.ground import Covered
-from pipeline.findings.identity.merging import CAUSED
+from pipeline.findings.events import Pass
 from pipeline.findings.ledger import Ledger
+from pipeline.findings.match import content_words
 from pipeline.findings.model import Change, Finding, FindingState, Strength, Vote
-from pipeline.findings.passes import Pass
+from pipeline.findings.transitions import CAUSED, ReviewScope
 
-ENOUGH = 2  # times that a finding was said to be fixed and was not; rounds in a row in which fixes made findings
+STALL_LIMIT = 2  # times that a finding was said to be fixed and was not; rounds in a row in which fixes made findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ def _round(
     new = [one for one, changes in told.items() if any(change.what == "raised" for change in changes)]
     seen = {one for one, changes in told.items() if any(change.what == "seen" for change in changes)}
     regressed = [one for one, changes in told.items() if _came_back(changes)]
-    covered = [Covered.by(passed.coverage) for passed in passes]
+    covered = [ReviewScope.by(passed.coverage) for passed in passes]
     resolved = {one for one in before - seen - {*new} if one not in known or _would_be_told(known[one], covered)}
     return Round(
         number,
@@ -86,7 +85,7 @@ def _round(
     )
 
 
-def _would_be_told(finding: Finding, covered: Iterable[Covered]) -> bool:
+def _would_be_told(finding: Finding, covered: Iterable[ReviewScope]) -> bool:
     path = finding.location.path if finding.location else ""
     return any(one.would_tell(finding, path) for one in covered)
 
@@ -95,7 +94,7 @@ def _came_back(changes: Iterable[Change]) -> bool:
     return any(change.state is FindingState.REOPENED and change.note.startswith("regression") for change in changes)
 
 
-def stalled(ledger: Ledger, run: str) -> str:
+def stall_reason(ledger: Ledger, run: str) -> str:
     """Why one more round would be of no use; empty while there is hope. Only what was ruled on counts, no trend."""
     return next(_signals(ledger, run), "")
 
@@ -108,12 +107,12 @@ def _signals(ledger: Ledger, run: str) -> Iterator[str]:
     for finding in ledger:
         if finding.number not in done[-1].outstanding or not finding.state.active or not _is_one(finding):
             continue
-        if (times := _refuted(finding, began)) >= ENOUGH:
+        if (times := _refuted(finding, began)) >= STALL_LIMIT:
             yield f"finding #{finding.number} was said to be fixed and was not, {times} times"
         if finding.number in done[-1].regressed:
             yield f"finding #{finding.number} was fixed and came back"
-    causes = [_causes(one, ledger) for one in done[-ENOUGH:]]
-    if len(done) >= ENOUGH and all(causes) and causes[-1] - frozenset().union(*causes[:-1]):
+    causes = [_causes(one, ledger) for one in done[-STALL_LIMIT:]]
+    if len(done) >= STALL_LIMIT and all(causes) and causes[-1] - frozenset().union(*causes[:-1]):
         yield f"finding #{done[-1].caused_by_fix[0]} is on lines that a fix wrote, as one of the round before was"
 
 
@@ -151,7 +150,7 @@ def _is_guess(change: Change) -> bool:
 
 
 def _alike(votes: Sequence[Vote], passed: str) -> bool:
-    said = words(tuple(vote.title for vote in votes if vote.pass_id == passed))
+    said = content_words(tuple(vote.title for vote in votes if vote.pass_id == passed))
     earlier = tuple(takewhile(lambda vote: vote.pass_id != passed, votes))
-    before = words(tuple(vote.title for vote in earlier[-1:]))
+    before = content_words(tuple(vote.title for vote in earlier[-1:]))
     return 2 * len(before & said) >= len(before | said)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import date
 from types import MappingProxyType
 
-from pipeline.findings.codecs.lens import turned
-from pipeline.findings.codecs.record_view import state_after
-from pipeline.findings.events import Turned
-from pipeline.findings.ledger import Ledger, merged_into
+from pipeline.findings.events import StateChanged
+from pipeline.findings.formats.record_view import state_after
+from pipeline.findings.formats.view_edits import change_state
+from pipeline.findings.ledger import Ledger, joined_to
 from pipeline.findings.model import Actor, Finding, Gate, Severity
 
 STATUSES = ("open", "false-positive", "wont-fix", "fixed")
@@ -31,18 +31,18 @@ _AGENT = _ALLOWED[Actor.ORCHESTRATOR]
 
 
 @dataclass(frozen=True, slots=True)
-class Triaged:
+class TriageOutcome:
     """What may be applied, and for every other name why not."""
 
-    events: tuple[Turned, ...] = ()
+    events: tuple[StateChanged, ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
 
 
 def triage(
     ledger: Ledger, ids: Iterable[str], status: str, *, note: str = "", by: str, at: str, expires: str = ""
-) -> Triaged:
+) -> TriageOutcome:
     """Decide about findings by id, the beginning of one, number or alias; each of them once."""
-    events: dict[str, Turned] = {}
+    events: dict[str, StateChanged] = {}
     refused: dict[str, str] = {}
     fault = _fault(status, note, by, at, expires)
     until = date.fromisoformat(expires).isoformat() if expires and not fault else ""
@@ -55,8 +55,8 @@ def triage(
             refused[name] = reason
         else:
             state = state_after(finding.state, status)
-            events.setdefault(finding.id, turned(finding, state, at=at, by=by, note=note, expires=until))
-    return Triaged(tuple(events.values()), refused)
+            events.setdefault(finding.id, change_state(finding, state, at=at, by=by, note=note, expires=until))
+    return TriageOutcome(tuple(events.values()), refused)
 
 
 def agent_refusal(finding: Finding, status: str, note: str, by: str) -> str:
@@ -99,7 +99,7 @@ def _bad_expiry(status: str, at: str, expires: str) -> str:
 
 def _refusals(finding: Finding, status: str, by: str, *, person: bool) -> Iterator[str]:
     """Why somebody may not say this of a finding."""
-    if whole := merged_into(finding):
+    if whole := joined_to(finding):
         yield f"it was merged into {whole}; decide about that one"
     if status == "open" and state_after(finding.state, status) is finding.state:
         yield f"it is {finding.state} already"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pipeline.engine.outcome import Status
+from pipeline.findings.events import Coverage, ReviewerVerdict
 from pipeline.findings.model import AutofixClass, Category, Finding, Gate, Severity
-from pipeline.findings.passes import Coverage, ReviewerVerdict
 
 BLOCK = "BLOCK"
 
@@ -59,7 +59,7 @@ class Verdicts:
         return self._never_clean(self.after_verification)
 
     def _never_clean(self, verdict: Verdict) -> Verdict:
-        return verdict if self.complete else never_clean(verdict)
+        return verdict if self.complete else at_least_fail(verdict)
 
     @property
     def abort(self) -> bool:
@@ -91,7 +91,7 @@ def verdicts(
     )
 
 
-def never_clean(verdict: Verdict) -> Verdict:
+def at_least_fail(verdict: Verdict) -> Verdict:
     """What a verdict is where something was not looked at."""
     return verdict if verdict is Verdict.ABORT else Verdict.FAIL
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.findings.intake.files import RepositoryFiles
+from pipeline.findings.evidence import RepositoryFiles
 from pipeline.findings.model import Evidence, Finding, Location
 from pipeline.redaction import Redactor
 from pipeline.text import REPLACEMENT, is_control

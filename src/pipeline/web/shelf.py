@@ -12,15 +12,13 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 
-from pipeline.app.findings.books import Known, iso, with_edits
-from pipeline.app.findings.filters import EVERY, Filter, select
-from pipeline.app.findings.repository import repository
-from pipeline.app.findings.standing import VerdictSummary, standing_of
-from pipeline.findings.book import event_of
-from pipeline.findings.codecs.reading import uncollected
-from pipeline.findings.ledger import Ledger
+from pipeline.app.findings.ledger import LedgerSnapshot, apply_view_edits, find_repository, timestamp
+from pipeline.app.findings.queries import ALL_STATES, FindingFilter, VerdictSummary, select, summarize_verdict
+from pipeline.findings.formats.items import uncollected
+from pipeline.findings.ledger import Ledger, decode_line
 from pipeline.findings.model import Finding
-from pipeline.findings.views import verdict_file, workspace
+from pipeline.findings.views import records as workspace
+from pipeline.findings.views import verdict_file
 from pipeline.journal.sqlite import SqliteJournal
 
 Stamp = tuple[tuple[str, int, int], ...]
@@ -30,7 +28,7 @@ Stamp = tuple[tuple[str, int, int], ...]
 class View:
     """The findings as they stood at one look; nothing in it changes any more."""
 
-    known: Known
+    known: LedgerSnapshot
     findings: tuple[Finding, ...]  # all that stand for themselves, what matters most first
     standing: VerdictSummary
     stages: tuple[str, ...]
@@ -58,7 +56,7 @@ class FindingsCache:
     def root(self) -> Path:
         """The repository around the store, or around where it is looked at: what its findings are about."""
         if self._root is None:
-            self._root = repository(None, self._around, os.environ).root
+            self._root = find_repository(None, self._around, os.environ).root
         return self._root
 
     def look(self) -> View:
@@ -70,11 +68,11 @@ class FindingsCache:
                 self._view, self._seen = _view(self._known(seen[1])), seen
             return self._view
 
-    def _known(self, files: Stamp) -> Known:
+    def _known(self, files: Stamp) -> LedgerSnapshot:
         """The ledger with what the files say. Those in which nothing was changed are not read again for a new line."""
         if files == self._untouched:
-            return Known(self._ledger.copy())
-        known = with_edits(self._ledger.copy(), self.root, iso(datetime.now(UTC)))
+            return LedgerSnapshot(self._ledger.copy())
+        known = apply_view_edits(self._ledger.copy(), self.root, timestamp(datetime.now(UTC)))
         same = known.ledger.findings == self._ledger.findings and not known.problems
         self._untouched = files if same else None
         return known
@@ -87,17 +85,17 @@ class FindingsCache:
                 self._ledger, self._last, self._untouched = Ledger(), (0, ""), None
                 lines = journal.ledger()
             for number, line in lines:
-                self._ledger.apply(event_of(number, line))
+                self._ledger.apply(decode_line(number, line))
                 self._last = (number, line)
 
 
-def _view(known: Known) -> View:
-    findings = tuple(select(known.ledger, Filter(states=EVERY)))
+def _view(known: LedgerSnapshot) -> View:
+    findings = tuple(select(known.ledger, FindingFilter(states=ALL_STATES)))
     votes = [vote for finding in findings for vote in finding.votes]
     return View(
         known,
         findings,
-        standing_of(known.ledger),
+        summarize_verdict(known.ledger),
         tuple(sorted({vote.stage for vote in votes} - {""})),
         tuple(sorted({vote.reviewer for vote in votes} - {""})),
         tuple(sorted({place.path for finding in findings for place in finding.locations})),

@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from starlette.exceptions import HTTPException
 
-from pipeline.app.findings.filters import GROUPS, Filter, states_of
+from pipeline.app.findings.queries import STATE_GROUPS, FindingFilter, parse_states
 from pipeline.findings.model import Finding, FindingState, Gate, Severity
 from pipeline.web.rendering import whole_number
 
 OUTSTANDING = "outstanding"  # what is meant where no state is named
-STATES = (*(name for name in GROUPS if name != "all"), *map(str, FindingState), "all")
+STATES = (*(name for name in STATE_GROUPS if name != "all"), *map(str, FindingState), "all")
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -43,9 +43,9 @@ class FindingsQuery:
         told = {name: getattr(self, name) for name in named}
         return {"run": self.run, "state": "" if usual else self.state, **told, "q": self.words}
 
-    def filter(self) -> Filter:
+    def filter(self) -> FindingFilter:
         """What a finding must be."""
-        return Filter(
+        return FindingFilter(
             states=_states(self.state),
             severities=_one(Severity, self.severity),
             gates=_one(Gate, self.gate),
@@ -77,7 +77,7 @@ def wanted_of(given: Mapping[str, str]) -> FindingsQuery:
 
 def _states(name: str) -> frozenset[FindingState]:
     try:
-        return states_of((name,))
+        return parse_states((name,))
     except ValueError:
         raise _unknown("state", name, STATES) from None
 

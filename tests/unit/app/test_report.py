@@ -34,7 +34,7 @@ from pipeline.engine.outcome import Outcome, Status, Usage
 from pipeline.engine.ports import JournalEntry
 from pipeline.engine.records import AnyRecord, RunCreated, RunPaused, RunResumed, VisitCompleted
 from pipeline.engine.routing import Selection
-from pipeline.findings.events import Assessed, Raised, Seen, Tried, Turned
+from pipeline.findings.events import FindingRaised, FixAttempted, Pass, PassRecorded, ReportedAgain, StateChanged
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     FindingId,
@@ -48,7 +48,6 @@ from pipeline.findings.model import (
     Severity,
     Strength,
 )
-from pipeline.findings.passes import Pass
 from pipeline.findings.rounds import Round
 from pipeline.journal.memory import MemoryJournal
 from pipeline.journal.sqlite import SqliteJournal
@@ -110,7 +109,7 @@ def ledger(title: str = "The handle is never closed") -> Ledger:
     found = Ledger()
     for number, run in ((1, "r1"), (2, "r1"), (1, "other")):
         passed = Pass(id=PassId(f"REV-{number}-{run}"), started_at=AT, run=run, round=number)
-        found.apply(Assessed(at=AT, assessment=passed))
+        found.apply(PassRecorded(at=AT, assessment=passed))
     must = GateDecision(value=Gate.MUST)
     place = (Location(path="src/app.py", start=5),)
     for name, run, more in (
@@ -123,18 +122,18 @@ def ledger(title: str = "The handle is never closed") -> Ledger:
         ("foreign", "other", {"title": "Not of this run"}),
     ):
         raised = plain(id=FindingId(f"fnd_{name}"), signature=f"sha256:{name}", pass_id=f"REV-1-{run}", **more)
-        found.apply(Raised(at=AT, finding=raised))
+        found.apply(FindingRaised(at=AT, finding=raised))
     tried = FixAttempt(run="r1", round=1, by="fix", what="closed it", outcome="not_fixed")
     for event in (
-        Tried(at=AT, id=FindingId("fnd_grave"), attempt=tried),
-        Seen(
+        FixAttempted(at=AT, id=FindingId("fnd_grave"), attempt=tried),
+        ReportedAgain(
             at=AT,
             id=FindingId("fnd_grave"),
             pass_id=PassId("REV-2-r1"),
             observed=Observed.UNCHANGED,
             strength=Strength.EXACT,
         ),
-        Turned(at=AT, id=FindingId("fnd_small"), state=FindingState.VERIFIED_FIXED, by="revalidate", note="gone"),
+        StateChanged(at=AT, id=FindingId("fnd_small"), state=FindingState.VERIFIED_FIXED, by="revalidate", note="gone"),
     ):
         found.apply(event)
     return found
@@ -259,7 +258,7 @@ def test_findings_of_the_run_only_and_important_ones_first() -> None:
 def test_a_finding_that_the_run_only_tried_to_fix_is_shown() -> None:
     """What another run found and this one worked on is part of what it did."""
     both = ledger()
-    both.apply(Tried(at=AT, id=FindingId("fnd_foreign"), attempt=FixAttempt(run="r1")))
+    both.apply(FixAttempted(at=AT, id=FindingId("fnd_foreign"), attempt=FixAttempt(run="r1")))
     foreign = next(one for one in summarize_review(both, "r1").findings if one.number == 3)
     assert finding_history(foreign)[-1] == "fix attempt: no details"
 

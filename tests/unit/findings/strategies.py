@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from pipeline.findings.fingerprints import QUOTE, finding_id, signature
 from pipeline.findings.model import (
     AutofixClass,
     Category,
@@ -29,8 +30,7 @@ from pipeline.findings.model import (
     Suppression,
     Vote,
 )
-from pipeline.findings.scales import ANCHORS, of_anchor, of_fraction, of_word
-from pipeline.findings.signature import QUOTE, finding_id, signature
+from pipeline.findings.scales import ANCHORS, confidence_from_anchor, confidence_from_fraction, confidence_from_word
 
 TIMES = st.sampled_from(("2026-01-02T03:04:05Z", "2026-03-04T05:06:07Z", "2026-05-06T07:08:09Z"))
 NAMES = st.sampled_from(("correctness", "security", "testing", "ruff", "bandit", "mypy", "qa"))
@@ -87,9 +87,9 @@ def evidences(draw: st.DrawFn) -> Evidence:
 def confidences() -> st.SearchStrategy[Confidence]:
     """A confidence as each kind of source gives it."""
     tool = st.integers(0, 100).map(lambda value: Confidence(value=value, scale="tool"))
-    fraction = st.integers(50, 100).map(lambda hundredths: of_fraction(hundredths / 100))
-    word = st.sampled_from(("high", "medium", "low")).map(of_word)
-    return st.sampled_from(ANCHORS).map(of_anchor) | word | fraction | tool
+    fraction = st.integers(50, 100).map(lambda hundredths: confidence_from_fraction(hundredths / 100))
+    word = st.sampled_from(("high", "medium", "low")).map(confidence_from_word)
+    return st.sampled_from(ANCHORS).map(confidence_from_anchor) | word | fraction | tool
 
 
 @cache

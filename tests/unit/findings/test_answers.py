@@ -4,8 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.findings.answers import HOW, Answer, claims, read_answers, uncontradicted, verified
-from pipeline.findings.events import AnyEvent, Raised, Tried, Turned
+from pipeline.findings.answers import (
+    ANSWER_FORMAT,
+    Answer,
+    drop_conflicting_fixes,
+    fixer_events,
+    read_answers,
+    reviewer_events,
+)
+from pipeline.findings.events import FindingRaised, FixAttempted, LedgerEvent, StateChanged
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Category, Confidence, Finding, FindingId, FindingState, PassId, Severity
 
@@ -15,7 +22,7 @@ AT = "2026-01-02T03:04:05Z"
 def ledger(*states: FindingState) -> Ledger:
     """A ledger with a finding in each of these states, numbered from 1."""
     return Ledger(
-        Raised(
+        FindingRaised(
             at=AT,
             finding=Finding(
                 id=FindingId(f"fnd_{number}"),
@@ -34,16 +41,16 @@ def ledger(*states: FindingState) -> Ledger:
     )
 
 
-def claimed(text: str, known: Ledger) -> list[AnyEvent]:
-    return list(claims(read_answers(text), known, run="r", round=2, by="fix", at=AT))
+def claimed(text: str, known: Ledger) -> list[LedgerEvent]:
+    return list(fixer_events(read_answers(text), known, run="r", round=2, by="fix", at=AT))
 
 
-def decided(text: str, known: Ledger) -> list[AnyEvent]:
-    return list(verified(read_answers(text), known, run="r", round=1, by="rev", at=AT))
+def decided(text: str, known: Ledger) -> list[LedgerEvent]:
+    return list(reviewer_events(read_answers(text), known, run="r", round=1, by="rev", at=AT))
 
 
-def states(events: list[AnyEvent]) -> list[FindingState]:
-    return [event.state for event in events if isinstance(event, Turned)]
+def states(events: list[LedgerEvent]) -> list[FindingState]:
+    return [event.state for event in events if isinstance(event, StateChanged)]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +95,7 @@ def test_the_last_word_on_a_finding_counts() -> None:
         "[FINDING 1: done]",
         "[FINDING 1234567890: fixed]",
         "[FINDING ١: fixed]",
-        HOW,
+        ANSWER_FORMAT,
         "```\n[FINDING 1: fixed]",
     ],
 )
@@ -129,7 +136,7 @@ def test_a_fixers_word_is_a_claim(word: str, before: FindingState, after: list[F
     """C-01, 000-43: a fixer never verifies or dismisses; every answer is a try on record."""
     events = claimed(f"[FINDING 1: {word}]", ledger(before))
     assert states(events) == after
-    (tried,) = (event for event in events if isinstance(event, Tried))
+    (tried,) = (event for event in events if isinstance(event, FixAttempted))
     assert (tried.attempt.by, tried.attempt.run, tried.attempt.round, tried.attempt.outcome) == ("fix", "r", 2, outcome)
 
 
@@ -149,7 +156,7 @@ def test_a_reviews_word_verifies(word: str, before: FindingState, after: list[Fi
     """4.4: whoever looks afresh decides whether a fix holds, and is on record as such; it dismisses nothing."""
     events = decided(f"[FINDING 1: {word}]", ledger(before))
     assert states(events) == after
-    assert {event.by for event in events if isinstance(event, Turned)} <= {"revalidate"}
+    assert {event.by for event in events if isinstance(event, StateChanged)} <= {"revalidate"}
 
 
 @pytest.mark.parametrize("state", [FindingState.VERIFIED_FIXED, FindingState.FALSE_POSITIVE, FindingState.WONT_FIX])
@@ -166,14 +173,14 @@ def test_an_unknown_number_is_ignored() -> None:
     events = claimed(
         "[FINDING 7: fixed]\n[FINDING 2: fixed]\n[FINDING 0: fixed]", ledger(FindingState.OPEN, FindingState.OPEN)
     )
-    assert {event.id for event in events if isinstance(event, Turned)} == {"fnd_2"}
+    assert {event.id for event in events if isinstance(event, StateChanged)} == {"fnd_2"}
 
 
 def test_a_reviewers_reason_why_something_is_not_fixed_is_kept_as_a_try() -> None:
     """4.3: who fixes it next is told what was tried and why that did not do."""
     turned, tried = decided("[FINDING 1: not fixed, because it still leaks]", ledger(FindingState.FIX_CLAIMED))
-    assert isinstance(turned, Turned)
-    assert isinstance(tried, Tried)
+    assert isinstance(turned, StateChanged)
+    assert isinstance(tried, FixAttempted)
     assert (turned.state, tried.attempt.outcome) == (FindingState.REOPENED, "not_fixed")
     assert (tried.attempt.by, tried.attempt.what) == ("rev", "because it still leaks")
 
@@ -183,6 +190,6 @@ def test_a_review_cannot_call_fixed_what_it_reports() -> None:
     known = ledger(FindingState.FIX_CLAIMED, FindingState.FIX_CLAIMED)
     first = next(iter(known)).id
     answers = read_answers("[FINDING 1: fixed]\n[FINDING 2: fixed]")
-    assert uncontradicted(answers, known, {first}) == [Answer(2, "fixed")]
+    assert drop_conflicting_fixes(answers, known, {first}) == [Answer(2, "fixed")]
     refuted = read_answers("[FINDING 1: not fixed]")
-    assert uncontradicted(refuted, known, {first}) == refuted
+    assert drop_conflicting_fixes(refuted, known, {first}) == refuted

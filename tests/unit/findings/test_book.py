@@ -6,22 +6,21 @@ from pathlib import Path
 import pytest
 
 from pipeline.engine.ports import JournalError
-from pipeline.findings.book import Book, held
-from pipeline.findings.events import Assessed
+from pipeline.findings.events import Pass, PassRecorded
+from pipeline.findings.ledger import LedgerStore, lock_ledger
 from pipeline.findings.model import PassId
-from pipeline.findings.passes import Pass
 from pipeline.journal.memory import MemoryJournal
 from pipeline.journal.sqlite import SqliteJournal
 
 
-def assessed(name: str) -> Assessed:
-    return Assessed(at="t", assessment=Pass(id=PassId(name), started_at="t"))
+def assessed(name: str) -> PassRecorded:
+    return PassRecorded(at="t", assessment=Pass(id=PassId(name), started_at="t"))
 
 
 def test_a_book_reads_what_others_wrote_since() -> None:
     """Two books on one store have the same ledger, whoever writes; what was read is not read again."""
     journal = MemoryJournal()
-    mine, theirs = Book(journal), Book(journal)
+    mine, theirs = LedgerStore(journal), LedgerStore(journal)
     mine.enter([assessed("one")])
     assert list(mine.ledger().passes) == ["one"]
     theirs.enter([assessed("two"), assessed("three")])
@@ -32,7 +31,7 @@ def test_a_book_reads_what_others_wrote_since() -> None:
 def test_nothing_to_enter_touches_no_store(tmp_path: Path) -> None:
     """A command that changes nothing leaves nothing behind."""
     store = tmp_path / "store"
-    Book(SqliteJournal(store)).enter([])
+    LedgerStore(SqliteJournal(store)).enter([])
     assert not store.exists()
 
 
@@ -40,10 +39,10 @@ def test_nothing_to_enter_touches_no_store(tmp_path: Path) -> None:
 def test_a_line_that_cannot_be_read_is_told_with_its_number(line: str) -> None:
     """A newer program's ledger is not half read: the finding would be lost without a word."""
     journal = MemoryJournal()
-    Book(journal).enter([assessed("one")])
+    LedgerStore(journal).enter([assessed("one")])
     journal.append_ledger([line])
     with pytest.raises(JournalError, match="line 2 of the ledger cannot be read"):
-        Book(journal).ledger()
+        LedgerStore(journal).ledger()
 
 
 def test_one_command_at_a_time_takes_findings_in(tmp_path: Path) -> None:
@@ -52,12 +51,12 @@ def test_one_command_at_a_time_takes_findings_in(tmp_path: Path) -> None:
 
     def second() -> None:
         inside.wait(10)
-        with held(tmp_path / "store"):
+        with lock_ledger(tmp_path / "store"):
             order.append("second")
 
     other = threading.Thread(target=second)
     other.start()
-    with held(tmp_path / "store"):
+    with lock_ledger(tmp_path / "store"):
         inside.set()
         other.join(0.05)
         order.append("first")

@@ -15,14 +15,12 @@ from pipeline.engine.ports import Job, JournalError, LedgerLine
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import Progress, State, begin
 from pipeline.errors import AwfError
-from pipeline.findings.book import Book
-from pipeline.findings.claims import Returned
-from pipeline.findings.clerk import Clerk
-from pipeline.findings.events import Turned
+from pipeline.findings.events import StateChanged
 from pipeline.findings.keys import ReviewKey
-from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, FindingState, Suppression
+from pipeline.findings.ledger import Ledger, LedgerStore
+from pipeline.findings.model import Finding, FindingState, ReportStatus, Suppression
 from pipeline.findings.plugin import ReviewFindings
+from pipeline.findings.run_findings import RunFindings
 from pipeline.journal.memory import MemoryJournal
 from pipeline.language.model import FindingsFormat, LlmStage, ToolStage
 
@@ -76,7 +74,7 @@ class Run:
 
     def begin_again(self) -> None:
         """A new process takes the run up: what was in memory is gone."""
-        self.clerk = Clerk(Book(self.journal), self.root, self.environ, lambda: self.now, self.store)
+        self.clerk = RunFindings(LedgerStore(self.journal), self.root, self.environ, lambda: self.now, self.store)
 
     def job(self, stage: LlmStage | ToolStage, visit: int, attempt: int = 1) -> Job:
         return Job(stage, visit, attempt, self.state, self.store, lambda _: None, lambda _: None)
@@ -107,15 +105,15 @@ class Run:
         return list(self.clerk.after_stage(stage, visit, outcome, context, self.state, NOW))
 
     def ledger(self) -> Ledger:
-        return Book(self.journal).ledger()
+        return LedgerStore(self.journal).ledger()
 
     def only(self) -> Finding:
         (finding,) = self.ledger()
         return finding
 
     def turn(self, state: FindingState, **more: Any) -> None:
-        turned = Turned(at="2026-01-01T00:00:00Z", id=self.only().id, state=state, by="user", **more)
-        Book(self.journal).enter([turned])
+        turned = StateChanged(at="2026-01-01T00:00:00Z", id=self.only().id, state=state, by="user", **more)
+        LedgerStore(self.journal).enter([turned])
 
 
 def git(root: Path, *words: str) -> str:
@@ -174,7 +172,7 @@ def test_what_an_earlier_attempt_returned_is_not_that_of_the_last(run: Run) -> N
     failure = Failure(kind=FailureClass.TIMEOUT, digest="too slow")
     run.done(LINT, Outcome(status=Status.FAIL, failure=failure))
     (passed,) = run.ledger().passes.values()
-    assert (passed.entries, passed.coverage.reviewers) == ((), {"lint": Returned.MISSING})
+    assert (passed.entries, passed.coverage.reviewers) == ((), {"lint": ReportStatus.MISSING})
     assert list(run.ledger()) == []
 
 

@@ -8,21 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.strategies import TIMES, findings, suppressions, texts, votes
 
-from pipeline.findings.claims import Returned
 from pipeline.findings.events import (
-    AnyEvent,
-    Assessed,
-    Decided,
-    Edited,
-    Linked,
-    Missed,
-    Raised,
-    Seen,
-    Tried,
-    Turned,
-    Unlinked,
-    decode,
-    encode,
+    Coverage,
+    DecisionMade,
+    Disposition,
+    FieldsEdited,
+    FindingRaised,
+    FixAttempted,
+    ItemOutcome,
+    LedgerEvent,
+    LinkAdded,
+    LinkRemoved,
+    NotReported,
+    Pass,
+    PassRecorded,
+    ReportedAgain,
+    StateChanged,
+    decode_event,
+    encode_event,
 )
 from pipeline.findings.model import (
     Decision,
@@ -33,15 +36,15 @@ from pipeline.findings.model import (
     Link,
     Observed,
     PassId,
+    ReportStatus,
     Strength,
 )
-from pipeline.findings.passes import Coverage, Disposition, Entry, Pass
 
 ID = FindingId("fnd_0badcafe")
 IDS = st.just(ID)
 LINKS = st.builds(Link, kind=st.sampled_from(("related", "duplicate_of")), to=texts(least=1), note=texts())
 ENTRIES = st.builds(
-    Entry,
+    ItemOutcome,
     input_id=texts(least=1),
     disposition=st.sampled_from(Disposition),
     reason=texts(),
@@ -50,7 +53,7 @@ ENTRIES = st.builds(
 )
 COVERAGE = st.builds(
     Coverage,
-    reviewers=st.dictionaries(texts(most=5), st.sampled_from(Returned), max_size=2),
+    reviewers=st.dictionaries(texts(most=5), st.sampled_from(ReportStatus), max_size=2),
     residual_risks=st.lists(texts(), max_size=2).map(tuple),
     paths=st.none() | st.lists(texts(), max_size=2).map(tuple),
 )
@@ -64,11 +67,11 @@ PASSES = st.builds(
     entries=st.lists(ENTRIES, max_size=2).map(tuple),
     finding_ids=st.lists(texts(least=1), max_size=2).map(tuple),
 )
-EVENTS: dict[str, st.SearchStrategy[AnyEvent]] = {
-    "assessed": st.builds(Assessed, at=TIMES, assessment=PASSES),
-    "raised": st.builds(Raised, at=TIMES, finding=findings()),
+EVENTS: dict[str, st.SearchStrategy[LedgerEvent]] = {
+    "assessed": st.builds(PassRecorded, at=TIMES, assessment=PASSES),
+    "raised": st.builds(FindingRaised, at=TIMES, finding=findings()),
     "seen": st.builds(
-        Seen,
+        ReportedAgain,
         at=TIMES,
         id=IDS,
         pass_id=texts(),
@@ -78,9 +81,9 @@ EVENTS: dict[str, st.SearchStrategy[AnyEvent]] = {
         changes=st.dictionaries(st.sampled_from(("title", "impact")), texts(), max_size=2),
         note=texts(),
     ),
-    "missed": st.builds(Missed, at=TIMES, id=IDS, pass_id=texts()),
+    "missed": st.builds(NotReported, at=TIMES, id=IDS, pass_id=texts()),
     "turned": st.builds(
-        Turned,
+        StateChanged,
         at=TIMES,
         id=IDS,
         state=st.sampled_from(FindingState),
@@ -90,21 +93,21 @@ EVENTS: dict[str, st.SearchStrategy[AnyEvent]] = {
         suppression=st.none() | suppressions(),
     ),
     "tried": st.builds(
-        Tried,
+        FixAttempted,
         at=TIMES,
         id=IDS,
         attempt=st.builds(FixAttempt, run=texts(), round=st.integers(0, 9), by=texts(), what=texts(), outcome=texts()),
     ),
     "decided": st.builds(
-        Decided,
+        DecisionMade,
         at=TIMES,
         id=IDS,
         decision=st.builds(Decision, at=TIMES, action=st.sampled_from(("apply", "skip")), reason=texts(), ref=texts()),
     ),
-    "linked": st.builds(Linked, at=TIMES, id=IDS, link=LINKS),
-    "unlinked": st.builds(Unlinked, at=TIMES, id=IDS, link=LINKS),
+    "linked": st.builds(LinkAdded, at=TIMES, id=IDS, link=LINKS),
+    "unlinked": st.builds(LinkRemoved, at=TIMES, id=IDS, link=LINKS),
     "edited": st.builds(
-        Edited, at=TIMES, id=IDS, by=texts(), changes=st.dictionaries(st.just("title"), texts()), note=texts()
+        FieldsEdited, at=TIMES, id=IDS, by=texts(), changes=st.dictionaries(st.just("title"), texts()), note=texts()
     ),
 }
 
@@ -115,9 +118,9 @@ def test_an_event_is_read_back_as_it_was_written(kind: str) -> None:
 
     @settings(max_examples=25)
     @given(EVENTS[kind])
-    def check(event: AnyEvent) -> None:
-        line = encode(event)
-        assert decode(line) == event
+    def check(event: LedgerEvent) -> None:
+        line = encode_event(event)
+        assert decode_event(line) == event
         assert "\n" not in line
         assert json.loads(line)["kind"] == kind
 
@@ -126,24 +129,24 @@ def test_an_event_is_read_back_as_it_was_written(kind: str) -> None:
 
 def test_every_kind_of_event_is_covered_by_the_law() -> None:
     """A new kind has to be added here."""
-    union = get_args(AnyEvent)[0]
+    union = get_args(LedgerEvent)[0]
     assert {member.__dataclass_fields__["kind"].default for member in get_args(union)} == set(EVENTS)
 
 
 def test_what_is_at_its_default_is_left_out() -> None:
     """A line holds what happened and nothing else: a ledger has very many of them."""
-    assert encode(Missed(at="t", id=ID, pass_id=ID)) == (
+    assert encode_event(NotReported(at="t", id=ID, pass_id=ID)) == (
         '{"kind":"missed","at":"t","id":"fnd_0badcafe","pass_id":"fnd_0badcafe"}'
     )
-    turned = Turned(at="t", id=ID, state=FindingState.OPEN, by="user")
-    assert encode(turned) == '{"kind":"turned","at":"t","id":"fnd_0badcafe","state":"open","by":"user"}'
+    turned = StateChanged(at="t", id=ID, state=FindingState.OPEN, by="user")
+    assert encode_event(turned) == '{"kind":"turned","at":"t","id":"fnd_0badcafe","state":"open","by":"user"}'
 
 
 @given(findings())
 def test_a_raised_finding_has_no_line_for_what_it_does_not_say(finding: Finding) -> None:
     """Defaults are left out in a finding's parts too."""
-    plain = Raised(at="t", finding=finding)
-    written = json.loads(encode(plain))["finding"]
+    plain = FindingRaised(at="t", finding=finding)
+    written = json.loads(encode_event(plain))["finding"]
     absent: dict[str, Any] = {
         "suppression": None,
         "decisions": [],
@@ -169,4 +172,4 @@ def test_a_raised_finding_has_no_line_for_what_it_does_not_say(finding: Finding)
 def test_what_is_no_event_is_refused(line: str) -> None:
     """Nothing is guessed of a line that cannot be read."""
     with pytest.raises(ValueError, match="validation error"):
-        decode(line)
+        decode_event(line)

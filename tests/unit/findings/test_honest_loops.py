@@ -14,16 +14,15 @@ from pathlib import Path
 import pytest
 from tests.unit.findings.intake.conftest import make_claim
 
-from pipeline.findings import taking
-from pipeline.findings.answers import Answer, claims, uncontradicted, verified
-from pipeline.findings.claims import Claim, Return, Returned
-from pipeline.findings.events import AnyEvent
-from pipeline.findings.identity.linemap import LineMap, parse
-from pipeline.findings.intake.policy import Policy
+from pipeline.findings import ingest as taking
+from pipeline.findings.answers import Answer, drop_conflicting_fixes, fixer_events, reviewer_events
+from pipeline.findings.events import LedgerEvent
+from pipeline.findings.ingest import IngestResult, PassInfo, ingest
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import FindingId
-from pipeline.findings.rounds import rounds, stalled
-from pipeline.findings.taking import About, Taken, take
+from pipeline.findings.linemap import LineMap, parse_diff
+from pipeline.findings.merge import Policy
+from pipeline.findings.model import FindingId, RawFinding, ReportStatus, ReviewerReport
+from pipeline.findings.rounds import rounds, stall_reason
 
 SYLLABLES = ("ba", "ce", "di", "fo", "gu", "ka", "le", "mi", "no", "pu", "ra", "se", "ti", "vo", "zu")
 LOOPS = 200
@@ -66,7 +65,7 @@ class Past:
         if (old, new) not in self.asked:
             texts = self.texts[old], self.texts[new]
             diff = difflib.unified_diff(*texts, f"a/{FILE}", f"b/{FILE}", lineterm="", n=0)
-            self.asked[old, new] = parse("\n".join((f"diff --git a/{FILE} b/{FILE}", *diff)))
+            self.asked[old, new] = parse_diff("\n".join((f"diff --git a/{FILE} b/{FILE}", *diff)))
         return self.asked[old, new]
 
 
@@ -111,20 +110,20 @@ class Loop:
     def review(self, number: int) -> bool:
         """One round of review; whether anything was reported."""
         (self.root / FILE).write_text("".join(f"{line}\n" for line in self.lines))
-        about = About(self.root, {}, at=_at(number), seconds=number, run="r", stage="rev", round=number)
+        about = PassInfo(self.root, {}, at=_at(number), seconds=number, run="r", stage="rev", round=number)
         about = replace(about, tree=self.past.keep(self.lines))
         told = [one for one in self.wrong if self.chance.random() < 0.7] or self.wrong[:1]
         items = tuple(self._claim(n, defect) for n, defect in enumerate(told, 1))
-        returned = Return("rev", Returned.RETURNED if items else Returned.EMPTY, items)
-        reported = set(take([returned], self.ledger, about, Policy()).upshot.ids)
-        answers = uncontradicted(list(self._looked_again(told)), self.ledger, reported)
-        self._apply(verified(answers, self.ledger, run="r", round=number, by="rev", at=_at(number)))
-        taken = take([returned], self.ledger, about, Policy())
+        returned = ReviewerReport("rev", ReportStatus.RETURNED if items else ReportStatus.EMPTY, items)
+        reported = set(ingest([returned], self.ledger, about, Policy()).upshot.ids)
+        answers = drop_conflicting_fixes(list(self._looked_again(told)), self.ledger, reported)
+        self._apply(reviewer_events(answers, self.ledger, run="r", round=number, by="rev", at=_at(number)))
+        taken = ingest([returned], self.ledger, about, Policy())
         self._apply(taken.events)
         self._know(told, taken)
         return bool(told)
 
-    def _know(self, told: Sequence[Defect], taken: Taken) -> None:
+    def _know(self, told: Sequence[Defect], taken: IngestResult) -> None:
         """The numbers by which defects are spoken of."""
         for draft, id in zip(taken.drafts, taken.upshot.ids, strict=False):
             for vote in draft.votes:
@@ -139,7 +138,7 @@ class Loop:
             if one.number and one.claimed and self.chance.random() < 0.5:
                 yield Answer(one.number, "not_fixed", "it is still there")
 
-    def _claim(self, n: int, defect: Defect) -> Claim:
+    def _claim(self, n: int, defect: Defect) -> RawFinding:
         line = self.lines.index(defect.text) + 1
         beside = max(1, min(len(self.lines), line + self.chance.choice((0, 0, 0, -1, 1))))
         title = f"perhaps {defect.title}" if self.chance.random() < 0.3 else defect.title
@@ -149,7 +148,7 @@ class Loop:
         """One round of fixes."""
         before = set(self.lines)
         answers = [self._fixed(one) for one in list(self.wrong) if one.number]
-        self._apply(claims(answers, self.ledger, run="r", round=number, by="fix", at=_at(number)))
+        self._apply(fixer_events(answers, self.ledger, run="r", round=number, by="fix", at=_at(number)))
         written = [line for line in self.lines if line not in before]
         self.broke = bool(written) and not self.broke and self.chance.random() < 0.4
         if self.broke:
@@ -171,7 +170,7 @@ class Loop:
         self.mended.append(defect)
         return Answer(defect.number, "fixed")
 
-    def _apply(self, events: Iterator[AnyEvent] | Sequence[AnyEvent]) -> None:
+    def _apply(self, events: Iterator[LedgerEvent] | Sequence[LedgerEvent]) -> None:
         for event in list(events):
             self.ledger.apply(event)
 
@@ -188,7 +187,7 @@ def test_an_honest_loop_gives_no_alarm(batch: int, tmp_path: Path, monkeypatch: 
         monkeypatch.setattr(taking, "GitHistory", lambda *_, past=loop.past: past)
         number = 1
         while loop.review(number):
-            assert stalled(loop.ledger, "r") == "", f"loop {seed}, round {number}"
+            assert stall_reason(loop.ledger, "r") == "", f"loop {seed}, round {number}"
             loop.fix(number)
             number += 1
             assert number < LONGEST, f"loop {seed} does not end"

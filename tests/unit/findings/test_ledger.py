@@ -10,21 +10,22 @@ from tests.unit.findings.strategies import TIMES, findings, ledgers, votes
 
 from pipeline.errors import AwfError
 from pipeline.findings.events import (
-    AnyEvent,
-    Assessed,
-    Decided,
-    Edited,
-    Linked,
-    Missed,
-    Raised,
-    Seen,
-    Tried,
-    Turned,
-    Unlinked,
-    decode,
-    encode,
+    DecisionMade,
+    FieldsEdited,
+    FindingRaised,
+    FixAttempted,
+    LedgerEvent,
+    LinkAdded,
+    LinkRemoved,
+    NotReported,
+    Pass,
+    PassRecorded,
+    ReportedAgain,
+    StateChanged,
+    decode_event,
+    encode_event,
 )
-from pipeline.findings.ledger import EDITED, MERGED, Ledger, merged_into
+from pipeline.findings.ledger import DUPLICATE_OF, EDITED, Ledger, joined_to
 from pipeline.findings.model import (
     Category,
     Confidence,
@@ -40,41 +41,44 @@ from pipeline.findings.model import (
     Strength,
     Suppression,
 )
-from pipeline.findings.passes import Pass
 
 AT = "2026-01-02T03:04:05Z"
 FIRST, SECOND = PassId("REV-1-aaaaaaa"), PassId("REV-2-bbbbbbb")
 
 
 def raised(*found: Finding) -> Ledger:
-    return Ledger(Raised(at=AT, finding=finding) for finding in found)
+    return Ledger(FindingRaised(at=AT, finding=finding) for finding in found)
 
 
-def seen(finding: Finding, **more: Any) -> Seen:
+def seen(finding: Finding, **more: Any) -> ReportedAgain:
     told = {"pass_id": SECOND, "observed": Observed.UNCHANGED, "strength": Strength.EXACT, **more}
-    return Seen(at=AT, id=finding.id, **told)
+    return ReportedAgain(at=AT, id=finding.id, **told)
 
 
-def turned(finding: Finding, state: FindingState, **more: Any) -> Turned:
-    return Turned(at=AT, id=finding.id, state=state, by="user", **more)
+def turned(finding: Finding, state: FindingState, **more: Any) -> StateChanged:
+    return StateChanged(at=AT, id=finding.id, state=state, by="user", **more)
 
 
 @st.composite
-def later(draw: st.DrawFn, id: FindingId) -> AnyEvent:
+def later(draw: st.DrawFn, id: FindingId) -> LedgerEvent:
     """Anything that may happen to a known finding."""
     at = draw(TIMES)
-    link = Link(kind=draw(st.sampled_from(("related", MERGED))), to="fnd_other")
+    link = Link(kind=draw(st.sampled_from(("related", DUPLICATE_OF))), to="fnd_other")
     any_vote = st.lists(votes(), max_size=2).map(tuple)
-    events: tuple[AnyEvent, ...] = (
-        Seen(at=at, id=id, pass_id=SECOND, observed=Observed.MOVED, strength=Strength.FUZZY, votes=draw(any_vote)),
-        Seen(at=at, id=id, pass_id=FIRST, observed=Observed.UPDATED, strength=Strength.EXACT, changes={"title": "new"}),
-        Missed(at=at, id=id, pass_id=SECOND),
-        Turned(at=at, id=id, state=draw(st.sampled_from(FindingState)), by="user"),
-        Tried(at=at, id=id, attempt=FixAttempt(by="fix", outcome="claimed")),
-        Decided(at=at, id=id, decision=Decision(at=at, action="defer")),
-        Linked(at=at, id=id, link=link),
-        Unlinked(at=at, id=id, link=link),
-        Edited(at=at, id=id, by="user", changes={"title": "as a person says"}),
+    events: tuple[LedgerEvent, ...] = (
+        ReportedAgain(
+            at=at, id=id, pass_id=SECOND, observed=Observed.MOVED, strength=Strength.FUZZY, votes=draw(any_vote)
+        ),
+        ReportedAgain(
+            at=at, id=id, pass_id=FIRST, observed=Observed.UPDATED, strength=Strength.EXACT, changes={"title": "new"}
+        ),
+        NotReported(at=at, id=id, pass_id=SECOND),
+        StateChanged(at=at, id=id, state=draw(st.sampled_from(FindingState)), by="user"),
+        FixAttempted(at=at, id=id, attempt=FixAttempt(by="fix", outcome="claimed")),
+        DecisionMade(at=at, id=id, decision=Decision(at=at, action="defer")),
+        LinkAdded(at=at, id=id, link=link),
+        LinkRemoved(at=at, id=id, link=link),
+        FieldsEdited(at=at, id=id, by="user", changes={"title": "as a person says"}),
     )
     return draw(st.sampled_from(events))
 
@@ -99,9 +103,12 @@ def test_the_history_before_is_a_prefix_of_the_history_after(finding: Finding, d
 @given(findings(), st.data())
 def test_events_that_were_written_down_give_the_same_ledger(finding: Finding, data: st.DataObject) -> None:
     """Law: whoever has the same lines has the same ledger, at any cut of them."""
-    events: list[AnyEvent] = [Raised(at=AT, finding=finding), *data.draw(st.lists(later(finding.id), max_size=6))]
+    events: list[LedgerEvent] = [
+        FindingRaised(at=AT, finding=finding),
+        *data.draw(st.lists(later(finding.id), max_size=6)),
+    ]
     whole = Ledger(events)
-    read = Ledger(decode(encode(event)) for event in events)
+    read = Ledger(decode_event(encode_event(event)) for event in events)
     cut = data.draw(st.integers(1, len(events)))
     ahead = Ledger(events[:cut]).copy()
     for event in events[cut:]:
@@ -117,7 +124,7 @@ def test_numbers_follow_the_order_of_raising_and_stay(found: list[Finding]) -> N
     """4.2: a number is a finding's own for good, whatever is raised after it."""
     ledger = Ledger()
     for count, finding in enumerate(found, 1):
-        ledger.apply(Raised(at=AT, finding=finding))
+        ledger.apply(FindingRaised(at=AT, finding=finding))
         numbers = [ledger.findings[known.id].number for known in found[:count]]
         assert numbers == list(range(1, count + 1))
 
@@ -141,7 +148,7 @@ def test_a_finding_that_two_raise_at_once_is_one(finding: Finding, vote: Any) ->
 def test_what_is_seen_again_is_updated_in_place(finding: Finding) -> None:
     """000-23, 000-24: the same id, the pass that saw it last, a line more, and no more absences."""
     ledger = raised(finding)
-    ledger.apply(Missed(at=AT, id=finding.id, pass_id=FIRST))
+    ledger.apply(NotReported(at=AT, id=finding.id, pass_id=FIRST))
     assert ledger.findings[finding.id].absent_passes == finding.absent_passes + 1
     ledger.apply(seen(finding, changes={"impact": "worse than told"}))
     (known,) = ledger.findings.values()
@@ -154,7 +161,7 @@ def test_what_is_seen_again_is_updated_in_place(finding: Finding) -> None:
 def test_a_field_that_a_person_edited_wins_over_later_passes(finding: Finding) -> None:
     """4.3: human-edited fields win; the others are still told anew."""
     ledger = raised(finding)
-    ledger.apply(Edited(at=AT, id=finding.id, by="user", changes={"title": "as a person says"}))
+    ledger.apply(FieldsEdited(at=AT, id=finding.id, by="user", changes={"title": "as a person says"}))
     ledger.apply(seen(finding, changes={"title": "as a reviewer says", "impact": "new"}))
     known = ledger.findings[finding.id]
     assert (known.title, known.impact) == ("as a person says", "new")
@@ -166,7 +173,7 @@ def test_a_field_that_a_person_edited_wins_over_later_passes(finding: Finding) -
 def test_what_a_person_wrote_beside_the_fields_is_kept(finding: Finding) -> None:
     """3.3: unknown keys survive, and are no field that a pass may not tell anew."""
     ledger = raised(finding)
-    ledger.apply(Edited(at=AT, id=finding.id, by="user", changes={"ext": {"verdict": {"x_note": 1}}}))
+    ledger.apply(FieldsEdited(at=AT, id=finding.id, by="user", changes={"ext": {"verdict": {"x_note": 1}}}))
     known = ledger.findings[finding.id]
     assert known.ext == {**finding.ext, "verdict": {"x_note": 1}}
 
@@ -179,11 +186,11 @@ def test_a_merge_is_shown_with_its_target_and_can_be_undone(one: Finding, other:
         return
     plain = [replace(finding, links=()) for finding in (one, other)]
     ledger = raised(*plain)
-    link = Link(kind=MERGED, to=one.id)
-    ledger.apply(Linked(at=AT, id=other.id, link=link))
+    link = Link(kind=DUPLICATE_OF, to=one.id)
+    ledger.apply(LinkAdded(at=AT, id=other.id, link=link))
     assert [finding.id for finding in ledger] == [one.id]
-    assert merged_into(ledger.findings[other.id]) == one.id
-    ledger.apply(Unlinked(at=AT, id=other.id, link=replace(link, note="they are two")))
+    assert joined_to(ledger.findings[other.id]) == one.id
+    ledger.apply(LinkRemoved(at=AT, id=other.id, link=replace(link, note="they are two")))
     assert [finding.id for finding in ledger] == [one.id, other.id]
     assert [change.what for change in ledger.findings[other.id].history[-2:]] == ["linked", "unlinked"]
 
@@ -215,7 +222,9 @@ def test_a_dismissal_holds_its_reason_until_it_is_taken_back() -> None:
 def test_what_was_settled_since_the_last_pass_is_known_until_the_next() -> None:
     """001-13: a fresh verdict file has what counts; what is said of it afterwards stays in it until the next pass."""
     finding = _plain()
-    ledger = Ledger([Assessed(at=AT, assessment=Pass(id=FIRST, started_at=AT)), Raised(at=AT, finding=finding)])
+    ledger = Ledger(
+        [PassRecorded(at=AT, assessment=Pass(id=FIRST, started_at=AT)), FindingRaised(at=AT, finding=finding)]
+    )
     ledger.apply(turned(finding, FindingState.FIX_CLAIMED))
     assert list(ledger.settled) == [finding.id]
     ledger.apply(turned(finding, FindingState.REOPENED))
@@ -224,16 +233,16 @@ def test_what_was_settled_since_the_last_pass_is_known_until_the_next() -> None:
     assert not ledger.settled, "what the pass itself says is no news after it"
     ledger.apply(turned(finding, FindingState.OPEN))
     ledger.apply(turned(finding, FindingState.WONT_FIX))
-    ledger.apply(Assessed(at=AT, assessment=Pass(id=SECOND, started_at=AT)))
+    ledger.apply(PassRecorded(at=AT, assessment=Pass(id=SECOND, started_at=AT)))
     assert not ledger.settled
 
 
 def test_an_event_about_a_finding_that_was_never_raised_is_told() -> None:
     """A ledger with a hole is not read past it."""
     with pytest.raises(AwfError, match="fnd_none, which was never raised"):
-        Ledger([Missed(at=AT, id=FindingId("fnd_none"), pass_id=FIRST)])
+        Ledger([NotReported(at=AT, id=FindingId("fnd_none"), pass_id=FIRST)])
     with pytest.raises(AwfError, match="fnd_none, which was never raised"):
-        Ledger([Turned(at=AT, id=FindingId("fnd_none"), state=FindingState.OPEN, by="user")])
+        Ledger([StateChanged(at=AT, id=FindingId("fnd_none"), state=FindingState.OPEN, by="user")])
 
 
 def _plain() -> Finding:

@@ -8,7 +8,8 @@ from tests.unit.findings.strategies import plain
 from tests.unit.findings.test_taking import taken
 
 from pipeline.engine.outcome import Status
-from pipeline.findings.events import Raised
+from pipeline.findings.events import FindingRaised, ReviewerVerdict
+from pipeline.findings.fix_prompt import findings_section
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     AutofixClass,
@@ -23,12 +24,10 @@ from pipeline.findings.model import (
     Owner,
     Severity,
 )
-from pipeline.findings.passes import ReviewerVerdict
-from pipeline.findings.scales import P_LEVEL, handling
+from pipeline.findings.scales import P_LEVEL, default_autofix
+from pipeline.findings.trackers.ticket import NO_TRACKER
 from pipeline.findings.verdicts import Readiness, Shipping, Verdict, verdicts
-from pipeline.findings.walk.advice import Action, recommended
-from pipeline.findings.walk.sinks import NO_SINKS
-from pipeline.findings.worklist import worklist
+from pipeline.findings.walk.present import Action, recommended
 
 AT = "2026-01-02T03:04:05Z"
 
@@ -65,11 +64,11 @@ def test_what_is_only_a_guess_or_minor_is_not_reported(anchor: int, shown: bool)
 
 def test_a_class_and_an_owner_decide_who_acts() -> None:
     """003-19: a safe fix is never assumed, what needs a decision is a person's, and a release is no code work."""
-    assert handling("Do it", Severity.LOW) == (AutofixClass.GATED_AUTO, Owner.DOWNSTREAM_RESOLVER)
-    assert handling(None, Severity.LOW) == (AutofixClass.MANUAL, Owner.HUMAN)
-    assert handling("Do it", Severity.INFO) == (AutofixClass.ADVISORY, Owner.HUMAN)
+    assert default_autofix("Do it", Severity.LOW) == (AutofixClass.GATED_AUTO, Owner.DOWNSTREAM_RESOLVER)
+    assert default_autofix(None, Severity.LOW) == (AutofixClass.MANUAL, Owner.HUMAN)
+    assert default_autofix("Do it", Severity.INFO) == (AutofixClass.ADVISORY, Owner.HUMAN)
     advisory = found(autofix_class=AutofixClass.ADVISORY, owner=Owner.RELEASE, fix="Roll it out slowly")
-    assert recommended(advisory, NO_SINKS) is Action.ACKNOWLEDGE
+    assert recommended(advisory, NO_TRACKER) is Action.ACKNOWLEDGE
 
 
 def test_each_verdict_is_made_of_the_findings_and_none_of_another() -> None:
@@ -131,12 +130,12 @@ def test_what_is_to_be_fixed_first_comes_first() -> None:
         )
         for number, (name, severity, sure) in enumerate(told, 1)
     ]
-    text = worklist(findings, 10_000)
+    text = findings_section(findings, 10_000)
     places = [text.index(f"Title {name}") for name in "abcd"]
     assert places == sorted(places)
 
 
 def test_a_raised_finding_is_open() -> None:
     """C-03: what nobody has looked at yet counts."""
-    (event,) = [one for one in taken(returns_of([make_claim(confidence=100)])).events if isinstance(one, Raised)]
+    (event,) = [one for one in taken(returns_of([make_claim(confidence=100)])).events if isinstance(one, FindingRaised)]
     assert event.finding.state.active

@@ -7,8 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.strategies import plain
 
-from pipeline.findings.claims import Returned
-from pipeline.findings.events import Assessed, Linked, Missed, Raised, Seen, Tried, Turned
+from pipeline.findings.events import (
+    Coverage,
+    FindingRaised,
+    FixAttempted,
+    LinkAdded,
+    NotReported,
+    Pass,
+    PassRecorded,
+    ReportedAgain,
+    StateChanged,
+)
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     AutofixClass,
@@ -19,12 +28,12 @@ from pipeline.findings.model import (
     Observed,
     Owner,
     PassId,
+    ReportStatus,
     Severity,
     Strength,
     Vote,
 )
-from pipeline.findings.passes import Coverage, Pass
-from pipeline.findings.rounds import Round, rounds, stalled
+from pipeline.findings.rounds import Round, rounds, stall_reason
 
 AT = "2026-01-02T03:04:05Z"
 
@@ -45,9 +54,9 @@ class Story:
     def round(self, stage: str = "rev") -> None:
         """A review begins."""
         self.number += 1
-        coverage = Coverage(reviewers={stage: Returned.RETURNED})
+        coverage = Coverage(reviewers={stage: ReportStatus.RETURNED})
         passed = Pass(id=self.now, started_at=AT, run="r", round=self.number, stage=stage, coverage=coverage)
-        self.ledger.apply(Assessed(at=AT, assessment=passed))
+        self.ledger.apply(PassRecorded(at=AT, assessment=passed))
 
     @property
     def now(self) -> PassId:
@@ -59,33 +68,35 @@ class Story:
         votes = (_vote(by, self.now, title or name),)
         if id not in self.ledger.findings:
             finding = plain(id=id, signature=f"sha256:{name}", pass_id=self.now, votes=votes, sources=(by,))
-            self.ledger.apply(Raised(at=AT, finding=finding))
+            self.ledger.apply(FindingRaised(at=AT, finding=finding))
             if cause:
-                self.ledger.apply(Linked(at=AT, id=id, link=Link(kind="caused_by", to=f"fnd_{cause}")))
+                self.ledger.apply(LinkAdded(at=AT, id=id, link=Link(kind="caused_by", to=f"fnd_{cause}")))
             return
         known = self.ledger.findings[id]
         strength = Strength.FUZZY if guessed else Strength.EXACT
-        seen = Seen(at=AT, id=id, pass_id=self.now, observed=Observed.UNCHANGED, strength=strength, votes=votes)
+        seen = ReportedAgain(
+            at=AT, id=id, pass_id=self.now, observed=Observed.UNCHANGED, strength=strength, votes=votes
+        )
         self.ledger.apply(seen)
         if known.state is FindingState.FIX_CLAIMED:
             self.turn(id, FindingState.REOPENED, "it was said to be fixed")
-            self.ledger.apply(Tried(at=AT, id=id, attempt=FixAttempt(run="r", outcome="not_fixed")))
+            self.ledger.apply(FixAttempted(at=AT, id=id, attempt=FixAttempt(run="r", outcome="not_fixed")))
         elif known.state is FindingState.VERIFIED_FIXED:
             self.turn(id, FindingState.REOPENED, "regression: it was fixed, and it is back")
 
     def miss(self, name: str) -> None:
-        self.ledger.apply(Missed(at=AT, id=FindingId(f"fnd_{name}"), pass_id=self.now))
+        self.ledger.apply(NotReported(at=AT, id=FindingId(f"fnd_{name}"), pass_id=self.now))
 
     def fix(self, name: str, state: FindingState = FindingState.FIX_CLAIMED) -> None:
         """Somebody says what became of a defect, outside of any pass."""
-        self.ledger.apply(Turned(at=AT, id=FindingId(f"fnd_{name}"), state=state, by="finish-task"))
+        self.ledger.apply(StateChanged(at=AT, id=FindingId(f"fnd_{name}"), state=state, by="finish-task"))
 
     def turn(self, id: FindingId, state: FindingState, note: str) -> None:
         """The review itself makes something of a defect."""
-        self.ledger.apply(Turned(at=AT, id=id, state=state, by="orchestrator", note=note, pass_id=self.now))
+        self.ledger.apply(StateChanged(at=AT, id=id, state=state, by="orchestrator", note=note, pass_id=self.now))
 
     def stalled(self) -> str:
-        return stalled(self.ledger, "r")
+        return stall_reason(self.ledger, "r")
 
 
 def test_the_table_of_rounds() -> None:
@@ -131,7 +142,7 @@ def test_what_a_fixer_leaves_for_later_is_no_ruling() -> None:
         story.find("a")
         assert story.stalled() == ""
         put_off = FixAttempt(run="r", by="fix", outcome="not_fixed", what="one comes after the other")
-        story.ledger.apply(Tried(at=AT, id=FindingId("fnd_a"), attempt=put_off))
+        story.ledger.apply(FixAttempted(at=AT, id=FindingId("fnd_a"), attempt=put_off))
 
 
 def test_a_fix_that_nobody_claimed_is_no_ruling() -> None:
@@ -164,7 +175,7 @@ def test_what_was_said_before_the_run_is_not_counted() -> None:
     story.round()
     story.find("a")
     for state in (FindingState.FIX_CLAIMED, FindingState.REOPENED) * 2:
-        early = Turned(at="2026-01-01T00:00:00Z", id=FindingId("fnd_a"), state=state, by="finish-task")
+        early = StateChanged(at="2026-01-01T00:00:00Z", id=FindingId("fnd_a"), state=state, by="finish-task")
         story.ledger.apply(early)
     assert story.stalled() == ""
 

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from pipeline.findings import scales
 from pipeline.findings.model import AutofixClass, Category, Confidence, FindingState, Owner, Severity
 from pipeline.findings.scales import (
-    anchor_of,
-    category_of,
-    fraction_of,
-    handling,
-    of_anchor,
-    of_fraction,
-    of_word,
-    word_of,
+    confidence_from_anchor,
+    confidence_from_fraction,
+    confidence_from_word,
+    confidence_to_anchor,
+    confidence_to_fraction,
+    confidence_to_word,
+    default_autofix,
+    default_category,
 )
 
 SEVERITIES = [
@@ -87,43 +87,49 @@ def test_states_that_count_and_states_that_dismiss() -> None:
 @pytest.mark.parametrize(("anchor", "word", "fraction"), [(100, "high", 1.0), (75, "high", 0.75), (50, "medium", 0.6)])
 def test_an_anchor_as_a_word_and_as_a_fraction(anchor: int, word: str, fraction: float) -> None:
     """C-08: the rows of the table of confidences."""
-    assert (word_of(of_anchor(anchor)), fraction_of(of_anchor(anchor))) == (word, fraction)
+    assert (
+        confidence_to_word(confidence_from_anchor(anchor)),
+        confidence_to_fraction(confidence_from_anchor(anchor)),
+    ) == (word, fraction)
 
 
 @pytest.mark.parametrize("anchor", [25, 0])
 def test_what_is_hardly_sure_is_low(anchor: int) -> None:
     """C-08: both lowest anchors are `low`; no fraction is below a half."""
-    assert (word_of(of_anchor(anchor)), fraction_of(of_anchor(anchor))) == ("low", 0.5)
+    assert (
+        confidence_to_word(confidence_from_anchor(anchor)),
+        confidence_to_fraction(confidence_from_anchor(anchor)),
+    ) == ("low", 0.5)
 
 
 @pytest.mark.parametrize(("word", "value"), [("high", 75), ("medium", 50), ("low", 25)])
 def test_a_word_has_an_anchor_and_comes_back_as_it_was(word: str, value: int) -> None:
     """C-08: words in are 75, 50 and 25."""
-    assert (of_word(word).value, word_of(of_word(word))) == (value, word)
+    assert (confidence_from_word(word).value, confidence_to_word(confidence_from_word(word))) == (value, word)
 
 
 @pytest.mark.parametrize(("anchor", "band"), BANDS.items())
 def test_a_fraction_has_the_anchor_of_its_band(anchor: int, band: tuple[float, float]) -> None:
     """001-19: both ends of each band."""
-    assert [of_fraction(end).value for end in band] == [anchor, anchor]
+    assert [confidence_from_fraction(end).value for end in band] == [anchor, anchor]
 
 
 @given(st.floats(0.5, 1.0))
 def test_a_fraction_comes_back_as_it_was(fraction: float) -> None:
     """C-08: a native 0.83 stays 0.83 on the way back."""
-    assert fraction_of(of_fraction(fraction)) == fraction
+    assert confidence_to_fraction(confidence_from_fraction(fraction)) == fraction
 
 
 @given(st.sampled_from(scales.ANCHORS))
 def test_an_anchor_comes_back_as_it_was(anchor: int) -> None:
     """C-08: round trip."""
-    assert anchor_of(of_anchor(anchor)) == anchor
+    assert confidence_to_anchor(confidence_from_anchor(anchor)) == anchor
 
 
 @given(st.integers(0, 100))
 def test_any_confidence_has_the_anchor_at_or_below_it(value: int) -> None:
     """C-08: no confidence is rounded up."""
-    anchor = anchor_of(Confidence(value=value))
+    anchor = confidence_to_anchor(Confidence(value=value))
     assert anchor in scales.ANCHORS
     assert anchor <= value < anchor + 25 or value == anchor == 100
 
@@ -148,7 +154,7 @@ def test_any_confidence_has_the_anchor_at_or_below_it(value: int) -> None:
 )
 def test_who_found_it_gives_the_category_where_nobody_says(source: str, category: Category) -> None:
     """C-17: the defaults of the table, a category's own name, a word of a name, and a bug where nothing tells."""
-    assert category_of(source) is category
+    assert default_category(source) is category
 
 
 @pytest.mark.parametrize(
@@ -165,4 +171,4 @@ def test_how_a_fix_is_made_where_nobody_says(
     fix: str | None, severity: Severity, expected: tuple[AutofixClass, Owner]
 ) -> None:
     """3.2: with a fix and no more than medium it is gated, information is advice, and nothing is ever called safe."""
-    assert handling(fix, severity) == expected
+    assert default_autofix(fix, severity) == expected

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.findings.strategies import evidences, few, titles
 
+from pipeline.findings.fingerprints import QUOTE, finding_id, line_range, norm_quote, norm_title, signature, verdict_id
 from pipeline.findings.model import Category, Evidence, Location
-from pipeline.findings.signature import QUOTE, finding_id, line_range, norm_quote, norm_title, signature, verdict_id
 
 QUOTED = Evidence(path="src/a.py", start=10, end=12, quote="token = make_token(user)")
 

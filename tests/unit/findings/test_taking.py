@@ -9,23 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.intake.conftest import make_claim, returns_of
 
-from pipeline.findings.claims import Claim, Rejected, Return, Returned
-from pipeline.findings.events import Assessed, Linked, Raised, Seen, Turned
-from pipeline.findings.intake.policy import Policy
+from pipeline.findings.events import Disposition, FindingRaised, LinkAdded, PassRecorded, ReportedAgain, StateChanged
+from pipeline.findings.ingest import RELATED, IngestResult, PassInfo, ingest, review_id
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import FindingState, Suppression
-from pipeline.findings.passes import Disposition
-from pipeline.findings.taking import RELATED, About, Taken, review_id, take
+from pipeline.findings.merge import Policy
+from pipeline.findings.model import FindingState, RawFinding, ReportStatus, ReviewerReport, Suppression, UnreadableItem
 
 NOWHERE = Path("/nonexistent")
 
 
-def about(**more: Any) -> About:
-    return About(root=NOWHERE, environment={}, at="2026-11-16T00:00:00Z", seconds=100, **more)
+def about(**more: Any) -> PassInfo:
+    return PassInfo(root=NOWHERE, environment={}, at="2026-11-16T00:00:00Z", seconds=100, **more)
 
 
-def taken(returns: Sequence[Return], ledger: Ledger | None = None, **more: Any) -> Taken:
-    return take(returns, ledger or Ledger(), about(**more), Policy())
+def taken(returns: Sequence[ReviewerReport], ledger: Ledger | None = None, **more: Any) -> IngestResult:
+    return ingest(returns, ledger or Ledger(), about(**more), Policy())
 
 
 CLAIMS = st.lists(
@@ -44,11 +42,13 @@ CLAIMS = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(CLAIMS, st.integers(0, 3))
-def test_every_raw_item_has_one_fate(claims: list[Claim], refused: int) -> None:
+def test_every_raw_item_has_one_fate(claims: list[RawFinding], refused: int) -> None:
     """4.2: the dispositions add up to the raw items."""
     returns = returns_of(claims)
     returns.append(
-        Return("odd", Returned.RETURNED, unreadable=tuple(Rejected(f"odd#{n}", "no") for n in range(refused)))
+        ReviewerReport(
+            "odd", ReportStatus.RETURNED, unreadable=tuple(UnreadableItem(f"odd#{n}", "no") for n in range(refused))
+        )
     )
     entries = taken(returns).passed.entries
     assert sorted(entry.input_id for entry in entries) == sorted(
@@ -58,7 +58,7 @@ def test_every_raw_item_has_one_fate(claims: list[Claim], refused: int) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(CLAIMS, st.randoms(use_true_random=False))
-def test_the_order_of_reviewers_changes_nothing(claims: list[Claim], chance: Any) -> None:
+def test_the_order_of_reviewers_changes_nothing(claims: list[RawFinding], chance: Any) -> None:
     """Section 7: permuting who answers first gives the same events."""
     returns = returns_of(claims)
     mixed = chance.sample(returns, len(returns))
@@ -69,15 +69,15 @@ def test_a_pass_is_told_before_its_findings_and_names_them() -> None:
     """000-12: its ids are those raised or seen in it; the event of the pass comes first."""
     result = taken(returns_of([make_claim()]))
     first, raised = result.events
-    assert isinstance(first, Assessed)
-    assert isinstance(raised, Raised)
+    assert isinstance(first, PassRecorded)
+    assert isinstance(raised, FindingRaised)
     assert first.assessment.finding_ids == (raised.finding.id,) == result.passed.finding_ids
     assert raised.finding.pass_id == result.passed.id
 
 
 def test_a_clean_pass_has_no_findings() -> None:
     """000-12: `[]` when clean."""
-    result = taken([Return("qa", Returned.EMPTY)])
+    result = taken([ReviewerReport("qa", ReportStatus.EMPTY)])
     assert (result.passed.finding_ids, len(result.events)) == ((), 1)
 
 
@@ -105,7 +105,7 @@ def test_a_known_finding_is_seen_and_not_raised_again() -> None:
     """000-23, 000-44: the same signature is the same finding, in the next pass too."""
     ledger = Ledger(taken(returns_of([make_claim(quote="lock.acquire(timeout)")])).events)
     again = taken(returns_of([make_claim(quote="lock.acquire(timeout)", line=44)]), ledger)
-    assert [type(event) for event in again.events] == [Assessed, Seen]
+    assert [type(event) for event in again.events] == [PassRecorded, ReportedAgain]
     for event in again.events:
         ledger.apply(event)
     assert len(ledger.findings) == 1
@@ -117,7 +117,7 @@ def test_a_dismissed_finding_is_told_as_suppressed() -> None:
     ledger = Ledger(taken(returns_of([claim])).events)
     (finding,) = ledger
     why = Suppression(reason="by design", by="user")
-    ledger.apply(Turned(at="t", id=finding.id, state=FindingState.WONT_FIX, by="user", suppression=why))
+    ledger.apply(StateChanged(at="t", id=finding.id, state=FindingState.WONT_FIX, by="user", suppression=why))
     again = taken(returns_of([claim]), ledger)
     (entry,) = again.passed.entries
     assert entry.disposition is Disposition.SUPPRESSED
@@ -129,8 +129,8 @@ def test_what_may_be_one_defect_is_linked_once() -> None:
     """4.2: two that nobody was asked about stand together; a second pass does not say so again."""
     pair = [make_claim("security", title="Lock leaks"), make_claim("correctness", title="Deadlock on error", line=11)]
     first = taken(returns_of(pair))
-    links = [event for event in first.events if isinstance(event, Linked)]
+    links = [event for event in first.events if isinstance(event, LinkAdded)]
     assert [event.link.kind for event in links] == [RELATED] * len(links)
     assert links
     ledger = Ledger(first.events)
-    assert not [event for event in taken(returns_of(pair), ledger).events if isinstance(event, Linked)]
+    assert not [event for event in taken(returns_of(pair), ledger).events if isinstance(event, LinkAdded)]

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.strategies import findings
 
-from pipeline.findings.events import Assessed, Linked, Raised, Turned
-from pipeline.findings.identity.texts import evidence_digest
+from pipeline.findings.events import FindingRaised, LinkAdded, Pass, PassRecorded, StateChanged
+from pipeline.findings.fingerprints import evidence_digest
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     Actor,
@@ -24,8 +24,7 @@ from pipeline.findings.model import (
     Severity,
     Suppression,
 )
-from pipeline.findings.passes import Pass
-from pipeline.findings.triage import STATUSES, Triaged, triage
+from pipeline.findings.triage import STATUSES, TriageOutcome, triage
 
 AT = "2026-03-01T10:00:00Z"
 
@@ -48,18 +47,18 @@ def finding(id: str = "fnd_00000001", **more: Any) -> Finding:
 
 
 def ledger_of(*known: Finding) -> Ledger:
-    first = Assessed(at=AT, assessment=Pass(id=PassId("REV-1-a"), started_at=AT))
-    return Ledger([first, *(Raised(at=AT, finding=one) for one in known)])
+    first = PassRecorded(at=AT, assessment=Pass(id=PassId("REV-1-a"), started_at=AT))
+    return Ledger([first, *(FindingRaised(at=AT, finding=one) for one in known)])
 
 
-def decided(known: Finding, status: str, **more: Any) -> Triaged:
+def decided(known: Finding, status: str, **more: Any) -> TriageOutcome:
     told: dict[str, Any] = {"note": "as discussed", "by": "user", "at": AT} | more
     return triage(ledger_of(known), [known.id], status, **told)
 
 
-def state_of(done: Triaged) -> FindingState:
+def state_of(done: TriageOutcome) -> FindingState:
     (event,) = done.events
-    assert isinstance(event, Turned)
+    assert isinstance(event, StateChanged)
     return event.state
 
 
@@ -115,7 +114,7 @@ def test_other_decisions_need_none() -> None:
 def test_a_dismissal_is_bound_to_the_code_it_was_made_for() -> None:
     """000-46: reason, author, expiry and the digest of the evidence stay with it."""
     (event,) = decided(finding(), "wont-fix", expires="2026-12-31").events
-    assert isinstance(event, Turned)
+    assert isinstance(event, StateChanged)
     assert event.suppression == Suppression(
         reason="as discussed", by="user", expires="2026-12-31", digest=evidence_digest(finding())
     )
@@ -126,7 +125,7 @@ def test_a_dismissal_is_bound_to_the_code_it_was_made_for() -> None:
 def test_what_is_no_dismissal_leaves_no_suppression() -> None:
     """A confirmed fix hides nothing that comes back."""
     (event,) = decided(finding(), "fixed").events
-    assert isinstance(event, Turned)
+    assert isinstance(event, StateChanged)
     assert event.suppression is None
 
 
@@ -187,7 +186,7 @@ def test_an_agent_does_not_dismiss_what_endangers_the_system() -> None:
 def test_a_merged_finding_points_to_its_whole() -> None:
     """What was merged has no state of its own to decide."""
     ledger = ledger_of(finding(), finding("fnd_00000002"))
-    ledger.apply(Linked(at=AT, id=FindingId("fnd_00000001"), link=Link(kind="duplicate_of", to="fnd_00000002")))
+    ledger.apply(LinkAdded(at=AT, id=FindingId("fnd_00000001"), link=Link(kind="duplicate_of", to="fnd_00000002")))
     refused = triage(ledger, ["fnd_00000001"], "fixed", by="user", at=AT).refused
     assert refused == {"fnd_00000001": "it was merged into fnd_00000002; decide about that one"}
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.findings.strategies import findings
 
 from pipeline.engine.outcome import Status
-from pipeline.findings.claims import Returned
+from pipeline.findings.events import Coverage, ReviewerVerdict
 from pipeline.findings.model import (
     AutofixClass,
     Category,
@@ -20,9 +20,9 @@ from pipeline.findings.model import (
     Gate,
     GateDecision,
     PassId,
+    ReportStatus,
     Severity,
 )
-from pipeline.findings.passes import Coverage, ReviewerVerdict
 from pipeline.findings.verdicts import Readiness, Shipping, Verdict, file_verdict, verdicts
 
 COUNTING = (FindingState.OPEN, FindingState.REOPENED, FindingState.UNCERTAIN)
@@ -158,10 +158,10 @@ def test_what_was_there_before_the_change_is_told_elsewhere() -> None:
     assert (said.verdict, said.shipping, said.status) == (Verdict.PASS, Shipping.SHIP, Status.SUCCESS)
 
 
-@pytest.mark.parametrize("status", [Returned.MISSING, Returned.MALFORMED])
-def test_nothing_is_clean_while_somebody_did_not_answer(status: Returned) -> None:
+@pytest.mark.parametrize("status", [ReportStatus.MISSING, ReportStatus.MALFORMED])
+def test_nothing_is_clean_while_somebody_did_not_answer(status: ReportStatus) -> None:
     """6.6: with a reviewer missing or unreadable, no rule says clean, whatever was found."""
-    coverage = Coverage(reviewers={"qa": Returned.EMPTY, "security": status})
+    coverage = Coverage(reviewers={"qa": ReportStatus.EMPTY, "security": status})
     said = verdicts([], coverage)
     assert not said.complete
     assert said.stated is not Verdict.PASS
@@ -175,8 +175,8 @@ def test_nothing_is_clean_while_somebody_did_not_answer(status: Returned) -> Non
 @given(st.lists(findings(), max_size=4))
 def test_gaps_never_make_a_verdict_better(found: list[Finding]) -> None:
     """6.6, as a law: what is incomplete is at most as good as the same when it is complete."""
-    whole = verdicts(found, Coverage(reviewers={"a": Returned.RETURNED}))
-    gaps = verdicts(found, Coverage(reviewers={"a": Returned.MISSING}))
+    whole = verdicts(found, Coverage(reviewers={"a": ReportStatus.RETURNED}))
+    gaps = verdicts(found, Coverage(reviewers={"a": ReportStatus.MISSING}))
     order = list(Verdict)
     assert order.index(gaps.stated) >= order.index(whole.stated)
     assert order.index(gaps.gating) >= order.index(whole.gating)

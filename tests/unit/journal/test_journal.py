@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cluster.artefacts import Directory
 from pipeline.cluster.journal import SharedJournal
+from pipeline.cluster.object_store import DirectoryStore
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.ports import Journal, JournalEntry, JournalError, RunExists, RunIsOwned, UnknownRun
 from pipeline.engine.records import AnyRecord, RunCreated, VisitCompleted, VisitStarted
@@ -30,7 +30,7 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
     made: dict[str, Callable[[], Journal]] = {
         "memory": MemoryJournal,
         "sqlite": lambda: SqliteJournal(tmp_path / ".awf"),
-        "shared": lambda: SharedJournal(Directory(tmp_path / "shared"), "a"),
+        "shared": lambda: SharedJournal(DirectoryStore(tmp_path / "shared"), "a"),
     }
     opened = made[request.param]()
     yield opened

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cluster.artefacts import Directory
-from pipeline.cluster.letters import SharedLetters
+from pipeline.cluster.journal import SharedMailbox
+from pipeline.cluster.object_store import DirectoryStore
 from pipeline.engine.ports import CancelRequest, HumanAnswer, JournalError, Mailbox
 from pipeline.engine.records import RunCreated
 from pipeline.journal.mailbox import SqliteMailbox
@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Path:
 @pytest.fixture(params=["memory", "sqlite", "shared"])
 def mailbox(request: pytest.FixtureRequest, store: Path, tmp_path: Path) -> Mailbox:
     if request.param == "shared":
-        return SharedLetters(Directory(tmp_path / "shared"))
+        return SharedMailbox(DirectoryStore(tmp_path / "shared"))
     return MemoryMailbox() if request.param == "memory" else SqliteMailbox(store)
 
 

@@ -9,8 +9,8 @@ from tests.unit.findings.strategies import ledgers
 from tests.unit.summary.conftest import Report, Summary
 
 from pipeline.engine.context import Context
+from pipeline.findings.fix_prompt import HEADING, findings_section
 from pipeline.findings.model import Finding
-from pipeline.findings.worklist import HEADING, worklist
 from pipeline.summary.render import SMALLEST_BUDGET, render
 from pipeline.summary.report_index import ReportIndex
 
@@ -19,7 +19,7 @@ GAP = 2
 
 
 def of(found: list[Finding]) -> Callable[[int], str]:
-    return lambda room: worklist(found, room)
+    return lambda room: findings_section(found, room)
 
 
 def test_a_report_with_listed_findings_refers_to_them(report: Report, summary: Summary) -> None:
@@ -77,7 +77,7 @@ def test_the_summary_keeps_its_budget_and_every_finding_its_line(found: list[Fin
         findings_path="/f.json",
         items=of(found),
     )
-    least = len(worklist(found, 0)) + GAP + SMALLEST_BUDGET if found else SMALLEST_BUDGET
+    least = len(findings_section(found, 0)) + GAP + SMALLEST_BUDGET if found else SMALLEST_BUDGET
     assert len(text) <= max(budget, least)
     assert all(f"- #{finding.number} (" in text for finding in found)
     assert (HEADING in text) is bool(found)

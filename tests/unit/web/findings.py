@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline.app.findings.importing import import_returns
-from pipeline.app.findings.repository import repository
-from pipeline.app.findings.sources import Source, decoded
+from pipeline.app.findings.intake import ReportFile, decode_files, import_reports
+from pipeline.app.findings.ledger import find_repository
 
 AT = datetime(2026, 3, 1, 10, tzinfo=UTC)
 LINES = [f"line_{number} = compute({number})" for number in range(1, 31)]
@@ -40,6 +39,6 @@ def project(root: Path) -> None:
 def review(root: Path, *items: dict[str, Any], reviewer: str = "correctness") -> None:
     """Take in what a reviewer answered."""
     told = {"reviewer": reviewer, "findings": items, "residual_risks": [], "testing_gaps": []}
-    source = Source(reviewer, reviewer, json.dumps(told).encode())
-    returns = decoded([source], root, format="review", reviewer="", lens=None)
-    import_returns(returns, root / ".awf", repository(root, root, {"PATH": "/usr/bin:/bin"}), AT)
+    source = ReportFile(reviewer, reviewer, json.dumps(told).encode())
+    returns = decode_files([source], root, format="review", reviewer="", lens=None)
+    import_reports(returns, root / ".awf", find_repository(root, root, {"PATH": "/usr/bin:/bin"}), AT)

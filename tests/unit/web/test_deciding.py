@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from tests.unit.web.conftest import Browser
 from tests.unit.web.findings import item, project, review
 
-from pipeline.app.findings.books import known
+from pipeline.app.findings.ledger import read_snapshot
 from pipeline.findings.model import Finding, FindingState
 from pipeline.web.forms import LARGEST
 
@@ -26,7 +26,7 @@ def root(store: Path) -> Path:
 
 
 def findings(root: Path) -> list[Finding]:
-    return list(known(root / ".awf", root, "2026-03-01T10:00:00Z").ledger)
+    return list(read_snapshot(root / ".awf", root, "2026-03-01T10:00:00Z").ledger)
 
 
 def states(root: Path) -> list[FindingState]:

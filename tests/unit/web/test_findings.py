@@ -10,10 +10,9 @@ import pytest
 from tests.unit.web.conftest import Browser
 from tests.unit.web.findings import item, project, review
 
-from pipeline.app.findings.books import Known, with_edits
-from pipeline.findings.book import Book, event_of
-from pipeline.findings.events import Turned
-from pipeline.findings.ledger import Ledger
+from pipeline.app.findings.ledger import LedgerSnapshot, apply_view_edits
+from pipeline.findings.events import StateChanged
+from pipeline.findings.ledger import Ledger, LedgerStore, decode_line
 from pipeline.findings.model import FindingState
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web import shelf as kept
@@ -122,9 +121,9 @@ def test_only_new_lines_are_read(store: Path, root: Path, monkeypatch: pytest.Mo
 
     def counted(number: int, line: str) -> object:
         numbers.append(number)
-        return event_of(number, line)
+        return decode_line(number, line)
 
-    monkeypatch.setattr(kept, "event_of", counted)
+    monkeypatch.setattr(kept, "decode_line", counted)
     first = shelf.look()
     assert shelf.look() is first
     before = len(numbers)
@@ -142,15 +141,15 @@ def test_files_that_nobody_changed_are_not_read_again(store: Path, root: Path, m
     """A new line of the ledger alone makes no file to be looked at again; a file that was written does."""
     shelf, looks = FindingsCache(store), list[Path]()
 
-    def counted(ledger: Ledger, root: Path, at: str) -> Known:
+    def counted(ledger: Ledger, root: Path, at: str) -> LedgerSnapshot:
         looks.append(root)
-        return with_edits(ledger, root, at)
+        return apply_view_edits(ledger, root, at)
 
-    monkeypatch.setattr(kept, "with_edits", counted)
+    monkeypatch.setattr(kept, "apply_view_edits", counted)
     first = shelf.look().findings[0]
     with closing(SqliteJournal(store)) as journal:
-        turned = Turned(at="2026-03-02T10:00:00Z", id=first.id, state=FindingState.FIX_CLAIMED, by="user")
-        Book(journal).enter([turned])
+        turned = StateChanged(at="2026-03-02T10:00:00Z", id=first.id, state=FindingState.FIX_CLAIMED, by="user")
+        LedgerStore(journal).enter([turned])
     assert shelf.look().findings[0].state is FindingState.FIX_CLAIMED
     assert len(looks) == 1
     (root / ".code-review/review-latest.json").touch()

@@ -13,15 +13,15 @@ class Findings(LazyGroup):
     """The commands about findings."""
 
     lazy_commands: ClassVar[Commands] = {
-        "diff": (f"{_HERE}.diff:command", "Tell what became of findings between two passes."),
-        "export": (f"{_HERE}.exporting:command", "Write findings in the format of another program."),
-        "import": (f"{_HERE}.importing:command", "Take in what reviewers and tools returned: one pass."),
-        "list": (f"{_HERE}.listing:command", "List findings, what must be fixed first."),
-        "revalidate": (f"{_HERE}.revalidating:command", "Look again at findings that are said to be fixed."),
-        "show": (f"{_HERE}.showing:command", "Print all that is known of a finding."),
-        "triage": (f"{_HERE}.triaging:command", "Decide about findings: not a defect, not to be fixed, fixed, open."),
-        "walk": (f"{_HERE}.walking:command", "Go through findings one by one and decide about each."),
-        "why": (f"{_HERE}.why:command", "Tell who said it, how it was recognised, and who decided what."),
+        "diff": (f"{_HERE}.lists:diff_command", "Tell what became of findings between two passes."),
+        "export": (f"{_HERE}.lists:export_command", "Write findings in the format of another program."),
+        "import": (f"{_HERE}.import_:command", "Take in what reviewers and tools returned: one pass."),
+        "list": (f"{_HERE}.lists:list_command", "List findings, what must be fixed first."),
+        "revalidate": (f"{_HERE}.revalidate:command", "Look again at findings that are said to be fixed."),
+        "show": (f"{_HERE}.show:show_command", "Print all that is known of a finding."),
+        "triage": (f"{_HERE}.triage:command", "Decide about findings: not a defect, not to be fixed, fixed, open."),
+        "walk": (f"{_HERE}.walk:command", "Go through findings one by one and decide about each."),
+        "why": (f"{_HERE}.show:why_command", "Tell who said it, how it was recognised, and who decided what."),
     }
 
 

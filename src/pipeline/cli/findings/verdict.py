@@ -5,8 +5,15 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.findings.standing import VerdictSummary, standing_of
-from pipeline.cli.findings.asked import here, look_at, of_no_use, repo_option, run_option, unused_in
+from pipeline.app.findings.queries import VerdictSummary, summarize_verdict
+from pipeline.cli.findings.options import (
+    current_repository,
+    load_snapshot_at,
+    repo_option,
+    run_option,
+    stale_dismissals_in,
+    stale_note,
+)
 from pipeline.cli.options import as_json_option
 from pipeline.cli.output import print_json
 from pipeline.cli.store_options import StoreLocation, store_location_options
@@ -36,15 +43,15 @@ def command(fail_on: str, where: StoreLocation, run: str, repo: Path | None, *, 
     Exits with 1 for FAIL, ABORT and an incomplete review, and with 0 otherwise. A claimed fix does not count until
     someone has verified it. Dismissed findings that would block are listed.
     """
-    ledger = look_at(where, run, repo).ledger
-    summary = standing_of(ledger)
+    ledger = load_snapshot_at(where, run, repo).ledger
+    summary = summarize_verdict(ledger)
     with best_effort_output():
         if as_json:
             print_json(summary.as_json())
         else:
             _print(summary, ledger)
-            if unused := unused_in(ledger, here(repo)):
-                click.echo(f"note: {of_no_use(len(unused))}", err=True)
+            if unused := stale_dismissals_in(ledger, current_repository(repo)):
+                click.echo(f"note: {stale_note(len(unused))}", err=True)
     return ExitCode.RUN_FAILED if summary.failing(Verdict(fail_on.upper())) else ExitCode.SUCCESS
 
 

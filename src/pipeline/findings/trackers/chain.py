@@ -7,16 +7,15 @@ from collections.abc import Mapping
 
 from pipeline.errors import AwfError
 from pipeline.findings.model import Finding
-from pipeline.findings.trackers.registry import TRACKERS, Open, TrackerContext
-from pipeline.findings.trackers.ticket import unfit
-from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed, Tracker
+from pipeline.findings.trackers import TRACKERS, OpenTracker, TrackerContext
+from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, Tracker, TrackerStatus, unfit
 from pipeline.text import did_you_mean
 
 
 class Chain:
     """The trackers of one session. It is a tracker itself: the one that is in use."""
 
-    def __init__(self, place: TrackerContext, named: str = "", trackers: Mapping[str, Open] = TRACKERS) -> None:
+    def __init__(self, place: TrackerContext, named: str = "", trackers: Mapping[str, OpenTracker] = TRACKERS) -> None:
         if named and named not in trackers:
             help = did_you_mean(named, trackers) or f"the trackers are {', '.join(trackers)}"
             raise AwfError(f'there is no tracker "{named}"', help=help)
@@ -34,12 +33,12 @@ class Chain:
         current = self._tracker()
         return current.name if current else ""
 
-    def sinks(self) -> Sinks:
+    def sinks(self) -> TrackerStatus:
         """What is known of the trackers by now; the first call looks for one."""
         current = self._tracker()
         if current is None:
-            return NO_SINKS
-        return Sinks(
+            return NO_TRACKER
+        return TrackerStatus(
             tracker_name=current.name,
             confidence="high" if self._named else "low",
             named_sink_available=self._named_works,

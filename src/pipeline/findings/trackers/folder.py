@@ -10,8 +10,7 @@ from pathlib import Path
 from pipeline import files
 from pipeline.errors import AwfError
 from pipeline.findings.model import Finding, FindingState
-from pipeline.findings.trackers.ticket import Redact, comment, comment_mark, marked, ticket, unfit
-from pipeline.findings.walk.sinks import Filed, TicketFailed
+from pipeline.findings.trackers.ticket import Filed, Redact, TicketFailed, comment, comment_mark, marked, ticket, unfit
 
 NAME = "local folder"
 _HEAD = 64 * 1024  # bytes of a file in which the comment is looked for

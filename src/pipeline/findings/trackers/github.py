@@ -2,14 +2,118 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from pipeline.backends.environment import child_environment
+from pipeline.backends.process import run_program
+from pipeline.findings.git import query_git
 from pipeline.findings.model import Finding, FindingState, Severity
-from pipeline.findings.trackers.gh import Gh
-from pipeline.findings.trackers.ticket import Redact, comment, comment_mark, label, marked, ticket, unfit
-from pipeline.findings.walk.sinks import Filed, TicketFailed
+from pipeline.findings.trackers.ticket import (
+    Filed,
+    Redact,
+    TicketFailed,
+    comment,
+    comment_mark,
+    label,
+    marked,
+    ticket,
+    unfit,
+)
+
+PROGRAM = "gh"
+SECONDS = 60.0
+_VARIABLES = (
+    *("GH_TOKEN", "GITHUB_TOKEN", "GH_HOST", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_CONFIG_DIR"),
+    "DBUS_SESSION_BUS_ADDRESS",  # a login may be kept in the desktop's keyring
+)
+_QUIET = {"GH_PROMPT_DISABLED": "1", "GH_NO_UPDATE_NOTIFIER": "1", "NO_COLOR": "1", "GH_PAGER": "cat"}
+_REASON = 400  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class GhReply:
+    """How a command ended: what it said, and why it failed, if it did."""
+
+    out: str = ""
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gh:
+    """The program in one directory."""
+
+    directory: Path
+    environ: Mapping[str, str]
+    seconds: float = SECONDS
+
+    def run(self, *arguments: str, stdin: str = "") -> GhReply:
+        """Run it to its end; a command that cannot be run is a failure too."""
+        try:
+            done = run_program(
+                [PROGRAM, *arguments],
+                cwd=self.directory,
+                env={**child_environment(self.environ, extra_names=_VARIABLES), **_QUIET},
+                stdin=stdin.encode(errors="replace"),
+                timeout=self.seconds,
+            )
+        except FileNotFoundError:
+            return GhReply(failure=f"the program {PROGRAM} was not found")
+        except TimeoutError:
+            return GhReply(failure=f"{PROGRAM} gave no answer within {self.seconds:g} s")
+        except OSError as error:
+            return GhReply(failure=f"{PROGRAM} could not be started: {error.strerror}")
+        return _reply(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+def _reply(code: int, out: str, err: str) -> GhReply:
+    if code == 0:
+        return GhReply(out)
+    words = " ".join((err.strip() or out.strip() or f"{PROGRAM} ended with code {code}").split())
+    return GhReply(out, words[:_REASON])
+
+
+_PUBLIC = "github.com"
+_URL = re.compile(
+    r"(?:[a-z+]+://)?(?:[^@/\s]+@)?(?P<host>[A-Za-z0-9.-]+)(?::\d+(?=/))?[:/]/?"
+    r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+?)(?:\.git)?/?"
+)
+
+
+def find_repository(root: Path, environ: Mapping[str, str]) -> str:
+    """`host/owner/name` of the remote that a person chose for gh, else of `origin`, else of the first on GitHub."""
+    remotes = _remotes(root, environ)
+    chosen = _chosen(root, environ)
+    order = sorted(remotes, key=lambda name: (name != chosen, name != "origin"))
+    found = (parse_remote(remotes[name], environ.get("GH_HOST", "")) for name in order)
+    return next((repository for repository in found if repository), "")
+
+
+def parse_remote(url: str, host: str = "") -> str:
+    """`host/owner/name` of an address on GitHub, or on a host of one's own; nothing for any other."""
+    found = _URL.fullmatch(url)
+    if found is None:
+        return ""
+    name = found["host"].lower().removeprefix("ssh.") if found["host"].lower() == f"ssh.{_PUBLIC}" else found["host"]
+    known = name.lower() in (_PUBLIC, host.lower()) or name.lower().endswith(".ghe.com")
+    return f"{name.lower()}/{found['owner']}/{found['name']}" if known else ""
+
+
+def _remotes(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The address of each remote, with what a person has git put in its place."""
+    found: dict[str, str] = {}
+    for line in query_git(root, environ, "remote", "--verbose").splitlines():
+        name, _, rest = line.partition("\t")
+        found.setdefault(name, rest.removesuffix(" (fetch)").removesuffix(" (push)"))
+    return found
+
+
+def _chosen(root: Path, environ: Mapping[str, str]) -> str:
+    line = query_git(root, environ, "config", "--get-regexp", r"^remote\..*\.gh-resolved$", "^base$").partition("\n")[0]
+    return line.partition(" ")[0].removeprefix("remote.").removesuffix(".gh-resolved")
+
 
 NAME = "GitHub Issues"
 _FOUND = 50  # issues that a search may give: it finds words, not marks

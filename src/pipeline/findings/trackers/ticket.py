@@ -8,10 +8,65 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from pipeline.findings.model import Evidence, Finding, FindingState
-from pipeline.findings.scales import word_of
+from pipeline.findings.scales import confidence_to_word
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """A ticket was made. The url may be any reference by which people find it."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class TicketFailed:
+    """No ticket was made, and why: in the tracker's words."""
+
+    reason: str
+
+
+class Tracker(Protocol):
+    """Makes tickets."""
+
+    @property
+    def name(self) -> str:
+        """What people call it, such as `Linear` or `GitHub Issues`."""
+
+    def file(self, finding: Finding) -> Filed | TicketFailed:
+        """Make a ticket for a finding. It says what went wrong instead of raising it."""
+
+
+class Trackers(Tracker, Protocol):
+    """The trackers of one session, used one after the other: as a tracker, it is the one in use."""
+
+    def sinks(self) -> "TrackerStatus":
+        """What is known of them by now."""
+
+    def fall_back(self, reason: str) -> bool:
+        """Give the one in use up; whether there is another."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackerStatus:
+    """What is known of the trackers: looked up once, and only ever found to be less than was thought."""
+
+    tracker_name: str = ""
+    confidence: Literal["high", "low"] = "low"  # that the named tracker is the one the project uses
+    named_sink_available: bool = False
+    any_sink_available: bool = False
+
+    @property
+    def named(self) -> str:
+        """The tracker's name where it may be told; nothing where a label should be general."""
+        sure = self.any_sink_available and self.named_sink_available and self.confidence == "high"
+        return self.tracker_name if sure else ""
+
+
+NO_TRACKER = TrackerStatus()
+
 
 TITLE = 200  # characters
 LONGEST = 60_000  # characters of a body: trackers refuse more than 65,536
@@ -154,7 +209,7 @@ def _quoted(evidence: Evidence) -> str:
 
 def _metadata(finding: Finding) -> Iterator[str]:
     yield f"Severity: {finding.severity}"
-    yield f"Confidence: {finding.confidence.value} ({word_of(finding.confidence)})"
+    yield f"Confidence: {finding.confidence.value} ({confidence_to_word(finding.confidence)})"
     yield f"Reviewer(s): {plain(', '.join(finding.sources) or 'not known', _META)}"
     yield f"Finding ID: {finding.id}"
     if finding.location is not None:

@@ -5,16 +5,16 @@ from pathlib import Path
 
 from pipeline import files
 from pipeline.errors import AwfError
-from pipeline.findings.repository import answer, in_repository
+from pipeline.findings.git import in_repository, run_git
 
 
-def ignore(root: Path, name: str, environ: Mapping[str, str]) -> str:
+def ensure_git_ignored(root: Path, name: str, environ: Mapping[str, str]) -> str:
     """See to it that git ignores a directory; what went wrong, or nothing. Outside of a repository all is well."""
     if not in_repository(root):
         return ""
     try:
-        if not answer(root, environ, "check-ignore", f"{name}/any", accepted=(0, 1)):
-            _add(root / answer(root, environ, "rev-parse", "--git-path", "info/exclude").strip(), f"{name}/")
+        if not run_git(root, environ, "check-ignore", f"{name}/any", accepted=(0, 1)):
+            _add(root / run_git(root, environ, "rev-parse", "--git-path", "info/exclude").strip(), f"{name}/")
     except (OSError, files.NotAFile, AwfError) as error:
         return f"git could not be told to ignore {name}/: {error}; add it to .gitignore"
     return ""

@@ -11,14 +11,15 @@ from typing import Any
 
 from pipeline import files
 from pipeline.errors import AwfError
-from pipeline.findings.codecs import strict, verdict
-from pipeline.findings.codecs.lens import Edits
-from pipeline.findings.codecs.reading import shallow
-from pipeline.findings.codecs.verdict_view import COUNTING
+from pipeline.findings.formats import strict_json as strict
+from pipeline.findings.formats import verdict
+from pipeline.findings.formats.items import limit_nesting
+from pipeline.findings.formats.verdict_view import COUNTING
+from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.model import Finding
 from pipeline.findings.verdicts import Verdict
+from pipeline.findings.views.records import FILE
 from pipeline.findings.views.stamps import Stamps
-from pipeline.findings.views.workspace import FILE
 from pipeline.findings.views.written import ViewsWritten
 
 DIRECTORY = ".code-review"
@@ -68,7 +69,7 @@ class VerdictFile:
             return read
         return self._present()
 
-    def read_edits(self, findings: Iterable[Finding], *, at: str, by: str = FILE) -> Edits:
+    def read_edits(self, findings: Iterable[Finding], *, at: str, by: str = FILE) -> ViewEdits:
         """What somebody changed in the latest verdict; nothing, at little cost, where it is as it was written."""
         try:
             untouched = self._stamps.untouched(LATEST, self.path.lstat())
@@ -77,26 +78,26 @@ class VerdictFile:
         except OSError:  # reading it says what is wrong
             untouched = False
         if untouched:
-            return Edits()
+            return ViewEdits()
         latest = self._present()
         if isinstance(latest, str):
-            return Edits(problems=(latest,))
+            return ViewEdits(problems=(latest,))
         kept = self._stamps.kept(LATEST)
         if kept is not None and self._data() in (kept, self._stamps.kept(_NEXT)):
             self._stamps.wrote(self.path, LATEST, _VERSION)  # it was only touched
-            return Edits()
+            return ViewEdits()
         edits = verdict.put(latest, findings, at=at, by=by)
         if edits.events or edits.problems or kept is None:
             return edits
         if _without_edits(latest) == _without_edits(_read(kept)):
-            return Edits()  # they are in the ledger, and the process died before the file was written again
-        return Edits(problems=(f"{DIRECTORY}/{LATEST} was changed in what is not for editing; it was put back",))
+            return ViewEdits()  # they are in the ledger, and the process died before the file was written again
+        return ViewEdits(problems=(f"{DIRECTORY}/{LATEST} was changed in what is not for editing; it was put back",))
 
-    def _missing(self) -> Edits:
+    def _missing(self) -> ViewEdits:
         """Nothing is said of a verdict that was never written; one that was is missed."""
         if self._stamps.kept(LATEST) is None:
-            return Edits()
-        return Edits(problems=(f"{DIRECTORY}/{LATEST} was removed; it is put back",))
+            return ViewEdits()
+        return ViewEdits(problems=(f"{DIRECTORY}/{LATEST} was removed; it is put back",))
 
     def _present(self) -> dict[str, Any] | str:
         """The latest verdict as it is, or why it is none."""
@@ -228,7 +229,7 @@ def _line(text: str) -> str:
 def _read(data: bytes) -> dict[str, Any] | str:
     """A verdict file, or why it cannot be used."""
     try:
-        document = shallow(strict.loads(data), "it")
+        document = limit_nesting(strict.loads(data), "it")
     except ValueError as error:
         return f"cannot be read: {error}"
     if fault := verdict.document_fault(document):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.findings.events import AnyEvent
+from pipeline.findings.events import LedgerEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,5 +12,5 @@ class ViewsWritten:
 
     paths: tuple[Path, ...] = ()
     problems: tuple[str, ...] = ()
-    events: tuple[AnyEvent, ...] = ()  # to be applied before these findings are written again
+    events: tuple[LedgerEvent, ...] = ()  # to be applied before these findings are written again
     suggestion: str = ""  # one line for the end of a report

@@ -4,23 +4,87 @@ Tickets are the only thing done on the way; fixes are asked for once, at the end
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pipeline.errors import AwfError
-from pipeline.findings.events import AnyEvent, Decided
-from pipeline.findings.model import Decision, FindingId
+from pipeline.findings.events import DecisionMade, LedgerEvent
+from pipeline.findings.model import Decision, Finding, FindingId
+from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerStatus
 from pipeline.findings.walk import planning
-from pipeline.findings.walk.advice import Action
-from pipeline.findings.walk.block import block, stem
-from pipeline.findings.walk.effects import Dispatch, FallBack, File, Next, Question, Validate, WalkDone
-from pipeline.findings.walk.entry import Item
-from pipeline.findings.walk.menu import GO_OR_NOT, OptionKey, failed_menu, menu, routing
-from pipeline.findings.walk.preview import preview
-from pipeline.findings.walk.preview import stem as preview_stem
-from pipeline.findings.walk.report import report, skipped_because
-from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed
-from pipeline.findings.walk.state import Around, Fixes, Made, Route, Step, Trouble, Validation, Walk
-from pipeline.findings.walk.wording import flat
+from pipeline.findings.walk.present import (
+    GO_OR_NOT,
+    Action,
+    Block,
+    Fixes,
+    Item,
+    Option,
+    OptionKey,
+    Route,
+    Step,
+    Trouble,
+    Validation,
+    Walk,
+    WalkContext,
+    WalkDecision,
+    block,
+    failed_menu,
+    menu,
+    one_line,
+    preview,
+    preview_stem,
+    routing_question,
+    stem,
+)
+from pipeline.findings.walk.report import WalkReport, report, skipped_because
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something for a person to decide: what is shown above it, the question, and what can be chosen."""
+
+    stem: str
+    options: tuple[Option, ...]
+    above: Block | str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A ticket is to be made on a tracker; `filed` takes what came of it."""
+
+    finding: Finding
+    tracker: str
+
+
+@dataclass(frozen=True, slots=True)
+class FallBack:
+    """A tracker is to be given up for this session; `fell_back` takes what is known of the others."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Validate:
+    """Somebody is to look whether these hold; `validated` takes what they say."""
+
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """One fixer is to make all accepted fixes; `dispatched` takes what came of it."""
+
+    ids: tuple[FindingId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WalkDone:
+    """Nothing is left to ask or do."""
+
+    report: WalkReport
+
+
+Next = Question | File | FallBack | Validate | Dispatch | WalkDone
+
 
 _REASON = 300  # characters of what a tracker says
 
@@ -31,15 +95,15 @@ class IllegalAnswer(AwfError):
 
 def begin(
     items: tuple[Item, ...],
-    sinks: Sinks = NO_SINKS,
-    around: Around | None = None,
+    sinks: TrackerStatus = NO_TRACKER,
+    around: WalkContext | None = None,
     *,
     route: Route | None = Route.EACH,
     validates: bool = False,
     confirms: bool = False,
 ) -> Walk:
     """A walk at its beginning; without a route it asks for one."""
-    about = around or Around(tuple(item.finding for item in items))
+    about = around or WalkContext(tuple(item.finding for item in items))
     walk = Walk(items, about, sinks, route or Route.EACH, validates=validates, confirms=confirms)
     if not items:
         return replace(walk, step=Step.OVER)
@@ -69,7 +133,7 @@ def answer(walk: Walk, key: str) -> Walk:
     keys = [option.key for option in asked.options] if isinstance(asked, Question) else []
     if key not in keys:
         expected = f"expected one of {', '.join(keys)}" if keys else "nothing was asked"
-        raise IllegalAnswer(f'"{flat(key, 60)}" is no answer here: {expected}')
+        raise IllegalAnswer(f'"{one_line(key, 60)}" is no answer here: {expected}')
     match walk.step:
         case Step.ROUTING:
             return _taken(walk, Route(key))
@@ -86,13 +150,13 @@ def answer(walk: Walk, key: str) -> Walk:
 def filed(walk: Walk, result: Filed | TicketFailed) -> Walk:
     """The walk after a ticket was made, or not: then it stays where it is, and trusts its trackers less."""
     if isinstance(result, Filed):
-        return _decided(walk, Made(Action.DEFER, reference=flat(result.url, _REASON), tracker=walk.tracker))
-    trouble = Trouble(walk.item.finding.id, walk.tracker, flat(result.reason, _REASON) or "no reason given")
+        return _decided(walk, WalkDecision(Action.DEFER, reference=one_line(result.url, _REASON), tracker=walk.tracker))
+    trouble = Trouble(walk.item.finding.id, walk.tracker, one_line(result.reason, _REASON) or "no reason given")
     sinks = replace(walk.sinks, named_sink_available=False)
     return replace(walk, step=Step.FAILED, sinks=sinks, troubles=(*walk.troubles, trouble))
 
 
-def fell_back(walk: Walk, sinks: Sinks) -> Walk:
+def fell_back(walk: Walk, sinks: TrackerStatus) -> Walk:
     """The walk after a tracker was given up: with the next one, or, where there is none, without tickets."""
     left = replace(walk, sinks=replace(sinks, named_sink_available=False))
     if sinks.any_sink_available:
@@ -112,12 +176,12 @@ def dispatched(walk: Walk, fixes: Fixes) -> Walk:
     return replace(walk, step=Step.OVER, fixes=fixes)
 
 
-def decisions(walk: Walk, at: str, by: str) -> list[AnyEvent]:
+def decisions(walk: Walk, at: str, by: str) -> list[LedgerEvent]:
     """What was decided, for the ledger. A walk that is not over has decided nothing."""
     if walk.step is not Step.OVER:
         return []
     return [
-        Decided(
+        DecisionMade(
             at=at, id=id, decision=Decision(at=at, action=made.action, by=by, reason=made.reason, ref=made.reference)
         )
         for id, made in walk.decided.items()
@@ -128,7 +192,7 @@ def _question(walk: Walk) -> Question:
     number, total, item, sinks = walk.position + 1, len(walk.items), walk.item, walk.sinks
     match walk.step:
         case Step.ROUTING:
-            return Question(*routing(total, sinks))
+            return Question(*routing_question(total, sinks))
         case Step.CONFIRMING:
             return Question(f"This files a ticket on {walk.tracker}. Proceed?", GO_OR_NOT)
         case Step.FAILED:
@@ -167,9 +231,9 @@ def _answered(walk: Walk, key: OptionKey) -> Walk:
             asks = walk.confirms and not walk.sinks.named
             return replace(walk, step=Step.CONFIRMING if asks else Step.FILING)
         case OptionKey.SKIP:
-            return _decided(walk, Made(Action.SKIP, skipped_because(walk.item)))
+            return _decided(walk, WalkDecision(Action.SKIP, skipped_because(walk.item)))
         case _:
-            return _decided(walk, Made(Action(key)))
+            return _decided(walk, WalkDecision(Action(key)))
 
 
 def _recovered(walk: Walk, key: OptionKey) -> Walk:
@@ -179,7 +243,7 @@ def _recovered(walk: Walk, key: OptionKey) -> Walk:
     if key is OptionKey.FALLBACK:
         return replace(walk, step=Step.FALLING_BACK)
     failure = walk.troubles[-1].reason
-    return _decided(_then(walk, "converted to Skip"), Made(Action.SKIP, f"no ticket could be made: {failure}"))
+    return _decided(_then(walk, "converted to Skip"), WalkDecision(Action.SKIP, f"no ticket could be made: {failure}"))
 
 
 def _then(walk: Walk, what: str) -> Walk:
@@ -201,7 +265,7 @@ def _agreed(walk: Walk) -> Walk:
     return replace(walk, plan=planning.plan(walk), dropped=dropped, position=len(walk.items))
 
 
-def _decided(walk: Walk, made: Made) -> Walk:
+def _decided(walk: Walk, made: WalkDecision) -> Walk:
     """The walk after a decision on the finding that was the matter."""
     noted = replace(walk, decided={**walk.decided, walk.item.finding.id: made})
     if walk.plan:
@@ -212,7 +276,7 @@ def _decided(walk: Walk, made: Made) -> Walk:
 
 def _carried_out(walk: Walk) -> Walk:
     """The walk with its plan carried out up to the next ticket; at its end the fixer is due."""
-    made: dict[FindingId, Made] = {}
+    made: dict[FindingId, WalkDecision] = {}
     for done, (item, action) in enumerate(walk.plan):
         decision = planning.settled(item, action, walk.sinks)
         if decision.action is Action.DEFER:

@@ -1,12 +1,9 @@
 """What is to be done about everything that is left, when a person leaves it to what is recommended."""
 
 from pipeline.findings.model import Finding, FindingId, Severity
-from pipeline.findings.walk.advice import Action
-from pipeline.findings.walk.entry import Item
-from pipeline.findings.walk.menu import legal
+from pipeline.findings.trackers.ticket import TrackerStatus
+from pipeline.findings.walk.present import Action, Item, Route, Validation, Walk, WalkDecision, offered_action
 from pipeline.findings.walk.report import skipped_because
-from pipeline.findings.walk.sinks import Sinks
-from pipeline.findings.walk.state import Made, Route, Validation, Walk
 
 CAP = 15  # findings that are looked at once more
 UNANSWERED = Validation(validated=False, reason="validator failed")
@@ -36,15 +33,15 @@ def refused(walk: Walk) -> dict[FindingId, str]:
     }
 
 
-def settled(item: Item, planned: Action, sinks: Sinks) -> Made:
+def settled(item: Item, planned: Action, sinks: TrackerStatus) -> WalkDecision:
     """A decision as planned; where a ticket was planned and there is no tracker, to skip it."""
-    action = legal(planned, sinks, advisory=item.advisory)
+    action = offered_action(planned, sinks, advisory=item.advisory)
     if action is not Action.SKIP:
-        return Made(action)
+        return WalkDecision(action)
     unsunk = Action.DEFER in (planned, item.recommended) and not sinks.any_sink_available
-    return Made(action, "no tracker sink available" if unsunk else skipped_because(item), unsunk=unsunk)
+    return WalkDecision(action, "no tracker sink available" if unsunk else skipped_because(item), unsunk=unsunk)
 
 
 def _action(item: Item, walk: Walk) -> Action:
     wanted = Action.DEFER if walk.route is Route.FILE else item.recommended
-    return legal(wanted, walk.sinks, advisory=item.advisory)
+    return offered_action(wanted, walk.sinks, advisory=item.advisory)

@@ -1,20 +1,87 @@
 """A walk opened and on its way: what it asks for is done here, by those who are given, and nothing else is done."""
 
+import subprocess
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from pipeline.findings.answers import Answer, read_answers
+from pipeline.findings.fix_prompt import findings_section
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId
-from pipeline.findings.walk.advice import Action
-from pipeline.findings.walk.block import confirmation
-from pipeline.findings.walk.detail import Artifact
-from pipeline.findings.walk.effects import Dispatch, FallBack, File, Question, Validate, WalkDone
-from pipeline.findings.walk.entry import entry
-from pipeline.findings.walk.machine import answer, ask, begin, dispatched, fell_back, filed, validated
-from pipeline.findings.walk.menu import OptionKey
+from pipeline.findings.trackers.ticket import NO_TRACKER, Trackers
+from pipeline.findings.walk.machine import (
+    Dispatch,
+    FallBack,
+    File,
+    Question,
+    Validate,
+    WalkDone,
+    answer,
+    ask,
+    begin,
+    dispatched,
+    fell_back,
+    filed,
+    validated,
+)
+from pipeline.findings.walk.present import (
+    Action,
+    Artifact,
+    Fixes,
+    OptionKey,
+    Route,
+    Step,
+    Validation,
+    Walk,
+    confirmation,
+    walk_context,
+    walk_items,
+)
 from pipeline.findings.walk.report import WalkReport
-from pipeline.findings.walk.sinks import NO_SINKS, Trackers
-from pipeline.findings.walk.state import Fixes, Route, Step, Validation, Walk, around
+
+TASK = "Fix all findings listed below, in one go. They were accepted by a person; change nothing else."
+_ROOM = 100_000  # characters of the findings
+_SILENT = "the fixer did not say what became of it"
+
+
+@dataclass(slots=True)
+class FixerProgram:
+    """A program that makes fixes in a repository. Without a command all of them stay to be made."""
+
+    command: Sequence[str]
+    root: Path
+    environ: Mapping[str, str]
+    said: list[Answer] = field(default_factory=list)  # what became of each, in its own words
+
+    def __call__(self, findings: Sequence[Finding]) -> Fixes:
+        """Run it once for all these findings."""
+        if not self.command:
+            return Fixes()
+        ids = {finding.number: finding.id for finding in findings}
+        try:
+            done = self._run(f"{TASK}\n\n{findings_section(findings, _ROOM)}\n")
+        except OSError as error:
+            reason = f"{self.command[0]} cannot be run: {error.strerror}"
+            return Fixes(failed=dict.fromkeys(ids.values(), reason))
+        self.said += [one for one in read_answers(done.stdout.decode(errors="replace")) if one.number in ids]
+        return self._fixes(ids, f"the fixer ended with exit code {done.returncode}" if done.returncode else _SILENT)
+
+    def _run(self, text: str) -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(
+            self.command,
+            cwd=self.root,
+            env=dict(self.environ),
+            input=text.encode(errors="replace"),
+            stdout=subprocess.PIPE,
+            check=False,
+        )
+
+    def _fixes(self, ids: Mapping[int, FindingId], otherwise: str) -> Fixes:
+        made = frozenset(ids[one.number] for one in self.said if one.word == "fixed")
+        why = {ids[one.number]: ", ".join(filter(None, (one.word.replace("_", " "), one.why))) for one in self.said}
+        return Fixes(made, {id: why.get(id, otherwise) for id in ids.values() if id not in made})
+
 
 Fixer = Callable[[Sequence[Finding]], Fixes]
 """Makes fixes, all in one go."""
@@ -24,7 +91,7 @@ Choose = Callable[[Question], OptionKey]
 """Gives the option that somebody chose."""
 
 
-def opened(
+def open_walk(
     ledger: Ledger,
     trackers: Trackers,
     known: Mapping[str, Artifact] | None = None,
@@ -37,13 +104,13 @@ def opened(
 
     No tracker is looked for when there is nothing to decide.
     """
-    waiting = entry(ledger, NO_SINKS, advisory=advisory)
-    sinks = trackers.sinks() if waiting else NO_SINKS
+    waiting = walk_items(ledger, NO_TRACKER, advisory=advisory)
+    sinks = trackers.sinks() if waiting else NO_TRACKER
     items = tuple(
         replace(item, same_as=tuple(other.number for id in item.finding.may_be if (other := ledger.find(id))))
-        for item in entry((item.finding for item in waiting), sinks, known, advisory=advisory)
+        for item in walk_items((item.finding for item in waiting), sinks, known, advisory=advisory)
     )
-    return begin(items, sinks, around(ledger), route=route, confirms=confirms)
+    return begin(items, sinks, walk_context(ledger), route=route, confirms=confirms)
 
 
 @dataclass(slots=True)

@@ -7,10 +7,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.findings.lookup import near
-from pipeline.app.findings.records import whole
-from pipeline.app.findings.story import place_of, sighting
-from pipeline.findings.ledger import Ledger, merged_into
+from pipeline.app.findings.explanation import last_seen, location_text
+from pipeline.app.findings.ledger import suggest_finding
+from pipeline.app.findings.queries import finding_record
+from pipeline.findings.ledger import Ledger, joined_to
 from pipeline.findings.model import Change, Finding
 from pipeline.findings.triage import STATUSES
 from pipeline.redaction import Redactor
@@ -38,7 +38,7 @@ class Sheet:
 
     finding: Finding
     place: str
-    sighting: str
+    last_seen: str
     excerpts: tuple[Excerpt, ...]
     texts: tuple[str, ...]  # evidence that names no lines
     ties: tuple[Tie, ...]
@@ -56,9 +56,11 @@ async def finding(request: Request) -> Response:
     ledger = view.known.ledger
     found = ledger.find(name)
     if found is None:
-        return error_page(request, 404, "Not found", f'There is no finding "{name}".', f"{near(name, ledger)}.")
+        return error_page(
+            request, 404, "Not found", f'There is no finding "{name}".', f"{suggest_finding(name, ledger)}."
+        )
     if wants_json(request):
-        return JSONResponse(whole(found))
+        return JSONResponse(finding_record(found))
     sheet = await run_in_threadpool(_sheet, found, ledger, shelf, desk(request).redactor)
     live = url("s", here.name, "findings", found.number, run=whose, part="sheet")
     values = {"sheet": sheet, "live": live, "statuses": STATUSES, "whose": whose}
@@ -66,11 +68,11 @@ async def finding(request: Request) -> Response:
 
 
 def _sheet(found: Finding, ledger: Ledger, shelf: FindingsCache, redactor: Redactor) -> Sheet:
-    whole_of = merged_into(found)
+    whole_of = joined_to(found)
     return Sheet(
         found,
-        place_of(found),
-        sighting(found),
+        location_text(found),
+        last_seen(found),
         tuple(excerpts(found, shelf.root, redactor)),
         tuple(item.raw for item in found.evidence if not item.path and item.raw),
         tuple(_ties(found, ledger)),

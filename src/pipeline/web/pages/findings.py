@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.findings.exporting import EXPORTS
-from pipeline.app.findings.records import row
-from pipeline.app.findings.story import place_of
+from pipeline.app.findings.explanation import location_text
+from pipeline.app.findings.exports import EXPORTS
+from pipeline.app.findings.queries import finding_row
 from pipeline.findings.model import Finding, Gate, Severity
 from pipeline.findings.triage import STATUSES
 from pipeline.web.desk import Store, store
@@ -85,7 +85,9 @@ def find(shelf: FindingsCache, wanted: FindingsQuery) -> tuple[View, FindingsPag
     view = shelf.look()
     matching = wanted.among(view.findings)
     start = (wanted.page - 1) * SHOWN
-    rows = tuple(FindingListRow(one, place_of(one), moment(one.updated_at)) for one in matching[start : start + SHOWN])
+    rows = tuple(
+        FindingListRow(one, location_text(one), moment(one.updated_at)) for one in matching[start : start + SHOWN]
+    )
     return view, FindingsPage(rows, len(matching), max(1, -(-len(matching) // SHOWN)))
 
 
@@ -109,7 +111,7 @@ def _choices(view: View) -> dict[str, Any]:
 
 
 def _as_object(found: FindingsPage, wanted: FindingsQuery) -> dict[str, object]:
-    rows = [row(one.finding) for one in found.rows]
+    rows = [finding_row(one.finding) for one in found.rows]
     return {"findings": rows, "total": found.total, "page": wanted.page, "pages": found.pages}
 
 

@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.findings.books import iso
-from pipeline.app.findings.filters import select
-from pipeline.app.findings.triaging import Choice, Chosen, TriageResult, Wish, decide, plan
+from pipeline.app.findings.ledger import timestamp
+from pipeline.app.findings.queries import select
+from pipeline.app.findings.triage import Choose, ChosenFindings, TriageRequest, TriageResult, apply_triage, plan_triage
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
@@ -31,20 +31,20 @@ _UNSEEN = "Several findings are decided about only after they were shown. Nothin
 class TriageForm:
     """What somebody wants decided, and about which findings."""
 
-    wish: Wish
+    wish: TriageRequest
     names: tuple[str, ...]
     everything: bool  # all that the filters take, whatever is named
     wanted: FindingsQuery  # the filters of the page it came from
     agreed: str  # the seal of what was shown
 
-    def choose(self, ledger: Ledger) -> Chosen:
+    def choose(self, ledger: Ledger) -> ChosenFindings:
         """The findings that are meant."""
         if not self.everything:
-            return Chosen(self.names)
-        return Chosen(tuple(finding.id for finding in select(ledger, self.wanted.filter())))
+            return ChosenFindings(self.names)
+        return ChosenFindings(tuple(finding.id for finding in select(ledger, self.wanted.filter())))
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> Choose:
         """The same, as decisions are told it."""
         return self.choose
 
@@ -53,7 +53,7 @@ async def preview(request: Request) -> Response:
     """What would be decided, and what refused and why. Nothing is written."""
     here, order = _deciding(request), _order(await form(request))
     view = await run_in_threadpool(here.shelf().look)
-    planned = await run_in_threadpool(plan, order.choice, order.wish, view.known, iso(datetime.now(UTC)))
+    planned = await run_in_threadpool(plan_triage, order.choice, order.wish, view.known, timestamp(datetime.now(UTC)))
     return _told(request, here, order, planned, planned=True)
 
 
@@ -64,7 +64,7 @@ async def triage(request: Request) -> Response:
     if not order.agreed and not alone:
         raise HTTPException(409, _UNSEEN)
     about = (order.choice, order.wish, here.directory, here.shelf().root, datetime.now(UTC))
-    done = await run_in_threadpool(lambda: decide(*about, agreed=order.agreed))
+    done = await run_in_threadpool(lambda: apply_triage(*about, agreed=order.agreed))
     if done.moves and not done.refused and not order.agreed and not wants_json(request):
         return RedirectResponse(url("s", here.name, "findings", done.moves[0].finding.number), 303)
     return _told(request, here, order, done, planned=False)
@@ -87,7 +87,9 @@ def _deciding(request: Request) -> Store:
 
 
 def _order(given: Form) -> TriageForm:
-    wish = Wish(given.get("as", ""), Actor.USER, given.get("note", "").strip(), given.get("expires", "").strip())
+    wish = TriageRequest(
+        given.get("as", ""), Actor.USER, given.get("note", "").strip(), given.get("expires", "").strip()
+    )
     wanted = wanted_of(dict(parse_qsl(given.get("from", ""))))
     names = tuple(name for given in given.getlist("id") for name in given.split())
     return TriageForm(wish, names, given.get("scope") == ALL, wanted, given.get("agreed", ""))

@@ -4,14 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pipeline.findings.events import AnyEvent, Assessed, Raised
-from pipeline.findings.identity.anchors import Anchor
-from pipeline.findings.identity.cascade import Matching, match
-from pipeline.findings.identity.ground import Fix, Ground
-from pipeline.findings.identity.linemap import LineMap
-from pipeline.findings.identity.texts import VERDICT, fingerprinted
-from pipeline.findings.identity.upshot import Upshot, upshot
+from pipeline.findings.events import FindingRaised, LedgerEvent, Pass, PassRecorded
+from pipeline.findings.fingerprints import VERDICT, add_fingerprints, finding_id, signature
 from pipeline.findings.ledger import Ledger
+from pipeline.findings.linemap import LineMap
+from pipeline.findings.match import MatchFeatures, Matching, match
 from pipeline.findings.model import (
     Category,
     Confidence,
@@ -24,8 +21,7 @@ from pipeline.findings.model import (
     Severity,
     Suppression,
 )
-from pipeline.findings.passes import Pass
-from pipeline.findings.signature import finding_id, signature
+from pipeline.findings.transitions import CodeState, Fix, Upshot, upshot
 
 FIRST, SECOND = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
 CODE = [
@@ -53,7 +49,7 @@ class Files:
         return self.texts.get(path)
 
 
-def anchor(at: int = 0, words: str = "abc", **more: Any) -> Anchor:
+def anchor(at: int = 0, words: str = "abc", **more: Any) -> MatchFeatures:
     """A finding as matching sees it; each letter is a word of its title."""
     values: dict[str, Any] = {
         "sources": frozenset(),
@@ -76,7 +72,7 @@ def anchor(at: int = 0, words: str = "abc", **more: Any) -> Anchor:
         "claim": frozenset(words),
         "active": True,
     }
-    return Anchor(at=at, **values | more)
+    return MatchFeatures(at=at, **values | more)
 
 
 def draft(
@@ -113,7 +109,7 @@ def draft(
 def known(drafts: Sequence[Finding], files: Files, **more: Any) -> list[Finding]:
     """The same findings as an earlier pass left them: with their fingerprints and ids."""
     done, taken = list[Finding](), set[str]()
-    for one in fingerprinted(drafts, files):
+    for one in add_fingerprints(drafts, files):
         id = one.id or finding_id(one.signature, taken)
         taken.add(id)
         names = (*one.aliases, *(one.fingerprints[VERDICT] for _ in one.locations[:1]))
@@ -129,7 +125,7 @@ def found(
     lines: LineMap | None = None,
 ) -> Matching:
     """What matching makes of findings before and after an edit."""
-    return match(known(before, old), fingerprinted(after, new), {"one": lines} if lines else None)
+    return match(known(before, old), add_fingerprints(after, new), {"one": lines} if lines else None)
 
 
 def tiers(matching: Matching) -> dict[int, str]:
@@ -174,7 +170,7 @@ def second(
     old: Files | None = None,
     new: Files | None = None,
     state: FindingState = FindingState.OPEN,
-    events: Sequence[AnyEvent] = (),
+    events: Sequence[LedgerEvent] = (),
     passed: Pass | None = None,
     first: Pass | None = None,
     maps: Mapping[str, LineMap] | None = None,
@@ -187,13 +183,13 @@ def second(
     """Raise some findings, put them into a state, and assess again."""
     old = old or Files({"src/session.py": CODE})
     new = new or old
-    ledger = Ledger([Assessed(at=FIRST, assessment=first or assessment("one"))])
+    ledger = Ledger([PassRecorded(at=FIRST, assessment=first or assessment("one"))])
     for one in known(before, old, state=state, suppression=suppression, **more):
-        ledger.apply(Raised(at=FIRST, finding=one))
+        ledger.apply(FindingRaised(at=FIRST, finding=one))
     for event in events:
         ledger.apply(event)
-    drafts = fingerprinted(after, new)
+    drafts = add_fingerprints(after, new)
     matching = match(tuple(ledger.findings.values()), drafts, maps)
-    ground = Ground(new, maps or {}, tuple(fixes))
+    ground = CodeState(new, maps or {}, tuple(fixes))
     result = upshot(ledger, matching, drafts, passed or assessment(), at, ground, withheld)
     return Second(ledger, result, matching)

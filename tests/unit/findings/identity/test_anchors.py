@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from tests.unit.findings.identity.made import CODE, Files, anchor, draft, known
 
-from pipeline.findings.identity.anchors import Anchor, agree, apart, likeness, may_be, of_draft, of_known, overlap
-from pipeline.findings.identity.linemap import parse
-from pipeline.findings.identity.texts import CE, VERDICT, fingerprinted
+from pipeline.findings.fingerprints import CE, VERDICT, add_fingerprints
+from pipeline.findings.linemap import parse_diff
+from pipeline.findings.match import MatchFeatures, agree, apart, likeness, may_be, of_draft, of_known, overlap
 from pipeline.findings.model import AutofixClass, Category, Finding, FindingState, Owner, Severity, Vote
 
 PATH = "src/session.py"
@@ -18,7 +18,7 @@ OTHER = Category.PERFORMANCE
 
 def printed(*arguments: Any, **more: Any) -> Finding:
     """A finding with its fingerprints."""
-    return fingerprinted([draft(*arguments, **more)], HERE)[0]
+    return add_fingerprints([draft(*arguments, **more)], HERE)[0]
 
 
 def vote(title: str) -> Vote:
@@ -47,28 +47,28 @@ def test_an_anchor_holds_the_line_and_what_is_said_of_it() -> None:
 def test_words_of_the_line_are_no_claim() -> None:
     """What only repeats the code says nothing about it."""
     page = Files({PATH: ["rotate token now"]})
-    (repeating,) = fingerprinted([draft(1, "Token is rotated late")], page)
+    (repeating,) = add_fingerprints([draft(1, "Token is rotated late")], page)
     assert of_draft(0, repeating).claim == {"late"}
 
 
 def test_a_finding_without_a_place_has_neither_path_nor_line() -> None:
     """Now or before, with a map or without; what is missing is empty and not a word."""
     bare = draft(None, locations=(), evidence=())
-    for made in (of_draft(0, bare), of_known(0, bare, None), of_known(0, bare, parse(""))):
+    for made in (of_draft(0, bare), of_known(0, bare, None), of_known(0, bare, parse_diff(""))):
         assert (made.path, made.line, made.text, made.nth, made.window, made.symbol) == ("", 0, "", "", (), "")
         assert not made.mapped
 
 
 def test_a_finding_about_a_whole_file_has_no_line_to_map() -> None:
     """It goes where its file goes."""
-    lines = parse(f"diff --git a/x b/y\nrename from {PATH}\nrename to src/tokens.py\n")
+    lines = parse_diff(f"diff --git a/x b/y\nrename from {PATH}\nrename to src/tokens.py\n")
     made = of_known(0, printed(None), lines)
     assert (made.path, made.line, made.mapped) == ("src/tokens.py", 0, False)
 
 
 def test_a_finding_of_a_deleted_file_keeps_its_old_name() -> None:
     """What was in it may have gone to another: it is looked for by its text."""
-    lines = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ /dev/null\n@@ -1,9 +0,0 @@\n" + "-x\n" * 9)
+    lines = parse_diff(f"diff --git a/x b/x\n--- a/{PATH}\n+++ /dev/null\n@@ -1,9 +0,0 @@\n" + "-x\n" * 9)
     made = of_known(0, printed(3), lines)
     assert (made.path, made.line, made.mapped, made.kept) == (PATH, 3, False, False)
 
@@ -76,7 +76,7 @@ def test_a_finding_of_a_deleted_file_keeps_its_old_name() -> None:
 @pytest.mark.parametrize(("line", "now", "kept"), [(2, 2, True), (3, 3, False), (5, 6, True)])
 def test_git_says_where_a_line_is_and_whether_it_is_the_same(line: int, now: int, *, kept: bool) -> None:
     """A line that was replaced is where what replaced it is."""
-    lines = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -3 +3,2 @@\n-x\n+y\n+z\n")
+    lines = parse_diff(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -3 +3,2 @@\n-x\n+y\n+z\n")
     made = of_known(0, printed(line), lines)
     assert (made.line, made.mapped, made.kept) == (now, True, kept)
 
@@ -164,7 +164,7 @@ def test_two_agree_when_they_say_much_the_same(
         (anchor(words="ac"), OTHER, True),
     ],
 )
-def test_two_may_be_one_defect_or_not(one: Anchor, category: Category, *, possible: bool) -> None:
+def test_two_may_be_one_defect_or_not(one: MatchFeatures, category: Category, *, possible: bool) -> None:
     """0-21: neither the place nor the kind is evidence; they need a word in common."""
     assert may_be(one, anchor(words="cd", category=category)) is possible
 

@@ -6,17 +6,15 @@ from typing import Any
 import pytest
 from tests.unit.findings.identity.made import CODE, FIRST, Files, assessment, draft
 
-from pipeline.findings.claims import Returned
-from pipeline.findings.events import Assessed
-from pipeline.findings.identity.ground import Covered, Fix, Ground, same_work
-from pipeline.findings.identity.linemap import LineMap, parse
+from pipeline.findings.events import Coverage, PassRecorded
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import FindingId, Location
-from pipeline.findings.passes import Coverage
+from pipeline.findings.linemap import LineMap, parse_diff
+from pipeline.findings.model import FindingId, Location, ReportStatus
+from pipeline.findings.transitions import CodeState, Fix, ReviewScope, same_work
 
 PATH = "src/session.py"
-RENAMED = parse(f"diff --git a/x b/y\nrename from {PATH}\nrename to src/tokens.py\n")
-DELETED = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-x\n-y\n")
+RENAMED = parse_diff(f"diff --git a/x b/y\nrename from {PATH}\nrename to src/tokens.py\n")
+DELETED = parse_diff(f"diff --git a/x b/x\n--- a/{PATH}\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-x\n-y\n")
 
 
 @pytest.mark.parametrize(
@@ -32,27 +30,27 @@ DELETED = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ /dev/null\n@@ -1,2 +0,0 
         (Coverage(paths=("src/session.py/x",)), PATH, False),
         (Coverage(paths=("src",)), "", False),
         (Coverage(paths=()), PATH, False),
-        (Coverage(reviewers={"qa": Returned.EMPTY}), PATH, True),
-        (Coverage(reviewers={"qa": Returned.MISSING, "security": Returned.RETURNED}), PATH, True),
-        (Coverage(reviewers={"qa": Returned.MISSING, "security": Returned.MALFORMED}), PATH, False),
-        (Coverage(paths=(PATH,), reviewers={"qa": Returned.MISSING}), PATH, False),
+        (Coverage(reviewers={"qa": ReportStatus.EMPTY}), PATH, True),
+        (Coverage(reviewers={"qa": ReportStatus.MISSING, "security": ReportStatus.RETURNED}), PATH, True),
+        (Coverage(reviewers={"qa": ReportStatus.MISSING, "security": ReportStatus.MALFORMED}), PATH, False),
+        (Coverage(paths=(PATH,), reviewers={"qa": ReportStatus.MISSING}), PATH, False),
     ],
 )
 def test_a_file_is_covered_or_not(coverage: Coverage, path: str, *, covered: bool) -> None:
     """By name, by a folder above it, or because nothing was left out; and somebody has to have answered."""
-    assert Covered.by(coverage).has(path) is covered
+    assert ReviewScope.by(coverage).has(path) is covered
 
 
 def test_a_finding_without_a_file_is_told_by_a_pass_over_everything() -> None:
     """One that looked at some files only would not have said it again."""
     bare = draft(locations=())
-    assert Covered.by(Coverage()).would_tell(bare, "")
-    assert not Covered.by(Coverage(paths=("src",))).would_tell(bare, "")
+    assert ReviewScope.by(Coverage()).would_tell(bare, "")
+    assert not ReviewScope.by(Coverage(paths=("src",))).would_tell(bare, "")
 
 
 def test_one_of_those_who_found_it_has_to_answer() -> None:
     """Others who answered never reported it; of a finding that nobody is named for, anybody will do."""
-    answered = Covered.by(Coverage(reviewers={"qa": Returned.EMPTY}))
+    answered = ReviewScope.by(Coverage(reviewers={"qa": ReportStatus.EMPTY}))
     for sources, told in ((("security",), False), (("security", "qa"), True), ((), True)):
         assert answered.would_tell(draft(sources=sources), PATH) is told
 
@@ -63,7 +61,7 @@ def test_one_of_those_who_found_it_has_to_answer() -> None:
 )
 def test_a_file_has_the_name_it_has_now(maps: Mapping[str, LineMap], path: str) -> None:
     """By the map of the pass that last saw the finding; a deleted one has none, and neither has no file."""
-    ground = Ground(Files(), maps)
+    ground = CodeState(Files(), maps)
     assert ground.path_now(draft()) == path
     assert ground.path_now(draft(locations=())) == ""
 
@@ -90,7 +88,7 @@ def test_the_fix_that_wrote_a_line(place: Location | None, cause: str | None) ->
         Fix(FindingId("fnd_2"), frozenset({(PATH, 6)})),
         Fix(FindingId("fnd_3"), frozenset({(PATH, 6), ("", 0), (PATH, 1_000)})),
     )
-    assert Ground(Files(), {}, fixes).fixed_here(place) == cause
+    assert CodeState(Files(), {}, fixes).fixed_here(place) == cause
 
 
 @pytest.mark.parametrize(
@@ -110,7 +108,7 @@ def test_passes_of_the_same_work(one: dict[str, str], other: dict[str, str], *, 
     assert same_work(assessment("one", **one), assessment("two", **other)) is same
 
 
-EDITED = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -5 +5 @@\n-x\n+y\n")
+EDITED = parse_diff(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -5 +5 @@\n-x\n+y\n")
 
 
 @pytest.mark.parametrize(
@@ -135,16 +133,16 @@ def test_lines_that_an_earlier_pass_saw_as_they_are(
     """By the map from its commit, or because the commit is the same; without either nobody knows."""
     covered = Coverage(paths=(PATH,))
     earlier = assessment("one", task="T", head=heads[0], coverage=covered)
-    ledger = Ledger([Assessed(at=FIRST, assessment=earlier)])
+    ledger = Ledger([PassRecorded(at=FIRST, assessment=earlier)])
     now = assessment("two", task="T", head=heads[1])
-    assert Ground(Files({PATH: CODE}), maps).is_late(place, now, ledger) is late
+    assert CodeState(Files({PATH: CODE}), maps).is_late(place, now, ledger) is late
 
 
 def test_a_pass_does_not_make_itself_late() -> None:
     """Only earlier ones count."""
     now: Any = assessment("two", task="T", head="abc")
-    ledger = Ledger([Assessed(at=FIRST, assessment=now)])
-    assert not Ground(Files()).is_late(Location(path=PATH, start=3), now, ledger)
+    ledger = Ledger([PassRecorded(at=FIRST, assessment=now)])
+    assert not CodeState(Files()).is_late(Location(path=PATH, start=3), now, ledger)
 
 
 def test_a_file_is_read_once() -> None:
@@ -156,7 +154,7 @@ def test_a_file_is_read_once() -> None:
             asked.append(path)
             return CODE if path == PATH else None
 
-    ground = Ground(Counting())
+    ground = CodeState(Counting())
     pages = [ground.page(path) for path in (PATH, PATH, "gone", "gone", "")]
     assert [page is not None for page in pages] == [True, True, False, False, False]
     assert asked == [PATH, "gone"]

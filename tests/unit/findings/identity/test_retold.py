@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from tests.unit.findings.identity.made import CODE, Files, draft, known
 
-from pipeline.findings.identity.retold import changes, observed, placed, where_only
-from pipeline.findings.identity.texts import TEXT, VERDICT, SourceFile, fingerprinted, fingerprints
+from pipeline.findings.fingerprints import TEXT, VERDICT, SourceFile, add_fingerprints, fingerprints
 from pipeline.findings.model import Finding, Gate, GateDecision, Location, Observed, Severity, Strength
+from pipeline.findings.transitions import changes, observed, placed, where_only
 
 PATH = "src/session.py"
 HERE = Files({PATH: CODE})
@@ -118,7 +118,7 @@ def test_only_fingerprints_that_differ_are_told() -> None:
 
 def test_a_report_without_a_place_adds_no_name() -> None:
     """Nothing is called nothing."""
-    (bare,) = fingerprinted([draft(None, locations=(), evidence=())], HERE)
+    (bare,) = add_fingerprints([draft(None, locations=(), evidence=())], HERE)
     assert changes(first(), bare, Strength.FUZZY).get("aliases") is None
     assert VERDICT not in bare.fingerprints
     assert TEXT not in bare.fingerprints

@@ -6,10 +6,7 @@ from typing import Any
 import pytest
 from tests.unit.findings.identity.made import anchor
 
-from pipeline.findings.identity.anchors import Anchor
-from pipeline.findings.identity.assign import CROWD, CROWDED, NEAREST, shelves
-from pipeline.findings.identity.renames import renamed
-from pipeline.findings.identity.tiers import TIERS
+from pipeline.findings.match import CROWD, CROWDED, NEAREST, TIERS, MatchFeatures, renamed, shelves
 from pipeline.findings.model import Category
 
 BY_NAME = {tier.name: tier for tier in TIERS}
@@ -18,7 +15,7 @@ LONG = "x" * 24
 AROUND = tuple("abcd")
 
 
-def paired(tier: str, known: Iterable[Anchor], drafts: Iterable[Anchor]) -> list[tuple[int, int]]:
+def paired(tier: str, known: Iterable[MatchFeatures], drafts: Iterable[MatchFeatures]) -> list[tuple[int, int]]:
     """Known and draft of every pair that a tier proposes."""
     return [(pair.known, pair.draft) for pair in BY_NAME[tier].pairs(tuple(known), tuple(drafts))]
 

@@ -5,11 +5,20 @@ from typing import Any
 import pytest
 from tests.unit.findings.identity.made import CODE, FIRST, SECOND, Files, Second, assessment, draft, known, second
 
-from pipeline.findings.claims import Returned
-from pipeline.findings.events import AnyEvent, Edited, Linked, Missed, Seen, Tried, Turned, decode, encode
-from pipeline.findings.identity.ground import Fix
-from pipeline.findings.identity.linemap import parse
-from pipeline.findings.identity.texts import TEXT, evidence_digest
+from pipeline.findings.events import (
+    Coverage,
+    FieldsEdited,
+    FixAttempted,
+    LedgerEvent,
+    LinkAdded,
+    NotReported,
+    ReportedAgain,
+    StateChanged,
+    decode_event,
+    encode_event,
+)
+from pipeline.findings.fingerprints import TEXT, evidence_digest
+from pipeline.findings.linemap import parse_diff
 from pipeline.findings.model import (
     Actor,
     AutofixClass,
@@ -24,12 +33,13 @@ from pipeline.findings.model import (
     Observed,
     Owner,
     PassId,
+    ReportStatus,
     Severity,
     Strength,
     Suppression,
     Vote,
 )
-from pipeline.findings.passes import Coverage
+from pipeline.findings.transitions import Fix
 
 PATH = "src/session.py"
 HERE = Files({PATH: CODE})
@@ -46,10 +56,10 @@ def one(passed: Second) -> Finding:
     return next(iter(passed.after().findings.values()))
 
 
-def turned(passed: Second, state: FindingState, note: str, id: str = "") -> Turned:
+def turned(passed: Second, state: FindingState, note: str, id: str = "") -> StateChanged:
     """What the second pass makes of a finding, the first if none is named."""
     chosen = FindingId(id or next(iter(passed.ledger.findings)))
-    return Turned(at=SECOND, id=chosen, state=state, by=Actor.ORCHESTRATOR, note=note, pass_id=PassId("two"))
+    return StateChanged(at=SECOND, id=chosen, state=state, by=Actor.ORCHESTRATOR, note=note, pass_id=PassId("two"))
 
 
 # --- seen again --------------------------------------------------------------------------------------------------
@@ -134,7 +144,7 @@ def test_a_vague_report_of_rewritten_code_moves_the_finding() -> None:
 def test_what_a_person_changed_stays() -> None:
     """A field that was edited by hand is not overwritten by a later pass, and a person's gate not by a policy."""
     id = known([draft(**QUOTED)], HERE)[0].id
-    edit = Edited(at=FIRST, id=id, by="user", changes={"title": "Rotation is broken"})
+    edit = FieldsEdited(at=FIRST, id=id, by="user", changes={"title": "Rotation is broken"})
     passed = second([draft(**QUOTED)], [draft(impact="Serious", **QUOTED)], events=[edit], gate=GateDecision(by="user"))
     after = one(passed)
     assert (after.title, after.impact, after.gate.by) == ("Rotation is broken", "Serious", "user")
@@ -157,7 +167,7 @@ def test_votes_evidence_and_flags_only_grow() -> None:
 
 def test_a_claimed_fix_that_is_seen_is_open_again() -> None:
     """fix_claimed, seen: reopened, and one more try that did not work, by who made it."""
-    tried = Tried(at=FIRST, id=known([draft()], HERE)[0].id, attempt=FixAttempt(by="fixer", outcome="claimed"))
+    tried = FixAttempted(at=FIRST, id=known([draft()], HERE)[0].id, attempt=FixAttempt(by="fixer", outcome="claimed"))
     passed = second(
         [draft()], [draft()], state=FindingState.FIX_CLAIMED, events=[tried], passed=assessment(round=3, run="r")
     )
@@ -192,7 +202,7 @@ def test_a_regression_names_the_fix_that_brought_it_back() -> None:
     assert passed.event("linked").link == Link(kind="caused_by", to=ids[1], note="this fix wrote its lines")
     own = second([draft()], [draft()], state=FindingState.VERIFIED_FIXED, fixes=[Fix(ids[0], cause.lines)])
     assert "linked" not in own.kinds
-    link = Linked(at=FIRST, id=ids[0], link=Link(kind="caused_by", to=ids[1]))
+    link = LinkAdded(at=FIRST, id=ids[0], link=Link(kind="caused_by", to=ids[1]))
     twice = second(
         [draft(), draft(8, "Slow")], [draft()], state=FindingState.VERIFIED_FIXED, fixes=[cause], events=[link]
     )
@@ -300,7 +310,7 @@ def test_silence_about_changed_lines_is_a_claim_at_most(state: FindingState, new
 def test_twice_absent_and_gone_is_proposed_for_a_look() -> None:
     """Two passes without a word, and the text is nowhere: propose verify; once, and still never fixed."""
     id = known([draft()], HERE)[0].id
-    absent = [Missed(at=FIRST, id=id, pass_id=PassId("one"))]
+    absent = [NotReported(at=FIRST, id=id, pass_id=PassId("one"))]
     for state in (FindingState.OPEN, FindingState.FIX_CLAIMED):
         passed = second([draft()], [], new=CHANGED, state=state, events=absent)
         assert passed.event("turned").note.endswith("propose verify")
@@ -337,9 +347,9 @@ def test_a_dismissal_that_nothing_falls_under_stays(state: FindingState) -> None
     [
         Coverage(paths=("src/other.py", "src/session")),
         Coverage(paths=()),
-        Coverage(reviewers={"security": Returned.MISSING, "qa": Returned.RETURNED}),
-        Coverage(reviewers={"security": Returned.MALFORMED}),
-        Coverage(reviewers={"qa": Returned.EMPTY}),
+        Coverage(reviewers={"security": ReportStatus.MISSING, "qa": ReportStatus.RETURNED}),
+        Coverage(reviewers={"security": ReportStatus.MALFORMED}),
+        Coverage(reviewers={"qa": ReportStatus.EMPTY}),
     ],
 )
 def test_what_was_not_covered_is_untouched(state: FindingState, coverage: Coverage) -> None:
@@ -352,7 +362,7 @@ def test_what_was_not_covered_is_untouched(state: FindingState, coverage: Covera
     [
         Coverage(paths=(PATH,)),
         Coverage(paths=("src/",)),
-        Coverage(reviewers={"security": Returned.EMPTY, "qa": Returned.MISSING}),
+        Coverage(reviewers={"security": ReportStatus.EMPTY, "qa": ReportStatus.MISSING}),
     ],
 )
 def test_what_was_covered_is_missed(coverage: Coverage) -> None:
@@ -362,7 +372,7 @@ def test_what_was_covered_is_missed(coverage: Coverage) -> None:
 
 def test_a_renamed_file_is_covered_under_either_name() -> None:
     """Git says where the lines are now: they stand there, so nobody claims a fix."""
-    lines = parse(f"diff --git a/x b/y\nrename from {PATH}\nrename to src/tokens.py\n")
+    lines = parse_diff(f"diff --git a/x b/y\nrename from {PATH}\nrename to src/tokens.py\n")
     new = Files({"src/tokens.py": CODE})
     for path in (PATH, "src/tokens.py"):
         covered = assessment(coverage=Coverage(paths=(path,)))
@@ -415,7 +425,7 @@ def test_a_finding_on_lines_of_a_fix_is_caused_by_it() -> None:
     assert second([], [draft(locations=())], fixes=[fix]).kinds == ["raised"]
 
 
-BLAMED = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -3 +3 @@\n-x\n+y\n")
+BLAMED = parse_diff(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -3 +3 @@\n-x\n+y\n")
 
 
 @pytest.mark.parametrize(
@@ -427,7 +437,7 @@ BLAMED = parse(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -3 +3 @@\n-x
         (5, {"run": "R"}, True),
         (5, {}, False),
         (5, {"task": "T", "coverage": Coverage(paths=("src/other.py",))}, False),
-        (5, {"task": "T", "coverage": Coverage(reviewers={"qa": Returned.MISSING})}, False),
+        (5, {"task": "T", "coverage": Coverage(reviewers={"qa": ReportStatus.MISSING})}, False),
         (None, {"task": "T"}, False),
     ],
 )
@@ -452,7 +462,7 @@ def test_without_a_map_only_the_same_commit_makes_a_finding_late() -> None:
 
 def test_a_new_file_is_never_late() -> None:
     """It was not there to be reviewed."""
-    fresh = parse(f"diff --git a/x b/x\n--- /dev/null\n+++ b/{PATH}\n@@ -0,0 +1,10 @@\n" + "+x\n" * 10)
+    fresh = parse_diff(f"diff --git a/x b/x\n--- /dev/null\n+++ b/{PATH}\n@@ -0,0 +1,10 @@\n" + "+x\n" * 10)
     passed = second([], [draft()], first=assessment("one", task="T"), passed=assessment(task="T"), maps={"one": fresh})
     assert not next(iter(passed.after())).late
 
@@ -470,13 +480,13 @@ def test_a_withheld_report_is_a_sign_of_life() -> None:
 def test_a_part_speaks_for_the_whole() -> None:
     """A finding merged into another is seen: both are, and the whole is reopened; unseen, the part says nothing."""
     part, whole = (one.id for one in known([draft(), draft(8, "Delete is slow")], HERE))
-    merged = [Linked(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole))]
+    merged = [LinkAdded(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole))]
     both = [draft(), draft(8, "Delete is slow")]
     passed = second(both, [draft()], state=FindingState.FIX_CLAIMED, events=merged)
-    told = [(event.kind, event.id) for event in passed.result.events if isinstance(event, Seen | Turned)]
+    told = [(event.kind, event.id) for event in passed.result.events if isinstance(event, ReportedAgain | StateChanged)]
     assert told == [("seen", part), ("seen", whole), ("turned", whole)]
     assert passed.kinds == ["seen", "seen", "turned", "tried"]
-    assert [event.note for event in passed.result.events if isinstance(event, Seen)] == ["", f"seen as {part}"]
+    assert [event.note for event in passed.result.events if isinstance(event, ReportedAgain)] == ["", f"seen as {part}"]
     assert passed.result.ids == (whole,)
     together = second(both, both, events=merged)
     assert together.kinds == ["seen", "seen"]
@@ -488,9 +498,9 @@ def test_of_two_parts_one_speaks_for_the_whole() -> None:
     """Each part is seen, the whole once, and who comes after a part is seen too."""
     three = [draft(), draft(5, "Returned twice"), draft(8, "Delete is slow")]
     one, other, whole = (each.id for each in known(three, HERE))
-    merged = [Linked(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole)) for part in (one, other)]
+    merged = [LinkAdded(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole)) for part in (one, other)]
     passed = second(three, three[:2], state=FindingState.FIX_CLAIMED, events=merged)
-    told = [event.id for event in passed.result.events if isinstance(event, Seen)]
+    told = [event.id for event in passed.result.events if isinstance(event, ReportedAgain)]
     assert sorted(told) == sorted([one, other, whole])
     assert passed.kinds.count("turned") == 1
 
@@ -499,7 +509,7 @@ def test_a_part_speaks_for_a_dismissed_whole() -> None:
     """What is said about the part decides whether the whole stays dismissed."""
     both = [draft(), draft(8, "Delete is slow")]
     part, whole = (one.id for one in known(both, HERE))
-    merged = [Linked(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole))]
+    merged = [LinkAdded(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole))]
     passed = second(both, [draft(severity=Severity.HIGH)], state=FindingState.WONT_FIX, events=merged)
     note = "it was dismissed as medium and is now rated high"
     assert passed.event("turned") == turned(passed, FindingState.REOPENED, note, whole)
@@ -514,7 +524,7 @@ def test_events_are_the_same_after_a_journey_through_a_file() -> None:
     before = [draft(**QUOTED), draft(8, "Delete is slow")]
     now = [draft(4, "Old tokens stay valid", severity=Severity.HIGH, **QUOTED), draft(5, "Log tells a secret")]
     passed = second(before, now, new=SHIFTED, state=FindingState.FIX_CLAIMED)
-    read: list[AnyEvent] = [decode(encode(event)) for event in passed.result.events]
+    read: list[LedgerEvent] = [decode_event(encode_event(event)) for event in passed.result.events]
     assert read == list(passed.result.events)
 
 

@@ -5,14 +5,23 @@ from typing import Any
 
 import pytest
 
-from pipeline.findings.claims import Claim, Return, Returned
-from pipeline.findings.intake.assess import IntakeAssessment, assess
-from pipeline.findings.intake.files import MemoryFiles
-from pipeline.findings.intake.policy import Policy
-from pipeline.findings.model import Category, Confidence, Evidence, Location, PassId, Severity
-from pipeline.findings.passes import Pass
+from pipeline.findings.events import Pass
+from pipeline.findings.evidence import MemoryFiles
+from pipeline.findings.ingest import IntakeAssessment, assess
+from pipeline.findings.merge import Policy
+from pipeline.findings.model import (
+    Category,
+    Confidence,
+    Evidence,
+    Location,
+    PassId,
+    RawFinding,
+    ReportStatus,
+    ReviewerReport,
+    Severity,
+)
 
-MakeClaim = Callable[..., Claim]
+MakeClaim = Callable[..., RawFinding]
 Run = Callable[..., IntakeAssessment]
 
 
@@ -28,27 +37,30 @@ def make_claim(
     quote: str = "",
     scale: str = "anchor",
     **more: Any,
-) -> Claim:
+) -> RawFinding:
     """A claim about a line of a file; a quotation makes it evidence on that line."""
     more.setdefault("category", Category.BUG)
     more.setdefault("confidence", Confidence(value=confidence, scale=scale))
     more.setdefault("locations", (Location(path=path, start=line),) if path else ())
     more.setdefault("evidence", (Evidence(path=path, start=line, quote=quote),) if quote else ())
     more.setdefault("input_id", f"{reviewer}#{n}")
-    return Claim(reviewer=reviewer, title=title, severity=severity, **more)
+    return RawFinding(reviewer=reviewer, title=title, severity=severity, **more)
 
 
-def returns_of(claims: Sequence[Claim]) -> list[Return]:
+def returns_of(claims: Sequence[RawFinding]) -> list[ReviewerReport]:
     """What each reviewer returned, in the order of the claims."""
     reviewers = dict.fromkeys(claim.reviewer for claim in claims)
     return [
-        Return(name, Returned.RETURNED, tuple(claim for claim in claims if claim.reviewer == name))
+        ReviewerReport(name, ReportStatus.RETURNED, tuple(claim for claim in claims if claim.reviewer == name))
         for name in reviewers
     ]
 
 
 def run_pass(
-    *claims: Claim, files: dict[str, str] | None = None, returns: Sequence[Return] | None = None, **more: Any
+    *claims: RawFinding,
+    files: dict[str, str] | None = None,
+    returns: Sequence[ReviewerReport] | None = None,
+    **more: Any,
 ) -> IntakeAssessment:
     """A pass over claims; every file that no test gives has a hundred lines."""
     text = "\n".join(f"line {number} of a file" for number in range(1, 101))

@@ -2,11 +2,10 @@
 
 import pytest
 
-from pipeline.findings.intake.places import read_lines
-from pipeline.findings.intake.policy import Policy
-from pipeline.findings.intake.quotes import Text, needle_of
+from pipeline.findings.events import Disposition
+from pipeline.findings.evidence import Text, needle_of, read_lines
+from pipeline.findings.merge import Policy
 from pipeline.findings.model import Category, Evidence, FindingState, Location, Severity
-from pipeline.findings.passes import Disposition
 
 from .conftest import MakeClaim, Run
 

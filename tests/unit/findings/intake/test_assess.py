@@ -9,13 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.findings.claims import Claim, Rejected, Return, Returned
-from pipeline.findings.intake.assess import assess
-from pipeline.findings.intake.files import RepositoryFiles
-from pipeline.findings.intake.policy import Policy
-from pipeline.findings.intake.wording import MOST
-from pipeline.findings.model import AutofixClass, Category, Confidence, Evidence, Location, Owner, PassId, Severity
-from pipeline.findings.passes import Disposition, Pass
+from pipeline.findings.events import Disposition, Pass
+from pipeline.findings.evidence import RepositoryFiles
+from pipeline.findings.ingest import assess
+from pipeline.findings.merge import Policy
+from pipeline.findings.model import (
+    AutofixClass,
+    Category,
+    Confidence,
+    Evidence,
+    Location,
+    Owner,
+    PassId,
+    RawFinding,
+    ReportStatus,
+    ReviewerReport,
+    Severity,
+    UnreadableItem,
+)
+from pipeline.findings.normalize import MOST
 
 from .conftest import MakeClaim, Run, returns_of, run_pass
 
@@ -41,13 +53,13 @@ CONFIDENCE = st.builds(
 
 
 @st.composite
-def passes(draw: st.DrawFn) -> list[Claim]:
+def passes(draw: st.DrawFn) -> list[RawFinding]:
     """Claims of a few reviewers, numbered as a codec numbers them."""
     claims = []
     for n in range(draw(st.integers(0, 12))):
         reviewer = draw(st.sampled_from(["a", "b", "testing", "\ud800"]))
         claims.append(
-            Claim(
+            RawFinding(
                 input_id=f"{reviewer}#{n}",
                 reviewer=reviewer,
                 title=draw(TITLES),
@@ -72,7 +84,7 @@ JUDGES = st.sampled_from([None, lambda *_: True, lambda *_: False, lambda one, o
 
 @given(passes(), POLICIES, JUDGES)
 @settings(max_examples=150, deadline=None)
-def test_every_item_has_exactly_one_fate(claims: list[Claim], policy: Policy, judge: Any) -> None:
+def test_every_item_has_exactly_one_fate(claims: list[RawFinding], policy: Policy, judge: Any) -> None:
     """C-11, 003-20: dispositions add up to the inputs; each draft has the votes of its items, and can be written."""
     done = run_pass(*claims, policy=policy, judge=judge)
     inputs = Counter(claim.input_id.encode(errors="replace").decode() for claim in claims)
@@ -94,7 +106,7 @@ def test_every_item_has_exactly_one_fate(claims: list[Claim], policy: Policy, ju
 @given(passes(), POLICIES, JUDGES, st.randoms(use_true_random=False))
 @settings(max_examples=150, deadline=None)
 def test_the_order_of_reviewers_and_items_changes_nothing(
-    claims: list[Claim], policy: Policy, judge: Any, chance: random.Random
+    claims: list[RawFinding], policy: Policy, judge: Any, chance: random.Random
 ) -> None:
     """Whoever answers first, and in whatever order: the same drafts, the same entries, the same links."""
     mixed = chance.sample(claims, len(claims))
@@ -103,7 +115,9 @@ def test_the_order_of_reviewers_and_items_changes_nothing(
 
 def test_what_a_codec_rejected_is_an_entry_too(claim: MakeClaim, run: Run) -> None:
     """003-20: one bad item costs itself alone."""
-    answer = Return("a", Returned.RETURNED, (claim("a"),), (Rejected("a#2", "line is no number", "T\ud800"),))
+    answer = ReviewerReport(
+        "a", ReportStatus.RETURNED, (claim("a"),), (UnreadableItem("a#2", "line is no number", "T\ud800"),)
+    )
     done = run(returns=[answer])
     assert [(entry.input_id, entry.disposition) for entry in done.entries] == [
         ("a#1", Disposition.SURVIVING),
@@ -168,32 +182,34 @@ def test_entries_come_in_the_order_of_their_numbers(claim: MakeClaim, run: Run) 
     assert [entry.input_id[:4] for entry in run(*made).entries] == ["a#99", "b#2", "b#10"]
 
 
-def answers(*parts: tuple[str, Returned, Any]) -> list[Return]:
+def answers(*parts: tuple[str, ReportStatus, Any]) -> list[ReviewerReport]:
     return [
-        Return(name, status, covered=covered, problem="cut off" * (status is Returned.MALFORMED))
+        ReviewerReport(name, status, covered=covered, problem="cut off" * (status is ReportStatus.MALFORMED))
         for name, status, covered in parts
     ]
 
 
 def test_coverage_says_who_answered_and_what_they_left_open(run: Run) -> None:
     """A pass with a silent or unreadable reviewer is not complete; of two answers under one name the worse counts."""
-    returns = answers(("a", Returned.EMPTY, None), ("b", Returned.RETURNED, None), ("b", Returned.MALFORMED, None))
+    returns = answers(
+        ("a", ReportStatus.EMPTY, None), ("b", ReportStatus.RETURNED, None), ("b", ReportStatus.MALFORMED, None)
+    )
     coverage = run(returns=returns).coverage
-    assert coverage.reviewers == {"a": Returned.EMPTY, "b": Returned.MALFORMED}
+    assert coverage.reviewers == {"a": ReportStatus.EMPTY, "b": ReportStatus.MALFORMED}
     assert coverage.problems == {"b": "cut off"}
     assert not coverage.complete
     assert run(returns=returns[::-1]).coverage == coverage
-    twice = answers(("a", Returned.EMPTY, None), ("a", Returned.MISSING, None))
-    assert run(returns=twice).coverage.reviewers == {"a": Returned.MISSING}
+    twice = answers(("a", ReportStatus.EMPTY, None), ("a", ReportStatus.MISSING, None))
+    assert run(returns=twice).coverage.reviewers == {"a": ReportStatus.MISSING}
     notes = [
-        Return("a", Returned.EMPTY, residual_risks=("r2", "r1"), testing_gaps=("g",)),
-        Return("b", Returned.EMPTY, residual_risks=("r1",)),
+        ReviewerReport("a", ReportStatus.EMPTY, residual_risks=("r2", "r1"), testing_gaps=("g",)),
+        ReviewerReport("b", ReportStatus.EMPTY, residual_risks=("r1",)),
     ]
     coverage = run(returns=notes).coverage
     assert (coverage.residual_risks, coverage.testing_gaps, coverage.complete) == (("r1", "r2"), ("g",), True)
 
 
-OK, BAD, GONE = Returned.RETURNED, Returned.MALFORMED, Returned.MISSING
+OK, BAD, GONE = ReportStatus.RETURNED, ReportStatus.MALFORMED, ReportStatus.MISSING
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,10 @@ from itertools import product
 
 import pytest
 
-from pipeline.findings.intake.gate import passes, promoted
-from pipeline.findings.intake.policy import CAPS, Policy
+from pipeline.findings.events import Disposition
+from pipeline.findings.merge import CAPS, Policy, passes, promoted
 from pipeline.findings.model import AutofixClass, Confidence, Gate, Severity
-from pipeline.findings.passes import Disposition
-from pipeline.findings.scales import of_anchor
+from pipeline.findings.scales import confidence_from_anchor
 
 from .conftest import MakeClaim, Run
 
@@ -38,7 +37,7 @@ def test_the_same_reviewer_twice_is_one_voice(claim: MakeClaim, run: Run) -> Non
 def test_other_scales_rise_to_an_anchor(value: int, after: int) -> None:
     """A tool's 83 rises to the next anchor, and no longer says what its native number was."""
     confidence = Confidence(value=value, scale="fraction", native=value / 100)
-    assert promoted(confidence, 2) == (of_anchor(after) if after != value else confidence)
+    assert promoted(confidence, 2) == (confidence_from_anchor(after) if after != value else confidence)
     assert promoted(confidence, 1) == confidence
 
 
@@ -47,7 +46,7 @@ def test_the_gate(claim: MakeClaim, run: Run, severity: Severity, anchor: int) -
     """003-16: below 75 out, a critical one from 50 on in; whoever is out has an entry with the anchor."""
     done = run(claim(severity=severity, confidence=anchor))
     through = anchor >= (50 if severity is P0 else 75)
-    assert passes(severity, of_anchor(anchor)) == through
+    assert passes(severity, confidence_from_anchor(anchor)) == through
     assert len(done.drafts) == through
     assert done.entries[0].disposition is (Disposition.SURVIVING if through else Disposition.FILTERED)
     if not through:

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.findings.claims import Claim
-from pipeline.findings.intake.assess import IntakeAssessment
-from pipeline.findings.intake.group import NEIGHBOURS, compatible
-from pipeline.findings.model import Category, Location
-from pipeline.findings.passes import Disposition
+from pipeline.findings.events import Disposition
+from pipeline.findings.ingest import IntakeAssessment
+from pipeline.findings.merge import NEIGHBOURS, compatible
+from pipeline.findings.model import Category, Location, RawFinding
 
 from .conftest import MakeClaim, Run
 
@@ -62,7 +61,7 @@ def test_without_lines_the_symbol_and_the_words_tell_claims_apart(claim: MakeCla
     assert len({draft.signature for draft in done.drafts}) == 3
 
 
-def on_symbol(made: Claim, symbol: str = "save") -> Claim:
+def on_symbol(made: RawFinding, symbol: str = "save") -> RawFinding:
     return replace(made, locations=(replace(made.locations[0], symbol=symbol),))
 
 
@@ -159,7 +158,7 @@ def test_a_judge_merges_only_with_a_yes_in_both_orders(claim: MakeClaim, run: Ru
     one, two = claim("a", 10, title="Handle leaks"), claim("b", 11, title="File is never closed")
     asked: list[tuple[str, str]] = []
 
-    def judge(first: Claim, second: Claim) -> bool:
+    def judge(first: RawFinding, second: RawFinding) -> bool:
         asked.append((first.reviewer, second.reviewer))
         return True
 
@@ -179,7 +178,7 @@ def test_a_yes_is_never_handed_on(claim: MakeClaim, run: Run) -> None:
     claims = [claim(name, 10 + place, title=f"said by {name}") for place, name in enumerate("abc")]
     asked: list[str] = []
 
-    def judge(first: Claim, second: Claim) -> bool:
+    def judge(first: RawFinding, second: RawFinding) -> bool:
         asked.append(first.reviewer + second.reviewer)
         return {first.reviewer, second.reviewer} != {"a", "c"}
 
@@ -202,7 +201,7 @@ def test_the_judge_sees_the_checked_claim(claim: MakeClaim, run: Run) -> None:
     seen: list[int | None] = []
     wrong = claim("a", 10, title="Handle leaks", quote="line 12 of a file")
 
-    def judge(one: Claim, _: Claim) -> bool:
+    def judge(one: RawFinding, _: RawFinding) -> bool:
         seen.append(one.locations[0].start)
         return False
 
@@ -215,7 +214,7 @@ def test_a_crowd_has_few_neighbours(claim: MakeClaim, run: Run) -> None:
     crowd = [on_symbol(claim(f"r{n % 2}", 10, n=n, title=f"title {n}")) for n in range(1000)]
     asked: list[str] = []
 
-    def judge(one: Claim, _: Claim) -> bool:
+    def judge(one: RawFinding, _: RawFinding) -> bool:
         asked.append(one.title)
         return False
 

@@ -2,11 +2,10 @@
 
 import pytest
 
-from pipeline.findings.claims import Claim
-from pipeline.findings.intake.policy import Policy
-from pipeline.findings.model import AutofixClass, Evidence, FindingId, FindingState, Lens, Owner, Severity
-from pipeline.findings.passes import Disposition
-from pipeline.findings.signature import signature
+from pipeline.findings.events import Disposition
+from pipeline.findings.fingerprints import signature
+from pipeline.findings.merge import Policy
+from pipeline.findings.model import AutofixClass, Evidence, FindingId, FindingState, Lens, Owner, RawFinding, Severity
 
 from .conftest import MakeClaim, Run
 
@@ -164,7 +163,7 @@ def test_a_reason_that_repeats_the_title_is_left_out(claim: MakeClaim, run: Run)
     assert run(claim(title="Lock leaks", impact="Lock leaks and all wait")).drafts[0].impact
 
 
-def signatures(run: Run, claims: list[Claim]) -> dict[int | None, str]:
+def signatures(run: Run, claims: list[RawFinding]) -> dict[int | None, str]:
     return {draft.locations[0].start: draft.signature for draft in run(*claims).drafts}
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.findings.intake.files import LARGEST, MemoryFiles, RepositoryFiles
-from pipeline.findings.intake.paths import LONGEST, PathRefused, normalise
+from pipeline.findings.evidence import LARGEST, MemoryFiles, RepositoryFiles
+from pipeline.findings.normalize import LONGEST, PathRefused, normalise
 
 
 @pytest.mark.parametrize(

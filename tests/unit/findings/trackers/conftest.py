@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.findings.trackers.stand_in import StandIn, checkout
 
-from pipeline.findings.events import Raised, Turned
+from pipeline.findings.events import FindingRaised, StateChanged
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     Category,
@@ -21,7 +21,7 @@ from pipeline.findings.model import (
     PassId,
     Severity,
 )
-from pipeline.findings.trackers.registry import TrackerContext
+from pipeline.findings.trackers import TrackerContext
 
 AT = "2026-01-01T00:00:00Z"
 Make = Callable[..., Finding]
@@ -55,9 +55,9 @@ def make() -> Make:
 
 def turned(finding: Finding, *states: FindingState, note: str = "it is back") -> Finding:
     """A finding that went through some states."""
-    ledger = Ledger([Raised(at=AT, finding=finding)])
+    ledger = Ledger([FindingRaised(at=AT, finding=finding)])
     for state in states:
-        ledger.apply(Turned(at=AT, id=finding.id, state=state, by="orchestrator", note=note))
+        ledger.apply(StateChanged(at=AT, id=finding.id, state=state, by="orchestrator", note=note))
     return ledger.findings[finding.id]
 
 

@@ -10,9 +10,9 @@ from tests.unit.findings.trackers.stand_in import StandIn
 
 from pipeline.errors import AwfError
 from pipeline.findings.model import Finding
+from pipeline.findings.trackers import TRACKERS, OpenTracker, TrackerContext
 from pipeline.findings.trackers.chain import Chain
-from pipeline.findings.trackers.registry import TRACKERS, Open, TrackerContext
-from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed, Tracker
+from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, Tracker, TrackerStatus
 
 
 @dataclass
@@ -39,11 +39,11 @@ class Fakes:
     unusable: dict[str, str] = field(default_factory=dict)
     looked: list[str] = field(default_factory=list)
 
-    def registry(self) -> Mapping[str, Open]:
+    def registry(self) -> Mapping[str, OpenTracker]:
         """As the chain wants them."""
         return {fake.name.lower(): self._open(fake) for fake in self.trackers}
 
-    def _open(self, fake: Fake) -> Open:
+    def _open(self, fake: Fake) -> OpenTracker:
         def opened(place: TrackerContext) -> Tracker | TicketFailed:
             del place
             self.looked.append(fake.name)
@@ -68,7 +68,7 @@ def test_nothing_is_looked_at_before_a_ticket_is_to_be_made(nowhere: TrackerCont
     fakes = three()
     chain = Chain(nowhere, "linear", fakes.registry())
     assert fakes.looked == []
-    assert [chain.sinks() for _ in range(3)] == [Sinks("Linear", "high", True, True)] * 3
+    assert [chain.sinks() for _ in range(3)] == [TrackerStatus("Linear", "high", True, True)] * 3
     assert fakes.looked == ["Linear"]
 
 
@@ -84,7 +84,7 @@ def test_a_named_tracker_goes_first_and_is_sure(nowhere: TrackerContext, make: M
 def test_without_a_name_nothing_is_sure(nowhere: TrackerContext) -> None:
     """002-31: a tracker that nobody named has the general label."""
     sinks = Chain(nowhere, "", three().registry()).sinks()
-    assert sinks == Sinks("Linear", "low", False, True)
+    assert sinks == TrackerStatus("Linear", "low", False, True)
     assert sinks.named == ""
 
 
@@ -92,7 +92,7 @@ def test_a_named_tracker_that_cannot_be_used_is_passed_over(nowhere: TrackerCont
     """002-72: chain named, GitHub, folder; why each was passed over is kept."""
     fakes = Fakes(three().trackers, {"Linear": "no key", "GitHub": "not logged in"})
     chain = Chain(nowhere, "linear", fakes.registry())
-    assert chain.sinks() == Sinks("Files", "high", False, True)
+    assert chain.sinks() == TrackerStatus("Files", "high", False, True)
     assert chain.failures == {"linear": "no key", "github": "not logged in"}
 
 
@@ -102,7 +102,7 @@ def test_a_failed_named_tracker_is_not_named_again(nowhere: TrackerContext, make
     fakes.trackers[0].broken = "HTTP 500"
     chain = Chain(nowhere, "linear", fakes.registry())
     assert chain.file(make()) == TicketFailed("HTTP 500")
-    assert chain.sinks() == Sinks("Linear", "high", False, True)
+    assert chain.sinks() == TrackerStatus("Linear", "high", False, True)
     fakes.trackers[0].broken = ""
     assert chain.file(make()) == Filed("Linear/fnd_0badcafe")
     assert not chain.sinks().named_sink_available
@@ -118,7 +118,7 @@ def test_falling_back_goes_to_the_next_and_never_back(nowhere: TrackerContext, m
     assert chain.file(make()) == Filed("Files/fnd_0badcafe")
     assert chain.sinks().any_sink_available
     assert not chain.fall_back("disk full")
-    assert chain.sinks() == NO_SINKS
+    assert chain.sinks() == NO_TRACKER
     assert not chain.fall_back("again")
     assert isinstance(chain.file(make()), TicketFailed)
     assert chain.name == ""
@@ -149,7 +149,7 @@ def test_the_real_chain_ends_in_a_folder(place: TrackerContext, gh: StandIn, mak
     assert Chain(place).file(make()) == Filed(str(place.store / "tickets" / "fnd_0badcafe.md"))
     elsewhere = replace(place, folder=place.root / "docs" / "tickets")
     assert Chain(elsewhere, "folder").file(make()) == Filed(str(place.root / "docs" / "tickets" / "fnd_0badcafe.md"))
-    assert Chain(elsewhere, "folder").sinks() == Sinks("local folder", "high", True, True)
+    assert Chain(elsewhere, "folder").sinks() == TrackerStatus("local folder", "high", True, True)
 
 
 def test_an_issue_that_cannot_be_made_becomes_a_file(place: TrackerContext, gh: StandIn, make: Make) -> None:

@@ -7,7 +7,7 @@ from tests.unit.findings.trackers.conftest import Make, turned
 
 from pipeline.findings.model import FindingState
 from pipeline.findings.trackers.folder import TicketFolder
-from pipeline.findings.walk.sinks import Filed, TicketFailed
+from pipeline.findings.trackers.ticket import Filed, TicketFailed
 
 
 def whole(text: str) -> str:

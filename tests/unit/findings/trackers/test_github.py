@@ -9,11 +9,9 @@ from tests.unit.findings.trackers.conftest import AT, Make, turned
 from tests.unit.findings.trackers.stand_in import StandIn, checkout
 
 from pipeline.findings.model import Decision, FindingState
-from pipeline.findings.trackers.gh import Gh
-from pipeline.findings.trackers.github import GitHubIssues
-from pipeline.findings.trackers.registry import TrackerContext, github
-from pipeline.findings.trackers.remote import parsed, repository_of
-from pipeline.findings.walk.sinks import Filed, TicketFailed, Tracker
+from pipeline.findings.trackers import TrackerContext, open_github
+from pipeline.findings.trackers.github import Gh, GitHubIssues, find_repository, parse_remote
+from pipeline.findings.trackers.ticket import Filed, TicketFailed, Tracker
 
 URL = "https://github.com/acme/shop/issues/1"
 
@@ -26,7 +24,7 @@ def issues(place: TrackerContext, gh: StandIn) -> Tracker:
 
 def again(place: TrackerContext, gh: StandIn) -> Tracker:
     """The tracker as a new session finds it; the calls that found it are forgotten."""
-    opened = github(place)
+    opened = open_github(place)
     assert isinstance(opened, GitHubIssues), opened
     gh.set(calls=[])
     return opened
@@ -186,7 +184,7 @@ def test_a_title_is_never_an_option(issues: Tracker, gh: StandIn, make: Make) ->
 def test_the_program_gets_few_variables(place: TrackerContext, gh: StandIn, make: Make) -> None:
     """The program gets what every program gets and its own token, and asks nobody anything."""
     secret = {"GH_TOKEN": "t1", "GITHUB_TOKEN": "t2", "AWS_SECRET_ACCESS_KEY": "no", "MY_PASSWORD": "no", "OTHER": "no"}
-    opened = github(replace(place, environ={**place.environ, **secret}))
+    opened = open_github(replace(place, environ={**place.environ, **secret}))
     assert isinstance(opened, GitHubIssues)
     opened.file(make(evidence=()))
     for call in gh["calls"]:
@@ -197,7 +195,7 @@ def test_the_program_gets_few_variables(place: TrackerContext, gh: StandIn, make
 
 def test_secrets_of_the_environment_stay_out_of_issues(place: TrackerContext, gh: StandIn, make: Make) -> None:
     """A finding may quote a key; an issue may be open to everybody."""
-    opened = github(replace(place, environ={**place.environ, "DEPLOY_TOKEN": "s3cr3t-s3cr3t-s3cr3t"}))
+    opened = open_github(replace(place, environ={**place.environ, "DEPLOY_TOKEN": "s3cr3t-s3cr3t-s3cr3t"}))
     assert isinstance(opened, GitHubIssues)
     opened.file(make(impact="the key s3cr3t-s3cr3t-s3cr3t is in the code"))
     assert "s3cr3t" not in gh["issues"][0]["body"]
@@ -231,15 +229,17 @@ def test_a_program_that_fails_in_silence_is_told(gh: StandIn, place: TrackerCont
 def test_it_is_used_only_where_somebody_is_logged_in(place: TrackerContext, gh: StandIn) -> None:
     """002-72: GitHub Issues via gh, authenticated at the host of the remote."""
     gh.set(hosts=[])
-    assert github(place) == TicketFailed("gh cannot be used: You are not logged into github.com")
+    assert open_github(place) == TicketFailed("gh cannot be used: You are not logged into github.com")
     assert gh["calls"][0]["words"] == ["--hostname=github.com"]
 
 
 def test_it_is_used_only_for_a_remote_on_github(tmp_path: Path, place: TrackerContext, gh: StandIn) -> None:
     """002-72: a repository that is elsewhere has no issues there, and gh is not even asked."""
     elsewhere = checkout(tmp_path / "elsewhere", origin="https://gitlab.com/acme/shop.git")
-    assert github(replace(place, root=elsewhere)) == TicketFailed("no remote of this repository is on GitHub")
-    assert github(replace(place, root=tmp_path / "bin")) == TicketFailed("no remote of this repository is on GitHub")
+    assert open_github(replace(place, root=elsewhere)) == TicketFailed("no remote of this repository is on GitHub")
+    assert open_github(replace(place, root=tmp_path / "bin")) == TicketFailed(
+        "no remote of this repository is on GitHub"
+    )
     assert gh.commands == []
 
 
@@ -263,12 +263,12 @@ def test_it_is_used_only_for_a_remote_on_github(tmp_path: Path, place: TrackerCo
 )
 def test_addresses_of_repositories(url: str, repository: str) -> None:
     """002-72: every form of an address on GitHub, or on the host that a person set, and no other."""
-    assert parsed(url, "git.acme.example") == repository
+    assert parse_remote(url, "git.acme.example") == repository
 
 
 def test_no_host_is_not_every_host() -> None:
     """Without a host of one's own only GitHub's are taken."""
-    assert parsed("https://git.acme.example/acme/shop") == ""
+    assert parse_remote("https://git.acme.example/acme/shop") == ""
 
 
 def test_the_remote_that_a_person_chose_goes_first(tmp_path: Path, place: TrackerContext) -> None:
@@ -279,13 +279,13 @@ def test_the_remote_that_a_person_chose_goes_first(tmp_path: Path, place: Tracke
         mirror="https://gitlab.com/acme/shop.git",
         upstream="https://github.com/acme/shop",
     )
-    assert repository_of(root, place.environ) == "github.com/me/shop"
+    assert find_repository(root, place.environ) == "github.com/me/shop"
     config = root / ".git" / "config"
     config.write_text(config.read_text() + '[remote "upstream"]\n\tgh-resolved = base\n')
-    assert repository_of(root, place.environ) == "github.com/acme/shop"
+    assert find_repository(root, place.environ) == "github.com/acme/shop"
 
 
 def test_origin_goes_before_others(tmp_path: Path, place: TrackerContext) -> None:
     """Issues go to where one pushes, not to the project one has forked."""
     root = checkout(tmp_path / "x", a="https://github.com/a/a", origin="https://github.com/me/shop")
-    assert repository_of(root, place.environ) == "github.com/me/shop"
+    assert find_repository(root, place.environ) == "github.com/me/shop"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.findings.views.ignoring import ignore
+from pipeline.findings.views.ignoring import ensure_git_ignored
 
 NAME = ".code-review"
 
@@ -21,7 +21,7 @@ def hide(root: Path, **environ: str) -> None:
     """Have a directory with a file in it ignored."""
     (root / NAME).mkdir(exist_ok=True)
     (root / NAME / "review-latest.json").touch()
-    assert ignore(root, NAME, {**os.environ, **environ}) == ""
+    assert ensure_git_ignored(root, NAME, {**os.environ, **environ}) == ""
 
 
 @pytest.fixture
@@ -76,5 +76,5 @@ def test_a_hook_s_repository_is_not_asked(repository: Path, tmp_path: Path) -> N
 
 def test_without_git_that_is_told(repository: Path, tmp_path: Path) -> None:
     """001-02: with what to do about it, and only where git would see anything."""
-    assert ".gitignore" in ignore(repository, NAME, {"PATH": str(tmp_path)})
-    assert ignore(tmp_path, NAME, {"PATH": str(tmp_path)}) == ""
+    assert ".gitignore" in ensure_git_ignored(repository, NAME, {"PATH": str(tmp_path)})
+    assert ensure_git_ignored(tmp_path, NAME, {"PATH": str(tmp_path)}) == ""

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pipeline.errors import AwfError
-from pipeline.findings.codecs import verdict
-from pipeline.findings.codecs.lens import Edits
-from pipeline.findings.events import Turned
+from pipeline.findings.events import StateChanged
+from pipeline.findings.formats import verdict
+from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.model import Finding, FindingState
 from pipeline.findings.verdicts import verdicts
 from pipeline.findings.views.stamps import Stamps
@@ -190,14 +190,14 @@ def test_a_verdict_that_is_none_is_not_written(tmp_path: Path) -> None:
 def test_what_a_team_says_comes_back(tmp_path: Path) -> None:
     """001-09, 001-10: a legal move is an event; without a file there is none, and a broken one is told."""
     file, found = VerdictFile(tmp_path), [a_finding()]
-    assert file.read_edits(found, at=AT) == Edits()
+    assert file.read_edits(found, at=AT) == ViewEdits()
     file.write(document("aaaaaaaa", "full", *found))
-    assert file.read_edits(found, at=AT) == Edits()
+    assert file.read_edits(found, at=AT) == ViewEdits()
     edited = json.loads(file.path.read_text())
     edited["findings"][0]["status"] = "fixed"
     file.path.write_text(json.dumps(edited))
     (event,) = file.read_edits(found, at=AT, by="finish-task").events
-    assert isinstance(event, Turned)
+    assert isinstance(event, StateChanged)
     assert (event.state, event.by) == (FindingState.FIX_CLAIMED, "finish-task")
     file.path.write_text("{")
     edits = file.read_edits(found, at=AT)
@@ -237,7 +237,7 @@ def test_what_is_not_a_verdict_is_put_back_byte_for_byte(tmp_path: Path) -> None
         assert (edits.events, bool(edits.problems)) == ((), True), text
         file.put_back()
         assert file.path.read_bytes() == before
-        assert file.read_edits(found, at=AT) == Edits()
+        assert file.read_edits(found, at=AT) == ViewEdits()
     file.path.unlink()
     assert file.read_edits(found, at=AT).problems
     file.put_back()

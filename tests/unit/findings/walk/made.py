@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.findings.claims import Claim
 from pipeline.findings.model import (
     AutofixClass,
     Category,
@@ -14,19 +13,33 @@ from pipeline.findings.model import (
     Location,
     Owner,
     PassId,
+    RawFinding,
     Severity,
     Vote,
 )
-from pipeline.findings.scales import of_anchor
-from pipeline.findings.walk.effects import Dispatch, FallBack, File, Next, Question, Validate, WalkDone
-from pipeline.findings.walk.entry import Item, entry
-from pipeline.findings.walk.machine import answer, ask, begin, dispatched, fell_back, filed, validated
-from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed
-from pipeline.findings.walk.state import Fixes, Validation, Walk
+from pipeline.findings.scales import confidence_from_anchor
+from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerStatus
+from pipeline.findings.walk.machine import (
+    Dispatch,
+    FallBack,
+    File,
+    Next,
+    Question,
+    Validate,
+    WalkDone,
+    answer,
+    ask,
+    begin,
+    dispatched,
+    fell_back,
+    filed,
+    validated,
+)
+from pipeline.findings.walk.present import Fixes, Item, Validation, Walk, walk_items
 
 AT = "2026-01-02T03:04:05Z"
-LINEAR = Sinks("Linear", "high", named_sink_available=True, any_sink_available=True)
-ISSUES = Sinks("GitHub Issues", "low", named_sink_available=False, any_sink_available=True)
+LINEAR = TrackerStatus("Linear", "high", named_sink_available=True, any_sink_available=True)
+ISSUES = TrackerStatus("GitHub Issues", "low", named_sink_available=False, any_sink_available=True)
 
 
 def finding(number: int = 1, **changes: Any) -> Finding:
@@ -40,7 +53,7 @@ def finding(number: int = 1, **changes: Any) -> Finding:
         "fix": "Check the id before the path is built.",
         "category": Category.SECURITY,
         "severity": Severity.HIGH,
-        "confidence": of_anchor(100),
+        "confidence": confidence_from_anchor(100),
         "autofix_class": AutofixClass.GATED_AUTO,
         "locations": (Location(path="src/cache.py", start=36, end=37),),
         "sources": ("correctness",),
@@ -67,27 +80,27 @@ def vote(reviewer: str, action: str = "", confidence: int = 75, **changes: Any) 
     return Vote(reviewer=reviewer, action=action, confidence=confidence, **{**given, **changes})
 
 
-def claim(**changes: Any) -> Claim:
+def claim(**changes: Any) -> RawFinding:
     """What one reviewer wrote at length."""
     given: dict[str, Any] = {
         "input_id": "correctness#1",
         "reviewer": "correctness",
         "title": "Path traversal in loadUserFromCache",
         "severity": Severity.HIGH,
-        "confidence": of_anchor(75),
+        "confidence": confidence_from_anchor(75),
         "category": Category.BUG,
         "impact": "Any file can be read.",
         "locations": (Location(path="src/cache.py", start=36),),
     }
-    return Claim(**{**given, **changes})
+    return RawFinding(**{**given, **changes})
 
 
-def items(*findings: Finding, sinks: Sinks = ISSUES) -> tuple[Item, ...]:
+def items(*findings: Finding, sinks: TrackerStatus = ISSUES) -> tuple[Item, ...]:
     """What is asked about these findings, advice as well."""
-    return entry(findings, sinks, advisory=True)
+    return walk_items(findings, sinks, advisory=True)
 
 
-def walk_of(*findings: Finding, sinks: Sinks = ISSUES, **how: Any) -> Walk:
+def walk_of(*findings: Finding, sinks: TrackerStatus = ISSUES, **how: Any) -> Walk:
     """A walk through these findings."""
     return begin(items(*findings, sinks=sinks), sinks, **how)
 
@@ -117,7 +130,7 @@ class Drive:
 
     tickets: Callable[[Finding], Filed | TicketFailed] = lambda finding: Filed(f"T-{finding.number}")
     judge: Callable[[Finding], Validation | None] = lambda _finding: Validation(validated=True)
-    sinks: list[Sinks] = field(default_factory=list)  # what is left after each fall back
+    sinks: list[TrackerStatus] = field(default_factory=list)  # what is left after each fall back
     fixes: Callable[[Sequence[FindingId]], Fixes] = lambda ids: Fixes(frozenset(ids))
     asked: list[Next] = field(default_factory=list)
 
@@ -143,7 +156,7 @@ class Drive:
             case File():
                 return filed(walk, self.tickets(coming.finding))
             case FallBack():
-                return fell_back(walk, self.sinks.pop(0) if self.sinks else NO_SINKS)
+                return fell_back(walk, self.sinks.pop(0) if self.sinks else NO_TRACKER)
             case Validate():
                 told = {one.id: self.judge(one) for one in coming.findings}
                 return validated(walk, {id: said for id, said in told.items() if said})

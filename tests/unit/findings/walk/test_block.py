@@ -8,10 +8,8 @@ from syrupy.assertion import SnapshotAssertion
 from tests.unit.findings.walk.made import ISSUES, LINEAR, advisory, finding, items, vote
 
 from pipeline.findings.model import Finding, Location, Severity
-from pipeline.findings.walk.advice import Action
-from pipeline.findings.walk.block import block, confirmation, handle, stem, title
-from pipeline.findings.walk.sinks import NO_SINKS, Sinks
-from pipeline.findings.walk.wording import escaped, flat
+from pipeline.findings.trackers.ticket import NO_TRACKER, TrackerStatus
+from pipeline.findings.walk.present import Action, block, confirmation, escaped, handle, one_line, stem, title
 
 DISPUTED = finding(votes=(vote("correctness", "apply"), vote("testing", "skip", confidence=25)))
 REASONED = finding(
@@ -19,11 +17,11 @@ REASONED = finding(
 )
 
 
-def shown(one: Finding, number: int = 3, total: int = 8, sinks: Sinks = LINEAR) -> str:
+def shown(one: Finding, number: int = 3, total: int = 8, sinks: TrackerStatus = LINEAR) -> str:
     return str(block(items(one, sinks=sinks)[0], number, total, sinks))
 
 
-def asked(one: Finding, number: int = 3, total: int = 8, sinks: Sinks = LINEAR) -> list[str]:
+def asked(one: Finding, number: int = 3, total: int = 8, sinks: TrackerStatus = LINEAR) -> list[str]:
     return stem(items(one, sinks=sinks)[0], number, total, sinks).split("\n")
 
 
@@ -109,11 +107,11 @@ def test_002_20_a_name_keeps_its_letters(told: str, within: str) -> None:
         (finding(locations=()), LINEAR, "Apply the proposed fix?"),
         (finding(fix=None), LINEAR, "Defer and file a Linear ticket?"),
         (finding(fix=None), ISSUES, "Defer and file a ticket?"),
-        (finding(fix=None), NO_SINKS, "Skip the fix and leave the finding open?"),
+        (finding(fix=None), NO_TRACKER, "Skip the fix and leave the finding open?"),
         (advisory(), LINEAR, "Acknowledge it as reviewed?"),
     ],
 )
-def test_002_21_one_thing_is_asked(one: Finding, sinks: Sinks, phrase: str) -> None:
+def test_002_21_one_thing_is_asked(one: Finding, sinks: TrackerStatus, phrase: str) -> None:
     """002-21: the recommended action as a yes or no, and no other."""
     assert asked(one, sinks=sinks)[1] == phrase
 
@@ -153,19 +151,19 @@ def test_002_35_no_sink_is_told_in_the_question_and_on_the_conflict_line() -> No
     """002-35: a Defer that cannot be is a Skip, and both texts say so."""
     one = items(finding(votes=(vote("x", "defer"),)), sinks=LINEAR)[0]
     moved = "Stage 5 recommended Defer; downgraded to Skip — no tracker sink available."
-    assert stem(one, 1, 1, NO_SINKS).split("\n") == [
+    assert stem(one, 1, 1, NO_TRACKER).split("\n") == [
         "P1 path traversal in loadUserFromCache.",
         "Skip the fix and leave the finding open?",
         f"({moved})",
         "Defer unavailable on this platform — no durable tracker sink detected.",
     ]
-    assert str(block(one, 1, 1, NO_SINKS)).endswith(f"\n\n{moved}")
+    assert str(block(one, 1, 1, NO_TRACKER)).endswith(f"\n\n{moved}")
 
 
 def test_002_35_a_disagreement_and_a_lost_sink_make_one_line() -> None:
     """002-35, 002-17: who differs, what was moved, and what is recommended now."""
     one = items(finding(votes=(vote("a", "apply"), vote("b", "defer"))), sinks=LINEAR)[0]
-    assert str(block(one, 1, 1, NO_SINKS)).endswith(
+    assert str(block(one, 1, 1, NO_TRACKER)).endswith(
         "A recommends Apply; B recommends Defer. Stage 5 recommended Defer; downgraded to Skip — "
         "no tracker sink available. Agent's recommendation: Skip."
     )
@@ -204,9 +202,9 @@ def test_a_line_begins_nothing_in_markdown(line: str, inert: str) -> None:
 
 def test_a_huge_text_is_cut() -> None:
     """Section 7: ten megabytes of text do not reach the screen."""
-    assert len(flat("x " * 5_000_000)) in range(1990, 2001)
-    assert flat("y" * 100, 10) == "yyyyyyyyy…"
-    assert flat("one two three", 10) == "one two…"
+    assert len(one_line("x " * 5_000_000)) in range(1990, 2001)
+    assert one_line("y" * 100, 10) == "yyyyyyyyy…"
+    assert one_line("one two three", 10) == "one two…"
     assert len(shown(finding(impact="y" * 10_000_000, fix="z" * 10_000_000))) < 5000
 
 

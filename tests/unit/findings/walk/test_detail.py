@@ -5,15 +5,14 @@ from pathlib import Path
 import pytest
 from tests.unit.findings.walk.made import claim, finding, vote
 
-from pipeline.findings.claims import Claim
-from pipeline.findings.codecs import review
-from pipeline.findings.model import Location
-from pipeline.findings.walk.detail import Artifact, detail, read_artifacts
+from pipeline.findings.formats import review
+from pipeline.findings.model import Location, RawFinding
+from pipeline.findings.walk.present import Artifact, detail, read_artifacts
 
 BARE = finding(impact="", votes=(vote("testing"), vote("correctness")))
 
 
-def artifact(*claims: Claim, path: str = "r/1/correctness.json") -> Artifact:
+def artifact(*claims: RawFinding, path: str = "r/1/correctness.json") -> Artifact:
     return Artifact(path, claims)
 
 

@@ -4,14 +4,13 @@ import pytest
 from tests.unit.findings.walk.made import ISSUES, LINEAR, advisory, finding, items, vote
 
 from pipeline.findings.model import AutofixClass, Finding, FindingState, Location, Severity
-from pipeline.findings.scales import of_anchor
-from pipeline.findings.walk.advice import Action, recommended, tie_break, voices
-from pipeline.findings.walk.entry import entry
-from pipeline.findings.walk.sinks import NO_SINKS, Sinks
+from pipeline.findings.scales import confidence_from_anchor
+from pipeline.findings.trackers.ticket import NO_TRACKER, TrackerStatus
+from pipeline.findings.walk.present import Action, recommended, tie_break, voices, walk_items
 
 
 def ids(*findings: Finding, advice: bool = False) -> list[int]:
-    return [item.finding.number for item in entry(findings, ISSUES, advisory=advice)]
+    return [item.finding.number for item in walk_items(findings, ISSUES, advisory=advice)]
 
 
 def test_002_02_the_gravest_comes_first_then_the_surest_then_by_place() -> None:
@@ -21,7 +20,7 @@ def test_002_02_the_gravest_comes_first_then_the_surest_then_by_place() -> None:
         finding(2, locations=(Location(path="b.py", start=9),)),
         finding(3, locations=(Location(path="a.py", start=9),)),
         finding(4, locations=(Location(path="a.py", start=2),)),
-        finding(5, confidence=of_anchor(75), locations=()),
+        finding(5, confidence=confidence_from_anchor(75), locations=()),
         finding(6, severity=Severity.CRITICAL),
         finding(7, severity=Severity.MEDIUM),
     ]
@@ -39,7 +38,7 @@ def test_002_02_the_gravest_comes_first_then_the_surest_then_by_place() -> None:
 )
 def test_002_02_only_what_passed_the_confidence_gate(severity: Severity, anchor: int, *, asked: bool) -> None:
     """002-02: anchor 75 and above, and a P0 from 50."""
-    assert ids(finding(severity=severity, confidence=of_anchor(anchor))) == [1] * asked
+    assert ids(finding(severity=severity, confidence=confidence_from_anchor(anchor))) == [1] * asked
 
 
 @pytest.mark.parametrize(
@@ -106,15 +105,15 @@ def test_002_04_a_reviewers_last_word_counts() -> None:
     ("one", "sinks", "action"),
     [
         (finding(), LINEAR, Action.APPLY),
-        (finding(autofix_class=AutofixClass.MANUAL), NO_SINKS, Action.APPLY),
+        (finding(autofix_class=AutofixClass.MANUAL), NO_TRACKER, Action.APPLY),
         (finding(fix=None), ISSUES, Action.DEFER),
-        (finding(fix=None), NO_SINKS, Action.SKIP),
+        (finding(fix=None), NO_TRACKER, Action.SKIP),
         (advisory(), LINEAR, Action.ACKNOWLEDGE),
         (advisory(fix="Do it."), LINEAR, Action.ACKNOWLEDGE),
     ],
 )
 def test_002_04_without_advice_the_finding_itself_suggests_what_to_do(
-    one: Finding, sinks: Sinks, action: Action
+    one: Finding, sinks: TrackerStatus, action: Action
 ) -> None:
     """002-04: a fix is applied, advice acknowledged; without a fix a ticket is filed, where that is possible."""
     assert recommended(one, sinks) is action

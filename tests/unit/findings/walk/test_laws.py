@@ -10,16 +10,29 @@ from tests.unit.findings.strategies import ledgers
 from tests.unit.findings.walk.made import AT, ISSUES, LINEAR
 
 from pipeline.findings.model import Finding, FindingState
-from pipeline.findings.scales import of_anchor
-from pipeline.findings.walk.effects import Dispatch, FallBack, File, Next, Question, Validate, WalkDone
-from pipeline.findings.walk.entry import entry
-from pipeline.findings.walk.machine import answer, ask, begin, decisions, dispatched, fell_back, filed, validated
-from pipeline.findings.walk.menu import OptionKey
-from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed
-from pipeline.findings.walk.state import Fixes, Route, Validation, Walk
-from pipeline.findings.walk.telling import document, markdown
+from pipeline.findings.scales import confidence_from_anchor
+from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerStatus
+from pipeline.findings.walk.machine import (
+    Dispatch,
+    FallBack,
+    File,
+    Next,
+    Question,
+    Validate,
+    WalkDone,
+    answer,
+    ask,
+    begin,
+    decisions,
+    dispatched,
+    fell_back,
+    filed,
+    validated,
+)
+from pipeline.findings.walk.present import Fixes, OptionKey, Route, Validation, Walk, walk_items
+from pipeline.findings.walk.report import document, markdown
 
-_OPEN: dict[str, Any] = {"state": FindingState.OPEN, "pre_existing": False, "confidence": of_anchor(75)}
+_OPEN: dict[str, Any] = {"state": FindingState.OPEN, "pre_existing": False, "confidence": confidence_from_anchor(75)}
 ROUTES = st.none() | st.sampled_from(Route)
 PENDING = ledgers(6).map(lambda found: [replace(one, **_OPEN) for one in found])
 HOW = st.fixed_dictionaries({"validates": st.booleans(), "confirms": st.booleans()})
@@ -35,7 +48,7 @@ def step(draw: st.DataObject, walk: Walk, coming: Next, tired: bool) -> Walk:  #
         case File():
             return filed(walk, draw.draw(st.just(Filed("T-1")) | st.just(TicketFailed("down"))))
         case FallBack():
-            return fell_back(walk, draw.draw(st.sampled_from((NO_SINKS, ISSUES))))
+            return fell_back(walk, draw.draw(st.sampled_from((NO_TRACKER, ISSUES))))
         case Validate():
             said = st.dictionaries(
                 st.sampled_from([one.id for one in coming.findings]), st.builds(Validation, st.booleans())
@@ -49,16 +62,16 @@ def step(draw: st.DataObject, walk: Walk, coming: Next, tired: bool) -> Walk:  #
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.data(), PENDING, st.sampled_from((LINEAR, ISSUES, NO_SINKS)), ROUTES, HOW)
+@given(st.data(), PENDING, st.sampled_from((LINEAR, ISSUES, NO_TRACKER)), ROUTES, HOW)
 def test_every_walk_ends_with_all_findings_accounted_for(
     data: st.DataObject,
     found: Sequence[Finding],
-    sinks: Sinks,
+    sinks: TrackerStatus,
     route: Route | None,
     how: Any,
 ) -> None:
     """002-40 to 002-60: counts add up to the entry list; one dispatch at most; nothing before it but tickets."""
-    wanted = entry(found, sinks, advisory=True)
+    wanted = walk_items(found, sinks, advisory=True)
     walk = begin(wanted, sinks, route=route, **how)
     past: list[Next] = []
     while not isinstance(coming := ask(walk), WalkDone):

@@ -19,19 +19,27 @@ from tests.unit.findings.walk.made import (
     walk_of,
 )
 
-from pipeline.findings.events import Decided
+from pipeline.findings.events import DecisionMade
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import AutofixClass, Finding, Severity
-from pipeline.findings.walk.advice import Action
-from pipeline.findings.walk.block import Block
-from pipeline.findings.walk.effects import Dispatch, FallBack, File, Question, Validate
-from pipeline.findings.walk.machine import IllegalAnswer, answer, ask, begin, decisions
-from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed
-from pipeline.findings.walk.state import Route, Step, Validation, around
+from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerStatus
+from pipeline.findings.walk.machine import (
+    Dispatch,
+    FallBack,
+    File,
+    IllegalAnswer,
+    Question,
+    Validate,
+    answer,
+    ask,
+    begin,
+    decisions,
+)
+from pipeline.findings.walk.present import Action, Block, Route, Step, Validation, walk_context
 
 ONE, TWO, THREE = finding(1), finding(2), finding(3)
 NO_FIX = finding(4, fix=None, severity=Severity.LOW)
-SINKS = (LINEAR, ISSUES, NO_SINKS)
+SINKS = (LINEAR, ISSUES, NO_TRACKER)
 REFUSED = Validation(validated=False, reason="handled in the caller")
 
 
@@ -62,7 +70,7 @@ def test_002_03_what_is_known_of_the_trackers_decides_what_is_offered() -> None:
     assert offered == {
         LINEAR: "Defer — file a Linear ticket",
         ISSUES: "Defer — file a ticket",
-        NO_SINKS: "Skip — don't apply, don't track",
+        NO_TRACKER: "Skip — don't apply, don't track",
     }
 
 
@@ -107,7 +115,7 @@ def test_002_43_a_failed_ticket_keeps_the_position_and_costs_the_name() -> None:
     assert question(walk).stem == ("Defer failed: Linear returned HTTP 503. How should the agent handle this finding?")
     assert keys(walk) == ["retry", "fallback", "convert"]
     assert (walk.position, walk.decided) == (0, {})
-    assert walk.sinks == Sinks("Linear", "high", named_sink_available=False, any_sink_available=True)
+    assert walk.sinks == TrackerStatus("Linear", "high", named_sink_available=False, any_sink_available=True)
 
 
 def test_002_72_a_retry_may_succeed() -> None:
@@ -223,7 +231,7 @@ def test_002_44_what_is_refused_is_dropped_and_told() -> None:
     over = drive.run(walk, ["proceed"])
     assert drive.of(Dispatch) == [Dispatch((ONE.id, THREE.id))]
     assert [line.note for line in done(over).report.lines if line.bucket == "dropped"] == ["handled in the caller"]
-    assert TWO.id not in {event.id for event in decisions(over, AT, "user") if isinstance(event, Decided)}
+    assert TWO.id not in {event.id for event in decisions(over, AT, "user") if isinstance(event, DecisionMade)}
 
 
 def test_002_44_cancel_takes_nothing_away() -> None:
@@ -260,7 +268,7 @@ def test_002_44_a_plan_that_loses_its_tracker_skips_the_rest() -> None:
 
 def test_002_45_another_action_than_the_recommended_can_be_chosen() -> None:
     """002-45: any preset of the menu, and nothing that is not in it."""
-    walk = walk_of(finding(votes=(vote("x", "skip"),)), sinks=NO_SINKS)
+    walk = walk_of(finding(votes=(vote("x", "skip"),)), sinks=NO_TRACKER)
     assert answer(walk, "apply").accepted
     with pytest.raises(IllegalAnswer, match='"rewrite it" is no answer here: expected one of apply, skip'):
         answer(walk, "rewrite it")
@@ -269,7 +277,7 @@ def test_002_45_another_action_than_the_recommended_can_be_chosen() -> None:
 def test_002_39_what_was_not_asked_cannot_be_answered() -> None:
     """002-39: neither an option that is not shown, nor anything when nothing is asked."""
     with pytest.raises(IllegalAnswer, match="expected one of apply, skip"):
-        answer(walk_of(ONE, sinks=NO_SINKS), "defer")
+        answer(walk_of(ONE, sinks=NO_TRACKER), "defer")
     with pytest.raises(IllegalAnswer, match="nothing was asked"):
         answer(answer(walk_of(ONE), "apply"), "apply")
 
@@ -279,7 +287,7 @@ def test_002_46_a_walk_that_is_not_over_has_decided_nothing() -> None:
     walk = Drive().run(walk_of(ONE, TWO), ["apply"])
     assert decisions(walk, AT, "user") == []
     over = Drive().run(walk, ["defer"])
-    events = [event for event in decisions(over, AT, "user") if isinstance(event, Decided)]
+    events = [event for event in decisions(over, AT, "user") if isinstance(event, DecisionMade)]
     assert [(event.id, event.decision.action, event.decision.ref) for event in events] == [
         (ONE.id, "apply", ""),
         (TWO.id, "defer", "T-2"),
@@ -340,7 +348,7 @@ def test_002_70_tickets_for_all_apply_no_fix() -> None:
 
 def test_002_70_without_a_tracker_tickets_are_no_way() -> None:
     """002-70: who wants them is asked what else to do."""
-    walk = walk_of(ONE, TWO, sinks=NO_SINKS, route=Route.FILE)
+    walk = walk_of(ONE, TWO, sinks=NO_TRACKER, route=Route.FILE)
     assert keys(walk) == ["each", "all", "report"]
 
 
@@ -360,12 +368,12 @@ def test_what_a_ledger_says_beside_the_findings() -> None:
     """002-65: without a pass there is no coverage to tell of."""
     ledger = Ledger()
     ledger.findings[ONE.id] = ONE
-    assert around(ledger).findings == (ONE,)
-    assert (around(ledger).coverage, around(ledger).suppressed) == (None, 0)
+    assert walk_context(ledger).findings == (ONE,)
+    assert (walk_context(ledger).coverage, walk_context(ledger).suppressed) == (None, 0)
 
 
 def test_a_ticket_goes_to_a_tracker_even_if_it_has_no_name() -> None:
     """002-72: what cannot be named is called the tracker."""
-    nameless = Sinks(any_sink_available=True)
+    nameless = TrackerStatus(any_sink_available=True)
     walk = answer(begin(items(ONE, sinks=nameless), nameless), "defer")
     assert ask(walk) == File(ONE, "the tracker")

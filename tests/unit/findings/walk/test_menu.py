@@ -8,27 +8,27 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 from tests.unit.findings.walk.made import ISSUES, LINEAR
 
-from pipeline.findings.walk.advice import Action
-from pipeline.findings.walk.menu import (
+from pipeline.findings.trackers.ticket import NO_TRACKER, TrackerStatus
+from pipeline.findings.walk.present import (
     GO_OR_NOT,
     RECOMMENDED,
+    Action,
     Option,
     OptionKey,
-    chosen,
     failed_menu,
-    legal,
     menu,
-    routing,
+    offered_action,
+    parse_choice,
+    routing_question,
 )
-from pipeline.findings.walk.sinks import NO_SINKS, Sinks
 
-SINKS = {"named": LINEAR, "generic": ISSUES, "none": NO_SINKS}
+SINKS = {"named": LINEAR, "generic": ISSUES, "none": NO_TRACKER}
 ALL_SINKS = st.builds(
-    Sinks, st.sampled_from(("", "Linear")), st.sampled_from(("high", "low")), st.booleans(), st.booleans()
+    TrackerStatus, st.sampled_from(("", "Linear")), st.sampled_from(("high", "low")), st.booleans(), st.booleans()
 )
 
 
-def labels(total: int, sinks: Sinks, marked: Action | OptionKey, *, advisory: bool) -> list[str]:
+def labels(total: int, sinks: TrackerStatus, marked: Action | OptionKey, *, advisory: bool) -> list[str]:
     return [str(option) for option in menu(total, sinks, marked, advisory=advisory)]
 
 
@@ -57,13 +57,16 @@ def test_002_30_the_labels_and_their_order() -> None:
 @pytest.mark.parametrize(
     ("sinks", "label"),
     [
-        (Sinks("Linear", "high", named_sink_available=True, any_sink_available=True), "Defer — file a Linear ticket"),
-        (Sinks("Linear", "low", named_sink_available=True, any_sink_available=True), "Defer — file a ticket"),
-        (Sinks("Linear", "high", named_sink_available=False, any_sink_available=True), "Defer — file a ticket"),
-        (Sinks("Linear", "high", named_sink_available=True, any_sink_available=False), None),
+        (
+            TrackerStatus("Linear", "high", named_sink_available=True, any_sink_available=True),
+            "Defer — file a Linear ticket",
+        ),
+        (TrackerStatus("Linear", "low", named_sink_available=True, any_sink_available=True), "Defer — file a ticket"),
+        (TrackerStatus("Linear", "high", named_sink_available=False, any_sink_available=True), "Defer — file a ticket"),
+        (TrackerStatus("Linear", "high", named_sink_available=True, any_sink_available=False), None),
     ],
 )
-def test_002_31_a_tracker_is_named_only_when_it_is_sure(sinks: Sinks, label: str | None) -> None:
+def test_002_31_a_tracker_is_named_only_when_it_is_sure(sinks: TrackerStatus, label: str | None) -> None:
     """002-31, 002-03: the name needs high confidence and a sink of that name; without any sink there is no option."""
     found = {option.key: option.label for option in menu(8, sinks, Action.APPLY, advisory=False)}
     assert found.get(OptionKey.DEFER) == label
@@ -72,7 +75,7 @@ def test_002_31_a_tracker_is_named_only_when_it_is_sure(sinks: Sinks, label: str
 @given(st.integers(1, 9), ALL_SINKS, st.sampled_from((*Action, OptionKey.REST)), st.booleans())
 def test_002_32_exactly_one_option_is_marked(
     total: int,
-    sinks: Sinks,
+    sinks: TrackerStatus,
     marked: Action | OptionKey,
     advisory: bool,  # noqa: FBT001 - drawn
 ) -> None:
@@ -89,7 +92,12 @@ def test_002_32_any_of_the_four_can_be_marked(marked: Action | OptionKey) -> Non
 
 
 @given(st.integers(1, 9), ALL_SINKS, st.sampled_from(Action), st.booleans())
-def test_002_33_acknowledge_is_for_advice_alone(total: int, sinks: Sinks, marked: Action, advisory: bool) -> None:  # noqa: FBT001 - drawn
+def test_002_33_acknowledge_is_for_advice_alone(
+    total: int,
+    sinks: TrackerStatus,
+    marked: Action,
+    advisory: bool,  # noqa: FBT001 - drawn
+) -> None:
     """002-33: it stands in place of Apply, and nowhere else."""
     keys = [option.key for option in menu(total, sinks, marked, advisory=advisory)]
     assert keys[0] == (OptionKey.ACKNOWLEDGE if advisory else OptionKey.APPLY)
@@ -101,17 +109,17 @@ def test_002_33_acknowledge_is_for_advice_alone(total: int, sinks: Sinks, marked
     [
         (Action.APPLY, LINEAR, True, Action.ACKNOWLEDGE),
         (Action.ACKNOWLEDGE, LINEAR, False, Action.SKIP),
-        (Action.DEFER, NO_SINKS, False, Action.SKIP),
-        (Action.DEFER, NO_SINKS, True, Action.SKIP),
+        (Action.DEFER, NO_TRACKER, False, Action.SKIP),
+        (Action.DEFER, NO_TRACKER, True, Action.SKIP),
         (Action.DEFER, ISSUES, True, Action.DEFER),
-        (Action.APPLY, NO_SINKS, False, Action.APPLY),
+        (Action.APPLY, NO_TRACKER, False, Action.APPLY),
     ],
 )
 def test_002_38_a_recommendation_is_always_in_the_menu(
-    action: Action, sinks: Sinks, shown: Action, *, advisory: bool
+    action: Action, sinks: TrackerStatus, shown: Action, *, advisory: bool
 ) -> None:
     """002-38, C-19: one that is not shown becomes the nearest that is."""
-    assert legal(action, sinks, advisory=advisory) is shown
+    assert offered_action(action, sinks, advisory=advisory) is shown
 
 
 @pytest.mark.parametrize(
@@ -132,7 +140,7 @@ def test_002_38_a_recommendation_is_always_in_the_menu(
 )
 def test_002_39_an_answer_is_a_key_however_it_is_written(typed: str, key: OptionKey | None) -> None:
     """002-39, C-22, 002-30: key, letter, number, long and short label all mean the same option; nothing else does."""
-    assert chosen(menu(8, LINEAR, Action.SKIP, advisory=False), typed) is key
+    assert parse_choice(menu(8, LINEAR, Action.SKIP, advisory=False), typed) is key
 
 
 @pytest.mark.parametrize("options", [menu(8, LINEAR, Action.SKIP, advisory=True), failed_menu("Linear"), GO_OR_NOT])
@@ -144,7 +152,7 @@ def test_every_option_has_a_letter_of_its_own(options: tuple[Option, ...]) -> No
 @pytest.mark.parametrize("name", SINKS)
 def test_002_70_the_routing_question(name: str, snapshot: SnapshotAssertion) -> None:
     """002-01, 002-70: the question before any finding; without a tracker no tickets are offered, and it says why."""
-    stem, options = routing(8, SINKS[name])
+    stem, options = routing_question(8, SINKS[name])
     assert [stem, *map(str, options)] == snapshot
 
 

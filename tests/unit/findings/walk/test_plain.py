@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.findings.walk.made import LINEAR, finding, items
 
-from pipeline.findings.walk.block import block
-from pipeline.findings.walk.plain import plain, wrapped
-from pipeline.findings.walk.wording import columns
+from pipeline.cli.findings.screen import plain, wrapped
+from pipeline.findings.walk.present import block, columns
 
 
 def bold(text: str) -> str:

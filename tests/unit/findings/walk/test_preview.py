@@ -5,9 +5,8 @@ from syrupy.assertion import SnapshotAssertion
 from tests.unit.findings.walk.made import ISSUES, LINEAR, Drive, advisory, finding, question, vote, walk_of
 
 from pipeline.findings.model import Location, Severity
-from pipeline.findings.walk.sinks import NO_SINKS, Sinks
-from pipeline.findings.walk.state import Route, Validation
-from pipeline.findings.walk.wording import columns
+from pipeline.findings.trackers.ticket import NO_TRACKER, TrackerStatus
+from pipeline.findings.walk.present import Route, Validation, columns
 
 MIXED = (
     finding(1, severity=Severity.CRITICAL, plain_title="Any caller can read any file of the whole machine now"),
@@ -19,7 +18,7 @@ MIXED = (
 SINKS = {"named": LINEAR, "generic": ISSUES}
 
 
-def shown(route: Route, sinks: Sinks = LINEAR, *answers: str, **how: bool) -> list[str]:
+def shown(route: Route, sinks: TrackerStatus = LINEAR, *answers: str, **how: bool) -> list[str]:
     asked = question(Drive().run(walk_of(*MIXED, sinks=sinks, route=route, **how), answers))
     return [*str(asked.above).split("\n"), "", *asked.stem.split("\n"), *(str(option) for option in asked.options)]
 
@@ -39,7 +38,7 @@ def test_002_71_the_plan_for_the_rest(snapshot: SnapshotAssertion) -> None:
 def test_002_71_without_a_sink_a_ticket_becomes_a_skip(snapshot: SnapshotAssertion) -> None:
     """002-71: what was to be deferred is told apart from what was to be skipped anyway."""
     told = finding(6, votes=(vote("x", "defer"),))
-    asked = question(walk_of(*MIXED, told, sinks=NO_SINKS, route=Route.ALL))
+    asked = question(walk_of(*MIXED, told, sinks=NO_TRACKER, route=Route.ALL))
     assert str(asked.above).split("\n") == snapshot
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.findings.walk.proposal import lint, proposal
+from pipeline.findings.walk.present import lint, proposal
 
 GOOD = [
     "Throw on non-2xx response before parsing JSON.",

@@ -6,20 +6,18 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from tests.unit.findings.walk.made import AT, ISSUES, LINEAR, Drive, advisory, done, finding, items, vote, walk_of
 
-from pipeline.findings.claims import Returned
-from pipeline.findings.events import Assessed
+from pipeline.findings.events import Coverage, Disposition, ItemOutcome, Pass, PassRecorded
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import AutofixClass, Finding, FindingState, Severity
-from pipeline.findings.passes import Coverage, Disposition, Entry, Pass
-from pipeline.findings.scales import of_anchor
+from pipeline.findings.model import AutofixClass, Finding, FindingState, ReportStatus, Severity
+from pipeline.findings.scales import confidence_from_anchor
+from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed
 from pipeline.findings.verdicts import Readiness
 from pipeline.findings.walk.machine import begin
-from pipeline.findings.walk.sinks import NO_SINKS, Filed, TicketFailed
-from pipeline.findings.walk.state import Around, Fixes, Route, Walk, around
-from pipeline.findings.walk.telling import counts, document, markdown
+from pipeline.findings.walk.present import Fixes, Route, Walk, WalkContext, walk_context
+from pipeline.findings.walk.report import counts, document, markdown
 
 COVERAGE = Coverage(
-    reviewers={"correctness": Returned.RETURNED, "security": Returned.MISSING, "testing": Returned.EMPTY},
+    reviewers={"correctness": ReportStatus.RETURNED, "security": ReportStatus.MISSING, "testing": ReportStatus.EMPTY},
     residual_risks=("The cache is never emptied.",),
     testing_gaps=("No test reads a missing file.",),
 )
@@ -34,7 +32,7 @@ SAFE = AutofixClass.SAFE_AUTO
 
 
 def over(*answers: str, found: tuple[Finding, ...] = FOUND, drive: Drive | None = None, **how: Any) -> Walk:
-    about = Around(found, how.pop("coverage", None), how.pop("suppressed", 0))
+    about = WalkContext(found, how.pop("coverage", None), how.pop("suppressed", 0))
     walk = begin(items(*found, sinks=LINEAR), LINEAR, about, **how)
     return (drive or Drive()).run(walk, answers)
 
@@ -95,7 +93,7 @@ def test_002_60_the_same_for_programs(snapshot: SnapshotAssertion) -> None:
 
 def test_002_61_a_skip_has_a_reason() -> None:
     """002-61: what it is about in one sentence, or how sure it is."""
-    text = told("skip", "skip", found=(finding(1), finding(2, impact="", confidence=of_anchor(75))))
+    text = told("skip", "skip", found=(finding(1), finding(2, impact="", confidence=confidence_from_anchor(75))))
     assert "- P1 Path traversal in loadUserFromCache — Skipped: Any caller reads any file.\n" in text
     assert "- P1 Path traversal in loadUserFromCache — Skipped: confidence 75\n" in text
 
@@ -147,7 +145,7 @@ def test_002_52_a_fix_is_a_claim_until_it_is_checked() -> None:
 def test_002_64_findings_that_were_not_asked_about_count_too() -> None:
     """002-64: the verdict is on the change, not on the walk."""
     grave = finding(9, severity=Severity.CRITICAL, autofix_class=SAFE)
-    walk = Drive().run(begin(items(finding()), ISSUES, Around((finding(), grave))), ["apply"])
+    walk = Drive().run(begin(items(finding()), ISSUES, WalkContext((finding(), grave))), ["apply"])
     assert done(walk).report.verdict is Readiness.NOT_READY
 
 
@@ -166,13 +164,13 @@ def test_002_65_findings_that_nobody_explained_are_counted() -> None:
 def test_002_65_what_nobody_was_shown_is_counted_from_the_last_pass() -> None:
     """002-65: suppressed and filtered items of the last pass."""
     fates = [Disposition.SURVIVING, Disposition.SUPPRESSED, Disposition.FILTERED, Disposition.MERGED]
-    entries = tuple(Entry(input_id=f"x#{n}", disposition=fate, reason="") for n, fate in enumerate(fates))
+    entries = tuple(ItemOutcome(input_id=f"x#{n}", disposition=fate, reason="") for n, fate in enumerate(fates))
     ledger = Ledger()
     for name in ("REV-1-a", "REV-2-b"):
         one = Pass.model_validate({"id": name, "started_at": AT, "coverage": COVERAGE, "entries": entries})
-        ledger.apply(Assessed(at=AT, assessment=one))
+        ledger.apply(PassRecorded(at=AT, assessment=one))
         entries = entries[:3]
-    assert (around(ledger).suppressed, around(ledger).coverage) == (2, COVERAGE)
+    assert (walk_context(ledger).suppressed, walk_context(ledger).coverage) == (2, COVERAGE)
 
 
 def fixed(number: int) -> Finding:
@@ -197,7 +195,7 @@ def fixed(number: int) -> Finding:
             "Ready to merge",
         ),
         (
-            [finding(1, autofix_class=SAFE), finding(2, confidence=of_anchor(50))],
+            [finding(1, autofix_class=SAFE), finding(2, confidence=confidence_from_anchor(50))],
             "No finding needs a decision. (1 safe_auto, 1 doubtful findings remain in the report.)",
             "Ready with fixes",
         ),
@@ -205,7 +203,7 @@ def fixed(number: int) -> Finding:
 )
 def test_002_66_nothing_to_decide(found: list[Finding], line: str, verdict: str) -> None:
     """002-66: one line, with what was repaired and what remains, and the verdict; never more than is true."""
-    report = done(begin((), LINEAR, Around(tuple(found)))).report
+    report = done(begin((), LINEAR, WalkContext(tuple(found)))).report
     assert markdown(report) == f"{line}\n\nVerdict: {verdict}."
     assert document(report)["summary"] == line
 
@@ -213,7 +211,7 @@ def test_002_66_nothing_to_decide(found: list[Finding], line: str, verdict: str)
 def test_002_72_what_no_tracker_took_is_listed_for_programs() -> None:
     """002-72: filed, failed and without a sink, each finding in one list."""
     without = finding(7, votes=(vote("x", "defer"),))
-    walk = Drive().run(walk_of(without, sinks=NO_SINKS, route=Route.ALL), ["proceed"])
+    walk = Drive().run(walk_of(without, sinks=NO_TRACKER, route=Route.ALL), ["proceed"])
     assert document(done(walk).report)["tickets"] == {
         "filed": [],
         "failed": [],

@@ -8,13 +8,10 @@ import pytest
 from tests.unit.findings.walk.made import LINEAR, finding, walk_of
 
 from pipeline.findings.model import Finding
-from pipeline.findings.walk.effects import Question
-from pipeline.findings.walk.fixer import TASK, Program
-from pipeline.findings.walk.machine import IllegalAnswer
-from pipeline.findings.walk.menu import OptionKey
-from pipeline.findings.walk.session import Session
-from pipeline.findings.walk.sinks import NO_SINKS, Filed, Sinks, TicketFailed
-from pipeline.findings.walk.state import Fixes, Validation
+from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerStatus
+from pipeline.findings.walk.machine import IllegalAnswer, Question
+from pipeline.findings.walk.present import Fixes, OptionKey, Validation
+from pipeline.findings.walk.session import TASK, FixerProgram, Session
 
 ONE, TWO = finding(1), finding(2, fix=None)
 
@@ -46,8 +43,8 @@ class Paper:
     def name(self) -> str:
         return ("Linear", "Paper")[self.used]
 
-    def sinks(self) -> Sinks:
-        return Sinks(self.name, any_sink_available=True) if self.used < 2 else NO_SINKS
+    def sinks(self) -> TrackerStatus:
+        return TrackerStatus(self.name, any_sink_available=True) if self.used < 2 else NO_TRACKER
 
     def file(self, finding: Finding) -> Filed | TicketFailed:
         return Filed(f"T-{finding.number}") if self.used else TicketFailed("down")
@@ -110,8 +107,8 @@ def test_an_answer_that_is_none_stops_it() -> None:
         session(writer).run(writer.choose)
 
 
-def program(root: Path, text: str) -> Program:
-    return Program((sys.executable, "-c", text), root, {})
+def program(root: Path, text: str) -> FixerProgram:
+    return FixerProgram((sys.executable, "-c", text), root, {})
 
 
 def test_002_50_a_fixer_is_run_once_with_everything(tmp_path: Path) -> None:
@@ -130,10 +127,10 @@ def test_002_63_a_fixer_that_fails_says_why(tmp_path: Path) -> None:
     """002-63: by its own words, its exit code, or because it is not there."""
     said = program(tmp_path, "print('[FINDING 1: not fixed, because it is hard]'); raise SystemExit(3)")([ONE, TWO])
     assert said.failed == {ONE.id: "not fixed, because it is hard", TWO.id: "the fixer ended with exit code 3"}
-    gone = Program(("no-such-program",), tmp_path, {})([ONE])
+    gone = FixerProgram(("no-such-program",), tmp_path, {})([ONE])
     assert gone.failed == {ONE.id: "no-such-program cannot be run: No such file or directory"}
 
 
 def test_002_51_without_a_fixer_nothing_is_made(tmp_path: Path) -> None:
     """002-51: nor does anything fail."""
-    assert Program((), tmp_path, {})([ONE]) == Fixes()
+    assert FixerProgram((), tmp_path, {})([ONE]) == Fixes()

@@ -17,18 +17,17 @@ from pipeline.engine.ports import Job, LedgerLine, Waiting
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import begin
 from pipeline.errors import AwfError
-from pipeline.findings.book import Book
-from pipeline.findings.clerk import Clerk
-from pipeline.findings.events import Decided, Raised, decode
+from pipeline.findings.events import DecisionMade, FindingRaised, decode_event
+from pipeline.findings.fix_prompt import chosen_section
 from pipeline.findings.keys import ReviewKey
+from pipeline.findings.ledger import LedgerStore
 from pipeline.findings.model import Finding
-from pipeline.findings.trackers.registry import TRACKERS, with_brought
-from pipeline.findings.walk.chosen import chosen_worklist
-from pipeline.findings.walk.effects import Question
-from pipeline.findings.walk.menu import OptionKey
-from pipeline.findings.walk.sinks import TicketFailed
-from pipeline.findings.walk.stage import TriageHandler
-from pipeline.findings.walk.written import of_visit
+from pipeline.findings.run_findings import RunFindings
+from pipeline.findings.trackers import TRACKERS, all_trackers
+from pipeline.findings.trackers.ticket import TicketFailed
+from pipeline.findings.walk.machine import Question
+from pipeline.findings.walk.present import OptionKey
+from pipeline.findings.walk.stage import TriageHandler, answers_for_visit
 from pipeline.journal.memory import MemoryJournal
 from pipeline.language.model import LlmStage, TriageStage, TriageTarget
 
@@ -69,8 +68,8 @@ class Stage:
 
     def __init__(self, root: Path, *findings: Finding, person: Somebody | None = None) -> None:
         journal = MemoryJournal()
-        Book(journal).enter([Raised(at=AT, finding=one) for one in findings])
-        self.clerk = Clerk(Book(journal), root, {}, lambda: 0.0, root / ".awf")
+        LedgerStore(journal).enter([FindingRaised(at=AT, finding=one) for one in findings])
+        self.clerk = RunFindings(LedgerStore(journal), root, {}, lambda: 0.0, root / ".awf")
         brought = {"github": lambda _place: TicketFailed("none here")}
         self.handler = TriageHandler(self.clerk, {}, lambda: brought, [person] if person else [])
         record = RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, goal="g", cwd=str(root), version="0")
@@ -92,8 +91,8 @@ class Stage:
         context = EMPTY.apply(stage_operations(STAGE, outcome))
         added = self.clerk.after_stage(STAGE, visit, outcome, context, self.state, 0.0)
         numbers = {one.id: one.number for one in self.clerk.ledger()}
-        events = [decode(one.text) for one in added if isinstance(one, LedgerLine)]
-        made = [one for one in events if isinstance(one, Decided)]
+        events = [decode_event(one.text) for one in added if isinstance(one, LedgerLine)]
+        made = [one for one in events if isinstance(one, DecisionMade)]
         return {numbers[one.id]: (one.decision.action, one.decision.by) for one in made}
 
 
@@ -180,20 +179,20 @@ def test_a_wrong_answer_is_an_error_with_what_would_be_right(tmp_path: Path) -> 
 )
 def test_answers_are_by_visit(given: Sequence[Any], visit: int, words: list[str]) -> None:
     """A list of lists has one for each visit; a list of words is for the first."""
-    assert of_visit(given, visit) == words
+    assert answers_for_visit(given, visit) == words
 
 
 def test_answers_to_something_else_are_refused() -> None:
     """What is meant for a human stage is no answer here."""
     with pytest.raises(AwfError, match="the answers to visit 1 are no list of words"):
-        of_visit([{"option": "yes"}], 1)
+        answers_for_visit([{"option": "yes"}], 1)
 
 
 def test_trackers_of_plugins_come_first_and_in_place_of_ours() -> None:
     """A folder can always be used: what came after it would never be tried."""
     mine, theirs = dict(TRACKERS), lambda _place: TicketFailed("no")
-    assert list(with_brought({"linear": theirs})) == ["linear", *mine]
-    assert with_brought({"github": theirs})["github"] is theirs
+    assert list(all_trackers({"linear": theirs})) == ["linear", *mine]
+    assert all_trackers({"github": theirs})["github"] is theirs
 
 
 def context(*chosen: Finding, reports: Sequence[Any] = ()) -> Context:
@@ -204,7 +203,7 @@ def context(*chosen: Finding, reports: Sequence[Any] = ()) -> Context:
 def test_a_fixer_is_given_what_was_chosen_and_told_what_was_not() -> None:
     """002-50: under their numbers; findings of other runs that were not chosen are no matter here."""
     reports = [{"stageId": "rev", "findingIds": [ONE.id, TWO.id]}, {"stageId": "lint", "response": "x"}]
-    text = chosen_worklist([ONE, TWO, THREE], context(ONE, reports=reports), [ONE.id, TWO.id], 10_000)
+    text = chosen_section([ONE, TWO, THREE], context(ONE, reports=reports), [ONE.id, TWO.id], 10_000)
     assert "- #1 (" in text
     assert "- #2 (" not in text
     assert text.endswith(
@@ -216,13 +215,13 @@ def test_a_fixer_is_given_what_was_chosen_and_told_what_was_not() -> None:
 def test_many_that_were_not_chosen_are_counted() -> None:
     """One line stays one line."""
     others = [finding(number) for number in range(2, 60)]
-    text = chosen_worklist([ONE, *others], context(ONE), [one.id for one in others], 10_000)
+    text = chosen_section([ONE, *others], context(ONE), [one.id for one in others], 10_000)
     assert text.endswith("#31 and 28 findings more.")
 
 
 def test_what_was_chosen_and_is_settled_by_now_is_said() -> None:
     """A fixer that has nothing left to do is not given something else."""
-    assert "nothing that is still open" in chosen_worklist([TWO], context(ONE), [TWO.id], 10_000)
+    assert "nothing that is still open" in chosen_section([TWO], context(ONE), [TWO.id], 10_000)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,136 @@
+"""One decision about many findings: what is chosen, what it would come to, and that it is there whole or not at all."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.app.findings.intake import ReportFile, decode_files, import_reports
+from pipeline.app.findings.ledger import find_repository, read_snapshot
+from pipeline.app.findings.queries import ALL_STATES, FindingFilter, narrow, select
+from pipeline.app.findings.triage import ChosenFindings, TriageRequest, TriageResult, apply_triage, preview_triage
+from pipeline.errors import AwfError
+from pipeline.findings import ledger as book
+from pipeline.findings.events import LedgerEvent, encode_event
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import FindingId, FindingState, Severity
+
+AT = "2026-03-01T10:00:00Z"
+NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
+LOW = TriageRequest("wont-fix", "user", note="not worth it")
+
+
+def item(number: int) -> dict[str, Any]:
+    return {
+        "title": f"Line {number} is wrong",
+        "severity": "P3" if number % 2 else "P1",
+        "file": "a.py",
+        "line": number,
+        "why_it_matters": "It breaks.",
+        "autofix_class": "manual",
+        "owner": "human",
+        "requires_verification": False,
+        "confidence": 100,
+        "evidence": [f"a.py:{number} -- line_{number} = compute({number})"],
+        "pre_existing": False,
+    }
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project with four findings, two of them low."""
+    (tmp_path / "a.py").write_text("".join(f"line_{number} = compute({number})\n" for number in range(1, 5)))
+    told = {"reviewer": "r", "findings": [item(n) for n in range(1, 5)], "residual_risks": [], "testing_gaps": []}
+    source = ReportFile("r", "r", json.dumps(told).encode())
+    returns = decode_files([source], tmp_path, format="review", reviewer="", lens=None)
+    import_reports(returns, tmp_path / ".awf", find_repository(tmp_path, tmp_path, {"PATH": "/usr/bin:/bin"}), NOW)
+    return tmp_path
+
+
+def low(ledger: Ledger) -> ChosenFindings:
+    wanted = FindingFilter(severities=frozenset({Severity.LOW}))
+    return ChosenFindings(tuple(finding.id for finding in select(ledger, wanted)))
+
+
+def decided(root: Path, **more: Any) -> TriageResult:
+    return apply_triage(low, LOW, root / ".awf", root, NOW, **more)
+
+
+def states(root: Path) -> list[FindingState]:
+    return [finding.state for finding in read_snapshot(root / ".awf", root, AT).ledger]
+
+
+def test_looking_at_a_decision_writes_nothing(root: Path) -> None:
+    """What it would come to is what it comes to."""
+    files = [root / ".awf/awf.db", root / ".code-review/review-latest.json"]
+    before = [file.read_bytes() for file in files]
+    planned = preview_triage(low, LOW, root / ".awf", root, NOW)
+    assert [file.read_bytes() for file in files] == before
+    assert {told[1:] for told in planned.told} == {(FindingState.OPEN, FindingState.WONT_FIX)}
+    assert decided(root, agreed=planned.seal).told == planned.told
+    assert sorted(states(root)) == [FindingState.OPEN, FindingState.OPEN, FindingState.WONT_FIX, FindingState.WONT_FIX]
+
+
+def test_the_same_for_a_program(root: Path) -> None:
+    """A plan and a result differ in one word."""
+    planned = preview_triage(low, LOW, root / ".awf", root, NOW)
+    moves = [{"id": id, "from": "open", "state": "wont_fix"} for id, *_ in planned.told]
+    assert planned.as_json("planned") == {"planned": moves, "refused": {}, "problems": []}
+    assert decided(root).as_json("applied") == {"applied": moves, "refused": {}, "problems": []}
+
+
+def test_what_changed_since_it_was_shown_is_not_decided(root: Path) -> None:
+    """A person said yes to something else."""
+    planned = preview_triage(low, LOW, root / ".awf", root, NOW)
+    first = planned.moves[0].finding.id
+    apply_triage(lambda _: ChosenFindings((first,)), TriageRequest("fixed", "user"), root / ".awf", root, NOW)
+    with pytest.raises(AwfError, match="changed since they were shown; nothing was decided"):
+        decided(root, agreed=planned.seal)
+    assert FindingState.WONT_FIX not in states(root)
+
+
+def test_all_of_a_decision_is_one_entry(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stops halfway through the events leaves none of them."""
+    written: list[str] = []
+
+    def stops(event: LedgerEvent) -> str:
+        if written:
+            raise AwfError("stopped halfway")
+        written.append(encode_event(event))
+        return written[0]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(book, "encode_event", stops)
+        with pytest.raises(AwfError, match="halfway"):
+            decided(root)
+    assert len(written) == 1
+    assert set(states(root)) == {FindingState.OPEN}
+    assert len(decided(root).moves) == 2
+
+
+def test_filters_narrow_what_is_named(root: Path) -> None:
+    """What is named and not wanted is told apart; what is nobody's name stays, to be refused."""
+    ledger = read_snapshot(root / ".awf", root, AT).ledger
+    wanted = FindingFilter(states=ALL_STATES, severities=frozenset({Severity.LOW}))
+    lows = {str(finding.number) for finding in ledger if finding.severity is Severity.LOW}
+    names, left = narrow(["1", "2", "3", "4", "1", "nope", ""], ledger, wanted)
+    assert (set(names), set(left)) == (lows | {"nope", ""}, {"1", "2", "3", "4"} - lows)
+    assert len(names) == 4
+
+
+def test_one_of_these(root: Path) -> None:
+    """A filter may name the findings; none named is none taken."""
+    ledger = read_snapshot(root / ".awf", root, AT).ledger
+    one = next(iter(ledger)).id
+    assert [finding.id for finding in select(ledger, FindingFilter(among=frozenset({one, FindingId("other")})))] == [
+        one
+    ]
+    assert select(ledger, FindingFilter(among=frozenset())) == []
+
+
+def test_what_is_told_about_the_choice_comes_with_the_result(root: Path) -> None:
+    """Beside what was changed in the files."""
+    told = apply_triage(lambda _: ChosenFindings((), ("left out",)), LOW, root / ".awf", root, NOW)
+    assert (told.moves, told.problems) == ((), ("left out",))

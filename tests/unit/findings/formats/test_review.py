@@ -1,0 +1,398 @@
+"""A reviewer's return is read to the letter: nothing is guessed, nothing is repaired, and nothing is lost silently."""
+
+import json
+import time
+from dataclasses import replace
+from importlib import resources
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.findings.strategies import findings, ledgers
+
+from pipeline.findings.formats import review
+from pipeline.findings.model import AutofixClass, Evidence, Finding, RawFinding, ReportStatus, ReviewerReport, Severity
+
+ITEM: dict[str, Any] = {
+    "title": "Path traversal in loadUserFromCache",
+    "severity": "P1",
+    "file": "src/cache.py",
+    "line": 36,
+    "why_it_matters": "Anybody reads any file.",
+    "autofix_class": "gated_auto",
+    "owner": "downstream-resolver",
+    "requires_verification": True,
+    "suggested_fix": "Refuse names with a slash.",
+    "confidence": 75,
+    "evidence": ["src/cache.py:36 -- open(base + name)"],
+    "pre_existing": False,
+}
+COMPACT = {key: value for key, value in ITEM.items() if key not in ("why_it_matters", "evidence")}
+
+
+def returned(*items: Any, **top: Any) -> dict[str, Any]:
+    return {"reviewer": "security", "findings": list(items), "residual_risks": [], "testing_gaps": [], **top}
+
+
+def decoded(document: Any, **options: str) -> ReviewerReport:
+    return review.decode(json.dumps(document).encode(), **options)
+
+
+def only(document: Any) -> RawFinding:
+    (claim,) = decoded(document).findings
+    return claim
+
+
+def test_a_whole_item_is_a_claim_in_our_words() -> None:
+    """003-02, 003-04, 003-08, 003-09, C-14, C-16: every field of the full form has its place."""
+    claim = only(returned(ITEM))
+    assert (claim.input_id, claim.reviewer, claim.title) == ("security#1", "security", ITEM["title"])
+    assert (claim.severity, claim.confidence.value, claim.category) == ("high", 75, "security")
+    assert (claim.impact, claim.fix) == (ITEM["why_it_matters"], ITEM["suggested_fix"])
+    assert (claim.autofix_class, claim.owner) == ("gated_auto", "downstream-resolver")
+    assert (claim.requires_verification, claim.pre_existing) == (True, False)
+    assert [(place.path, place.start, place.end) for place in claim.locations] == [("src/cache.py", 36, None)]
+
+
+@pytest.mark.parametrize(
+    ("said", "action"),
+    [
+        ({"autofix_class": "safe_auto", "suggested_fix": None}, "apply"),
+        ({"autofix_class": "gated_auto"}, "apply"),
+        ({"autofix_class": "gated_auto", "suggested_fix": None}, "defer"),
+        ({"autofix_class": "manual"}, "apply"),
+        ({"autofix_class": "manual", "suggested_fix": "  "}, "defer"),
+        ({"autofix_class": "manual", "owner": "release"}, "defer"),
+        ({"autofix_class": "advisory", "owner": "release"}, "acknowledge"),
+    ],
+)
+def test_what_a_reviewer_would_do_is_implied(said: dict[str, Any], action: str) -> None:
+    """002-04, 002-17, 003-19: by class and fix; the format names no action, and no title for people either."""
+    claim = only(returned({**ITEM, **said}))
+    assert (claim.action, claim.plain_title) == (action, "")
+
+
+def test_the_compact_form_is_a_return_too_and_not_an_artifact() -> None:
+    """003-18: what is handed on may leave the detail out; what is kept as an artifact may not."""
+    result = decoded(returned(COMPACT))
+    assert result.status is ReportStatus.RETURNED
+    assert (result.findings[0].impact, result.findings[0].evidence) == ("", ())
+    assert review.check(returned(COMPACT), compact=True) == []
+    assert review.check(returned(COMPACT)) == [
+        "finding 1: `why_it_matters` is missing",
+        "finding 1: `evidence` is missing",
+    ]
+
+
+@pytest.mark.parametrize("key", ["reviewer", "findings", "residual_risks", "testing_gaps"])
+def test_a_return_without_one_of_its_parts_is_malformed(key: str) -> None:
+    """003-01: the whole return is dropped, with its reason."""
+    document = returned(ITEM)
+    del document[key]
+    result = decoded(document, reviewer="asked")
+    assert (result.status, result.findings, result.reviewer) == (ReportStatus.MALFORMED, (), "asked")
+    assert f"`{key}`" in result.problem
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("reviewer", 7),
+        ("findings", {}),
+        ("findings", "none"),
+        ("residual_risks", "none"),
+        ("residual_risks", [1]),
+        ("testing_gaps", None),
+    ],
+)
+def test_a_part_of_the_wrong_kind_makes_a_return_malformed(key: str, value: Any) -> None:
+    """003-01: a part of the wrong type drops the whole return."""
+    result = decoded(returned(**{key: value}))
+    assert result.status is ReportStatus.MALFORMED
+    assert f"`{key}`" in result.problem
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b'{"reviewer": "a", "reviewer": "b", "findings": [], "residual_risks": [], "testing_gaps": []}', "twice"),
+        (b'{"reviewer": "a", "findings": [{"line": 1, "line": 2}], "residual_risks": [], "testing_gaps": []}', "twice"),
+        (b'{"reviewer": "a", "findings": [], "residual_risks": [], "testing_gaps": [], "x": NaN}', "NaN"),
+        (b'{"reviewer": "a", "findings": [], "residual_risks": [], "testing_gaps": [], "x": 1e999}', "too large"),
+        (b'{"reviewer": "a", "findings": [', "no JSON"),
+        (b'{"reviewer": "\xff"}', "UTF-8"),
+        (b'{"x":' * 90 + b"1" + b"}" * 90, "deep"),
+        (b"[" * 100_000, "deep"),
+        (b"[]", "object"),
+        (b"", "no JSON"),
+    ],
+)
+def test_what_two_readers_could_take_differently_is_malformed(data: bytes, says: str) -> None:
+    """003-01: keys that are there twice, numbers that are none, and what was cut off are never made sense of."""
+    result = review.decode(data, reviewer="a")
+    assert (result.status, result.inputs) == (ReportStatus.MALFORMED, 0)
+    assert says in result.problem
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("title", "x" * 101),
+        ("title", "   "),
+        ("title", None),
+        ("severity", "P4"),
+        ("severity", "p1"),
+        ("severity", 1),
+        ("file", None),
+        ("line", 0),
+        ("line", True),
+        ("line", "36"),
+        ("line", 36.0),
+        ("why_it_matters", None),
+        ("autofix_class", "auto"),
+        ("owner", "me"),
+        ("requires_verification", None),
+        ("requires_verification", 1),
+        ("pre_existing", None),
+        ("confidence", 0.73),
+        ("confidence", 75.0),
+        ("confidence", True),
+        ("confidence", 74),
+        ("confidence", "75"),
+        ("evidence", "src/cache.py:36"),
+        ("evidence", []),
+        ("evidence", [1]),
+        ("suggested_fix", 3),
+    ],
+)
+def test_an_item_that_cannot_be_a_claim_is_rejected_alone(key: str, value: Any) -> None:
+    """003-03 to 003-12, 003-20: one bad field rejects one item, with the reason; the others stand."""
+    result = decoded(returned(ITEM, {**ITEM, key: value}, ITEM))
+    assert [claim.input_id for claim in result.findings] == ["security#1", "security#3"]
+    (rejected,) = result.unreadable
+    assert rejected.input_id == "security#2"
+    assert f"`{key}`" in rejected.reason
+    assert review.check(returned({**ITEM, key: value}))
+
+
+@pytest.mark.parametrize("key", sorted(set(COMPACT) - {"suggested_fix"}))
+def test_an_item_without_a_required_field_is_rejected(key: str) -> None:
+    """003-02: all but the fix are required."""
+    result = decoded(returned({name: value for name, value in ITEM.items() if name != key}))
+    assert [item.reason for item in result.unreadable] == [f"`{key}` is missing"]
+
+
+def test_every_item_is_a_claim_or_rejected() -> None:
+    """003-20: what is no object is counted too."""
+    result = decoded(returned(ITEM, 7, None, [], {}))
+    assert (result.inputs, len(result.findings)) == (5, 1)
+    assert {item.input_id for item in result.unreadable} == {f"security#{number}" for number in (2, 3, 4, 5)}
+
+
+def test_a_title_of_a_hundred_characters_stands_and_one_of_many_words_is_noted() -> None:
+    """003-03: a hundred characters are allowed; more than ten words are no fault, but are told."""
+    assert only(returned({**ITEM, "title": "x" * 100})).title == "x" * 100
+    assert decoded(returned({**ITEM, "title": "a b c d e f g h i j"})).ext == {}
+    noted = decoded(returned({**ITEM, "title": "a b c d e f g h i j k"}))
+    assert noted.ext["notes"] == ["security#1: its title has 11 words; 10 or fewer are asked for"]
+    assert len(noted.findings) == 1
+
+
+def test_nothing_found_is_an_answer() -> None:
+    """An empty list is an answer of its own, unlike none."""
+    assert decoded(returned()).status is ReportStatus.EMPTY
+
+
+def test_the_one_who_was_asked_is_the_reviewer() -> None:
+    """What a reviewer calls itself does not matter where it is known whom one asked."""
+    result = decoded(returned(ITEM), reviewer="security-2")
+    assert (result.reviewer, result.findings[0].input_id) == ("security-2", "security-2#1")
+
+
+def test_unknown_keys_are_kept() -> None:
+    """003-14: keys that mean nothing here are handed on, from the item and from the top."""
+    result = decoded(returned({**ITEM, "cwe": "CWE-22"}, model="m1"))
+    assert result.ext == {"review": {"model": "m1"}}
+    assert result.findings[0].ext == {"review": {"cwe": "CWE-22"}}
+
+
+def test_half_of_a_character_does_not_cost_the_return() -> None:
+    """An agent that was cut in the middle of a pair of surrogates wrote a text that no file can hold."""
+    claim = only(json.loads('{"a":0}') | returned({**ITEM, "title": "half \ud83d of it", "tags": ["\udc00"]}))
+    assert (claim.title, claim.ext["review"]["tags"]) == ("half \ufffd of it", ["\ufffd"])
+
+
+def test_a_path_that_begins_at_the_root_is_made_relative() -> None:
+    """003-05: paths are relative to the root of the repository; others are left for the intake to judge."""
+    item = {**ITEM, "file": "/repo/src/a.py", "evidence": ["/repo/src/a.py:3 -- x = compute(y)"]}
+    (claim,) = decoded(returned(item), root="/repo").findings
+    assert (claim.locations[0].path, claim.evidence[0].path) == ("src/a.py", "src/a.py")
+    (claim,) = decoded(returned({**ITEM, "file": "/repository/a.py"}), root="/repo").findings
+    assert claim.locations[0].path == "/repository/a.py"
+
+
+@pytest.mark.parametrize(
+    ("raw", "parsed"),
+    [
+        ("src/a.py:36 -- open(x)", Evidence(path="src/a.py", start=36, quote="open(x)")),
+        ("src/a.py:36-38 — open(x)", Evidence(path="src/a.py", start=36, end=38, quote="open(x)")),
+        ("`src/a.py:36` -- `open(x)`", Evidence(path="src/a.py", start=36, quote="open(x)")),
+        ("src/a.py:36", Evidence(path="src/a.py", start=36)),
+        ("src/a.py:3 -- a\nb", Evidence(path="src/a.py", start=3, quote="a\nb")),
+        ("src/a.py:3 -- " + "y" * 300, Evidence(path="src/a.py", start=3, quote="y" * 240)),
+        ("the loop never ends", Evidence()),
+        ("Risk: 5 -- high", Evidence()),
+        ("src/a.py:0 -- x", Evidence()),
+        ("src/a.py:9-3 -- x", Evidence()),
+    ],
+)
+def test_evidence_that_names_lines_is_parsed_and_kept_as_it_was(raw: str, parsed: Evidence) -> None:
+    """C-12: `path:line -- code` is parsed; whatever it is, the text itself is kept."""
+    assert review.evidence(raw) == replace(parsed, raw=raw)
+
+
+def test_what_is_only_to_be_reported_is_information() -> None:
+    """C-07: the lowest level with the class `advisory` is for information, unless it says otherwise."""
+    advisory = {**ITEM, "severity": "P3", "autofix_class": "advisory"}
+    assert only(returned(advisory)).severity is Severity.INFO
+    assert only(returned({**advisory, "x_severity": "low"})).severity is Severity.LOW
+    assert only(returned({**ITEM, "severity": "P3"})).severity is Severity.LOW
+    assert only(returned({**ITEM, "severity": "P1", "x_severity": "info"})).severity is Severity.HIGH
+
+
+@given(ledgers(3))
+@settings(max_examples=40, deadline=None)
+def test_what_is_encoded_is_a_sound_artifact_and_says_the_same(found: list[Finding]) -> None:
+    """003-18, C-12, C-13: any finding can be told in this format, and comes back as it was."""
+    data = review.encode(found, "security", ["a risk"], ["a gap"], compact=False)
+    assert review.check(json.loads(data)) == []
+    result = review.decode(data)
+    assert (result.unreadable, result.residual_risks, result.testing_gaps) == ((), ("a risk",), ("a gap",))
+    for finding, claim in zip(found, result.findings, strict=True):
+        for name in ("title", "severity", "impact", "fix", "autofix_class", "owner", "pre_existing"):
+            assert getattr(claim, name) == getattr(finding, name), name
+        assert claim.system_breaking == finding.system_breaking
+        assert [item.raw for item in claim.evidence] == [review.text(item) for item in finding.evidence]
+
+
+@given(findings())
+@settings(max_examples=25, deadline=None)
+def test_the_compact_form_has_no_detail(finding: Finding) -> None:
+    """003-18: and it is what the compact rules allow."""
+    document = json.loads(review.encode([finding], "qa", compact=True))
+    assert not {"why_it_matters", "evidence"} & set(document["findings"][0])
+    assert review.check(document, compact=True) == []
+
+
+def test_a_long_title_is_cut_and_comes_back_whole() -> None:
+    """C-13: the view has its limit; the finding keeps its title."""
+    finding = whole_finding(title="y" * 130)
+    item = review.item(finding, compact=False)
+    assert item["title"] == "y" * 99 + "…"
+    assert only(returned(item)).title == "y" * 130
+
+
+def test_unknown_keys_of_an_item_come_back() -> None:
+    """003-14: what came with a finding in this format goes out with it."""
+    finding = whole_finding(ext={"review": {"cwe": "CWE-22"}, "sarif": {"rule": "x"}})
+    item = review.item(finding, compact=True)
+    assert item["cwe"] == "CWE-22"
+    assert "rule" not in item
+
+
+def whole_finding(**fields: Any) -> Finding:
+    known: dict[str, Any] = {
+        "id": "fnd_0badcafe",
+        "signature": "sha256:0badcafe",
+        "title": "t",
+        "category": "bug",
+        "severity": "high",
+        "confidence": {"value": 75},
+        "autofix_class": AutofixClass.MANUAL,
+        "pass_id": "REV-1-abc",
+        "created_at": "2026-01-02T03:04:05Z",
+        "updated_at": "2026-01-02T03:04:05Z",
+    }
+    return Finding.model_validate(known | fields)
+
+
+GOOD = json.dumps(returned(ITEM))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        f"Here it is:\n```json\n{GOOD}\n```\nThat is all. {{not json}}",
+        f"{{ a stray brace, {{}} and {GOOD} after it",
+        f'First {json.dumps(returned())}, then {GOOD}, and {{"another": "object"}}',
+        f'In Python: {{"a": f(x)}} and then {GOOD}',
+    ],
+)
+def test_the_return_is_found_in_what_an_agent_says(text: str) -> None:
+    """003-01: fenced or bare, every object with `findings` is a return."""
+    assert review.find_reviews(text)[-1] == GOOD
+
+
+@given(st.integers(len('{"reviewer": '), len(GOOD) - 1), st.sampled_from(("", "\n```", "\n\n")))
+@settings(max_examples=60, deadline=None)
+def test_a_return_that_was_cut_off_is_found_and_malformed(end: int, after: str) -> None:
+    """003-01: wherever it was cut, it is found, and it is never repaired into fewer findings."""
+    (found,) = review.find_reviews(f"Done.\n```json\n{GOOD[:end]}{after}")
+    assert review.decode(found.encode()).status is ReportStatus.MALFORMED
+
+
+def test_a_cut_return_after_a_whole_one_is_the_last() -> None:
+    """What an agent meant to say last was cut off: the one before it is not taken instead."""
+    *_, found = review.find_reviews(f"{json.dumps(returned())} and now {GOOD[:-9]}")
+    assert review.decode(found.encode()).status is ReportStatus.MALFORMED
+
+
+def test_a_return_in_a_wrapper_or_without_a_reviewer_is_found() -> None:
+    """What holds findings is never taken for mere words."""
+    assert len(review.find_reviews('{"review": {"findings": []}} and {"findings": [{"title": "x"}]}')) == 2
+
+
+@pytest.mark.parametrize("text", ["", "no findings", "{", '{"reviewer" is missing', '{"findings"', '{"a": {"b": 1}}'])
+def test_a_text_without_a_return_has_none(text: str) -> None:
+    """Plain words stay plain words."""
+    assert review.find_reviews(text) == []
+
+
+@pytest.mark.parametrize("piece", ['{"a":', '{"a":{"b":[', '{"reviewer": "', "{{{", '{"a": 1} '])
+def test_a_long_text_is_searched_once(piece: str) -> None:
+    """Many openings that lead nowhere take no time to speak of."""
+    started = time.perf_counter()
+    review.find_reviews(piece * (200_000 // len(piece)))
+    assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize("document", [returned(), returned(ITEM), returned({**ITEM, "suggested_fix": None})])
+def test_the_shipped_schema_allows_what_we_allow(document: dict[str, Any]) -> None:
+    """003-01 to 003-14: the rules in code are those of the schema that is shipped with the package."""
+    schema = json.loads(resources.files("pipeline.findings.formats").joinpath("findings-schema.json").read_text())
+    jsonschema = pytest.importorskip("jsonschema", reason="the development lock does not have it yet")
+    jsonschema.Draft7Validator.check_schema(schema)
+    jsonschema.validate(document, schema)
+    assert review.check(document) == []
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_what_the_shipped_schema_refuses_we_refuse(data: st.DataObject) -> None:
+    """003-02 to 003-12: whatever one field is made into, we are as strict as the schema, or stricter."""
+    jsonschema = pytest.importorskip("jsonschema", reason="the development lock does not have it yet")
+    schema = json.loads(resources.files("pipeline.findings.formats").joinpath("findings-schema.json").read_text())
+    odd: st.SearchStrategy[Any] = (
+        st.none() | st.booleans() | st.integers(-1, 101) | st.floats(0, 100) | st.text(max_size=3) | st.just([])
+    )
+    document = returned({**ITEM, data.draw(st.sampled_from(sorted(ITEM))): data.draw(odd)})
+    if not jsonschema.Draft7Validator(schema).is_valid(document):
+        assert review.check(document)
+
+
+def test_the_schema_is_shipped() -> None:
+    """003-01: the schema is data of the package."""
+    schema = json.loads(resources.files("pipeline.findings.formats").joinpath("findings-schema.json").read_text())
+    assert schema["required"] == ["reviewer", "findings", "residual_risks", "testing_gaps"]

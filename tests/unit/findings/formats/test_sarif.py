@@ -1,0 +1,553 @@
+"""SARIF in and out: no result is lost, nothing is guessed, and what we write we can read."""
+
+import gc
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.findings.formats.schemas.check import errors
+from tests.unit.findings.strategies import ledgers, plain
+
+from pipeline.findings.formats.sarif import decode
+from pipeline.findings.formats.sarif_export import encode
+from pipeline.findings.model import (
+    Category,
+    Finding,
+    FindingState,
+    Observed,
+    RawFinding,
+    ReportStatus,
+    Severity,
+    Suppression,
+)
+
+HERE = Path(__file__).parent
+SCHEMA = json.loads((HERE / "schemas" / "sarif-2.1.0.json").read_text(encoding="utf-8"))
+SAMPLES = {name: (HERE / "samples" / f"{name}.sarif").read_bytes() for name in ("ruff", "bandit", "eslint")}
+
+
+def log(*results: object, rules: object = (), **run: object) -> bytes:
+    driver = {"name": "Tool X", "rules": list(rules) if isinstance(rules, list | tuple) else rules}
+    return json.dumps({"version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results, **run}]}).encode()
+
+
+def result(**told: object) -> dict[str, object]:
+    return {"message": {"text": "Wrong"}, **told}
+
+
+def at(uri: str, base: str = "", **region: object) -> dict[str, object]:
+    artifact = {"uri": uri} | ({"uriBaseId": base} if base else {})
+    return {"physicalLocation": {"artifactLocation": artifact} | ({"region": region} if region else {})}
+
+
+def one(data: bytes, **told: str) -> RawFinding:
+    found = decode(data, **told)
+    assert (found.status, found.unreadable) == (ReportStatus.RETURNED, ())
+    return found.findings[0]
+
+
+# What real tools write
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "status"), [("ruff", 36, "returned"), ("bandit", 7, "returned"), ("eslint", 9, "malformed")]
+)
+def test_every_result_of_a_real_tool_is_a_claim(name: str, count: int, status: str) -> None:
+    """The counts are those of the tools; ESLint says itself that its run failed, and its findings are kept."""
+    found = decode(SAMPLES[name], root="/srv/shop")
+    assert (found.reviewer, found.status, len(found.findings), found.inputs) == (name, status, count, count)
+    assert [claim.input_id for claim in found.findings] == [f"{name}#{number}" for number in range(1, count + 1)]
+    assert all(not claim.locations[0].path.startswith("/") for claim in found.findings)
+
+
+def test_what_bandit_says_is_told_in_our_words() -> None:
+    """Level, place, quotation, category and the tool's own properties."""
+    found = decode(SAMPLES["bandit"], reviewer="scan")
+    claim = found.findings[3]
+    assert (claim.reviewer, claim.severity, claim.category) == ("scan", Severity.HIGH, Category.SECURITY)
+    assert (claim.locations[0].path, claim.locations[0].start) == ("src/orders.py", 19)
+    assert claim.evidence[0].quote.startswith("return subprocess.call(")
+    assert claim.ext["sarif"]["properties"] == {"issue_confidence": "HIGH", "issue_severity": "HIGH"}
+    assert claim.ext["sarif"]["ruleId"] == "B602"
+    assert claim.confidence.value == 100
+
+
+def test_what_ruff_says_has_fixes_and_categories() -> None:
+    """A file URI with escapes is a path, a replacement is a fix, and a rule's letters tell its category."""
+    found = decode(SAMPLES["ruff"], root="/srv/shop/")
+    claim = next(claim for claim in found.findings if claim.fix == "Split imports")
+    assert claim.locations[0].path == "src/odd dir/ünï code.py"
+    change = claim.ext["sarif"]["fixes"][0]["artifactChanges"][0]
+    assert change["artifactLocation"] == {"uri": "src/odd%20dir/%C3%BCn%C3%AF%20code.py"}
+    by_category = [claim.category for claim in found.findings]
+    assert (by_category.count(Category.SECURITY), by_category.count(Category.DOCS_GAP)) == (12, 15)
+
+
+def test_a_suppression_in_the_source_is_kept_with_its_result() -> None:
+    """ESLint's disabled rule is a claim that is not shown, not a missing one."""
+    assert [c.suppressed for c in decode(SAMPLES["eslint"]).findings if c.suppressed] == ["suppressed in the source"]
+
+
+# What SARIF can say
+
+
+@pytest.mark.parametrize(
+    ("told", "rule", "severity"),
+    [
+        ({}, {}, "medium"),
+        ({"level": "error"}, {}, "high"),
+        ({"level": "note"}, {}, "low"),
+        ({"level": "none"}, {}, "info"),
+        ({"kind": "informational"}, {}, "info"),
+        ({}, {"defaultConfiguration": {"level": "error"}}, "high"),
+        ({"level": "note"}, {"properties": {"security-severity": "9.8"}}, "critical"),
+        ({}, {"properties": {"security-severity": "7.0"}}, "high"),
+        ({}, {"properties": {"security-severity": 4}}, "medium"),
+        ({}, {"properties": {"security-severity": "0.1"}}, "low"),
+        ({"properties": {"security-severity": "0.0"}}, {"properties": {"security-severity": "9"}}, "info"),
+    ],
+)
+def test_severity(told: dict[str, Any], rule: dict[str, Any], severity: str) -> None:
+    """C-07: by the level, or finer by the number for security."""
+    assert one(log(result(ruleId="r", **told), rules=[{"id": "r", **rule}])).severity == severity
+
+
+@pytest.mark.parametrize(
+    ("told", "state"),
+    [
+        ({}, None),
+        ({"kind": "open"}, FindingState.UNCERTAIN),
+        ({"kind": "review"}, FindingState.UNCERTAIN),
+        ({"baselineState": "absent"}, FindingState.FIX_CLAIMED),
+        ({"baselineState": "updated"}, None),
+    ],
+)
+def test_a_tools_word_for_a_state_proves_nothing(told: dict[str, Any], state: FindingState | None) -> None:
+    """That a tool misses a result is at most a claim that it is fixed."""
+    assert one(log(result(**told))).state is state
+
+
+@pytest.mark.parametrize(
+    ("suppressions", "reason", "state"),
+    [
+        ([], None, None),
+        ([{"kind": "external", "justification": "False positive"}], "false positive", FindingState.FALSE_POSITIVE),
+        ([{"kind": "external", "justification": "won't fix: old"}], "old", FindingState.WONT_FIX),
+        ([{"kind": "inSource"}], "suppressed in the source", None),
+        ([{"kind": "external", "justification": "agreed", "status": "accepted"}], "agreed", None),
+        ([{"kind": "external", "status": "underReview"}], None, None),
+        ([{"kind": "inSource"}, {"kind": "external", "status": "rejected"}], None, None),
+    ],
+)
+def test_only_an_accepted_suppression_suppresses(
+    suppressions: list[Any], reason: str | None, state: FindingState | None
+) -> None:
+    """One under review, or refused, leaves the result in sight."""
+    claim = one(log(result(suppressions=suppressions)))
+    assert (claim.suppressed, claim.state) == (reason, state)
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"text": "Use {0} of {1}", "arguments": ["a", "b"]}, "Use a of b"),
+        ({"id": "bad", "arguments": ["x"]}, "x is {bad}"),
+        ({"id": "global"}, "Said by the tool"),
+        ({"text": "{0} and {9}", "arguments": ["a"]}, "a and {9}"),
+        ({"text": "see [the call](1) and {0}"}, "see the call and {0}"),
+        ({"markdown": "**x**"}, "**x**"),
+    ],
+)
+def test_messages_are_resolved(message: dict[str, Any], text: str) -> None:
+    """By their id, with their arguments; braces without arguments are text."""
+    rules = [{"id": "r", "messageStrings": {"bad": {"text": "{0} is {{bad}}"}}}]
+    driver = {"name": "X", "rules": rules, "globalMessageStrings": {"global": {"text": "Said by the tool"}}}
+    assert one(log({"ruleId": "r/part", "message": message}, tool={"driver": driver})).title == text
+
+
+def test_a_rule_is_found_by_its_index_in_the_driver_or_an_extension() -> None:
+    """A result need not repeat its rule's id."""
+    driver = {"name": "X", "rules": [{"id": "a", "shortDescription": {"text": "A rule"}}]}
+    tool = {"driver": driver, "extensions": [{"name": "E", "rules": [{"id": "b", "help": {"text": "B helps"}}]}]}
+    parts = [result(ruleIndex=0), result(rule={"index": 0, "toolComponent": {"index": 0}}), result(ruleIndex=7)]
+    assert [claim.impact for claim in decode(log(*parts, tool=tool)).findings] == ["A rule", "B helps", ""]
+
+
+@pytest.mark.parametrize(
+    ("told", "value"),
+    [({}, 100), ({"rank": 40.5}, 40), ({"rank": -1.0}, 100), ({"ruleId": "low"}, 25), ({"ruleId": "sure"}, 100)],
+)
+def test_confidence_is_full_unless_the_tool_says_less(told: dict[str, Any], value: int) -> None:
+    """A rank, or the precision of the rule."""
+    rules = [
+        {"id": "low", "properties": {"precision": "low"}},
+        {"id": "sure", "properties": {"precision": "very-high"}},
+    ]
+    assert one(log(result(**told), rules=rules)).confidence.value == value
+
+
+def test_tags_tell_the_category() -> None:
+    """A weakness by its number is a matter of security."""
+    tags = {"properties": {"tags": ["external/cwe/cwe-089", "maintainability"]}}
+    assert one(log(result(ruleId="r"), rules=[{"id": "r", **tags}])).category is Category.SECURITY
+    assert one(log(result(properties={"tags": ["performance"]}))).category is Category.PERFORMANCE
+
+
+def test_the_tools_own_ids_are_kept() -> None:
+    """A partial fingerprint counts only within its rule: two rules may share a line."""
+    told = {"partialFingerprints": {"line": "1"}, "fingerprints": {"v1": "f"}, "guid": "g", "ruleId": "R"}
+    assert one(log(result(**told))).tool_ids == {"line": "R:1", "v1": "f", "guid": "g"}
+
+
+def test_related_places_and_symbols() -> None:
+    """What a result points at is evidence; a logical location is a symbol, with or without a file."""
+    place = at("a.py", startLine=3, endLine=5, endColumn=1, snippet={"text": "  x = 1\n"})
+    place["logicalLocations"] = [{"name": "f", "fullyQualifiedName": "m.f"}]
+    related = {**at("b.py", startLine=7), "message": {"text": "declared"}}
+    claim = one(log(result(locations=[place, {"logicalLocations": [{"name": "Only"}]}], relatedLocations=[related])))
+    assert [(item.path, item.start, item.end, item.symbol) for item in claim.locations] == [("a.py", 3, 4, "m.f")]
+    told = [(item.path, item.start, item.quote, item.symbol, item.raw) for item in claim.evidence]
+    assert told == [("a.py", 3, "x = 1", "m.f", ""), ("", None, "", "Only", ""), ("b.py", 7, "", "", "declared")]
+
+
+@pytest.mark.parametrize(("text", "words"), [("x = 2", "Replace with: x = 2"), ("", "Remove it.")])
+def test_a_fix_that_is_not_described_is_told_by_what_it_puts(text: str, words: str) -> None:
+    """C-15: a replacement is a fix in words, and is written again only where it says which lines it replaces."""
+    change = {"deletedRegion": {"startLine": 3}, "insertedContent": {"text": text}}
+    nowhere = {"deletedRegion": {"charOffset": 9}, "insertedContent": {"text": text}}
+    fixes = [
+        {"artifactChanges": [{"artifactLocation": {"uri": "a.py"}, "replacements": [item]}]}
+        for item in (change, nowhere)
+    ]
+    claim = one(log(result(fixes=fixes)))
+    assert claim.fix == words
+    out = json.loads(encode([plain(ext=dict(claim.ext))]))["runs"][0]["results"][0]
+    assert [fix["artifactChanges"][0]["replacements"] for fix in out["fixes"]] == [[change]]
+    assert "fixes" not in json.loads(encode([plain(ext=dict(claim.ext), state="wont_fix")]))["runs"][0]["results"][0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "category"),
+    [("E902", "bug"), ("E501", "maintainability"), ("S101", "security"), ("PERF401", "performance"), ("odd", "bug")],
+)
+def test_a_linters_letters_tell_the_category(rule: str, category: str) -> None:
+    """The same rule has the same category in every run."""
+    assert one(log(result(ruleId=rule), tool={"driver": {"name": "ruff"}})).category == category
+
+
+BASES = {
+    "SRC": {"uri": "src/", "uriBaseId": "HOME"},
+    "HOME": {"uri": "file:///srv/shop/"},
+    "ELSE": {"uri": "file:///opt/"},
+    "%SRCROOT%": {"uri": "file:///github/workspace/"},
+    "MINE": {"uri": "file:///build/"},
+    "A": {"uriBaseId": "B"},
+    "B": {"uriBaseId": "A"},
+}
+
+
+@pytest.mark.parametrize(
+    ("uri", "base", "path"),
+    [
+        ("a.py", "", "a.py"),
+        ("./x/../a%20b%25.py", "", "a b%.py"),
+        ("file:///srv/shop/a.py", "", "a.py"),
+        ("file://localhost/srv/shop/a.py", "", "a.py"),
+        ("/srv/shop/a.py", "", "a.py"),
+        ("/srv/shopping/a.py", "", "/srv/shopping/a.py"),
+        ("a.py", "SRC", "src/a.py"),
+        ("a.py", "ELSE", "/opt/a.py"),
+        ("a.py", "%SRCROOT%", "a.py"),
+        ("a.py", "MINE", "a.py"),
+        ("a.py", "NOWHERE", "a.py"),
+        ("file:///etc/passwd", "%SRCROOT%", "/etc/passwd"),
+        ("../../etc/passwd", "", "../../etc/passwd"),
+        ("file:///C:/code/a.py", "", "C:/code/a.py"),
+        ("https://example.org/a.py", "", "https:/example.org/a.py"),
+    ],
+)
+def test_uris_become_paths_of_the_repository(uri: str, base: str, path: str) -> None:
+    """What cannot be is kept as it is: the intake refuses it, with the reason."""
+    provenance = [{"repositoryUri": "https://example.org/r", "mappedTo": {"uriBaseId": "MINE"}}]
+    data = log(result(locations=[at(uri, base)]), originalUriBaseIds=BASES, versionControlProvenance=provenance)
+    assert one(data, root="/srv/shop").locations[0].path == path
+
+
+def test_an_artifact_may_be_named_by_its_index() -> None:
+    """A URI can stand in the run's list of artifacts."""
+    place = {"physicalLocation": {"artifactLocation": {"index": 1}}}
+    artifacts = [{}, {"location": {"uri": "a.py", "index": 1}}]
+    assert one(log(result(locations=[place]), artifacts=artifacts)).locations[0].path == "a.py"
+
+
+def test_several_runs_are_one_return() -> None:
+    """Every run's results, each with its own tool as reviewer, numbered through."""
+    runs = [{"tool": {"driver": {"name": name}}, "results": [result(), result()]} for name in ("Bandit", "Semgrep OSS")]
+    found = decode(json.dumps({"version": "2.1.0", "runs": runs}).encode())
+    assert found.reviewer == "bandit+semgrep-oss"
+    assert [claim.reviewer for claim in found.findings] == ["bandit", "bandit", "semgrep-oss", "semgrep-oss"]
+    assert [claim.input_id for claim in found.findings][-1] == "bandit+semgrep-oss#4"
+
+
+# What is wrong
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        ("text", "object"),
+        ({}, "no message"),
+        ({"message": {"id": "unknown"}}, "no message"),
+        (result(kind="pass"), "nothing is wrong"),
+        (result(level="loud"), "loud"),
+        (result(level=["error"]), "level"),
+        (result(locations="here"), "not a list"),
+        (result(locations=[at("a", startLine=True)]), "startLine"),
+        (result(locations=[at("a", startLine=-1)]), "startLine"),
+        (result(locations=[at("a", startLine="3")]), "startLine"),
+        (result(locations=[at("a", startLine=9, endLine=3)]), "before it begins"),
+        (result(locations=[at("a", "A")]), "by itself"),
+        (result(locations=[{"physicalLocation": {"artifactLocation": {"uri": 3}}}]), "not a text"),
+        (result(properties={"security-severity": "high"}), "security-severity"),
+        (result(properties={"security-severity": "nan"}), "security-severity"),
+        (result(properties={"security-severity": True}), "security-severity"),
+        (result(properties={"deep": json.loads("[" * 90 + "]" * 90)}), "nested"),
+    ],
+)
+def test_one_bad_result_is_rejected_and_the_others_stay(item: Any, reason: str) -> None:
+    """000-37: an item that cannot be read is dropped alone, with the reason."""
+    found = decode(log(item, result(locations=[at("a", startLine=0)]), originalUriBaseIds=BASES))
+    assert (found.status, len(found.findings), found.inputs) == (ReportStatus.RETURNED, 1, 2)
+    assert found.findings[0].locations[0].start is None
+    assert found.unreadable[0].input_id == "tool-x#1"
+    assert reason in found.unreadable[0].reason
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"", "empty"),
+        (SAMPLES["ruff"][:-100], "cut off"),
+        (SAMPLES["ruff"][: len(SAMPLES["ruff"]) // 2], "cut off"),
+        (b'{"version": "2.1.0", "version": "2.1.0", "runs": []}', "twice"),
+        (b'{"version": "2.1.0", "runs": [NaN]}', "NaN"),
+        (b'{"version": "2.1.0", "runs": [1e999]}', "too large"),
+        (b"[" * 200_000, "nested"),
+        (b'{"version": "2.0.0", "runs": []}', "2.1.0"),
+        (b'{"version": "2.1.0", "runs": []}', "no runs"),
+        (b'{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "X"}}}]}', "no results"),
+        (log(externalPropertyFileReferences={"results": [{}]}), "other files"),
+        (b"\xff\xfe", "UTF-8"),
+        (b"[]", "version"),
+    ],
+)
+def test_a_file_that_cannot_be_trusted_as_a_whole_is_malformed(data: bytes, problem: str) -> None:
+    """A file that was cut off is never read as fewer findings, and no results is not the same as none found."""
+    found = decode(data, reviewer="scan")
+    assert (found.reviewer, found.status, found.inputs) == ("scan", ReportStatus.MALFORMED, 0)
+    assert problem in found.problem
+
+
+def test_a_file_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a limit, and the message says which."""
+    monkeypatch.setattr("pipeline.findings.formats.items.MAX_BYTES", 100)
+    found = decode(log(result()))
+    assert (found.status, "at most 100" in found.problem) == (ReportStatus.MALFORMED, True)
+
+
+@pytest.mark.parametrize("data", [b"", log(result()), SAMPLES["ruff"]])
+def test_the_search_for_cycles_goes_on_afterwards(data: bytes) -> None:
+    """It rests while a file is read, and no longer."""
+    assert gc.isenabled()
+    decode(data)
+    assert gc.isenabled()
+
+
+def test_many_results_take_no_more_work_each_than_few() -> None:
+    """Nothing in it grows with the square: ten times the results, some ten times the work, counted in calls."""
+    assert _calls(2000) < 12 * _calls(200)
+
+
+def _calls(count: int) -> int:
+    """How many functions are called to read so many results."""
+    called = 0
+
+    def count_one(_: object, event: str, __: object) -> None:
+        nonlocal called
+        called += event == "call"
+
+    data = log(*(result(ruleId=f"r{number % 7}", locations=[at(f"f{number}.py")]) for number in range(count)))
+    sys.setprofile(count_one)
+    try:
+        assert len(decode(data).findings) == count
+    finally:
+        sys.setprofile(None)
+    return called
+
+
+def test_an_empty_list_of_results_is_clean() -> None:
+    """The tool looked and found nothing."""
+    assert decode(log()).status is ReportStatus.EMPTY
+
+
+def test_half_a_character_does_not_stop_the_others() -> None:
+    """Tools cut texts in the middle of a character."""
+    assert one(log(result()).replace(b"Wrong", b"W\\ud83d")).title == "W\ufffd"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(sorted(SAMPLES)), st.randoms(use_true_random=False), JSON)
+def test_no_file_makes_it_raise_and_no_result_is_lost(name: str, chance: random.Random, other: Any) -> None:
+    """Any part of a real file replaced by anything: each result has a fate, or the whole is malformed."""
+    whole = json.loads(SAMPLES[name])
+    _spoil(whole, chance, other)
+    found = decode(json.dumps(whole).encode())
+    if found.inputs:
+        assert found.inputs == sum(len(run["results"]) for run in whole["runs"])
+    else:
+        assert found.status in (ReportStatus.MALFORMED, ReportStatus.EMPTY)
+
+
+def _spoil(value: Any, chance: random.Random, other: Any) -> None:
+    """Puts something else in place of one part."""
+    keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+    key = chance.choice(keys)
+    inner = value[key]
+    if isinstance(inner, dict | list) and inner and chance.random() < 0.8:
+        _spoil(inner, chance, other)
+    else:
+        value[key] = other
+
+
+@given(st.binary(max_size=100))
+def test_no_bytes_make_it_raise(data: bytes) -> None:
+    """Whatever the bytes are, there is a return."""
+    assert decode(data).format == "sarif"
+
+
+# What we write
+
+
+@settings(max_examples=60, deadline=None)
+@given(ledgers())
+def test_what_is_written_is_sarif(found: list[Finding]) -> None:
+    """By the official schema, whatever the findings say, and the same for any order of them."""
+    text = encode(found)
+    assert text.endswith("}\n")
+    assert list(errors(json.loads(text), SCHEMA, SCHEMA)) == []
+    assert text == encode(reversed(found))
+
+
+@settings(max_examples=60, deadline=None)
+@given(ledgers())
+def test_what_is_written_is_read_back_without_loss(found: list[Finding]) -> None:
+    """Severities, states and all that SARIF's words cannot say come back: info is not low, reopened is not open."""
+    back = decode(encode(found).encode())
+    assert (len(back.findings), back.unreadable) == (len(found), ())
+    same = "title plain_title impact fix reproduction min_fix_scope regression_tests severity confidence category state"
+    same += " autofix_class owner requires_verification pre_existing system_breaking locations evidence lens scope"
+    for item, claim in zip(found, back.findings, strict=True):
+        for name in same.split():
+            assert getattr(claim, name) == getattr(item, name), name
+        assert claim.tool_ids == {"awf/id": item.id, "awf/v1": item.signature, **item.fingerprints}
+        assert (claim.suppressed is not None) == item.state.dismissed
+        if item.suppression and item.suppression.reason:
+            assert claim.suppressed == item.suppression.reason
+
+
+@pytest.mark.parametrize("name", ["ruff", "bandit"])
+def test_what_a_tool_said_survives_our_file(name: str) -> None:
+    """003-14: unknown names come back, rules keep their ids, and a concrete fix is a fix again."""
+    claims = decode(SAMPLES[name], root="/srv/shop").findings
+    found = [plain(id=f"fnd_{number}", number=number, ext=dict(claim.ext)) for number, claim in enumerate(claims)]
+    text = encode(found)
+    assert list(errors(json.loads(text), SCHEMA, SCHEMA)) == []
+    back = decode(text.encode())
+    assert [claim.ext for claim in back.findings] == [claim.ext for claim in claims]
+    run = json.loads(text)["runs"][0]
+    assert {item["ruleId"] for item in run["results"]} == {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+    fixed = [item for item in run["results"] if "fixes" in item]
+    assert len(fixed) == sum("fixes" in claim.ext["sarif"] for claim in claims)
+
+
+@pytest.mark.parametrize(
+    ("state", "observed", "told"),
+    [
+        (FindingState.OPEN, Observed.NEW, {"kind": "fail", "level": "error", "baselineState": "new"}),
+        (FindingState.OPEN, Observed.MOVED, {"kind": "fail", "level": "error", "baselineState": "updated"}),
+        (FindingState.OPEN, Observed.ABSENT, {"kind": "fail", "level": "error", "baselineState": "unchanged"}),
+        (FindingState.REOPENED, Observed.UNCHANGED, {"kind": "fail", "level": "error", "baselineState": "updated"}),
+        (
+            FindingState.FIX_CLAIMED,
+            Observed.UNCHANGED,
+            {"kind": "review", "level": "none", "baselineState": "unchanged"},
+        ),
+        (FindingState.UNCERTAIN, Observed.NEW, {"kind": "open", "level": "none", "baselineState": "new"}),
+        (FindingState.VERIFIED_FIXED, Observed.ABSENT, {"kind": "fail", "level": "error", "baselineState": "absent"}),
+    ],
+)
+def test_states_in_sarifs_words(state: FindingState, observed: Observed, told: dict[str, Any]) -> None:
+    """Only what was verified is absent: that nobody reported an open finding does not say that it is gone."""
+    out = json.loads(encode([plain(state=state, observed=observed)]))["runs"][0]["results"][0]
+    assert {name: out[name] for name in told} == told
+    assert out["suppressions"] == []
+
+
+def test_a_dismissed_finding_is_suppressed_and_not_left_out() -> None:
+    """C-02: both ways to dismiss are told apart, with the reason."""
+    false = plain(state=FindingState.FALSE_POSITIVE, suppression=Suppression(kind="inSource", reason="guarded above"))
+    out = json.loads(encode([false, plain(id="fnd_2", state=FindingState.WONT_FIX)]))["runs"][0]["results"]
+    assert [item["suppressions"] for item in out] == [
+        [{"kind": "inSource", "status": "accepted", "justification": "false positive: guarded above"}],
+        [{"kind": "external", "status": "accepted", "justification": "won't fix"}],
+    ]
+
+
+def test_an_edit_in_sarifs_words_wins_over_what_is_carried() -> None:
+    """A level or a suppression that somebody changed in our file is not overruled."""
+    whole = json.loads(encode([plain(severity=Severity.CRITICAL)]))
+    edited = whole["runs"][0]["results"][0]
+    assert one(json.dumps(whole).encode()).severity is Severity.CRITICAL
+    edited["level"] = "note"
+    edited["suppressions"] = [{"kind": "external", "justification": "won't fix: old"}]
+    claim = one(json.dumps(whole).encode())
+    assert (claim.severity, claim.state, claim.suppressed) == (Severity.LOW, FindingState.WONT_FIX, "old")
+
+
+def test_our_file_with_a_broken_part_is_rejected_there() -> None:
+    """What is carried is checked like anything else from outside."""
+    whole = json.loads(encode([plain()]))
+    whole["runs"][0]["results"][0]["properties"]["x_finding"]["severity"] = "terrible"
+    found = decode(json.dumps(whole).encode())
+    assert (len(found.findings), "severity" in found.unreadable[0].reason) == (0, True)
+
+
+def test_the_result_says_what_people_look_for() -> None:
+    """Number, state, gate and confidence are in plain sight, and the id gives the same guid every time."""
+    out = json.loads(encode([plain(number=7, fix="Round once.", category=Category.SECURITY)]))["runs"][0]["results"][0]
+    told = {name: out["properties"][name] for name in ("id", "number", "state", "gate", "confidence", "fix")}
+    assert told == {
+        "id": "fnd_1",
+        "number": 7,
+        "state": "open",
+        "gate": "must",
+        "confidence": 100,
+        "fix": "Round once.",
+    }
+    assert out["ruleId"] == "awf/security"
+    assert out["properties"]["security-severity"] == "8.0"
+    assert out["partialFingerprints"] == {"awf/v1": "sha256:1"}
+    assert out["correlationGuid"] == json.loads(encode([plain()]))["runs"][0]["results"][0]["correlationGuid"]
+    assert "fixes" not in out

@@ -1,0 +1,272 @@
+"""A repository answers about its files and its past, and about nothing else."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.unit.findings.identity.made import FIRST, assessment
+
+from pipeline.findings.events import PassRecorded
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.linemap import FileMap, GitHistory, LineMap, is_repository_path, line_maps, split_lines
+
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+
+def git(root: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=test", "-c", "user.email=test@localhost")
+    command = ["git", "-C", str(root), *identity, *arguments]
+    return subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def commit(root: Path) -> str:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "x")
+    return git(root, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository with one commit."""
+    root = tmp_path / "repository"
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "a.py").write_text("".join(f"line {number}\n" for number in range(1, 21)))
+    git(root, "init", "--quiet")
+    commit(root)
+    return root
+
+
+def test_lines_are_followed_into_the_working_tree(root: Path) -> None:
+    """An edit and a rename that nobody has committed yet count too."""
+    head = git(root, "rev-parse", "HEAD")
+    lines = (root / "src" / "a.py").read_text().splitlines()
+    (root / "src" / "b.py").write_text("\n".join(["first", *lines]) + "\n")
+    git(root, "rm", "--quiet", "src/a.py")
+    git(root, "add", "src/b.py")
+    found = GitHistory(root, ENVIRONMENT).changes(head)
+    assert found is not None
+    assert (found.path("src/a.py"), found.line("src/a.py", 7)) == ("src/b.py", 8)
+
+
+def test_a_rename_is_followed_whatever_a_person_configured_and_whatever_it_is_called(root: Path) -> None:
+    """Neither a setting nor a letter beyond ASCII hides where a file went."""
+    head = git(root, "rev-parse", "HEAD")
+    git(root, "config", "diff.renames", "false")
+    git(root, "config", "core.quotePath", "true")
+    git(root, "mv", "src/a.py", "src/naïve.py")
+    found = GitHistory(root, ENVIRONMENT).changes(head)
+    assert found is not None
+    assert found.path("src/a.py") == "src/naïve.py"
+
+
+def test_a_commit_is_named_by_seven_digits_at_least(root: Path) -> None:
+    """Fewer may be another's tomorrow."""
+    head, history = git(root, "rev-parse", "HEAD"), GitHistory(root, ENVIRONMENT)
+    assert (history.changes(head[:7]), history.changes(head[:6])) == (LineMap(), None)
+
+
+def test_a_folder_of_a_repository_has_names_of_its_own(root: Path) -> None:
+    """Paths are relative to where the findings are, also below the top."""
+    head = git(root, "rev-parse", "HEAD")
+    (root / "src" / "a.py").write_text("changed\n")
+    history = GitHistory(root / "src", ENVIRONMENT)
+    found = history.changes(head)
+    assert found is not None
+    assert found.line("a.py", 7) is None
+    assert (history.lines("a.py", head) or [])[:1] == ["line 1"]
+
+
+@pytest.mark.parametrize("commit", ["", "f" * 40, "HEAD", "--output=stolen", "main", "HEAD~1", "0000000;ls"])
+def test_a_commit_that_is_gone_or_no_commit_is_no_answer(root: Path, commit: str) -> None:
+    """After a rebase the old commit is unreachable; anything that is not a hash never reaches git."""
+    assert GitHistory(root, ENVIRONMENT).changes(commit) is None
+    assert not (root / "stolen").exists()
+
+
+def test_two_commits_can_be_compared(root: Path) -> None:
+    """What a fix wrote is the difference of the commits around it."""
+    before = git(root, "rev-parse", "HEAD")
+    (root / "src" / "new.py").write_text("x\n")
+    after = commit(root)
+    found = GitHistory(root, ENVIRONMENT).changes(before, after)
+    assert found is not None
+    assert list(found.written()) == [("src/new.py", 1)]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../outside", "/etc/passwd", "src/../../outside", "", ".", ".git/config", "nul\0", "src/link", "src", "loop"],
+)
+def test_nothing_outside_is_read(root: Path, path: str) -> None:
+    """Paths that go up, out, through a link, into git's own files or to a folder have no lines."""
+    (root.parent / "outside").write_text("secret\n")
+    (root / "src" / "link").symlink_to(root.parent / "outside")
+    (root / "loop").symlink_to(root / "loop")
+    history = GitHistory(root, ENVIRONMENT)
+    assert history.lines(path) is None
+    assert history.lines(path, git(root, "rev-parse", "HEAD")) is None
+
+
+def test_a_file_called_like_a_commit_is_not_taken_for_one(root: Path) -> None:
+    """The commits end where the names of files would begin."""
+    head = git(root, "rev-parse", "HEAD")
+    (root / head).write_text("x\n")
+    (root / "src" / "a.py").write_text("changed\n")
+    found = GitHistory(root, ENVIRONMENT).changes(head)
+    assert found is not None
+    assert found.line("src/a.py", 7) is None
+
+
+def test_the_repository_is_where_it_is_and_not_where_a_variable_says(
+    root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A hook's variables lead elsewhere; and what git complains of is nobody's to read."""
+    head = git(root, "rev-parse", "HEAD")
+    history = GitHistory(root, ENVIRONMENT | {"GIT_DIR": str(tmp_path / "elsewhere")})
+    assert history.changes(head) == LineMap()
+    assert history.changes("f" * 40) is None
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_program_that_asks_gets_no_answer(root: Path, tmp_path: Path) -> None:
+    """Nobody types anything for git: its input is empty, and its environment is what every program is given."""
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\ncat; echo "diff --git $XDG_A b"; echo "rename from $XDG_A"; echo "rename to b"\n')
+    program.chmod(0o755)
+    environment = {"PATH": f"{program.parent}:{os.environ['PATH']}", "XDG_A": "a"}
+    found = GitHistory(root, environment).changes("f" * 40)
+    assert found is not None
+    assert dict(found.files) == {"a": FileMap("b")}
+
+
+def test_a_file_is_read_now_and_as_it_was(root: Path) -> None:
+    """Now from the disk, then from the commit."""
+    head = git(root, "rev-parse", "HEAD")
+    (root / "src" / "a.py").write_text("now")
+    history = GitHistory(root, ENVIRONMENT)
+    assert history.lines("src/a.py") == ["now"]
+    assert history.lines("src/a.py", head) == [f"line {number}" for number in range(1, 21)]
+    assert history.lines("src/a.py", "HEAD") is None
+
+
+def test_a_git_that_never_answers_is_stopped(root: Path, tmp_path: Path) -> None:
+    """It is ended with all that it started, and the answer is that there is none."""
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    real = shutil.which("git")
+    program.write_text(f'#!/bin/sh\ncase "$*" in *" config "*) exec {real} "$@";; esac\ntail -f /dev/null & wait\n')
+    program.chmod(0o755)
+    environment = ENVIRONMENT | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+    assert GitHistory(root, environment, seconds=0.2).changes("f" * 40) is None
+
+
+def test_a_diff_that_is_too_long_is_no_answer(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit findings are recognised by their text alone."""
+    head = git(root, "rev-parse", "HEAD")
+    (root / "src" / "a.py").write_text("x\n" * 500)
+    monkeypatch.setattr("pipeline.findings.linemap.LARGEST_DIFF", 100)
+    assert GitHistory(root, ENVIRONMENT).changes(head) is None
+
+
+def test_without_git_there_is_no_history(tmp_path: Path) -> None:
+    """A folder that is not there, or that no repository is in, has files at most."""
+    (tmp_path / "a.py").write_text("x\n")
+    history = GitHistory(tmp_path, ENVIRONMENT | {"GIT_CEILING_DIRECTORIES": str(tmp_path.parent)})
+    assert history.changes("f" * 40) is None
+    assert history.lines("a.py") == ["x"]
+    assert GitHistory(tmp_path / "missing", ENVIRONMENT).changes("f" * 40) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"), [(b"", []), (b"a", ["a"]), (b"a\n\n", ["a", ""]), (b"a\x0cb\r\n", ["a\x0cb\r"])]
+)
+def test_only_a_newline_ends_a_line(content: bytes, lines: list[str]) -> None:
+    """Lines are counted as git counts them, whatever else a file holds."""
+    assert split_lines(content) == lines
+
+
+@pytest.mark.parametrize(
+    ("path", "is_inside"),
+    [
+        ("src/a..b.py", True),
+        ("-x", True),
+        ("src/.git/config", True),
+        ("", False),
+        (".", False),
+        ("/etc/passwd", False),
+        ("//host/file", False),
+        (".git/config", False),
+        ("src/../../outside", False),
+        ("src/a\0b", False),
+    ],
+)
+def test_a_name_is_inside_or_not(*, path: str, is_inside: bool) -> None:
+    """Two dots in a name are not the way up; a root, git's own files and what no file is called are not inside."""
+    assert is_repository_path(path) is is_inside
+
+
+def test_text_that_is_no_text_has_lines_all_the_same() -> None:
+    """Bytes that are no UTF-8 are replaced, not raised about."""
+    assert split_lines(b"na\xc3\xafve\n\xff\xfe\n") == ["naïve", "��"]
+
+
+def test_a_file_that_nobody_may_read_is_no_source(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the disk is no answer, not an end."""
+
+    def refused(_: Path) -> bytes:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    assert GitHistory(root, ENVIRONMENT).lines("src/a.py") is None
+
+
+def test_a_file_as_large_as_allowed_is_read_and_a_larger_one_is_not(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit itself is within it, on the disk and in a commit."""
+    head, size = git(root, "rev-parse", "HEAD"), (root / "src" / "a.py").stat().st_size
+    history = GitHistory(root, ENVIRONMENT)
+    for limit, read in ((size, True), (size - 1, False)):
+        monkeypatch.setattr("pipeline.findings.linemap.LARGEST", limit)
+        assert (history.lines("src/a.py") is not None) is read
+        assert (history.lines("src/a.py", head) is not None) is read
+
+
+class Recorded:
+    """A history that keeps what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def changes(self, old: str, new: str = "") -> LineMap | None:
+        self.asked.append(f"{old}..{new}" if new else old)
+        return None if old == "gone" else LineMap()
+
+
+def test_each_commit_is_asked_about_once_and_the_newest_first() -> None:
+    """Passes of one commit share its map; one that is unreachable, unknown or too old has none."""
+    heads = {"a": "old", "b": "gone", "c": "", "d": "new", "e": "new"}
+    ledger = Ledger(PassRecorded(at=FIRST, assessment=assessment(id, head=head)) for id, head in heads.items())
+    history = Recorded()
+    assert line_maps(ledger, history, newest=2).keys() == {"d", "e"}
+    assert history.asked == ["new", "gone"]
+
+
+def test_trees_tell_files_apart_that_no_commit_does() -> None:
+    """With the tree of the files as they are, a pass is asked about by its tree, or by its commit if it has none."""
+    ledger = Ledger(
+        PassRecorded(at=FIRST, assessment=assessment(id, head="commit", tree=tree))
+        for id, tree in (("a", "t1"), ("b", ""))
+    )
+    with_tree, without = Recorded(), Recorded()
+    assert line_maps(ledger, with_tree, "now").keys() == {"a", "b"}
+    assert with_tree.asked == ["commit..now", "t1..now"]
+    assert line_maps(ledger, without).keys() == {"a", "b"}
+    assert without.asked == ["commit"]
