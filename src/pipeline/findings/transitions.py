@@ -164,15 +164,6 @@ def _lines(place: Location) -> range:
 CAUSED = "caused_by"
 
 
-def root(ledger: Ledger, id: FindingId) -> FindingId:
-    """The finding that stands for another, itself when it was not merged. Links in a circle end where they began."""
-    seen = {id}
-    while (to := FindingId(joined_to(ledger.findings[id]))) in ledger.findings and to not in seen:
-        seen.add(to)
-        id = to
-    return id
-
-
 _TOLD = (
     *("title", "plain_title", "impact", "fix", "reproduction", "min_fix_scope", "regression_tests", "scope"),
     *("category", "severity", "confidence", "autofix_class", "owner", "agreement", "pre_existing"),
@@ -317,7 +308,7 @@ def upshot(
     for one in matching.doubtful:
         if one.draft not in withheld:
             work.suppose(one)
-    mentioned = {root(ledger, one.known) for one in (*matching.matches, *matching.doubtful)}
+    mentioned = {ledger.leader(one.known) for one in (*matching.matches, *matching.doubtful)}
     for id in matching.unseen:
         if id not in mentioned:
             work.miss(ledger.findings[id])
@@ -345,7 +336,7 @@ class _Work:
                 self._see(known, draft, one)
                 continue
             self.events.append(self._seen(known, draft, one.strength))
-            whole = root(self.ledger, known.id)
+            whole = self.ledger.leader(known.id)
             self.ids[one.draft] = whole
             if whole not in direct:
                 direct.add(whole)
@@ -373,7 +364,7 @@ class _Work:
 
     def suppose(self, one: Match) -> None:
         """A new finding that may be a known one."""
-        link = Link(kind=MAY_BE, to=root(self.ledger, one.known), note=f"{one.strength} match")
+        link = Link(kind=MAY_BE, to=self.ledger.leader(one.known), note=f"{one.strength} match")
         self.events.append(LinkAdded(at=self.at, id=FindingId(self.ids[one.draft]), link=link))
 
     def miss(self, known: Finding) -> None:

@@ -18,7 +18,6 @@ from pipeline.findings.ledger import DUPLICATE_OF, Ledger, joined_to
 from pipeline.findings.linemap import GitHistory, line_maps
 from pipeline.findings.model import Actor, Finding, FindingId, FindingState, Gate, Link, Severity, Suppression
 from pipeline.findings.scales import RECORD_STATUS
-from pipeline.findings.transitions import root
 
 STATUSES = ("open", "false-positive", "wont-fix", "fixed")
 """What can be decided about a finding."""
@@ -172,7 +171,7 @@ def merge_findings(
 
     The other one must matter at least as much, and must still need attention if they do: merging dismisses nothing.
     """
-    leader = ledger.findings[root(ledger, into.id)]
+    leader = ledger.findings[ledger.leader(into.id)]
     events: list[LinkAdded | LinkRemoved] = []
     for finding in findings:
         if other := joined_to(finding):
@@ -186,7 +185,7 @@ def merge_findings(
         if finding.state.needs_attention and not leader.state.needs_attention:
             help = "merge only findings that are both open, or decide about this one with: awf findings triage"
             raise AwfError(f"{finding.id} is {finding.state}, but {leader.id} is {leader.state}", help=help)
-        moved = [one for one in ledger.findings.values() if joined_to(one) == finding.id]
+        moved = ledger.members(finding.id)
         events += _unlink(moved, at, note)
         events += [_link(one, leader, at, note) for one in (finding, *moved)]
     return events
@@ -196,9 +195,7 @@ def split_findings(ledger: Ledger, findings: Iterable[Finding], at: str, note: s
     """The events that separate merged findings: one from the finding it is part of, or all that are part of it."""
     apart: dict[FindingId, Finding] = {}
     for finding in findings:
-        merged = [one for one in ledger.findings.values() if joined_to(one) == finding.id]
-        if joined_to(finding):
-            merged = [finding]
+        merged = [finding] if joined_to(finding) else ledger.members(finding.id)
         if not merged:
             raise AwfError(f"{finding.id} is not merged with another finding", help="awf findings show lists members")
         apart |= {one.id: one for one in merged}
