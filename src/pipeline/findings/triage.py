@@ -4,19 +4,30 @@ Only a person or a fresh look makes a finding fixed, and only a person takes bac
 what must be fixed. Whoever edits a file that shows findings has the role of an agent.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from types import MappingProxyType
 
 from pipeline.findings.events import StateChanged
-from pipeline.findings.formats.record_view import state_after
-from pipeline.findings.formats.view_edits import change_state
+from pipeline.findings.fingerprints import evidence_digest
 from pipeline.findings.ledger import Ledger, joined_to
-from pipeline.findings.model import Actor, Finding, Gate, Severity
+from pipeline.findings.model import Actor, Finding, FindingState, Gate, Severity, Suppression
+from pipeline.findings.scales import RECORD_STATUS
 
 STATUSES = ("open", "false-positive", "wont-fix", "fixed")
 """What can be said of a finding."""
+
+STATE_OF: Mapping[str, FindingState] = MappingProxyType(
+    {
+        "open": FindingState.OPEN,
+        "false-positive": FindingState.FALSE_POSITIVE,
+        "fixed": FindingState.VERIFIED_FIXED,
+        "wont-fix": FindingState.WONT_FIX,
+        "uncertain": FindingState.UNCERTAIN,
+    }
+)
+"""The state that a status stands for by itself."""
 
 _DISMISSALS = ("false-positive", "wont-fix")
 _ALLOWED = MappingProxyType(
@@ -57,6 +68,24 @@ def triage(
             state = state_after(finding.state, status)
             events.setdefault(finding.id, change_state(finding, state, at=at, by=by, note=note, expires=until))
     return TriageOutcome(tuple(events.values()), refused)
+
+
+def state_after(state: FindingState, status: str) -> FindingState:
+    """The state that a status leads to; one that says what is so already leaves a finer state alone."""
+    if RECORD_STATUS[state] == status:
+        return state
+    was_fixed = state in (FindingState.VERIFIED_FIXED, FindingState.FIX_CLAIMED)
+    return FindingState.REOPENED if status == "open" and was_fixed else STATE_OF[status]
+
+
+def change_state(
+    finding: Finding, state: FindingState, *, at: str, by: str, note: str, expires: str = ""
+) -> StateChanged:
+    """The event that gives a finding another state; a dismissal is tied to the text that was dismissed."""
+    suppression = None
+    if state.dismissed:
+        suppression = Suppression(reason=note, by=by, expires=expires, digest=evidence_digest(finding))
+    return StateChanged(at=at, id=finding.id, state=state, by=by, note=note, suppression=suppression)
 
 
 def agent_refusal(finding: Finding, status: str, note: str, by: str) -> str:
