@@ -112,7 +112,7 @@ def _build_view(found: Finding, ledger: Ledger, root: Path, redactor: Redactor) 
         last_seen=last_seen(found),
         excerpts=tuple(read_excerpts(found, root, redactor)),
         texts=tuple(item.raw for item in found.evidence if not item.path and item.raw),
-        members=tuple(one for one in ledger.findings.values() if joined_to(one) == found.id),
+        members=tuple(ledger.members(found.id)),
         links=tuple(_links(found, ledger)),
         history=tuple((parse_time(change.at), change) for change in reversed(found.history)),
         merged_into=ledger.find(leader) if leader else None,

@@ -22,7 +22,7 @@ from pipeline.engine.ports import Journal, JournalEntry, JournalError
 from pipeline.engine.records import AnyRecord
 from pipeline.engine.state import State
 from pipeline.errors import AwfError
-from pipeline.findings.ledger import Ledger, decode_line
+from pipeline.findings.ledger import Ledger, apply_line
 from pipeline.findings.model import Finding
 from pipeline.findings.rounds import Round, rounds
 from pipeline.findings.views import records, verdict_file
@@ -251,7 +251,7 @@ class LedgerReader:
 
     def _read_lines(self, journal: Journal) -> None:
         for number, line in journal.ledger(self._position):
-            self._ledger.apply(decode_line(number, line))
+            apply_line(self._ledger, number, line)
             self._position = number
 
     def _snapshot(self, stamps: FileStamps) -> LedgerSnapshot:

@@ -15,7 +15,7 @@ from pipeline.app.store import open_local_store
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import RunResumed
 from pipeline.findings.events import StateChanged
-from pipeline.findings.ledger import Ledger, LedgerStore, decode_line
+from pipeline.findings.ledger import Ledger, LedgerStore, apply_line
 from pipeline.findings.model import FindingState
 from pipeline.journal.sqlite import SqliteJournal, StoreHeads
 from pipeline.web import store as web_store
@@ -51,11 +51,11 @@ def lines_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of the ledger's lines that were folded."""
     numbers = list[int]()
 
-    def counted(number: int, line: str) -> object:
+    def counted(ledger: Ledger, number: int, line: str) -> None:
         numbers.append(number)
-        return decode_line(number, line)
+        apply_line(ledger, number, line)
 
-    monkeypatch.setattr(web_store, "decode_line", counted)
+    monkeypatch.setattr(web_store, "apply_line", counted)
     return numbers
 
 
@@ -176,7 +176,7 @@ def test_unedited_view_files_are_not_read_again(
     first = reader.findings().findings[0]
     with closing(SqliteJournal(store)) as journal:
         changed = StateChanged(at="2026-03-02T10:00:00Z", id=first.id, state=FindingState.FIX_CLAIMED, by="user")
-        LedgerStore(journal).enter([changed])
+        LedgerStore(journal).append([changed])
     assert reader.findings().findings[0].state is FindingState.FIX_CLAIMED
     assert len(reads) == 1
     os.utime(root / ".code-review/review-latest.json", (1, 1))
