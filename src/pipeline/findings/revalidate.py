@@ -12,10 +12,10 @@ from typing import Protocol
 from pipeline.findings.answers import ANSWER_FORMAT, read_answers
 from pipeline.findings.events import FixAttempted, LedgerEvent
 from pipeline.findings.fingerprints import lines_unchanged, text_removed
-from pipeline.findings.formats.view_edits import change_state
 from pipeline.findings.ledger import joined_to
 from pipeline.findings.model import Actor, Category, Finding, FindingState, FixAttempt, Gate, Severity
 from pipeline.findings.transitions import CodeState
+from pipeline.findings.triage import change_state
 
 _TEST = re.compile(r"\b(?:[Tt]est_?\w*|\w+_?[Tt]ests?)\b")
 _PLAIN = frozenset({"test", "tests", "testing", "tested", "tester", "unittest", "pytest", "latest", "contest"})

@@ -61,8 +61,8 @@ def test_one_finding_is_decided_with_a_note(browser: Browser, root: Path) -> Non
     [
         ({"as": "wont-fix", "note": " "}, "a dismissal needs a note"),
         ({"as": "open"}, "it is open already"),
-        ({"as": "gone"}, "is none of open"),
-        ({"as": "wont-fix", "note": "x", "expires": "soon"}, "is no date such as"),
+        ({"as": "gone"}, "unknown status"),
+        ({"as": "wont-fix", "note": "x", "expires": "soon"}, "is not a date"),
         ({"as": "fixed", "expires": "2099-01-01"}, "only a dismissal can expire"),
         ({"as": "fixed", "id": "nope"}, "there is no such finding"),
     ],

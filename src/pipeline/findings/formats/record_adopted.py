@@ -11,10 +11,11 @@ from pydantic import ValidationError
 from pipeline.findings.formats import strict_json as strict
 from pipeline.findings.formats.record_fields import FIELDS, read_fields
 from pipeline.findings.formats.record_triage import is_time
-from pipeline.findings.formats.record_view import FORMAT, NO_FIX, NO_REASON, REQUIRED, SEALED, STATE_OF
+from pipeline.findings.formats.record_view import FORMAT, NO_FIX, NO_REASON, REQUIRED, SEALED
 from pipeline.findings.formats.view_edits import SEAL
 from pipeline.findings.model import Change, Finding, Location
 from pipeline.findings.scales import confidence_from_word
+from pipeline.findings.triage import STATE_OF
 
 _MOST = 1000  # reviewers, or lines of a history
 _LONGEST = 500  # characters of such a line

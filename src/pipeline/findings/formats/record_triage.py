@@ -9,11 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pipeline.findings.events import StateChanged
-from pipeline.findings.formats.record_view import STATE_OF, state_after
-from pipeline.findings.formats.view_edits import ViewEdits, appended, change_state
+from pipeline.findings.formats.view_edits import ViewEdits, appended
 from pipeline.findings.model import Actor, Finding, FindingState
 from pipeline.findings.scales import RECORD_STATUS
-from pipeline.findings.triage import agent_refusal
+from pipeline.findings.triage import STATE_OF, agent_refusal, change_state, state_after
 
 
 def events(

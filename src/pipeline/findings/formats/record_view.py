@@ -3,13 +3,13 @@
 A record stands alone: what its scales cannot say is beside them, in fields whose names begin with `x_`.
 """
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 from typing import Any
 
 from pipeline.findings.fingerprints import QUOTE, norm_title
 from pipeline.findings.model import Actor, Change, Evidence, Finding, FindingState, Severity
 from pipeline.findings.scales import RECORD_SEVERITY, RECORD_STATUS, confidence_to_word
+from pipeline.findings.triage import STATE_OF
 
 FORMAT = "record"
 VERSION = 1
@@ -28,25 +28,6 @@ REQUIRED = (
     *("recommendation", "status", "triage_history", "signature", "sources", "lens"),
 )
 _TOLD = frozenset({"state", "seen", "decision"})  # the lines of a history that are triage
-STATE_OF: Mapping[str, FindingState] = MappingProxyType(
-    {
-        "open": FindingState.OPEN,
-        "false-positive": FindingState.FALSE_POSITIVE,
-        "fixed": FindingState.VERIFIED_FIXED,
-        "wont-fix": FindingState.WONT_FIX,
-        "uncertain": FindingState.UNCERTAIN,
-    }
-)  # what a status says by itself
-
-
-_GONE = (FindingState.VERIFIED_FIXED, FindingState.FIX_CLAIMED)
-
-
-def state_after(state: FindingState, status: str) -> FindingState:
-    """What a status makes of a state; one that says the same of it leaves it alone."""
-    if RECORD_STATUS[state] == status:
-        return state
-    return FindingState.REOPENED if status == "open" and state in _GONE else STATE_OF[status]
 
 
 def get(finding: Finding) -> dict[str, Any]:

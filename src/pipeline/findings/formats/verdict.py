@@ -19,11 +19,11 @@ from pipeline.findings.formats.verdict_view import (
     position,
     shadowed,
 )
-from pipeline.findings.formats.view_edits import ViewEdits, change_state, changed, refused, same, seal_of
+from pipeline.findings.formats.view_edits import ViewEdits, changed, refused, same, seal_of
 from pipeline.findings.formats.view_edits import digest as digest_of
 from pipeline.findings.model import Finding, FindingState
 from pipeline.findings.scales import VERDICT_STATUS
-from pipeline.findings.triage import agent_refusal
+from pipeline.findings.triage import agent_refusal, change_state
 
 __all__ = ["FORMAT", "decode", "document_fault", "get", "item", "put"]
 

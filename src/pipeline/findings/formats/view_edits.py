@@ -10,9 +10,8 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from pipeline.findings.events import FieldsEdited, LedgerEvent, StateChanged
-from pipeline.findings.fingerprints import evidence_digest
-from pipeline.findings.model import Finding, FindingState, Suppression
+from pipeline.findings.events import FieldsEdited, LedgerEvent
+from pipeline.findings.model import Finding
 
 SEAL = "x_written"
 _LONGEST = 500  # characters of such a line
@@ -88,16 +87,6 @@ def digest(value: Any) -> str:
     if isinstance(value, _SHORT):
         return _word(value)
     return sha256(_text(value).encode()).hexdigest()[:_DIGITS]
-
-
-def change_state(
-    finding: Finding, state: FindingState, *, at: str, by: str, note: str, expires: str = ""
-) -> StateChanged:
-    """A finding's new state; a dismissal holds for the text that it was made for."""
-    suppression = None
-    if state.dismissed:
-        suppression = Suppression(reason=note, by=by, expires=expires, digest=evidence_digest(finding))
-    return StateChanged(at=at, id=finding.id, state=state, by=by, note=note, suppression=suppression)
 
 
 @lru_cache(maxsize=4096, typed=True)

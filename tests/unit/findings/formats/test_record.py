@@ -23,9 +23,10 @@ from pipeline.findings.fingerprints import norm_title
 from pipeline.findings.formats import record
 from pipeline.findings.formats import strict_json as strict
 from pipeline.findings.formats.record_view import SEALED
-from pipeline.findings.formats.view_edits import ViewEdits, change_state, sealed
+from pipeline.findings.formats.view_edits import ViewEdits, sealed
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingState, Observed, PassId, ReportStatus, Strength
+from pipeline.findings.triage import change_state
 from pipeline.findings.verdicts import Shipping
 
 AT = "2026-06-01T00:00:00Z"
