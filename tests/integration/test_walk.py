@@ -131,7 +131,7 @@ def test_002_50_the_fixer_runs_once_after_the_last_answer(project: Path, awf: Aw
     fixer = f'{sys.executable} -c "{FIXER}"'
     done = awf("findings", "walk", "--fixer", fixer, *answers(project, "apply", "skip", "apply"))
     assert (project / "fixed").read_text() == "x"
-    assert "fix failed: the fixer did not say what became of it" in done.stdout
+    assert "fix failed: the fixer did not mention it" in done.stdout
     assert json.loads(awf("findings", "show", "1", "--json").stdout)["state"] == "fix_claimed"
     assert json.loads(awf("findings", "show", "3", "--json").stdout)["state"] == "open"
 

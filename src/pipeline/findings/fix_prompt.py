@@ -10,7 +10,8 @@ from itertools import groupby
 from pipeline.engine.context import Context
 from pipeline.findings.answers import ANSWER_FORMAT
 from pipeline.findings.keys import ReviewKey
-from pipeline.findings.model import Finding, FindingId, Gate
+from pipeline.findings.model import Finding, FindingId
+from pipeline.findings.triage import importance
 from pipeline.text import ELLIPSIS, plural
 
 HEADING = "## Findings by file"
@@ -121,14 +122,6 @@ def _member_line(finding: Finding) -> str:
     return (
         f"    also: {_quote(', '.join(finding.sources), 80)} ({finding.severity}) {_quote(finding.title, 120)}{about}"
     )
-
-
-def importance(finding: Finding) -> tuple[bool, int, int, str, int, int]:
-    """Sort key: what must be fixed first, then by severity, confidence, location and number."""
-    where = finding.location
-    path, line = (where.path, where.start or 0) if where else ("", 0)
-    must = finding.gate.value is Gate.MUST
-    return not must, finding.severity.rank, -finding.confidence.value, path, line, finding.number
 
 
 def _path(finding: Finding) -> str:

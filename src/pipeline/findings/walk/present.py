@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from posixpath import basename
 
-from pipeline.findings.model import Finding
+from pipeline.findings.model import Finding, Vote
 from pipeline.findings.scales import P_LEVEL, confidence_to_anchor
 from pipeline.findings.trackers.ticket import TrackerStatus
 from pipeline.findings.walk.machine import (
@@ -36,7 +36,7 @@ DONE = {
 }
 _NO_FIX = "No concrete fix proposed; needs a decision."
 _NO_SINK = "Defer unavailable on this platform — no durable tracker sink detected."
-_NO_SINK_AT_ALL = "Defer unavailable — no durable tracker sink detected on this platform."
+_NO_SINK_FOR_ROUTE = "Defer unavailable — no durable tracker sink detected on this platform."
 _DOWNGRADED = "Stage 5 recommended Defer; downgraded to Skip — no tracker sink available."
 _SHORT_NAMES = {OptionKey.REST: ("lfg", "lfg the rest")}  # understood as well
 
@@ -82,7 +82,7 @@ def question(walk: Walk) -> Question:
     match walk.step:
         case Step.ROUTING:
             stem = f"What should the agent do with the remaining {len(walk.items)} findings?"
-            return Question(stem if walk.trackers.any_sink_available else f"{stem}\n{_NO_SINK_AT_ALL}", options)
+            return Question(stem if walk.trackers.any_sink_available else f"{stem}\n{_NO_SINK_FOR_ROUTE}", options)
         case Step.CONFIRMING:
             return Question(f"This files a ticket on {walk.tracker}. Proceed?", options)
         case Step.FAILED:
@@ -123,8 +123,8 @@ def confirmation(item: WalkItem, action: Action, reference: str = "") -> str:
 
 def title(finding: Finding) -> str:
     """Return what happens, in at most eight words and without the line."""
-    told = one_line(finding.plain_title or finding.title, _MAX_TITLE)
-    words = (_LINE_NUMBER.sub("", told) or told).rstrip(".").split()
+    text = one_line(finding.plain_title or finding.title, _MAX_TITLE)
+    words = (_LINE_NUMBER.sub("", text) or text).rstrip(".").split()
     return " ".join(words) if len(words) <= _MAX_WORDS else f"{' '.join(words[:_MAX_WORDS])}{ELLIPSIS}"
 
 
@@ -227,11 +227,8 @@ def _action_phrase(walk: Walk) -> str:
     match _recommended(walk):
         case Action.APPLY:
             where = walk.item.finding.location
-            return (
-                f"Apply the proposed fix in {one_line(basename(where.path), 60)}?"
-                if where
-                else "Apply the proposed fix?"
-            )
+            file = f" in {one_line(basename(where.path), 60)}" if where else ""
+            return f"Apply the proposed fix{file}?"
         case Action.DEFER:
             return f"Defer and file a {_ticket(walk.trackers)}?"
         case Action.ACKNOWLEDGE:
@@ -247,9 +244,7 @@ def _conflict(walk: Walk) -> str:
     disagree = len({vote.action for vote in votes.values()}) > 1
     parts = []
     if disagree:
-        parts.append(
-            "; ".join(_recommendation(name, vote.action, vote.confidence) for name, vote in votes.items()) + "."
-        )
+        parts.append("; ".join(map(_recommendation, votes.values())) + ".")
     if item.recommended is Action.DEFER and not walk.trackers.any_sink_available:
         parts.append(_DOWNGRADED)
     if disagree:
@@ -257,10 +252,10 @@ def _conflict(walk: Walk) -> str:
     return " ".join(parts)
 
 
-def _recommendation(reviewer: str, action: str, confidence: int) -> str:
-    name = one_line(reviewer, 60)
-    doubt = " (low confidence)" if confidence < _LOW_CONFIDENCE else ""
-    return f"{name[:1].upper()}{name[1:]} recommends {action.capitalize()}{doubt}"
+def _recommendation(vote: Vote) -> str:
+    name = one_line(vote.reviewer, 60)
+    doubt = " (low confidence)" if vote.confidence < _LOW_CONFIDENCE else ""
+    return f"{name[:1].upper()}{name[1:]} recommends {vote.action.capitalize()}{doubt}"
 
 
 def _finding_block(walk: Walk) -> str:
@@ -299,14 +294,14 @@ def _preview(walk: Walk) -> str:
     """Return the plan: a heading, then the findings by what is to be done; empty groups are left out."""
     planned, dropped = plan(walk), refused(walk)
     items = {action: [item for item, wanted in planned if wanted is action] for action in Action}
-    downgraded: list[WalkItem] = []
-    if not walk.trackers.any_sink_available:
-        downgraded = [item for item in items[Action.SKIP] if item.recommended is Action.DEFER]
+    downgraded: dict[bool, list[WalkItem]] = {True: [], False: []}
+    for item in items[Action.SKIP]:
+        downgraded[item.recommended is Action.DEFER and not walk.trackers.any_sink_available].append(item)
     groups = {
         "Applying": items[Action.APPLY],
         f"Filing {_ticket(walk.trackers)}s": items[Action.DEFER],
-        "Skipping": [item for item in items[Action.SKIP] if item not in downgraded],
-        "Skipping — defer sink unavailable": downgraded,
+        "Skipping": downgraded[False],
+        "Skipping — defer sink unavailable": downgraded[True],
         "Acknowledging": items[Action.ACKNOWLEDGE],
         "Dropping — refused by the validator": [item for item in walk.remaining if item.finding.id in dropped],
     }
@@ -350,11 +345,12 @@ def present_fix(fix: str, where: str, pointer: str) -> str:
     A fix that breaks the rules for prose becomes a summary, its location and a pointer to the whole of it.
     """
     prose = _CODE_BLOCK.sub("\n\n", fix[:_MAX_FIX])
-    told = [sentence for paragraph in paragraphs(prose) for sentence in sentences(paragraph)]
-    short = len(fix) <= _MAX_FIX and len(told) <= _MAX_SENTENCES and all(map(_is_short_code, _CODE_BLOCK.finditer(fix)))
-    if short and _is_prose(prose) and all(map(_has_few_spans, told)):
-        return "\n\n".join(_parts(fix))
-    summary = _summarize(told[0] if told else "")
+    parts = [sentence for paragraph in paragraphs(prose) for sentence in sentences(paragraph)]
+    short = len(fix) <= _MAX_FIX and len(parts) <= _MAX_SENTENCES
+    code_is_short = all(map(_is_short_code, _CODE_BLOCK.finditer(fix)))
+    if short and code_is_short and _is_prose(prose) and all(map(_has_few_spans, parts)):
+        return "\n\n".join(_paragraphs_and_code(fix))
+    summary = _summarize(parts[0] if parts else "")
     return f"{escape(summary)}{f' At {where}.' if where else ''}\n\nFull fix: {pointer}"
 
 
@@ -393,7 +389,7 @@ def _summarize(sentence: str) -> str:
     return summary if len(words) >= _MIN_SUMMARY_WORDS and not _DIFF.match(summary) else "Change the code."
 
 
-def _parts(fix: str) -> Iterator[str]:
+def _paragraphs_and_code(fix: str) -> Iterator[str]:
     """The paragraphs of a fix, and its code as code."""
     start = 0
     for block in _CODE_BLOCK.finditer(fix):

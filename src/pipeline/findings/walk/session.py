@@ -9,7 +9,7 @@ from pipeline.files import NotAFile, read_file
 from pipeline.findings.answers import Answer, read_answers
 from pipeline.findings.events import DecisionMade, Disposition, LedgerEvent
 from pipeline.findings.fingerprints import norm_title
-from pipeline.findings.fix_prompt import findings_section, importance
+from pipeline.findings.fix_prompt import Members, findings_section
 from pipeline.findings.formats import review
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.merge import passes
@@ -17,6 +17,7 @@ from pipeline.findings.model import AutofixClass, Finding, FindingId, RawFinding
 from pipeline.findings.scales import P_LEVEL
 from pipeline.findings.trackers.chain import TrackerChain
 from pipeline.findings.trackers.ticket import NO_TRACKER, TrackerStatus
+from pipeline.findings.triage import importance
 from pipeline.findings.walk.machine import (
     Action,
     Fixes,
@@ -226,6 +227,7 @@ class FixerProgram:
     command: Sequence[str]  # without one, nothing is fixed
     root: Path
     environ: Mapping[str, str]
+    members: Members  # of a finding that stands for a cluster
     answers: list[Answer] = field(default_factory=list)  # what it said about each finding
 
     def __call__(self, findings: Sequence[Finding]) -> Fixes:
@@ -233,7 +235,7 @@ class FixerProgram:
         if not self.command:
             return Fixes()
         ids = {finding.number: finding.id for finding in findings}
-        prompt = f"{TASK}\n\n{findings_section(findings, _MAX_PROMPT)}\n"
+        prompt = f"{TASK}\n\n{findings_section(findings, _MAX_PROMPT, self.members)}\n"
         try:
             done = run_program(
                 self.command,
@@ -244,14 +246,12 @@ class FixerProgram:
                 inherit_stderr=True,
             )
         except OSError as error:
-            reason = f"{self.command[0]} cannot be run: {error.strerror}"
+            reason = f"{self.command[0]}: {error.strerror}"
             return Fixes(failed=dict.fromkeys(ids.values(), reason))
         self.answers += [one for one in read_answers(done.stdout.decode(errors="replace")) if one.number in ids]
-        otherwise = "the fixer did not say what became of it"
-        if done.returncode:
-            otherwise = f"the fixer exited with code {done.returncode}"
+        unsaid = f"the fixer exited with code {done.returncode}" if done.returncode else "the fixer did not mention it"
+        failed = dict.fromkeys(ids.values(), unsaid)
+        for one in self.answers:
+            failed[ids[one.number]] = ", ".join(filter(None, (one.word.replace("_", " "), one.why)))
         made = frozenset(ids[one.number] for one in self.answers if one.word == "fixed")
-        reasons = {
-            ids[one.number]: ", ".join(filter(None, (one.word.replace("_", " "), one.why))) for one in self.answers
-        }
-        return Fixes(made, {id: reasons.get(id, otherwise) for id in ids.values() if id not in made})
+        return Fixes(made, {id: reason for id, reason in failed.items() if id not in made})

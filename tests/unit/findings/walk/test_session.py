@@ -110,7 +110,7 @@ def test_an_illegal_answer_stops_it() -> None:
 
 
 def program(root: Path, text: str) -> FixerProgram:
-    return FixerProgram((sys.executable, "-c", text), root, {})
+    return FixerProgram((sys.executable, "-c", text), root, {}, ledger_of(ONE, TWO).members)
 
 
 def test_a_fixer_is_run_once_with_everything(tmp_path: Path) -> None:
@@ -129,8 +129,9 @@ def test_a_fixer_that_fails_says_why(tmp_path: Path) -> None:
     """By its own words, its exit code, or because it cannot be run; without a command nothing fails."""
     failed = program(tmp_path, "print('[FINDING 1: not fixed, because it is hard]'); raise SystemExit(3)")([ONE, TWO])
     assert failed.failed == {ONE.id: "not fixed, because it is hard", TWO.id: "the fixer exited with code 3"}
-    assert "cannot be run" in FixerProgram(("no-such-program",), tmp_path, {})([ONE]).failed[ONE.id]
-    assert FixerProgram((), tmp_path, {})([ONE]) == Fixes()
+    missing = FixerProgram(("no-such-program",), tmp_path, {}, ledger_of(ONE).members)
+    assert "no-such-program" in missing([ONE]).failed[ONE.id]
+    assert FixerProgram((), tmp_path, {}, ledger_of(ONE).members)([ONE]) == Fixes()
 
 
 def item(one: Finding, directory: Path, **returns: RawFinding) -> WalkItem:
