@@ -86,7 +86,7 @@ end(2, error="unknown command " + command)
 """
 
 
-class StandIn:
+class FakeGh:
     """The program and what it keeps."""
 
     def __init__(self, directory: Path) -> None:

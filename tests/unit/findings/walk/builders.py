@@ -1,15 +1,16 @@
-"""Findings to be walked through, people who answer by keys, and trackers that do as they are told."""
+"""Findings to walk through, a driver that answers by keys, and trackers that do as they are told."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     AutofixClass,
     Category,
     Finding,
     FindingId,
-    FindingState,
     Location,
     Owner,
     PassId,
@@ -18,24 +19,25 @@ from pipeline.findings.model import (
     Vote,
 )
 from pipeline.findings.scales import confidence_from_anchor
+from pipeline.findings.trackers import TrackerContext
+from pipeline.findings.trackers.chain import TrackerChain
 from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerStatus
 from pipeline.findings.walk.machine import (
-    Dispatch,
-    FallBack,
-    File,
-    Next,
-    Question,
-    Validate,
-    WalkDone,
+    Fixes,
+    Step,
+    Validation,
+    Walk,
+    WalkItem,
     answer,
-    ask,
     begin,
-    dispatched,
+    choices,
     fell_back,
     filed,
+    fixed,
+    unvalidated,
     validated,
 )
-from pipeline.findings.walk.present import Fixes, Item, Validation, Walk, walk_items
+from pipeline.findings.walk.session import open_walk
 
 AT = "2026-01-02T03:04:05Z"
 LINEAR = TrackerStatus("Linear", "high", named_sink_available=True, any_sink_available=True)
@@ -80,8 +82,8 @@ def vote(reviewer: str, action: str = "", confidence: int = 75, **changes: Any) 
     return Vote(reviewer=reviewer, action=action, confidence=confidence, **{**given, **changes})
 
 
-def claim(**changes: Any) -> RawFinding:
-    """What one reviewer wrote at length."""
+def raw_finding(**changes: Any) -> RawFinding:
+    """What one reviewer returned."""
     given: dict[str, Any] = {
         "input_id": "correctness#1",
         "reviewer": "correctness",
@@ -95,75 +97,72 @@ def claim(**changes: Any) -> RawFinding:
     return RawFinding(**{**given, **changes})
 
 
-def items(*findings: Finding, sinks: TrackerStatus = ISSUES) -> tuple[Item, ...]:
+def ledger_of(*findings: Finding) -> Ledger:
+    """A ledger with these findings."""
+    ledger = Ledger()
+    ledger.findings.update({one.id: one for one in findings})
+    return ledger
+
+
+class FixedChain(TrackerChain):
+    """Trackers with a given status."""
+
+    def __init__(self, status: TrackerStatus) -> None:
+        super().__init__(TrackerContext(Path(), Path(), {}), trackers={})
+        self._status = status
+
+    def status(self) -> TrackerStatus:
+        return self._status
+
+
+def items(*findings: Finding, trackers: TrackerStatus = ISSUES) -> tuple[WalkItem, ...]:
     """What is asked about these findings, advice as well."""
-    return walk_items(findings, sinks, advisory=True)
+    return open_walk(ledger_of(*findings), FixedChain(trackers), advisory=True).items
 
 
-def walk_of(*findings: Finding, sinks: TrackerStatus = ISSUES, **how: Any) -> Walk:
+def walk_of(*findings: Finding, trackers: TrackerStatus = ISSUES, **how: Any) -> Walk:
     """A walk through these findings."""
-    return begin(items(*findings, sinks=sinks), sinks, **how)
-
-
-def question(walk: Walk) -> Question:
-    """What is asked now; it must be a question."""
-    asked = ask(walk)
-    assert isinstance(asked, Question), asked
-    return asked
-
-
-def done(walk: Walk) -> WalkDone:
-    """The end, which it must be."""
-    over = ask(walk)
-    assert isinstance(over, WalkDone), over
-    return over
+    return begin(items(*findings, trackers=trackers), trackers, **how)
 
 
 def keys(walk: Walk) -> list[str]:
-    """The options there are."""
-    return [str(option.key) for option in question(walk).options]
+    """What can be answered."""
+    return [str(key) for key in choices(walk)]
 
 
 @dataclass
 class Drive:
-    """Drives walks: tickets, looks and fixes come out as given, and all that was asked for is kept."""
+    """Drives walks: tickets, validations and fixes come out as given, and what was asked for is kept."""
 
     tickets: Callable[[Finding], Filed | TicketFailed] = lambda finding: Filed(f"T-{finding.number}")
-    judge: Callable[[Finding], Validation | None] = lambda _finding: Validation(validated=True)
-    sinks: list[TrackerStatus] = field(default_factory=list)  # what is left after each fall back
+    validate: Callable[[Finding], Validation | None] = lambda _finding: Validation(validated=True)
+    trackers: list[TrackerStatus] = field(default_factory=list)  # what is left after each fall back
     fixes: Callable[[Sequence[FindingId]], Fixes] = lambda ids: Fixes(frozenset(ids))
-    asked: list[Next] = field(default_factory=list)
+    filed: list[tuple[int, str]] = field(default_factory=list)  # finding numbers, with the tracker
+    validated: list[list[int]] = field(default_factory=list)
+    fixed: list[list[int]] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
 
     def run(self, walk: Walk, answers: Iterable[str] = ()) -> Walk:
         """Answer questions as long as there are answers, and carry out everything else."""
         left = list(answers)
-        while not isinstance(coming := ask(walk), WalkDone):
-            if isinstance(coming, Question) and not left:
-                return walk
-            self.asked.append(coming)
-            walk = self._after(walk, coming, left)
+        while walk.step is not Step.DONE and (left or not choices(walk)):
+            self.steps.append(walk.step)
+            walk = answer(walk, left.pop(0)) if choices(walk) else self._carry_out(walk)
         assert not left, f"not asked: {left}"
         return walk
 
-    def of(self, kind: type[Next]) -> list[Any]:
-        """Everything of a kind that was asked for."""
-        return [one for one in self.asked if isinstance(one, kind)]
-
-    def _after(self, walk: Walk, coming: Next, left: list[str]) -> Walk:
-        match coming:
-            case Question():
-                return answer(walk, left.pop(0))
-            case File():
-                return filed(walk, self.tickets(coming.finding))
-            case FallBack():
-                return fell_back(walk, self.sinks.pop(0) if self.sinks else NO_TRACKER)
-            case Validate():
-                told = {one.id: self.judge(one) for one in coming.findings}
-                return validated(walk, {id: said for id, said in told.items() if said})
-            case Dispatch():
-                return dispatched(walk, self.fixes(coming.ids))
-            case WalkDone():
-                raise AssertionError
-
-
-DISMISSED = (FindingState.FALSE_POSITIVE, FindingState.WONT_FIX)
+    def _carry_out(self, walk: Walk) -> Walk:
+        match walk.step:
+            case Step.FILING:
+                self.filed.append((walk.item.finding.number, walk.tracker))
+                return filed(walk, self.tickets(walk.item.finding))
+            case Step.FALLING_BACK:
+                return fell_back(walk, self.trackers.pop(0) if self.trackers else NO_TRACKER)
+            case Step.VALIDATING:
+                self.validated.append([one.number for one in unvalidated(walk)])
+                results = {one.id: self.validate(one) for one in unvalidated(walk)}
+                return validated(walk, {id: result for id, result in results.items() if result})
+            case _:
+                self.fixed.append([one.number for one in walk.accepted])
+                return fixed(walk, self.fixes([one.id for one in walk.accepted]))
