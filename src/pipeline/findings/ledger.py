@@ -1,10 +1,9 @@
-"""The findings of a store: a fold over events. Whoever has the same events has the same ledger."""
+"""All findings of a store: a fold over ledger events, and the store that the events are kept in."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pipeline import files
@@ -27,11 +26,10 @@ from pipeline.findings.events import (
     decode_event,
     encode_event,
 )
-from pipeline.findings.model import Change, Finding, FindingId, Observed, PassId
+from pipeline.findings.model import Change, Finding, FindingId, Observed, PassId, Vote
 
-DUPLICATE_OF = "duplicate_of"
+DUPLICATE_OF = "duplicate_of"  # the kind of link that joins a finding to the leader of its cluster
 EDITED = "edited"  # the key of `ext` that lists the fields a person changed
-_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Ledger:
@@ -40,14 +38,15 @@ class Ledger:
     def __init__(self, events: Iterable[LedgerEvent] = ()) -> None:
         self.findings: dict[FindingId, Finding] = {}
         self.passes: dict[PassId, Pass] = {}
-        self.names: dict[str, FindingId] = {}  # signatures and aliases
-        self.unanswered: dict[str, PassId] = {}  # reviewers whose last answer could not be read whole, and its pass
-        self.settled: dict[FindingId, None] = {}  # no longer active by what was said since the last pass, in order
+        self.names: dict[str, FindingId] = {}  # ids, signatures and aliases
+        self.unanswered: dict[str, PassId] = {}  # reviewers whose last answer was not readable, and its pass
+        self.closed_since_last_pass: dict[FindingId, None] = {}  # in the order they were closed
+        self._joined: dict[FindingId, dict[FindingId, None]] = {}  # the findings joined to each leader
         for event in events:
             self.apply(event)
 
     def __iter__(self) -> Iterator[Finding]:
-        """The findings that stand for themselves; one merged into another is shown with that."""
+        """Every finding but those joined to another: a cluster counts once."""
         return (finding for finding in self.findings.values() if not joined_to(finding))
 
     @property
@@ -56,14 +55,15 @@ class Ledger:
         return next(reversed(self.passes.values()), None)
 
     def copy(self) -> "Ledger":
-        """A ledger that goes its own way from here."""
+        """An independent ledger with the same contents."""
         other = Ledger()
         other.findings, other.passes, other.names = dict(self.findings), dict(self.passes), dict(self.names)
-        other.settled, other.unanswered = dict(self.settled), dict(self.unanswered)
+        other.closed_since_last_pass, other.unanswered = dict(self.closed_since_last_pass), dict(self.unanswered)
+        other._joined = {leader: dict(members) for leader, members in self._joined.items()}
         return other
 
     def find(self, name: str) -> Finding | None:
-        """A finding by its id, the beginning of it, its number, its signature or any alias."""
+        """A finding by its id or an unambiguous beginning of it, its number, its signature or any alias."""
         if name in self.names:
             return self.findings[self.names[name]]
         if name.removeprefix("#").isdecimal():
@@ -72,22 +72,28 @@ class Ledger:
         close = [finding for id, finding in self.findings.items() if id.startswith((name, f"fnd_{name}"))]
         return close[0] if len(close) == 1 else None
 
-    def apply(self, event: LedgerEvent) -> None:
-        """Take one more event in."""
-        match event:
-            case PassRecorded():
-                self._assess(event.assessment)
-            case FindingRaised():
-                self._raise(event)
-            case StateChanged():
-                self._turn(event)
-            case _:
-                self._put(_apply_to(self._known(event.id), event))
+    def leader(self, id: FindingId) -> FindingId:
+        """The finding that stands for another's cluster: itself when it is not joined to any."""
+        seen = {id}
+        while (to := FindingId(joined_to(self.findings[id]))) in self.findings and to not in seen:
+            seen.add(to)
+            id = to
+        return id
+
+    def members(self, id: FindingId) -> list[Finding]:
+        """The findings joined to a leader, directly or through another."""
+        found = dict.fromkeys(self._joined.get(id, ()))
+        waiting = list(found)
+        while waiting:
+            new = [member for member in self._joined.get(waiting.pop(), ()) if member not in found]
+            found.update(dict.fromkeys(new))
+            waiting += new
+        return [self.findings[member] for member in found]
 
     def coverage(self, passed: Pass | None = None) -> Coverage | None:
-        """Who answered in a pass, or in the last one, and who has not answered since an earlier one.
+        """The coverage of a pass, or of the last one, with the reviewers that still owe an answer to an earlier one.
 
-        Of a pass that is named only its run counts. None where nothing was reviewed.
+        For a given pass only earlier passes of its run count. None when nothing was reviewed.
         """
         about = passed or self.last
         if about is None:
@@ -107,9 +113,24 @@ class Ledger:
             problems={**about.coverage.problems, **problems},
         )
 
-    def _assess(self, passed: Pass) -> None:
+    def apply(self, event: LedgerEvent) -> None:
+        """Add one event."""
+        match event:
+            case PassRecorded():
+                self._record_pass(event.assessment)
+            case FindingRaised():
+                self._raise(event)
+            case _:
+                known = self._known(event.id)
+                if isinstance(event, StateChanged):
+                    self._note_closing(known, event)
+                self._put(_apply_to(known, event))
+                if isinstance(event, LinkAdded | LinkRemoved) and event.link.kind == DUPLICATE_OF:
+                    self._join(event)
+
+    def _record_pass(self, passed: Pass) -> None:
         self.passes[passed.id] = passed
-        self.settled.clear()
+        self.closed_since_last_pass.clear()
         for name in passed.coverage.files:
             if (owed := self.unanswered.get(name)) and name in self.passes[owed].coverage.unnamed:
                 del self.unanswered[name]
@@ -128,28 +149,94 @@ class Ledger:
         change = Change(at=event.at, what="raised", state=finding.state, pass_id=finding.pass_id)
         self._put(replace(finding, number=len(self.findings) + 1, history=(*finding.history, change)))
 
-    def _turn(self, event: StateChanged) -> None:
-        known = self._known(event.id)
-        said_in_pass = event.pass_id != "" and event.pass_id == next(reversed(self.passes), None)
+    def _note_closing(self, known: Finding, event: StateChanged) -> None:
+        by_last_pass = event.pass_id != "" and event.pass_id == next(reversed(self.passes), None)
         if event.state.active:
-            self.settled.pop(event.id, None)
-        elif known.state.active and not said_in_pass:
-            self.settled[event.id] = None
-        self._put(_apply_to(known, event))
+            self.closed_since_last_pass.pop(event.id, None)
+        elif known.state.active and not by_last_pass:
+            self.closed_since_last_pass[event.id] = None
+
+    def _join(self, event: LinkAdded | LinkRemoved) -> None:
+        """Give the leader the votes of its new member, or take those of the former one away."""
+        leader, member = self.findings.get(FindingId(event.link.to)), self.findings[event.id]
+        if leader is None:
+            return
+        if isinstance(event, LinkAdded):
+            self._joined.setdefault(leader.id, {})[member.id] = None
+            self._share_votes(member)
+        else:
+            self._joined.get(leader.id, {}).pop(member.id, None)
+            votes = tuple(vote for vote in leader.votes if vote not in member.votes)
+            gone = {vote.reviewer for vote in member.votes} - {vote.reviewer for vote in votes}
+            sources = tuple(name for name in leader.sources if name not in gone)
+            self.findings[leader.id] = _voted(leader, votes, sources)
+
+    def _share_votes(self, member: Finding) -> None:
+        leader = self.findings.get(FindingId(joined_to(member)))
+        if leader and (new := tuple(vote for vote in member.votes if vote not in leader.votes)):
+            sources = tuple(dict.fromkeys((*leader.sources, *(vote.reviewer for vote in new))))
+            self._put(_voted(leader, (*leader.votes, *new), sources))
 
     def _put(self, finding: Finding) -> None:
         self.findings[finding.id] = finding
         for name in (finding.id, finding.signature, *finding.aliases):
             self.names.setdefault(name, finding.id)
+        if finding.links:
+            self._share_votes(finding)
 
     def _known(self, id: FindingId) -> Finding:
         if id not in self.findings:
-            raise AwfError(f"the ledger speaks of finding {id}, which was never raised")
+            raise AwfError(f"the ledger mentions finding {id}, which was never raised")
         return self.findings[id]
 
 
+class LedgerStore:
+    """The ledger of one journal, read as far as it is new."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._ledger = Ledger()
+        self._read = 0  # lines
+
+    def ledger(self) -> Ledger:
+        """All findings as of now, whichever process wrote them."""
+        for number, line in self._journal.ledger(self._read):
+            apply_line(self._ledger, number, line)
+            self._read = number
+        return self._ledger
+
+    def append(self, events: Sequence[LedgerEvent]) -> None:
+        """Add events, all of them or none."""
+        if not events:
+            return
+        ledger, expected = self.ledger(), self._read + len(events)
+        if self._journal.append_ledger(encode_event(event) for event in events) == expected:
+            for event in events:
+                ledger.apply(event)
+            self._read = expected
+
+
+@contextmanager
+def lock_ledger(store: Path) -> Iterator[None]:
+    """Keep other commands from adding findings, so that two at once do not raise the same defect twice."""
+    store.mkdir(parents=True, exist_ok=True)
+    with files.lock_directory(store):
+        yield
+
+
+def apply_line(ledger: Ledger, number: int, line: str) -> None:
+    """Add the event of one line of the journal's ledger; raises JournalError when it cannot be read."""
+    try:
+        ledger.apply(decode_event(line))
+    except (ValueError, TypeError) as error:  # a TypeError: a field that this version does not know
+        raise JournalError(
+            f"line {number} of the ledger cannot be read: {error}",
+            help="it may have been written by a newer awf; update it. Nothing was changed",
+        ) from error
+
+
 def joined_to(finding: Finding) -> str:
-    """The finding that another was merged into; nothing for one that stands for itself."""
+    """The id of the finding that another is joined to; empty when there is none."""
     return next((link.to for link in finding.links if link.kind == DUPLICATE_OF), "") if finding.links else ""
 
 
@@ -187,21 +274,20 @@ def _apply_to(finding: Finding, event: LedgerEvent) -> Finding:
 
 
 def _report_again(finding: Finding, event: ReportedAgain) -> Finding:
-    kept = finding.ext.get(EDITED, ())
-    changes = {name: value for name, value in event.changes.items() if name not in kept}
+    edited = finding.ext.get(EDITED, ())
+    changes = {name: value for name, value in event.changes.items() if name not in edited}
     if "fingerprints" in changes:
         changes["fingerprints"] = {**finding.fingerprints, **changes["fingerprints"]}
     note = event.note or f"{event.observed}, {event.strength}"
-    return _with_history(
-        finding,
-        Change(at=event.at, what="seen", note=note, pass_id=event.pass_id),
-        changes,
-        observed=event.observed,
-        strength=event.strength,
-        pass_id=PassId(event.pass_id),
-        votes=(*finding.votes, *event.votes),
-        absent_passes=0,
-    )
+    update = {
+        "observed": event.observed,
+        "strength": event.strength,
+        "pass_id": event.pass_id,
+        "votes": (*finding.votes, *event.votes),
+        "absent_passes": 0,
+    }
+    change = Change(at=event.at, what="seen", note=note, pass_id=event.pass_id)
+    return _with_history(finding, change, **update, **changes)
 
 
 def _edit(finding: Finding, event: FieldsEdited) -> Finding:
@@ -209,57 +295,16 @@ def _edit(finding: Finding, event: FieldsEdited) -> Finding:
     edited = sorted({*finding.ext.get(EDITED, ()), *event.changes} - {"ext"})
     ext = {**finding.ext, **event.changes.get("ext", {}), **({EDITED: edited} if edited else {})}
     change = Change(at=event.at, what="edited", by=event.by, note=note)
-    if not event.changes:  # it was refused: only the history tells of it
+    if not event.changes:  # it was refused: only the history mentions it
         return _with_history(finding, change, updated_at=finding.updated_at)
-    return _with_history(finding, change, {**event.changes, "ext": ext})
+    return _with_history(finding, change, **{**event.changes, "ext": ext})
 
 
-def _with_history(finding: Finding, change: Change, changes: Mapping[str, Any] = _NONE, **update: Any) -> Finding:
-    """A finding with one more line of history, and with what that says of it; `changes` come from outside."""
-    update = {"history": (*finding.history, change), "updated_at": change.at, **update, **changes}
-    return replace(finding, **update)
+def _with_history(finding: Finding, change: Change, **update: Any) -> Finding:
+    """A finding with one more line of history, and with the fields that changed."""
+    return replace(finding, **{"history": (*finding.history, change), "updated_at": change.at, **update})
 
 
-class LedgerStore:
-    """The ledger of one store."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._ledger = Ledger()
-        self._read = 0  # lines
-
-    def ledger(self) -> Ledger:
-        """The findings as they stand now, whoever wrote them."""
-        for number, line in self._journal.ledger(self._read):
-            self._ledger.apply(decode_line(number, line))
-            self._read = number
-        return self._ledger
-
-    def enter(self, events: Sequence[LedgerEvent]) -> None:
-        """Add events, all of them or none."""
-        if not events:
-            return
-        ledger, expected = self.ledger(), self._read + len(events)
-        if self._journal.append_ledger(encode_event(event) for event in events) == expected:
-            for event in events:
-                ledger.apply(event)
-            self._read = expected
-
-
-@contextmanager
-def lock_ledger(store: Path) -> Iterator[None]:
-    """Be the only command that takes findings in, so that two at once do not raise the same defect twice."""
-    store.mkdir(parents=True, exist_ok=True)
-    with files.lock_directory(store):
-        yield
-
-
-def decode_line(number: int, line: str) -> LedgerEvent:
-    """The event of a line of the ledger."""
-    try:
-        return decode_event(line)
-    except ValueError as error:
-        raise JournalError(
-            f"line {number} of the ledger cannot be read: {error}",
-            help="it may have been written by a newer awf; update it. Nothing was changed",
-        ) from error
+def _voted(leader: Finding, votes: tuple[Vote, ...], sources: tuple[str, ...]) -> Finding:
+    """A finding with other votes: how many reviewers agree follows from them."""
+    return replace(leader, votes=votes, sources=sources, agreement=max(1, len({vote.reviewer for vote in votes})))

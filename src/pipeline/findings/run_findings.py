@@ -156,7 +156,7 @@ class RunFindings:
 
     def resumed(self, run_id: str) -> None:
         """Take in what was edited while nobody was here, and put right what a crash left of the run's files."""
-        self._book.enter(self._taken_back(self._now(), FILE))
+        self._book.append(self._taken_back(self._now(), FILE))
         self._passes = [one for one in self._book.ledger().passes.values() if one.run == run_id]
         self._last = self._passes[-1] if self._passes else None
         self._stale = self._stale or bool(self._passes)

@@ -169,7 +169,7 @@ CAUSED = "caused_by"
 def merge(ledger: Ledger, name: str, into: str, at: str, note: str = "") -> list[LinkAdded]:
     """Make one finding part of another. Both keep their ids, names and history."""
     one, other = _found(ledger, name), _found(ledger, into)
-    whole = root(ledger, other.id)
+    whole = ledger.leader(other.id)
     if joined_to(one):
         raise AwfError(f"{one.id} is already part of {joined_to(one)}", help="split it first")
     if whole == one.id:
@@ -183,15 +183,6 @@ def split(ledger: Ledger, name: str, at: str, note: str = "") -> list[LinkRemove
     if not joined_to(one):
         raise AwfError(f"{one.id} is not part of another finding", help="there is nothing to split")
     return [LinkRemoved(at=at, id=one.id, link=Link(kind=DUPLICATE_OF, to=joined_to(one), note=note))]
-
-
-def root(ledger: Ledger, id: FindingId) -> FindingId:
-    """The finding that stands for another, itself when it was not merged. Links in a circle end where they began."""
-    seen = {id}
-    while (to := FindingId(joined_to(ledger.findings[id]))) in ledger.findings and to not in seen:
-        seen.add(to)
-        id = to
-    return id
 
 
 def _found(ledger: Ledger, name: str) -> Finding:
@@ -345,7 +336,7 @@ def upshot(
     for one in matching.doubtful:
         if one.draft not in withheld:
             work.suppose(one)
-    mentioned = {root(ledger, one.known) for one in (*matching.matches, *matching.doubtful)}
+    mentioned = {ledger.leader(one.known) for one in (*matching.matches, *matching.doubtful)}
     for id in matching.unseen:
         if id not in mentioned:
             work.miss(ledger.findings[id])
@@ -373,7 +364,7 @@ class _Work:
                 self._see(known, draft, one)
                 continue
             self.events.append(self._seen(known, draft, one.strength))
-            whole = root(self.ledger, known.id)
+            whole = self.ledger.leader(known.id)
             self.ids[one.draft] = whole
             if whole not in direct:
                 direct.add(whole)
@@ -401,7 +392,7 @@ class _Work:
 
     def suppose(self, one: Match) -> None:
         """A new finding that may be a known one."""
-        link = Link(kind=MAY_BE, to=root(self.ledger, one.known), note=f"{one.strength} match")
+        link = Link(kind=MAY_BE, to=self.ledger.leader(one.known), note=f"{one.strength} match")
         self.events.append(LinkAdded(at=self.at, id=FindingId(self.ids[one.draft]), link=link))
 
     def miss(self, known: Finding) -> None:

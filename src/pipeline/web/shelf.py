@@ -15,7 +15,7 @@ from threading import Lock
 from pipeline.app.findings.ledger import LedgerSnapshot, apply_view_edits, find_repository, timestamp
 from pipeline.app.findings.queries import ALL_STATES, FindingFilter, VerdictSummary, select, summarize_verdict
 from pipeline.findings.formats.items import uncollected
-from pipeline.findings.ledger import Ledger, decode_line
+from pipeline.findings.ledger import Ledger, apply_line
 from pipeline.findings.model import Finding
 from pipeline.findings.views import records as workspace
 from pipeline.findings.views import verdict_file
@@ -85,7 +85,7 @@ class FindingsCache:
                 self._ledger, self._last, self._untouched = Ledger(), (0, ""), None
                 lines = journal.ledger()
             for number, line in lines:
-                self._ledger.apply(decode_line(number, line))
+                apply_line(self._ledger, number, line)
                 self._last = (number, line)
 
 

@@ -21,9 +21,9 @@ def test_a_book_reads_what_others_wrote_since() -> None:
     """Two books on one store have the same ledger, whoever writes; what was read is not read again."""
     journal = MemoryJournal()
     mine, theirs = LedgerStore(journal), LedgerStore(journal)
-    mine.enter([assessed("one")])
+    mine.append([assessed("one")])
     assert list(mine.ledger().passes) == ["one"]
-    theirs.enter([assessed("two"), assessed("three")])
+    theirs.append([assessed("two"), assessed("three")])
     assert list(mine.ledger().passes) == list(theirs.ledger().passes) == ["one", "two", "three"]
     assert mine.ledger() is mine.ledger()
 
@@ -31,7 +31,7 @@ def test_a_book_reads_what_others_wrote_since() -> None:
 def test_nothing_to_enter_touches_no_store(tmp_path: Path) -> None:
     """A command that changes nothing leaves nothing behind."""
     store = tmp_path / "store"
-    LedgerStore(SqliteJournal(store)).enter([])
+    LedgerStore(SqliteJournal(store)).append([])
     assert not store.exists()
 
 
@@ -39,7 +39,7 @@ def test_nothing_to_enter_touches_no_store(tmp_path: Path) -> None:
 def test_a_line_that_cannot_be_read_is_told_with_its_number(line: str) -> None:
     """A newer program's ledger is not half read: the finding would be lost without a word."""
     journal = MemoryJournal()
-    LedgerStore(journal).enter([assessed("one")])
+    LedgerStore(journal).append([assessed("one")])
     journal.append_ledger([line])
     with pytest.raises(JournalError, match="line 2 of the ledger cannot be read"):
         LedgerStore(journal).ledger()

@@ -113,7 +113,7 @@ class Run:
 
     def turn(self, state: FindingState, **more: Any) -> None:
         turned = StateChanged(at="2026-01-01T00:00:00Z", id=self.only().id, state=state, by="user", **more)
-        LedgerStore(self.journal).enter([turned])
+        LedgerStore(self.journal).append([turned])
 
 
 def git(root: Path, *words: str) -> str:

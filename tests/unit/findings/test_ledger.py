@@ -115,7 +115,7 @@ def test_events_that_were_written_down_give_the_same_ledger(finding: Finding, da
         ahead.apply(event)
     assert whole.findings == read.findings == ahead.findings
     assert whole.names == read.names == ahead.names
-    assert list(whole.settled) == list(read.settled) == list(ahead.settled)
+    assert list(whole.closed_since_last_pass) == list(read.closed_since_last_pass) == list(ahead.closed_since_last_pass)
 
 
 @settings(max_examples=25)
@@ -226,15 +226,15 @@ def test_what_was_settled_since_the_last_pass_is_known_until_the_next() -> None:
         [PassRecorded(at=AT, assessment=Pass(id=FIRST, started_at=AT)), FindingRaised(at=AT, finding=finding)]
     )
     ledger.apply(turned(finding, FindingState.FIX_CLAIMED))
-    assert list(ledger.settled) == [finding.id]
+    assert list(ledger.closed_since_last_pass) == [finding.id]
     ledger.apply(turned(finding, FindingState.REOPENED))
-    assert not ledger.settled
+    assert not ledger.closed_since_last_pass
     ledger.apply(turned(finding, FindingState.WONT_FIX, pass_id=FIRST))
-    assert not ledger.settled, "what the pass itself says is no news after it"
+    assert not ledger.closed_since_last_pass, "what the pass itself says is no news after it"
     ledger.apply(turned(finding, FindingState.OPEN))
     ledger.apply(turned(finding, FindingState.WONT_FIX))
     ledger.apply(PassRecorded(at=AT, assessment=Pass(id=SECOND, started_at=AT)))
-    assert not ledger.settled
+    assert not ledger.closed_since_last_pass
 
 
 def test_an_event_about_a_finding_that_was_never_raised_is_told() -> None:

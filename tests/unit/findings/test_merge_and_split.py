@@ -7,7 +7,7 @@ from pipeline.errors import AwfError
 from pipeline.findings.events import FindingRaised, LinkAdded, LinkRemoved
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import FindingId, Link
-from pipeline.findings.transitions import merge, root, split
+from pipeline.findings.transitions import merge, split
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_a_merge_goes_to_the_finding_that_stands_for_the_other(ledger: Ledger) -
             ledger.apply(event)
     whole = ledger.find("#2")
     assert whole is not None
-    assert [root(ledger, id) for id in ledger.findings] == [whole.id] * 3
+    assert [ledger.leader(id) for id in ledger.findings] == [whole.id] * 3
 
 
 NOT_THERE = ("there is no finding #9", "list the findings to see their ids and numbers")
@@ -88,7 +88,7 @@ def test_links_in_a_circle_end(ledger: Ledger) -> None:
     one, two, _ = ledger.findings
     for id, to in ((one, two), (two, one)):
         ledger.apply(LinkAdded(at=SECOND, id=id, link=Link(kind="duplicate_of", to=to)))
-    assert root(ledger, FindingId(one)) == two
+    assert ledger.leader(FindingId(one)) == two
 
 
 def test_links_into_a_circle_end(ledger: Ledger) -> None:
@@ -96,4 +96,4 @@ def test_links_into_a_circle_end(ledger: Ledger) -> None:
     one, two, three = ledger.findings
     for id, to in ((one, two), (two, three), (three, two)):
         ledger.apply(LinkAdded(at=SECOND, id=id, link=Link(kind="duplicate_of", to=to)))
-    assert root(ledger, FindingId(one)) == three
+    assert ledger.leader(FindingId(one)) == three

@@ -12,7 +12,7 @@ from tests.unit.web.findings import item, project, review
 
 from pipeline.app.findings.ledger import LedgerSnapshot, apply_view_edits
 from pipeline.findings.events import StateChanged
-from pipeline.findings.ledger import Ledger, LedgerStore, decode_line
+from pipeline.findings.ledger import Ledger, LedgerStore, apply_line
 from pipeline.findings.model import FindingState
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web import shelf as kept
@@ -119,11 +119,11 @@ def test_only_new_lines_are_read(store: Path, root: Path, monkeypatch: pytest.Mo
     """From one look to the next nothing is folded again, and the view is that of a fresh look."""
     shelf, numbers = FindingsCache(store), list[int]()
 
-    def counted(number: int, line: str) -> object:
+    def counted(ledger: Ledger, number: int, line: str) -> None:
         numbers.append(number)
-        return decode_line(number, line)
+        apply_line(ledger, number, line)
 
-    monkeypatch.setattr(kept, "decode_line", counted)
+    monkeypatch.setattr(kept, "apply_line", counted)
     first = shelf.look()
     assert shelf.look() is first
     before = len(numbers)
@@ -149,7 +149,7 @@ def test_files_that_nobody_changed_are_not_read_again(store: Path, root: Path, m
     first = shelf.look().findings[0]
     with closing(SqliteJournal(store)) as journal:
         turned = StateChanged(at="2026-03-02T10:00:00Z", id=first.id, state=FindingState.FIX_CLAIMED, by="user")
-        LedgerStore(journal).enter([turned])
+        LedgerStore(journal).append([turned])
     assert shelf.look().findings[0].state is FindingState.FIX_CLAIMED
     assert len(looks) == 1
     (root / ".code-review/review-latest.json").touch()

@@ -215,7 +215,7 @@ def import_reports(
         taken = recognise(given.pop(), ledger, about)
         passed, events = taken.passed, taken.events
         del taken
-        open_book.book.enter(events)
+        open_book.book.append(events)
         changes = pass_changes(events)
         del events
         ledger = open_book.book.ledger()

@@ -126,7 +126,7 @@ def open_ledger(store: Path, root: Path, at: str, trust: Trust = NO_TRUST) -> It
     with lock_ledger(store), closing(SqliteJournal(store)) as journal:
         book, views = LedgerStore(journal), Views(root, store, trust)
         edits = views.take_back(book.ledger(), at)
-        book.enter(edits.all)
+        book.append(edits.all)
         problems = edits.problems
         if edits.events:  # an edit is taken once, also when what follows is interrupted
             problems += views.reshow(book.ledger(), at)

@@ -116,7 +116,7 @@ def apply_triage(
         triaged, done = _weighed(ledger, choice(ledger), wish, at, open_book.problems)
         if agreed and agreed != done.seal:
             raise AwfError("findings changed since they were shown; nothing was decided", help="look at them again")
-        open_book.book.enter(triaged.events)
+        open_book.book.append(triaged.events)
         shown = open_book.views.reshow(open_book.book.ledger(), at)
     return TriageResult(done.moves, done.refused, done.problems + shown)
 

@@ -147,4 +147,4 @@ def _counting(ledger: Ledger) -> Iterator[Finding]:
 
 def _since(ledger: Ledger) -> Mapping[str, Any]:
     """What a file has beside the findings that count: those that were open in it and are said to be settled since."""
-    return {"findings": [{"x_finding": str(id), "status": "open"} for id in ledger.settled]}
+    return {"findings": [{"x_finding": str(id), "status": "open"} for id in ledger.closed_since_last_pass]}

@@ -68,7 +68,7 @@ class Stage:
 
     def __init__(self, root: Path, *findings: Finding, person: Somebody | None = None) -> None:
         journal = MemoryJournal()
-        LedgerStore(journal).enter([FindingRaised(at=AT, finding=one) for one in findings])
+        LedgerStore(journal).append([FindingRaised(at=AT, finding=one) for one in findings])
         self.clerk = RunFindings(LedgerStore(journal), root, {}, lambda: 0.0, root / ".awf")
         brought = {"github": lambda _place: TicketFailed("none here")}
         self.handler = TriageHandler(self.clerk, {}, lambda: brought, [person] if person else [])
