@@ -166,7 +166,7 @@ def _record(walk: Walk, said: Sequence[Answer], store: Path, repository: Reposit
     with open_ledger(store, repository.root, at, repository.trust) as open_book:
         claimed = fixer_events([*said], open_book.book.ledger(), run="", round=1, by="fixer", at=at)
         open_book.book.append([*decisions(walk, at, str(Actor.USER)), *claimed])
-        return open_book.problems + open_book.views.reshow(open_book.book.ledger(), at)
+        return open_book.problems + open_book.views.refresh(open_book.book.ledger(), at)
 
 
 def _read(path: Path) -> list[str]:
