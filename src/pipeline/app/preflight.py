@@ -13,7 +13,7 @@ from pipeline.engine.context import Context, Key
 from pipeline.engine.ports import Backend
 from pipeline.errors import AwfError
 from pipeline.files import read_text
-from pipeline.findings.git import head, query_git
+from pipeline.findings.git import query_git, read_checkout
 from pipeline.handlers.variables import expand_prompt, shell_command
 from pipeline.language.model import LlmStage, ModelChoice, Stage, StageKind, ToolStage, Workflow, choose_model
 
@@ -56,7 +56,7 @@ def _uses_goal(stage: Stage, texts: Mapping[str, str]) -> bool:
 def project_problems(workflow: Workflow, root: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[AwfError]:
     """What the workspace and the commands of tool stages need and the project does not have."""
     isolated = [stage.id for stage in workflow.stages if stage.kind == StageKind.WORKSPACE_CREATE]
-    commit = head(root, environ) if isolated else ""
+    commit = read_checkout(root, environ).head if isolated else ""
     if isolated and not commit:
         words = f"{format_stages(isolated)} needs a git repository with a commit"
         yield AwfError(words, help="create one: git init, git add, git commit")

@@ -25,7 +25,7 @@ from pipeline.engine.records import RunCreated, RunResumed, VisitCompleted, Work
 from pipeline.engine.state import RunStatus, State, apply, begin
 from pipeline.errors import AwfError, ExitCode
 from pipeline.files import read_text
-from pipeline.findings.git import head
+from pipeline.findings.git import read_checkout
 from pipeline.findings.keys import ReviewKey
 from pipeline.language.model import LlmStage, Workflow, parse_duration
 from pipeline.redaction import Redactor
@@ -179,7 +179,7 @@ def _refuse_secret(redactor: Redactor, what: str, text: str) -> None:
 
 def with_head(record: RunCreated, environ: Mapping[str, str]) -> RunCreated:
     """The record with the commit that is checked out where the run starts."""
-    return record.model_copy(update={"head": head(Path(record.cwd), environ)})
+    return record.model_copy(update={"head": read_checkout(Path(record.cwd), environ).head})
 
 
 async def start(record: RunCreated, journal: Journal, runtime: Runtime, workflow: Workflow | None = None) -> RunResult:

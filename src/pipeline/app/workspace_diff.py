@@ -57,7 +57,7 @@ def diff_endpoints(state: State, head: str, environ: Mapping[str, str], store: P
     if Key.WORKSPACE_BASE in state.context:
         tip = state.progress.commit or state.context.get(Key.WORKSPACE_COMMIT)
         return state.context.get(Key.WORKSPACE_BASE), tip
-    return head, TreeSnapshots(environ, store).now(state.cwd) if head else ""
+    return head, TreeSnapshots(environ, store).tree(state.cwd) if head else ""
 
 
 class ReviewDiffs:
@@ -93,7 +93,7 @@ class ReviewDiffs:
         if state.workspace:
             return {"tree": str(state.context.get(Key.WORKSPACE_COMMIT))}
         try:
-            tree = self._trees.now(state.cwd, _ref(state.run_id, stage))
+            tree = self._trees.tree(state.cwd, _ref(state.run_id, stage))
         except GitRefusedError as error:
             return {"why": error.message}
         return {"tree": tree} if tree else {}
@@ -103,7 +103,7 @@ class ReviewDiffs:
         if not isinstance(old, str) or not is_tree(old):
             return unknown_section(visit, str(seen.get("why") or "no tree is on record"))
         try:
-            root, new = (workspace.path, workspace.commit) if workspace else (state.cwd, self._trees.now(state.cwd))
+            root, new = (workspace.path, workspace.commit) if workspace else (state.cwd, self._trees.tree(state.cwd))
             stat = stat_of(root, self._environ, old, new)
             patch = patch_of(root, self._environ, old, new) if stat and is_short(stat) else ""
         except GitRefusedError as error:

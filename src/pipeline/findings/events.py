@@ -1,4 +1,4 @@
-"""What happens to findings, one event each. The ledger is a fold over them, and nothing else is kept.
+"""Ledger events: everything that can happen to findings. The ledger is a fold over them.
 
 `at` is an ISO 8601 time in each.
 """
@@ -29,17 +29,17 @@ from pipeline.findings.value import CLOSED, FindingValue
 class Disposition(StrEnum):
     """What became of a raw item. Every item has exactly one."""
 
-    SURVIVING = "surviving"  # it is a finding of this pass, the first of its group
+    SURVIVING = "surviving"  # a finding of this pass
     MERGED = "merged"  # into another
-    DEMOTED = "demoted"  # to a note beside the findings
+    DEMOTED = "demoted"  # to a residual risk or testing gap
     SUPPRESSED = "suppressed"  # known and dismissed
-    FILTERED = "filtered"  # not confident enough, or a validator refused it
-    REJECTED = "rejected"  # it cannot be read, or points outside: it is a finding that somebody has to look at
+    FILTERED = "filtered"  # below the confidence gate
+    REJECTED = "rejected"  # unreadable or outside the repository: an uncertain finding for a person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class ItemOutcome(FindingValue):
-    """The fate of one raw item."""
+    """What became of one raw item, and why."""
 
     input_id: str
     disposition: Disposition
@@ -50,30 +50,30 @@ class ItemOutcome(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Coverage(FindingValue):
-    """Who answered, and what they could not say."""
+    """Who answered, what they looked at, and what they could not assess."""
 
     reviewers: dict[str, ReportStatus] = Field(default_factory=dict)
     problems: dict[str, str] = Field(default_factory=dict)  # by reviewer
     residual_risks: tuple[str, ...] = ()
     testing_gaps: tuple[str, ...] = ()
-    paths: tuple[str, ...] | None = None  # what was looked at; None is everything
-    files: tuple[str, ...] = ()  # the names of the files that were read whole
-    unnamed: tuple[str, ...] = ()  # those called by the name of a file that could not be read
+    paths: tuple[str, ...] | None = None  # what was reviewed; None: everything
+    files: tuple[str, ...] = ()  # names of the imported files that were read whole
+    unnamed: tuple[str, ...] = ()  # reviewers named after an unreadable file
 
     @property
     def complete(self) -> bool:
-        """Whether everybody who was asked gave an answer that can be read."""
+        """Whether every reviewer gave a readable answer."""
         return not self.silent
 
     @property
     def silent(self) -> dict[str, ReportStatus]:
-        """Those who were asked and gave no answer that can be read."""
+        """The reviewers that gave no readable answer."""
         return {name: status for name, status in self.reviewers.items() if not status.answered}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Pattern(FindingValue):
-    """Something done well that is worth spreading. It is never a finding."""
+    """Something done well and worth repeating. Never a finding."""
 
     id: str
     name: str
@@ -84,7 +84,7 @@ class Pattern(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class ReviewerVerdict(FindingValue):
-    """What a reviewer says of the whole."""
+    """A reviewer's verdict on the whole change."""
 
     reviewer: str
     verdict: str  # SHIP, SHIP-WITH-TICKETS or BLOCK
@@ -93,7 +93,7 @@ class ReviewerVerdict(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Pass(FindingValue):
-    """One assessment pass. It is written once and never changed."""
+    """One assessment pass. Written once, never changed."""
 
     id: PassId
     started_at: str
@@ -102,7 +102,7 @@ class Pass(FindingValue):
     branch: str = ""
     base: str = ""
     head: str = ""  # the commit at the start
-    tree: str = ""  # the files as they were, where no commit says so
+    tree: str = ""  # git's tree of the files, where they were not committed
     round: int = 1
     caller: str = ""
     mode: Literal["full", "quick", "verify"] = "full"
@@ -113,7 +113,7 @@ class Pass(FindingValue):
     visit: int = 0
     coverage: Coverage = Coverage()
     entries: tuple[ItemOutcome, ...] = ()
-    finding_ids: tuple[str, ...] = ()  # those raised or seen in it
+    finding_ids: tuple[str, ...] = ()  # raised or reported again in it
     patterns: tuple[Pattern, ...] = ()
     reviewer_verdicts: tuple[ReviewerVerdict, ...] = ()
     ext: dict[str, Any] = Field(default_factory=dict)
@@ -124,7 +124,7 @@ _EVENT = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
 class PassRecorded(FindingValue):
-    """A pass is done. It comes before the events of its findings."""
+    """A pass. It precedes the events of its findings."""
 
     at: str
     kind: Literal["assessed"] = "assessed"
@@ -133,7 +133,7 @@ class PassRecorded(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
 class FindingRaised(FindingValue):
-    """A finding that nobody knew."""
+    """A new finding."""
 
     at: str
     kind: Literal["raised"] = "raised"
@@ -142,7 +142,7 @@ class FindingRaised(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
 class ReportedAgain(FindingValue):
-    """A known finding was reported again. `changes` holds only the fields that are told differently."""
+    """A known finding was reported again. `changes` holds only the fields that differ."""
 
     at: str
     kind: Literal["seen"] = "seen"
@@ -157,7 +157,7 @@ class ReportedAgain(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
 class NotReported(FindingValue):
-    """A known finding's place was looked at, and nobody reported it."""
+    """A known finding's code was reviewed, and nobody reported it."""
 
     at: str
     kind: Literal["missed"] = "missed"
@@ -167,7 +167,7 @@ class NotReported(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
 class StateChanged(FindingValue):
-    """A finding's state is another."""
+    """A finding's state changed."""
 
     at: str
     kind: Literal["turned"] = "turned"
@@ -181,7 +181,7 @@ class StateChanged(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
 class FixAttempted(FindingValue):
-    """Somebody tried to fix it."""
+    """Someone tried to fix it."""
 
     at: str
     kind: Literal["tried"] = "tried"
@@ -191,7 +191,7 @@ class FixAttempted(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
 class DecisionMade(FindingValue):
-    """Somebody decided what to do about it."""
+    """Someone decided what to do about it."""
 
     at: str
     kind: Literal["decided"] = "decided"
@@ -201,7 +201,7 @@ class DecisionMade(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
 class LinkAdded(FindingValue):
-    """It has to do with another finding."""
+    """It relates to another finding."""
 
     at: str
     kind: Literal["linked"] = "linked"
@@ -211,7 +211,7 @@ class LinkAdded(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
 class LinkRemoved(FindingValue):
-    """It has not: a link is taken back, as when two findings were merged and should not have been."""
+    """A link is withdrawn, as when a finding is split from its cluster."""
 
     at: str
     kind: Literal["unlinked"] = "unlinked"
@@ -221,7 +221,7 @@ class LinkRemoved(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
 class FieldsEdited(FindingValue):
-    """A person or an agent changed what it says. Such a field is not overwritten by a later pass."""
+    """A person or an agent edited fields. A later pass does not overwrite them."""
 
     at: str
     kind: Literal["edited"] = "edited"
@@ -248,11 +248,11 @@ _adapter: TypeAdapter[LedgerEvent] = TypeAdapter(LedgerEvent)
 
 
 def encode_event(event: LedgerEvent) -> str:
-    """An event as one line of JSON, without what is at its default."""
-    told = event.model_dump_json(exclude_defaults=True)  # it begins with the time, for that has no default
-    return f'{{"kind":"{event.kind}",{told[1:]}'
+    """An event as one line of JSON, without fields at their default."""
+    fields = event.model_dump_json(exclude_defaults=True)  # starts with `at`, which has no default
+    return f'{{"kind":"{event.kind}",{fields[1:]}'
 
 
 def decode_event(line: str) -> LedgerEvent:
-    """The event in a line of JSON; raises ValueError when it is none."""
+    """The event in a line of JSON; raises ValueError if the line is not one."""
     return _adapter.validate_json(line)

@@ -1,10 +1,11 @@
-"""What git says of the repository a pass is about; outside of one, nothing."""
+"""What git knows of the code under review: the commit, the branch, and the files that are not committed."""
 
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,67 +14,70 @@ from pipeline.backends.checkout import VIEWS, gitlinks
 from pipeline.backends.git import git_in
 from pipeline.errors import AwfError
 
-_PLAIN_NAMES = ("-c", "core.quotePath=true")  # an odd name is written in plain characters
+_PLAIN_NAMES = ("-c", "core.quotePath=true")  # unusual file names are escaped
 _SECONDS = 10.0
+_DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative", "-M", "--submodule=short")
+_MAX_STAT_FILES = 50
+_NO_COMMIT = 128  # git's exit code when HEAD names no commit yet
+_SOME_FILES_UNREADABLE = 1  # git's exit code when it added everything else
+_OBJECT_NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_MAX_PATH_FILE = 4096  # bytes of a file that holds one path
 
 
 class GitRefusedError(AwfError):
-    """Git did not answer."""
+    """Git could not be run, failed, or took too long."""
 
 
-def head_and_branch(root: Path, environ: Mapping[str, str]) -> tuple[str, str]:
-    """The commit that is checked out, and the branch; empty where there is none."""
-    return head(root, environ), query_git(root, environ, "symbolic-ref", "--short", "--quiet", "HEAD")
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A checkout as git sees it; every field is empty outside a repository."""
+
+    root: str = ""
+    index: str = ""  # the path of git's index
+    head: str = ""  # a commit; empty before the first one
+    branch: str = ""  # empty when no branch is checked out
 
 
-def head(root: Path, environ: Mapping[str, str]) -> str:
-    """The commit that is checked out; empty where there is none."""
-    return query_git(root, environ, "rev-parse", "--verify", "--quiet", "HEAD")
+def read_checkout(directory: Path, environ: Mapping[str, str]) -> Checkout:
+    """The checkout around a directory, in one call of git."""
+    if not in_repository(directory):
+        return Checkout()
+    question = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-path", "index")
+    try:
+        answer = run_git(
+            directory, environ, *question, "HEAD", "--symbolic-full-name", "HEAD", accepted=(0, _NO_COMMIT)
+        )
+    except GitRefusedError:  # git is missing or broken: nothing is known
+        return Checkout()
+    match answer.splitlines():
+        case [root, index, head, branch]:
+            return Checkout(root, index, head, branch.removeprefix("refs/heads/") if branch != "HEAD" else "")
+        case [root, index, _]:
+            branch = query_git(directory, environ, "symbolic-ref", "--short", "--quiet", "HEAD")
+            return Checkout(root, index, branch=branch)
+        case _:
+            return Checkout()
 
 
-def repository_root(root: Path, environ: Mapping[str, str]) -> Path:
-    """The top of the repository around a directory; the directory itself where there is none."""
-    found = query_git(root, environ, "rev-parse", "--show-toplevel")
-    return Path(found) if found else root
-
-
-def query_git(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
-    """What git answers to a short question, without the white space around it; nothing where it cannot tell."""
-    if not in_repository(root):
+def query_git(directory: Path, environ: Mapping[str, str], *arguments: str) -> str:
+    """Git's answer to a short question, stripped; empty when git cannot tell."""
+    if not in_repository(directory):
         return ""
     try:
-        return run_git(root, environ, *arguments).strip()
-    except GitRefusedError:  # there is no git here, or no repository, or no such thing in it: nothing is known
+        return run_git(directory, environ, *arguments).strip()
+    except GitRefusedError:  # no git, no repository, or nothing of that name in it
         return ""
-
-
-def in_repository(root: Path) -> bool:
-    """Whether a directory lies in a repository or a worktree. It costs no process, as below."""
-    place, above = "", str(root)
-    while place != above:
-        place, above = above, os.path.dirname(above)  # noqa: PTH120 - asked with every review, and a path costs more
-        if is_top(place):
-            return True
-    return False
-
-
-def is_top(place: str | Path) -> bool:
-    """Whether a repository or a worktree begins at a place. It costs no process: every review of a run asks.
-
-    An empty `.git`, as sandboxes of agents leave behind, is not a repository.
-    """
-    return os.access(f"{place}/.git/HEAD", os.F_OK) or os.path.isfile(f"{place}/.git")  # noqa: PTH113 - a text
 
 
 def run_git(
-    root: Path,
+    directory: Path,
     environ: Mapping[str, str],
     *arguments: str,
-    variables: Mapping[str, str] | None = None,  # that git is to see besides
+    variables: Mapping[str, str] | None = None,  # added to git's environment
     accepted: Collection[int] = (0,),  # exit codes
 ) -> str:
-    """What git answers; a GitRefusedError in one line where it does not, or takes too long."""
-    verb, git = arguments[0], git_in(root, environ).with_variables(**variables or {})
+    """What git prints; raises GitRefusedError with one line of explanation."""
+    verb, git = arguments[0], git_in(directory, environ).with_variables(**variables or {})
     try:
         done = git.run_sync(*arguments, timeout=_SECONDS, options=_PLAIN_NAMES)
     except TimeoutError:
@@ -81,104 +85,114 @@ def run_git(
     except OSError as error:
         raise GitRefusedError(f"git {verb} cannot be run: {error.strerror}") from None
     if done.returncode not in accepted:
-        said = " ".join(done.stderr.decode(errors="replace").split()).removeprefix("fatal: ")
-        raise GitRefusedError(f"git {verb} failed: {said or f'it ended with code {done.returncode}'}")
+        message = " ".join(done.stderr.decode(errors="replace").split()).removeprefix("fatal: ")
+        raise GitRefusedError(f"git {verb} failed: {message or f'exit code {done.returncode}'}")
     return done.stdout.decode(errors="replace")
 
 
-_DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative", "-M", "--submodule=short")
-_SHOWN = 50  # files that are named
-_PARTLY = 1  # git's exit code when it left out what it could not read, and took the rest
-_NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+def in_repository(directory: Path) -> bool:
+    """Whether a directory is in a repository or a worktree. Starts no process: every review of a run asks."""
+    return any(is_top(place) for place in (directory, *directory.parents))
+
+
+def is_top(directory: str | Path) -> bool:
+    """Whether a directory is the top of a repository or a worktree.
+
+    An empty `.git`, which agents' sandboxes leave behind, does not count.
+    """
+    return os.access(f"{directory}/.git/HEAD", os.F_OK) or os.path.isfile(f"{directory}/.git")  # noqa: PTH113 - a text
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of a checkout: its commit and branch, and a tree of all its files, committed or not."""
+
+    head: str
+    branch: str
+    tree: str  # empty outside a repository, and when there is a problem
+    problem: str = ""  # why git could not make the tree
 
 
 class TreeSnapshots:
-    """Trees of the files that a run without a worktree works on. Once git has had trouble, it is not asked again."""
+    """Makes git trees of a checkout's files beside git's index; neither the index nor any file is touched.
+
+    What awf itself writes is left out. After a first failure git is not asked again.
+    """
 
     def __init__(self, environ: Mapping[str, str], store: Path | None = None) -> None:
         self._environ = environ
-        self._store = store  # no part of the work
-        self._trouble = ""
-        self._outside: Path | None = None  # a directory with no repository around it; one may still be made in it
+        self._store = store  # left out of the trees
+        self._problem = ""
 
-    def now(self, root: Path, ref: str = "") -> str:
-        """The tree of all files that git would take, named by a ref if so wished; nothing outside of a repository."""
-        if self._trouble:
-            raise GitRefusedError(self._trouble)
+    def take(self, directory: Path, ref: str = "") -> Snapshot:
+        """The state of the checkout around a directory; a ref keeps git from discarding the tree."""
+        checkout, tree = read_checkout(directory, self._environ), ""
         try:
-            tree = self._made(root)
-            if tree and ref:
-                run_git(root, self._environ, "update-ref", ref, tree)  # else git throws it away some day
+            if checkout.root and not self._problem:
+                tree = self._make_tree(Path(checkout.root), checkout.index)
+                if ref:
+                    run_git(directory, self._environ, "update-ref", ref, tree)
         except GitRefusedError as error:
-            self._trouble = error.message
-            raise
+            self._problem = error.message
         except OSError as error:
-            self._trouble = f"the index of {root} could not be copied: {error.strerror}"
-            raise GitRefusedError(self._trouble) from error
-        return tree
+            self._problem = f"the index of {directory} could not be copied: {error.strerror}"
+        return Snapshot(checkout.head, checkout.branch, "" if self._problem else tree, self._problem)
 
-    def _made(self, root: Path) -> str:
-        if root == self._outside and not is_top(root):
-            return ""
-        found = query_git(
-            root, self._environ, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-path", "index"
-        )
-        if not found:
-            self._outside = root
-            return ""
-        top, _, index = found.partition("\n")
+    def tree(self, directory: Path, ref: str = "") -> str:
+        """Only the tree; raises GitRefusedError when git cannot make it."""
+        taken = self.take(directory, ref)
+        if taken.problem:
+            raise GitRefusedError(taken.problem)
+        return taken.tree
+
+    def _make_tree(self, top: Path, index: str) -> str:
         with TemporaryDirectory(prefix="awf-index-") as folder:
-            mine = Path(folder, "index")
+            copy = Path(folder, "index")
             with suppress(FileNotFoundError):  # nothing was ever added
-                shutil.copy2(index, mine)  # with its time: git looks again at files that are not older
-            variables = {"GIT_INDEX_FILE": str(mine)}
-            entries = query_git(Path(top), self._environ, "ls-files", "--stage", "-z").split("\0")
-            linked = [f":(exclude,top,literal){name}" for name in gitlinks(entries)]  # git is not to look into these
-            everything = ("add", "--all", "--ignore-errors", "--", *_work_paths(), *self._apart(Path(top)), *linked)
-            run_git(Path(top), self._environ, *everything, variables=variables, accepted=(0, _PARTLY))
-            return run_git(Path(top), self._environ, "write-tree", variables=variables).strip()
-
-    def _apart(self, top: Path) -> Iterator[str]:
-        place = self._store.resolve() if self._store else top
-        if place != top and place.is_relative_to(top):
-            yield f":(exclude,top,literal){place.relative_to(top).as_posix()}"
+                shutil.copy2(index, copy)  # with its time: git looks again at files that are not older
+            variables = {"GIT_INDEX_FILE": str(copy)}
+            entries = query_git(top, self._environ, "ls-files", "--stage", "-z").split("\0")
+            left_out = [*gitlinks(entries)]  # submodules: git must not look into them
+            store = self._store.resolve() if self._store else top
+            if store != top and store.is_relative_to(top):
+                left_out.append(store.relative_to(top).as_posix())
+            exclusions = [f":(exclude,top,literal){name}" for name in left_out]
+            add = ("add", "--all", "--ignore-errors", "--", *_work_paths(), *exclusions)
+            run_git(top, self._environ, *add, variables=variables, accepted=(0, _SOME_FILES_UNREADABLE))
+            return run_git(top, self._environ, "write-tree", variables=variables).strip()
 
 
 def is_tree(name: object) -> bool:
-    """Whether something is the name of a tree or a commit. A context can be written by stages: an option is none."""
-    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+    """Whether a value is the full name of a git object. Stages can write any text into the context."""
+    return isinstance(name, str) and _OBJECT_NAME.fullmatch(name) is not None
 
 
-def stat_of(root: Path, environ: Mapping[str, str], old: str, new: str) -> str:
-    """How much of which file differs, and in the last line the sum; nothing where nothing does."""
-    return run_git(
-        root, environ, *_DIFF, "--stat=100", f"--stat-count={_SHOWN}", old, new, "--", *_work_paths()
-    ).rstrip()
+def stat_of(directory: Path, environ: Mapping[str, str], old: str, new: str) -> str:
+    """The size of the change to each file, and the sum in the last line; empty when nothing changed."""
+    options = ("--stat=100", f"--stat-count={_MAX_STAT_FILES}")
+    return run_git(directory, environ, *_DIFF, *options, old, new, "--", *_work_paths()).rstrip()
 
 
-def patch_of(root: Path, environ: Mapping[str, str], old: str, new: str) -> str:
-    """Every line that differs, with what is around it; a binary file is only named."""
+def patch_of(directory: Path, environ: Mapping[str, str], old: str, new: str) -> str:
+    """Every changed line with its context; binary files are only named."""
     options = ("-U3", "--src-prefix=a/", "--dst-prefix=b/")
-    return run_git(root, environ, *_DIFF, *options, old, new, "--", *_work_paths()).rstrip()
+    return run_git(directory, environ, *_DIFF, *options, old, new, "--", *_work_paths()).rstrip()
 
 
-def files_changed(root: Path, environ: Mapping[str, str], old: str, new: str) -> bool:
-    """Whether a file of a tree is different or missing in another one; new files do not count."""
+def files_changed(directory: Path, environ: Mapping[str, str], old: str, new: str) -> bool:
+    """Whether a file of the old tree is different or missing in the new one; new files do not count."""
     options = ("-r", "-z", "--name-only", "--no-renames", "--diff-filter=MDT")
-    return bool(run_git(root, environ, "diff-tree", *options, old, new))
+    return bool(run_git(directory, environ, "diff-tree", *options, old, new))
 
 
-def delete_ref(root: Path, environ: Mapping[str, str], ref: str) -> None:
-    """Take a name of a tree away, if it is there."""
-    query_git(root, environ, "update-ref", "-d", ref)
+def delete_ref(directory: Path, environ: Mapping[str, str], ref: str) -> None:
+    """Delete a ref, if it exists."""
+    query_git(directory, environ, "update-ref", "-d", ref)
 
 
 def _work_paths() -> tuple[str, ...]:
-    """Everything but the files that show findings, as git wants it said."""
+    """Git's pathspecs for everything but the files in which awf shows findings."""
     return (":(top)", *(f":(exclude,top,glob)**/{name}/**" for name in VIEWS))
-
-
-_MAX_PATH_FILE = 4096  # bytes of a file that holds one path
 
 
 def main_checkout(start: Path) -> Path:
@@ -190,7 +204,7 @@ def main_checkout(start: Path) -> Path:
 
 
 def _worktree_origin(worktree: Path) -> Path | None:
-    """The checkout that a worktree was made from, if that agrees."""
+    """The checkout that a worktree belongs to, if both refer to each other."""
     named = _read_path(worktree / ".git", "gitdir:", worktree)
     back = _read_path(named / "gitdir", "", named) if named else None
     common = _read_path(named / "commondir", "", named) if named else None

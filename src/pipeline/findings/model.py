@@ -1,6 +1,7 @@
-"""One finding, whatever format it came in: what is claimed, by whom, on what evidence, and what became of it.
+"""Findings: one defect each, with who reported it, on what evidence, and what became of it.
 
-A finding is never changed: every event gives a new one. Votes, evidence and history only grow.
+`RawFinding` and `ReviewerReport` are what reviewers and tools return; a `Finding` is what the ledger keeps. Values are
+never changed: every ledger event makes a new one, in which votes, evidence and history only grow.
 """
 
 import dataclasses
@@ -15,18 +16,18 @@ from pipeline.findings.value import CLOSED, FindingValue
 
 FindingId = NewType("FindingId", str)
 PassId = NewType("PassId", str)
-MAY_BE = "may_be"  # a link to a finding that another may be the same as
-UNREADABLE = "unreadable"  # the key of `ext` that says why an item could not be read
+MAY_BE = "may_be"  # the kind of link to a finding that may be the same
+UNREADABLE = "unreadable"  # the key of `ext` with the reason an item could not be read
 
 
 class Severity(StrEnum):
     """How bad it is, worst first."""
 
-    CRITICAL = "critical"  # breakage, a hole, lost data: must be fixed before merging
-    HIGH = "high"  # likely met in normal use
-    MEDIUM = "medium"  # an edge case, a slowness, a trap
+    CRITICAL = "critical"  # breakage, a security hole, lost data: fix before merging
+    HIGH = "high"  # likely in normal use
+    MEDIUM = "medium"  # an edge case, a slow path, a trap
     LOW = "low"  # narrow and minor
-    INFO = "info"  # to be known, not to be fixed
+    INFO = "info"  # good to know, nothing to fix
 
     @property
     def rank(self) -> int:
@@ -55,15 +56,15 @@ class Category(StrEnum):
 
 
 class FindingState(StrEnum):
-    """What became of a finding. A claim that it is fixed is not yet a fix."""
+    """What became of a finding. A claimed fix is not yet a fix."""
 
     OPEN = "open"
-    REOPENED = "reopened"  # it was gone and came back, or a claimed fix did not hold
-    FIX_CLAIMED = "fix_claimed"  # somebody says so; nobody has looked
-    VERIFIED_FIXED = "verified_fixed"  # a fresh look, or a person, confirmed it
+    REOPENED = "reopened"  # it came back, or a claimed fix did not hold
+    FIX_CLAIMED = "fix_claimed"  # nobody has verified it
+    VERIFIED_FIXED = "verified_fixed"  # confirmed by a later review, a tool or a person
     FALSE_POSITIVE = "false_positive"
     WONT_FIX = "wont_fix"
-    UNCERTAIN = "uncertain"  # it could not be confirmed or refuted
+    UNCERTAIN = "uncertain"  # neither confirmed nor refuted
 
     @property
     def active(self) -> bool:
@@ -72,12 +73,12 @@ class FindingState(StrEnum):
 
     @property
     def needs_attention(self) -> bool:
-        """Whether somebody has still to look at it: it counts, or is only said to be fixed."""
+        """Whether it counts against the code or awaits verification of a claimed fix."""
         return self in _OUTSTANDING
 
     @property
     def dismissed(self) -> bool:
-        """Whether somebody decided that nothing is to be done."""
+        """Whether someone decided that nothing needs to be done."""
         return self in _DISMISSED
 
 
@@ -87,13 +88,13 @@ _DISMISSED = (FindingState.FALSE_POSITIVE, FindingState.WONT_FIX)
 
 
 class Observed(StrEnum):
-    """How a finding stood in the last pass that covered it."""
+    """How a finding appeared in the last pass that covered it."""
 
     NEW = "new"
     UNCHANGED = "unchanged"
-    UPDATED = "updated"  # the same defect, told differently
+    UPDATED = "updated"  # the same defect, described differently
     MOVED = "moved"  # the same defect on another line or in another file
-    ABSENT = "absent"  # its place was reviewed, and nobody reported it: that alone is no proof
+    ABSENT = "absent"  # its code was reviewed and nobody reported it, which does not prove a fix
 
 
 class Gate(StrEnum):
@@ -104,12 +105,12 @@ class Gate(StrEnum):
 
 
 class AutofixClass(StrEnum):
-    """How a fix may be made, least careful first."""
+    """How a fix may be made, least caution first."""
 
-    SAFE_AUTO = "safe_auto"  # local and certain
+    SAFE_AUTO = "safe_auto"  # local and deterministic
     GATED_AUTO = "gated_auto"  # concrete, but it changes behaviour
-    MANUAL = "manual"  # it needs a decision about the design
-    ADVISORY = "advisory"  # nothing to fix: for the report
+    MANUAL = "manual"  # needs a design decision
+    ADVISORY = "advisory"  # for the report only
 
 
 class Owner(StrEnum):
@@ -122,7 +123,7 @@ class Owner(StrEnum):
 
 
 class Lens(StrEnum):
-    """Which kind of assessment a finding comes from."""
+    """The kind of assessment a finding comes from."""
 
     CODE_REVIEW = "code-review"
     QA = "qa"
@@ -130,13 +131,13 @@ class Lens(StrEnum):
 
 
 class Strength(StrEnum):
-    """How surely a finding of this pass is one that was known, surest first."""
+    """How certain it is that a finding of this pass is a known one, most certain first."""
 
-    EXACT = "exact"  # the same signature, alias or tool's own id
-    MAPPED = "mapped"  # the same text where git says the line went
-    CONTENT = "content"  # the same text, and no other like it
-    FUZZY = "fuzzy"  # close by, with much the same surroundings
-    JUDGED = "judged"  # somebody was asked
+    EXACT = "exact"  # the same signature, alias or tool's id
+    MAPPED = "mapped"  # the same claim where git says the line is now
+    CONTENT = "content"  # the same code
+    FUZZY = "fuzzy"  # similar, not certain
+    JUDGED = "judged"  # only in ledgers of earlier versions
 
 
 class Actor(StrEnum):
@@ -150,10 +151,10 @@ class Actor(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Confidence(FindingValue):
-    """How well the evidence supports the claim, from 0 to 100, and as its source said it."""
+    """How well the evidence supports the finding, from 0 to 100, and as its source expressed it."""
 
     value: int = Field(ge=0, le=100)
-    scale: str = ""  # anchor, fraction, word, or that of a tool
+    scale: str = ""  # anchor, fraction, word, or a tool's own
     native: float | str | None = None
 
 
@@ -194,7 +195,7 @@ class Evidence(Location):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Vote(FindingValue):
-    """What one reviewer said of a finding. Votes are kept apart: together they would say what nobody said."""
+    """What one reviewer said about a finding. Votes are kept apart: combined they would assert what nobody said."""
 
     reviewer: str
     pass_id: str = ""
@@ -205,14 +206,14 @@ class Vote(FindingValue):
     confidence: int
     autofix_class: AutofixClass
     owner: Owner
-    action: str = ""  # what the reviewer would do: apply, defer, skip or acknowledge
-    input_id: str = ""  # `<reviewer>#<n>` of the pass
-    tool: bool = False  # a program computed it
+    action: str = ""  # the reviewer's recommendation: apply, defer, skip or acknowledge
+    input_id: str = ""  # `<reviewer>#<n>` in its pass
+    tool: bool = False  # reported by a deterministic program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class FixAttempt(FindingValue):
-    """A try to fix a finding."""
+    """One attempt to fix a finding."""
 
     run: str = ""
     round: int = 0
@@ -223,7 +224,7 @@ class FixAttempt(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Decision(FindingValue):
-    """What somebody decided to do about a finding. To defer or skip leaves it open."""
+    """What someone decided to do about a finding. Deferring or skipping leaves it open."""
 
     at: str
     action: str  # apply, defer, skip, acknowledge
@@ -234,18 +235,18 @@ class Decision(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Suppression(FindingValue):
-    """Why a finding is not shown, and for how long. It holds for the text that was dismissed, not for another."""
+    """Why a finding is not shown, and for how long. It covers the code that was dismissed and no other."""
 
     kind: str = "external"  # or inSource
     reason: str = ""
     by: str = ""
-    expires: str = ""  # an ISO date; never when empty
+    expires: str = ""  # an ISO date; empty: never
     digest: str = ""  # of the evidence that was dismissed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Link(FindingValue):
-    """How a finding stands to another."""
+    """How a finding relates to another."""
 
     kind: str  # duplicate_of, caused_by, split_from, related, may_be
     to: str
@@ -258,7 +259,7 @@ class Change(FindingValue):
 
     at: str
     what: str  # raised, seen, absent, state, attempt, decision, edited, merged, split, linked
-    state: FindingState | None = None  # what it became, where that changed
+    state: FindingState | None = None  # the new one, if it changed
     by: str = ""
     note: str = ""
     pass_id: str = ""
@@ -266,7 +267,7 @@ class Change(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class GateDecision(FindingValue):
-    """Whether a finding gates, and who said so."""
+    """Whether a finding blocks, and who decided so."""
 
     value: Gate = Gate.SUGGEST
     by: str = "policy"
@@ -275,13 +276,13 @@ class GateDecision(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Finding(FindingValue):
-    """One defect with its identity, its provenance and its history."""
+    """One defect with its identity, provenance and history."""
 
     id: FindingId
-    number: int = 0  # stable within the store: what people and agents call it by
+    number: int = 0  # stable within the store: how people and agents refer to it
     signature: str
     fingerprints: dict[str, str] = Field(default_factory=dict)  # `name/vN` to value
-    aliases: tuple[str, ...] = ()  # every other name it was ever given
+    aliases: tuple[str, ...] = ()  # every other name it ever had
     title: str
     plain_title: str = ""
     impact: str = ""
@@ -305,12 +306,12 @@ class Finding(FindingValue):
     lens: Lens = Lens.CODE_REVIEW
     scope: str = ""
     task: str = ""
-    agreement: int = 1  # independent reviewers that said so
+    agreement: int = 1  # independent reviewers that reported it
     state: FindingState = FindingState.OPEN
     observed: Observed = Observed.NEW
     strength: Strength | None = None  # of its last match
-    late: bool = False  # on lines that an earlier pass had covered unchanged
-    pass_id: PassId  # the pass that raised it or saw it last
+    late: bool = False  # on lines that an earlier pass had already reviewed
+    pass_id: PassId  # the pass that reported it last
     absent_passes: int = 0  # in a row
     created_at: str
     updated_at: str
@@ -319,11 +320,11 @@ class Finding(FindingValue):
     suppression: Suppression | None = None
     links: tuple[Link, ...] = ()
     history: tuple[Change, ...] = ()
-    ext: dict[str, Any] = Field(default_factory=dict)  # what a format said that has no place here, by format
+    ext: dict[str, Any] = Field(default_factory=dict)  # fields of other formats, by format
 
     @property
     def still_reported_by(self) -> str:
-        """A tool that reported it the last time it looked; nothing when there is none."""
+        """A tool that reported it the last time it ran; empty when there is none."""
         tools = {vote.pass_id: vote.reviewer for vote in self.votes if vote.tool}
         for change in reversed(self.history) if tools else ():
             if change.what == "absent":
@@ -334,17 +335,17 @@ class Finding(FindingValue):
 
     @property
     def may_be(self) -> tuple[str, ...]:
-        """The ids of findings that it may be the same as, which nobody has confirmed."""
+        """The ids of findings that may be the same, unconfirmed."""
         return tuple(link.to for link in self.links if link.kind == MAY_BE) if self.links else ()
 
     @property
     def unreadable(self) -> str:
-        """Why the item that it was made of cannot be read as a finding; nothing for one that can."""
+        """Why the item it was made from cannot be read as a finding; empty when it can."""
         return str(self.ext.get(UNREADABLE, ""))
 
     @property
     def location(self) -> Location | None:
-        """Where it is first of all."""
+        """Its primary location."""
         return self.locations[0] if self.locations else None
 
 
@@ -359,13 +360,13 @@ class ReportStatus(StrEnum):
 
     @property
     def answered(self) -> bool:
-        """Whether it gave an answer that can be read as a whole."""
+        """Whether the whole answer was readable."""
         return self in (ReportStatus.RETURNED, ReportStatus.EMPTY)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RawFinding:
-    """One item as its source states it, in our words. What a source leaves out has its default."""
+    """One item as a reviewer or tool returned it, in our terms. What the source left out has its default."""
 
     input_id: str  # `<reviewer>#<n>`, n from 1
     reviewer: str
@@ -391,15 +392,15 @@ class RawFinding:
     action: str = ""
     stage: str = ""
     tool_ids: Mapping[str, str] = dataclasses.field(default_factory=dict)  # a tool's own fingerprints and ids, by name
-    state: FindingState | None = None  # that its source gives it, when it comes from a store
-    suppressed: str | None = None  # the reason, when its source says that it is not to be shown
-    unreadable: str = ""  # why the item cannot be read as a finding; its raw text is the impact then
-    ext: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # unknown keys, to be handed back
+    state: FindingState | None = None  # as recorded, when it comes from another store
+    suppressed: str | None = None  # the reason, when its source suppressed it
+    unreadable: str = ""  # why the item cannot be read as a finding; `impact` is then its raw text
+    ext: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # unknown keys, returned on export
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnreadableItem:
-    """An item that cannot be read as a finding, why, and what can be told from it nevertheless."""
+    """An item that cannot be read as a finding: the reason, and what could still be read."""
 
     input_id: str
     reason: str
@@ -408,12 +409,12 @@ class UnreadableItem:
     severity: Severity = Severity.HIGH
     location: Location | None = None
     system_breaking: bool = False
-    harmless: bool = False  # it says that nothing is wrong
+    harmless: bool = False  # it states that nothing is wrong
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReviewerReport:
-    """All that one source answered in one pass. Every raw item is a claim or rejected: none is missing."""
+    """Everything one source returned in one pass. Every item is a raw finding or unreadable: none is missing."""
 
     reviewer: str
     status: ReportStatus
@@ -421,13 +422,13 @@ class ReviewerReport:
     unreadable: tuple[UnreadableItem, ...] = ()
     residual_risks: tuple[str, ...] = ()
     testing_gaps: tuple[str, ...] = ()
-    problem: str = ""  # what is wrong with it as a whole
-    covered: tuple[str, ...] | None = None  # the paths it looked at; None when it does not say
+    problem: str = ""  # what is wrong with the whole answer
+    covered: tuple[str, ...] | None = None  # the paths it looked at; None: unknown
     format: str = ""
-    file: str = ""  # the name of the file it was read from, without its ending
+    file: str = ""  # the name of the file it was read from, without its suffix
     ext: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def inputs(self) -> int:
-        """How many raw items it had."""
+        """How many items it returned."""
         return len(self.findings) + len(self.unreadable)

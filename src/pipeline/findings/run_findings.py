@@ -19,7 +19,7 @@ from pipeline.findings import accumulate, returns
 from pipeline.findings.answers import drop_conflicting_fixes, fixer_events, read_answers, reviewer_events
 from pipeline.findings.events import FieldsEdited, LedgerEvent, Pass, encode_event
 from pipeline.findings.fix_prompt import chosen_section, findings_section
-from pipeline.findings.git import GitRefusedError, TreeSnapshots, files_changed, head_and_branch
+from pipeline.findings.git import GitRefusedError, TreeSnapshots, files_changed
 from pipeline.findings.ingest import IngestResult, PassInfo, ingest
 from pipeline.findings.keys import ReviewKey
 from pipeline.findings.ledger import Ledger, LedgerStore
@@ -102,12 +102,8 @@ class RunFindings:
 
     def _start(self, state: State, at: float) -> ReviewStart:
         root = _directory(state)
-        head, branch = head_and_branch(root, self._environ)
-        try:
-            tree = self._trees.now(root)
-        except GitRefusedError:  # findings are recognised by their text then
-            tree = ""
-        return ReviewStart(at, head, branch, tree)
+        taken = self._trees.take(root)  # without a tree findings are recognised by their text
+        return ReviewStart(at, taken.head, taken.branch, taken.tree)
 
     def after_stage(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
@@ -244,7 +240,7 @@ class RunFindings:
         """Whether the files changed since a stage began. New files of a tool, such as a report, do not count."""
         try:
             if (stage.id, visit) not in self._seen:
-                self._seen[stage.id, visit] = self._trees.now(root)
+                self._seen[stage.id, visit] = self._trees.tree(root)
             tree = self._seen[stage.id, visit]
             differs = bool(start.tree) and tree != start.tree
             if not differs or isinstance(stage, LlmStage):

@@ -5,14 +5,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipeline.errors import AwfError
 from pipeline.findings.events import (
     Coverage,
     FindingRaised,
     FixAttempted,
     LedgerEvent,
     LinkAdded,
-    LinkRemoved,
     NotReported,
     Pass,
     ReportedAgain,
@@ -33,7 +31,7 @@ from pipeline.findings.fingerprints import (
     same_evidence,
     text_removed,
 )
-from pipeline.findings.ledger import DUPLICATE_OF, Ledger, joined_to
+from pipeline.findings.ledger import Ledger, joined_to
 from pipeline.findings.linemap import FindingSources, LineMap
 from pipeline.findings.match import Match, Matching, quotes_no_code
 from pipeline.findings.model import (
@@ -164,32 +162,6 @@ def _lines(place: Location) -> range:
 
 
 CAUSED = "caused_by"
-
-
-def merge(ledger: Ledger, name: str, into: str, at: str, note: str = "") -> list[LinkAdded]:
-    """Make one finding part of another. Both keep their ids, names and history."""
-    one, other = _found(ledger, name), _found(ledger, into)
-    whole = ledger.leader(other.id)
-    if joined_to(one):
-        raise AwfError(f"{one.id} is already part of {joined_to(one)}", help="split it first")
-    if whole == one.id:
-        raise AwfError(f"{one.id} cannot be part of {other.id}", help="name two findings that are not one already")
-    return [LinkAdded(at=at, id=one.id, link=Link(kind=DUPLICATE_OF, to=whole, note=note))]
-
-
-def split(ledger: Ledger, name: str, at: str, note: str = "") -> list[LinkRemoved]:
-    """Take a merge back: the finding stands for itself again."""
-    one = _found(ledger, name)
-    if not joined_to(one):
-        raise AwfError(f"{one.id} is not part of another finding", help="there is nothing to split")
-    return [LinkRemoved(at=at, id=one.id, link=Link(kind=DUPLICATE_OF, to=joined_to(one), note=note))]
-
-
-def _found(ledger: Ledger, name: str) -> Finding:
-    found = ledger.find(name)
-    if found is None:
-        raise AwfError(f"there is no finding {name}", help="list the findings to see their ids and numbers")
-    return found
 
 
 _TOLD = (

@@ -1,33 +1,26 @@
-"""What people and agents may decide about findings. What is refused is refused for one finding, with the reason.
+"""Decisions about findings: what people and agents may decide, which findings are one, and which come first.
 
-Only a person or a fresh look makes a finding fixed, and only a person takes back what a person decided, or dismisses
-what must be fixed. Whoever edits a file that shows findings has the role of an agent.
+Only a person or a fresh look makes a finding fixed, and only a person takes back what a person decided or dismisses
+what must be fixed. Editing a file that shows findings gives the rights of an agent.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 
-from pipeline.findings.events import StateChanged
-from pipeline.findings.fingerprints import evidence_digest
-from pipeline.findings.ledger import Ledger, joined_to
-from pipeline.findings.model import Actor, Finding, FindingState, Gate, Severity, Suppression
+from pipeline.errors import AwfError
+from pipeline.findings.events import LinkAdded, LinkRemoved, StateChanged
+from pipeline.findings.fingerprints import WINDOW, evidence_digest, line_hash, read_source
+from pipeline.findings.ledger import DUPLICATE_OF, Ledger, joined_to
+from pipeline.findings.linemap import GitHistory, line_maps
+from pipeline.findings.model import Actor, Finding, FindingId, FindingState, Gate, Link, Severity, Suppression
 from pipeline.findings.scales import RECORD_STATUS
 
 STATUSES = ("open", "false-positive", "wont-fix", "fixed")
-"""What can be said of a finding."""
-
-STATE_OF: Mapping[str, FindingState] = MappingProxyType(
-    {
-        "open": FindingState.OPEN,
-        "false-positive": FindingState.FALSE_POSITIVE,
-        "fixed": FindingState.VERIFIED_FIXED,
-        "wont-fix": FindingState.WONT_FIX,
-        "uncertain": FindingState.UNCERTAIN,
-    }
-)
-"""The state that a status stands for by itself."""
+"""What can be decided about a finding."""
 
 _DISMISSALS = ("false-positive", "wont-fix")
 _ALLOWED = MappingProxyType(
@@ -38,12 +31,37 @@ _ALLOWED = MappingProxyType(
         Actor.ORCHESTRATOR: frozenset({"open", *_DISMISSALS}),
     }
 )
-_AGENT = _ALLOWED[Actor.ORCHESTRATOR]
+STATE_OF = MappingProxyType(
+    {
+        "open": FindingState.OPEN,
+        "false-positive": FindingState.FALSE_POSITIVE,
+        "wont-fix": FindingState.WONT_FIX,
+        "fixed": FindingState.VERIFIED_FIXED,
+        "uncertain": FindingState.UNCERTAIN,
+    }
+)
+"""The state that the status of a record means by itself."""
+
+_LINE_DIGEST = "line/v1:"  # the digest of a line of code; a dismissal of anything else cannot be looked up in a file
+_SIGHTINGS = ("raised", "seen", "absent", "state")  # the last of these tells whether a dismissal was still needed
+
+
+def importance(finding: Finding) -> tuple[bool, int, int, str, int, int]:
+    """A sort key that puts first what matters most: gate, severity, confidence, then the place in the code."""
+    location = finding.location
+    return (
+        finding.gate.value is not Gate.MUST,
+        finding.severity.rank,
+        -finding.confidence.value,
+        location.path if location else "",
+        (location.start if location else None) or 0,
+        finding.number,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class TriageOutcome:
-    """What may be applied, and for every other name why not."""
+    """What is decided, and for every other name why not."""
 
     events: tuple[StateChanged, ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
@@ -52,17 +70,18 @@ class TriageOutcome:
 def triage(
     ledger: Ledger, ids: Iterable[str], status: str, *, note: str = "", by: str, at: str, expires: str = ""
 ) -> TriageOutcome:
-    """Decide about findings by id, the beginning of one, number or alias; each of them once."""
+    """Decide about findings by id, prefix, number or alias, each of them once."""
     events: dict[str, StateChanged] = {}
     refused: dict[str, str] = {}
-    fault = _fault(status, note, by, at, expires)
-    until = date.fromisoformat(expires).isoformat() if expires and not fault else ""
+    error = _request_error(status, note, by, at, expires)
+    until = date.fromisoformat(expires).isoformat() if expires and not error else ""
     for name in dict.fromkeys(ids):
         finding = ledger.find(name) if name else None
-        reason = fault or (
-            next(_refusals(finding, status, by, person=by == Actor.USER), "") if finding else "there is no such finding"
-        )
-        if finding is None or reason:
+        if error:
+            refused[name] = error
+        elif finding is None:
+            refused[name] = "there is no such finding"
+        elif reason := next(_refusals(finding, status, by, person=by == Actor.USER), ""):
             refused[name] = reason
         else:
             state = state_after(finding.state, status)
@@ -70,75 +89,179 @@ def triage(
     return TriageOutcome(tuple(events.values()), refused)
 
 
+def agent_refusal(finding: Finding, status: str, note: str, by: str) -> str:
+    """Why an agent may not decide this about a finding; empty if it may."""
+    if status not in STATUSES:
+        return f"`status` is not one of {', '.join(STATUSES)}"
+    error = _rights_error(status, note, by, Actor.ORCHESTRATOR)
+    return error or next(_refusals(finding, status, by, person=False), "")
+
+
 def state_after(state: FindingState, status: str) -> FindingState:
-    """The state that a status leads to; one that says what is so already leaves a finer state alone."""
+    """The state that a decision leads to; one that only repeats the present state leaves it alone."""
     if RECORD_STATUS[state] == status:
         return state
-    was_fixed = state in (FindingState.VERIFIED_FIXED, FindingState.FIX_CLAIMED)
-    return FindingState.REOPENED if status == "open" and was_fixed else STATE_OF[status]
+    if status == "open" and state in (FindingState.VERIFIED_FIXED, FindingState.FIX_CLAIMED):
+        return FindingState.REOPENED
+    return STATE_OF[status]
 
 
 def change_state(
     finding: Finding, state: FindingState, *, at: str, by: str, note: str, expires: str = ""
 ) -> StateChanged:
-    """The event that gives a finding another state; a dismissal is tied to the text that was dismissed."""
+    """The event of a new state. A dismissal is bound to the code it was made for."""
     suppression = None
     if state.dismissed:
         suppression = Suppression(reason=note, by=by, expires=expires, digest=evidence_digest(finding))
     return StateChanged(at=at, id=finding.id, state=state, by=by, note=note, suppression=suppression)
 
 
-def agent_refusal(finding: Finding, status: str, note: str, by: str) -> str:
-    """Why an agent may not say this of a finding; nothing when it may."""
+def _request_error(status: str, note: str, by: str, at: str, expires: str) -> str:
+    """What is wrong with a decision, whichever finding it is about."""
     if status not in STATUSES:
-        return f"`status` is not one of {', '.join(STATUSES)}"
-    if status not in _AGENT:
-        return f"{by} may not say that it is fixed: only a fresh look or a person can"
-    if status in _DISMISSALS and not note.strip():
-        return "a dismissal needs a note that says why"
-    return next(_refusals(finding, status, by, person=False), "")
-
-
-def _fault(status: str, note: str, by: str, at: str, expires: str) -> str:
-    """What is wrong with a decision, whatever it is about."""
-    if status not in STATUSES:
-        return f"{status!a} is none of {', '.join(STATUSES)}"
+        return f"unknown status {status!a}; choose {', '.join(STATUSES)}"
     if by not in set(Actor):
-        return f"{by!a} is none of {', '.join(Actor)}"
-    if status == "fixed" and status not in _ALLOWED[Actor(by)]:
-        return f"{by} may not say that it is fixed: only a fresh look or a person can"
-    if status not in _ALLOWED[Actor(by)]:
-        return f"{by} may not say {status}: that is for a person to decide"
-    if status in _DISMISSALS and not note.strip():
-        return "a dismissal needs a note that says why"
-    return _bad_expiry(status, at, expires)
-
-
-def _bad_expiry(status: str, at: str, expires: str) -> str:
+        return f"unknown actor {by!a}; choose {', '.join(Actor)}"
+    if error := _rights_error(status, note, by, Actor(by)):
+        return error
     if not expires:
         return ""
     if status not in _DISMISSALS:
-        return f"only a dismissal can expire, and {status} is none"
+        return f"only a dismissal can expire, and {status} is not one"
     try:
         until = date.fromisoformat(expires)
     except ValueError:
-        return f"{expires!a} is no date such as 2026-12-31"
-    return f"{expires} is over already" if until.isoformat() < at[:10] else ""
+        return f"{expires!a} is not a date such as 2026-12-31"
+    return f"{expires} has passed already" if until.isoformat() < at[:10] else ""
+
+
+def _rights_error(status: str, note: str, by: str, role: Actor) -> str:
+    if status not in _ALLOWED[role]:
+        who = "a fresh look or a person" if status == "fixed" else "a person"
+        return f"{by} may not decide {status}; only {who} can"
+    if status in _DISMISSALS and not note.strip():
+        return "a dismissal needs a note that says why"
+    return ""
 
 
 def _refusals(finding: Finding, status: str, by: str, *, person: bool) -> Iterator[str]:
-    """Why somebody may not say this of a finding."""
-    if whole := joined_to(finding):
-        yield f"it was merged into {whole}; decide about that one"
-    if status == "open" and state_after(finding.state, status) is finding.state:
+    """Why this may not be decided about this finding."""
+    if leader := joined_to(finding):
+        yield f"it is merged into {leader}; decide about that one"
+    if status in ("open", "fixed") and state_after(finding.state, status) is finding.state:
         yield f"it is {finding.state} already"
-    if status == "fixed" and state_after(finding.state, status) is finding.state:
-        yield "it is known to be fixed already"
-    if finding.state.dismissed and not person and (finding.suppression is None or finding.suppression.by == Actor.USER):
+    if person:
+        return
+    if finding.state.dismissed and (finding.suppression is None or finding.suppression.by == Actor.USER):
         yield f"a person dismissed it as {finding.state}; only a person may take that back"
-    if status in _DISMISSALS and not person and not finding.state.active and not finding.state.dismissed:
+    if status not in _DISMISSALS:
+        return
+    if not finding.state.active and not finding.state.dismissed:
         yield f"it is {finding.state}; {by} may dismiss only what is open"
-    if status in _DISMISSALS and not person and finding.system_breaking and finding.severity is Severity.CRITICAL:
+    if finding.system_breaking and finding.severity is Severity.CRITICAL:
         yield "it endangers the whole system; only a person may dismiss it"
-    if status in _DISMISSALS and not person and finding.gate.value is Gate.MUST:
+    if finding.gate.value is Gate.MUST:
         yield "it must be fixed; only a person may dismiss it"
+
+
+def merge_findings(
+    ledger: Ledger, findings: Iterable[Finding], into: Finding, at: str, note: str = ""
+) -> list[LinkAdded | LinkRemoved]:
+    """The events that make findings, with those merged into them before, part of another one.
+
+    The other one must matter at least as much, and must still need attention if they do: merging dismisses nothing.
+    """
+    leader = ledger.findings[ledger.leader(into.id)]
+    events: list[LinkAdded | LinkRemoved] = []
+    for finding in findings:
+        if other := joined_to(finding):
+            raise AwfError(f"{finding.id} is already merged into {other}", help=f"awf findings split {finding.id}")
+        if finding.id == leader.id:
+            raise AwfError(f"{finding.id} cannot be merged into itself", help="name two different findings")
+        if importance(finding)[:2] < importance(leader)[:2]:
+            weight = f"{finding.gate.value}, {finding.severity}"
+            swap = f"awf findings merge {leader.id} {finding.id}"
+            raise AwfError(f"{finding.id} ({weight}) matters more than {leader.id}", help=f"merge them as: {swap}")
+        if finding.state.needs_attention and not leader.state.needs_attention:
+            help = "merge only findings that are both open, or decide about this one with: awf findings triage"
+            raise AwfError(f"{finding.id} is {finding.state}, but {leader.id} is {leader.state}", help=help)
+        moved = ledger.members(finding.id)
+        events += _unlink(moved, at, note)
+        events += [_link(one, leader, at, note) for one in (finding, *moved)]
+    return events
+
+
+def split_findings(ledger: Ledger, findings: Iterable[Finding], at: str, note: str = "") -> list[LinkRemoved]:
+    """The events that separate merged findings: one from the finding it is part of, or all that are part of it."""
+    apart: dict[FindingId, Finding] = {}
+    for finding in findings:
+        merged = [finding] if joined_to(finding) else ledger.members(finding.id)
+        if not merged:
+            raise AwfError(f"{finding.id} is not merged with another finding", help="awf findings show lists members")
+        apart |= {one.id: one for one in merged}
+    return _unlink(list(apart.values()), at, note)
+
+
+def _link(finding: Finding, leader: Finding, at: str, note: str) -> LinkAdded:
+    return LinkAdded(at=at, id=finding.id, link=Link(kind=DUPLICATE_OF, to=leader.id, note=note))
+
+
+def _unlink(findings: Sequence[Finding], at: str, note: str) -> list[LinkRemoved]:
+    links = ((one, Link(kind=DUPLICATE_OF, to=joined_to(one), note=note)) for one in findings)
+    return [LinkRemoved(at=at, id=one.id, link=link) for one, link in links]
+
+
+class StaleReason(StrEnum):
+    """Why a dismissal no longer serves its purpose."""
+
+    EXPIRED = "expired"  # its last day has passed
+    CHANGED = "changed"  # the code it was made for is gone
+    UNMATCHED = "unmatched"  # the last pass that could have reported the finding did not
+
+
+def find_stale_dismissals(ledger: Ledger, repository: GitHistory, at: str) -> dict[FindingId, tuple[StaleReason, ...]]:
+    """The dismissed findings whose dismissal may be removed, and why. Nothing is changed."""
+    maps = cache(lambda: line_maps(ledger, repository))  # asks git, so only if a file is missing
+
+    @cache
+    def line_hashes(path: str) -> frozenset[str] | None:
+        source = read_source(repository, path)
+        return None if source is None else frozenset(map(line_hash, source.places))
+
+    def code_is_gone(finding: Finding) -> bool:
+        digest = (finding.suppression and finding.suppression.digest) or evidence_digest(finding)
+        if finding.location is None or WINDOW not in finding.fingerprints or not digest.startswith(_LINE_DIGEST):
+            return False
+        hashes = line_hashes(finding.location.path)
+        if hashes is None and (lines := maps().get(finding.pass_id)):
+            hashes = line_hashes(lines.path(finding.location.path))
+        return hashes is None or digest.removeprefix(_LINE_DIGEST) not in hashes
+
+    def reasons(finding: Finding) -> Iterator[StaleReason]:
+        expires = finding.suppression.expires if finding.suppression else ""
+        if expires and at[: len(expires)] > expires:
+            yield StaleReason.EXPIRED
+        if code_is_gone(finding):
+            yield StaleReason.CHANGED
+        if _unmatched_in(finding):
+            yield StaleReason.UNMATCHED
+
+    found = {finding.id: tuple(reasons(finding)) for finding in ledger if finding.state.dismissed}
+    return {id: why for id, why in found.items() if why}
+
+
+def describe_stale(finding: Finding, reason: StaleReason) -> str:
+    """Why the dismissal of a finding is stale, in words."""
+    match reason:
+        case StaleReason.EXPIRED:
+            return f"it expired on {finding.suppression.expires}" if finding.suppression else "it expired"
+        case StaleReason.CHANGED:
+            return "the code it was made for is gone"
+        case StaleReason.UNMATCHED:
+            return f"{_unmatched_in(finding)} covered the file and did not report it"
+
+
+def _unmatched_in(finding: Finding) -> str:
+    """The last pass that covered a finding and did not report it, if it was dismissed by then."""
+    last = next((change for change in reversed(finding.history) if change.what in _SIGHTINGS), None)
+    return last.pass_id if last and last.what == "absent" else ""

@@ -1,4 +1,4 @@
-"""Dismissals that are of no use any more are told, with the reason, and are never in the way of those that are."""
+"""Which dismissals are stale, and why."""
 
 import subprocess
 from pathlib import Path
@@ -24,7 +24,7 @@ from pipeline.findings.model import (
     Strength,
     Suppression,
 )
-from pipeline.findings.stale_dismissals import StaleReason, describe_stale, find_stale_dismissals
+from pipeline.findings.triage import StaleReason, describe_stale, find_stale_dismissals
 
 AT = "2026-03-01T10:00:00Z"
 CODE = "def save(token):\n    store.save(token)\n    return token\n"
@@ -66,50 +66,49 @@ def ledger_of(root: Path, head: str = "", expires: str = "", **more: Any) -> Led
     )
 
 
-def of_no_use(ledger: Ledger, root: Path, at: str = AT) -> tuple[StaleReason, ...]:
+def stale(ledger: Ledger, root: Path, at: str = AT) -> tuple[StaleReason, ...]:
     return find_stale_dismissals(ledger, GitHistory(root, ENVIRONMENT), at).get(ID, ())
 
 
-def missed(ledger: Ledger) -> None:
+def miss(ledger: Ledger) -> None:
     ledger.apply(PassRecorded(at=AT, assessment=Pass(id=SECOND, started_at=AT)))
     ledger.apply(NotReported(at=AT, id=ID, pass_id=SECOND))
 
 
-def test_a_dismissal_that_holds_is_of_use(root: Path) -> None:
-    """Nothing is told of it, also where lines were added above."""
+def test_a_dismissal_that_holds_is_not_stale(root: Path) -> None:
+    """Lines added above do not change that."""
     ledger = ledger_of(root, expires="2026-03-01")
-    assert of_no_use(ledger, root) == ()
+    assert stale(ledger, root) == ()
     (root / "session.py").write_text(f"# new\n{CODE}")
-    assert of_no_use(ledger, root) == ()
+    assert stale(ledger, root) == ()
 
 
-def test_one_whose_day_is_over(root: Path) -> None:
+def test_an_expired_dismissal_is_stale(root: Path) -> None:
     """The day of the expiry is the last one on which it holds."""
     ledger = ledger_of(root, expires="2026-03-01")
-    assert of_no_use(ledger, root, "2026-03-02T00:00:00Z") == (StaleReason.EXPIRED,)
-    assert describe_stale(ledger.findings[ID], StaleReason.EXPIRED) == "it held until 2026-03-01"
+    assert stale(ledger, root, "2026-03-02T00:00:00Z") == (StaleReason.EXPIRED,)
+    assert "2026-03-01" in describe_stale(ledger.findings[ID], StaleReason.EXPIRED)
 
 
 @pytest.mark.parametrize("now", ["def save(token):\n    store.drop(token)\n", None])
-def test_one_whose_code_changed(root: Path, now: str | None) -> None:
-    """000-46: it is bound to the line that was dismissed, which is another now or is gone with its file."""
+def test_a_dismissal_of_changed_code_is_stale(root: Path, now: str | None) -> None:
+    """It is bound to the line that was dismissed, which has changed or is gone with its file."""
     ledger = ledger_of(root)
     (root / "session.py").unlink()
     if now is not None:
         (root / "session.py").write_text(now)
-    assert of_no_use(ledger, root) == (StaleReason.CHANGED,)
-    assert "no longer there" in describe_stale(ledger.findings[ID], StaleReason.CHANGED)
+    assert stale(ledger, root) == (StaleReason.CHANGED,)
 
 
-def test_a_renamed_file_is_no_other_code(root: Path) -> None:
-    """Git says where it went."""
+def test_code_is_followed_through_a_rename(root: Path) -> None:
+    """Git says what the file is called now."""
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "start"]):
         git(root, *command)
     ledger = ledger_of(root, head=git(root, "rev-parse", "HEAD"))
     git(root, "mv", "session.py", "tokens.py")
-    assert of_no_use(ledger, root) == ()
+    assert stale(ledger, root) == ()
     (root / "tokens.py").write_text(CODE.replace("store.save", "store.drop"))
-    assert of_no_use(ledger, root) == (StaleReason.CHANGED,)
+    assert stale(ledger, root) == (StaleReason.CHANGED,)
 
 
 def git(root: Path, *arguments: str) -> str:
@@ -118,52 +117,52 @@ def git(root: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def test_what_never_was_in_a_file_is_not_looked_for(root: Path) -> None:
-    """000-36: a requirement has a text and no code."""
+def test_a_finding_without_code_is_not_looked_for(root: Path) -> None:
+    """A requirement has a text and no code."""
     nowhere = ledger_of(root, locations=(Location(path="AC-7"),), evidence=(Evidence(path="AC-7", quote="must save"),))
-    assert of_no_use(nowhere, root) == ()
+    assert stale(nowhere, root) == ()
 
 
-def test_one_that_the_last_pass_had_no_need_of(root: Path) -> None:
-    """The pass looked there and nobody reported the finding; when it is reported again, the dismissal is of use."""
+def test_a_dismissal_that_the_last_pass_did_not_need_is_stale(root: Path) -> None:
+    """The pass covered the file and nobody reported the finding; once it is reported again, it is needed."""
     ledger = ledger_of(root)
-    missed(ledger)
-    assert of_no_use(ledger, root) == (StaleReason.UNMATCHED,)
-    assert describe_stale(ledger.findings[ID], StaleReason.UNMATCHED) == "REV-2-b looked there, and nobody reported it"
+    miss(ledger)
+    assert stale(ledger, root) == (StaleReason.UNMATCHED,)
+    assert SECOND in describe_stale(ledger.findings[ID], StaleReason.UNMATCHED)
     ledger.apply(ReportedAgain(at=AT, id=ID, pass_id=SECOND, observed=Observed.UNCHANGED, strength=Strength.EXACT))
-    assert of_no_use(ledger, root) == ()
+    assert stale(ledger, root) == ()
 
 
-def test_a_pass_that_did_not_look_tells_nothing(root: Path) -> None:
-    """Only a pass that covered the file could have seen it."""
+def test_a_pass_that_did_not_cover_the_file_says_nothing(root: Path) -> None:
+    """Only a pass that covered the file could have reported it."""
     ledger = ledger_of(root)
     ledger.apply(PassRecorded(at=AT, assessment=Pass(id=SECOND, started_at=AT)))
-    assert of_no_use(ledger, root) == ()
+    assert stale(ledger, root) == ()
 
 
-def test_what_is_dismissed_after_the_pass_was_not_missed_by_it(root: Path) -> None:
-    """A dismissal is new until a pass had a chance to need it."""
+def test_a_new_dismissal_is_not_stale(root: Path) -> None:
+    """A pass before the dismissal could not need it."""
     ledger = ledger_of(root)
-    missed(ledger)
+    miss(ledger)
     held = ledger.findings[ID].suppression
     ledger.apply(
         StateChanged(at=AT, id=ID, state=FindingState.FALSE_POSITIVE, by="user", note="again", suppression=held)
     )
-    assert of_no_use(ledger, root) == ()
+    assert stale(ledger, root) == ()
 
 
 def test_all_reasons_at_once(root: Path) -> None:
-    """Each is told."""
+    """Each is given."""
     ledger = ledger_of(root, expires="2026-03-01")
-    missed(ledger)
+    miss(ledger)
     (root / "session.py").unlink()
-    assert of_no_use(ledger, root, "2027-01-01T00:00:00Z") == tuple(StaleReason)
+    assert stale(ledger, root, "2027-01-01T00:00:00Z") == tuple(StaleReason)
 
 
-def test_only_what_is_dismissed_is_told(root: Path) -> None:
-    """An open finding has no dismissal to be of use or not."""
+def test_an_open_finding_has_no_stale_dismissal(root: Path) -> None:
+    """Only dismissed findings are looked at."""
     ledger = ledger_of(root)
-    missed(ledger)
+    miss(ledger)
     ledger.apply(StateChanged(at=AT, id=ID, state=FindingState.OPEN, by="user"))
     (root / "session.py").unlink()
     assert find_stale_dismissals(ledger, GitHistory(root, ENVIRONMENT), AT) == {}

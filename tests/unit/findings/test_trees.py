@@ -38,10 +38,10 @@ def test_a_tree_has_what_git_would_take_and_nothing_of_awf(root: Path) -> None:
     for name in ("a.txt", "new.txt", "noise.log", ".code-review/review-latest.json", "sub/.wystack/findings/f.json"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("two\n")
-    tree = TreeSnapshots(ENVIRON, root / ".awf").now(root)
+    tree = TreeSnapshots(ENVIRON, root / ".awf").tree(root)
     assert names(root, tree) == [".gitignore", "a.txt", "new.txt"]
     assert git(root, "show", f"{tree}:a.txt") == "two\n"
-    assert TreeSnapshots(ENVIRON, root / ".awf").now(root / "sub") == tree
+    assert TreeSnapshots(ENVIRON, root / ".awf").tree(root / "sub") == tree
 
 
 def test_the_persons_index_and_files_are_left_alone(root: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_persons_index_and_files_are_left_alone(root: Path) -> None:
     git(root, "add", "a.txt")
     (root / "a.txt").write_text("later\n")
     before = {path: path.read_bytes() for path in (root / "a.txt", root / ".git/index")}
-    tree = TreeSnapshots(ENVIRON, root / ".awf").now(root)
+    tree = TreeSnapshots(ENVIRON, root / ".awf").tree(root)
     assert git(root, "show", f"{tree}:a.txt") == "later\n"
     assert {path: path.read_bytes() for path in before} == before
     assert not list((root / ".git").glob("*.lock"))
@@ -60,14 +60,14 @@ def test_a_repository_without_a_commit_and_one_within_another(root: Path) -> Non
     """Neither has to have a first commit; what cannot be taken is left out, and the rest is there."""
     git(root, "init", "-q", "inner")
     (root / "inner/b.txt").write_text("b\n")
-    assert "a.txt" in names(root, TreeSnapshots(ENVIRON, root / ".awf").now(root))
-    assert names(root / "inner", TreeSnapshots(ENVIRON).now(root / "inner")) == ["b.txt"]
+    assert "a.txt" in names(root, TreeSnapshots(ENVIRON, root / ".awf").tree(root))
+    assert names(root / "inner", TreeSnapshots(ENVIRON).tree(root / "inner")) == ["b.txt"]
 
 
 def test_a_named_tree_outlives_the_collector_until_it_is_let_go(root: Path) -> None:
     """With a ref git keeps it; without one it may go."""
     (root / "a.txt").write_text("two\n")
-    tree = TreeSnapshots(ENVIRON, root / ".awf").now(root, "refs/awf/reviewed/r/rev")
+    tree = TreeSnapshots(ENVIRON, root / ".awf").tree(root, "refs/awf/reviewed/r/rev")
     git(root, "gc", "-q", "--prune=now")
     assert git(root, "cat-file", "-t", tree) == "tree\n"
     delete_ref(root, ENVIRON, "refs/awf/reviewed/r/rev")
@@ -77,17 +77,17 @@ def test_a_named_tree_outlives_the_collector_until_it_is_let_go(root: Path) -> N
 
 def test_outside_of_a_repository_there_is_none(tmp_path: Path) -> None:
     """And without git neither."""
-    assert TreeSnapshots(ENVIRON).now(tmp_path) == ""
-    assert TreeSnapshots({"PATH": str(tmp_path)}).now(tmp_path) == ""
+    assert TreeSnapshots(ENVIRON).tree(tmp_path) == ""
+    assert TreeSnapshots({"PATH": str(tmp_path)}).tree(tmp_path) == ""
 
 
 def test_a_repository_that_is_made_later_is_found(tmp_path: Path) -> None:
     """Whoever was outside of a repository once is not for ever."""
     (tmp_path / "a.txt").write_text("one\n")
     trees = TreeSnapshots(ENVIRON)
-    assert trees.now(tmp_path) == ""
+    assert trees.tree(tmp_path) == ""
     git(tmp_path, "init", "-q", "-b", "main")
-    assert names(tmp_path, trees.now(tmp_path)) == ["a.txt"]
+    assert names(tmp_path, trees.tree(tmp_path)) == ["a.txt"]
 
 
 def test_trouble_is_told_and_not_met_twice(root: Path) -> None:
@@ -96,20 +96,20 @@ def test_trouble_is_told_and_not_met_twice(root: Path) -> None:
     index.write_bytes(b"nonsense")
     trees = TreeSnapshots(ENVIRON, root / ".awf")
     with pytest.raises(GitRefusedError, match=r"git add failed: .*index"):
-        trees.now(root)
+        trees.tree(root)
     index.unlink()
     with pytest.raises(GitRefusedError, match="git add failed"):
-        trees.now(root)
-    assert TreeSnapshots(ENVIRON, root / ".awf").now(root)
+        trees.tree(root)
+    assert TreeSnapshots(ENVIRON, root / ".awf").tree(root)
 
 
 def test_what_two_trees_differ_in(root: Path) -> None:
     """Lines with what is around them; a binary file and an odd name are named in plain characters."""
-    old = TreeSnapshots(ENVIRON, root / ".awf").now(root)
+    old = TreeSnapshots(ENVIRON, root / ".awf").tree(root)
     (root / "a.txt").write_text("one\ntwo\n")
     (root / "b.bin").write_bytes(b"\0\1")
     (root / "odd\n`\N{SNOWMAN}.txt").write_text("x\n")
-    new = TreeSnapshots(ENVIRON, root / ".awf").now(root)
+    new = TreeSnapshots(ENVIRON, root / ".awf").tree(root)
     stat, patch = stat_of(root, ENVIRON, old, new), patch_of(root, ENVIRON, old, new)
     assert stat.endswith("3 files changed, 2 insertions(+)")
     assert "@@ -1 +1,2 @@\n one\n+two\n" in patch

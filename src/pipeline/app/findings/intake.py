@@ -31,7 +31,7 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import GitHistory
 from pipeline.findings.merge import Policy
 from pipeline.findings.model import Finding, FindingState, Lens, RawFinding, ReviewerReport, UnreadableItem
-from pipeline.findings.stale_dismissals import find_stale_dismissals
+from pipeline.findings.triage import find_stale_dismissals
 
 AUTO = "auto"
 STDIN = "-"

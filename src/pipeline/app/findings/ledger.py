@@ -12,7 +12,7 @@ from pipeline.engine.ports import Journal
 from pipeline.errors import AwfError
 from pipeline.findings.events import Pass
 from pipeline.findings.formats.items import uncollected
-from pipeline.findings.git import head_and_branch, repository_root
+from pipeline.findings.git import read_checkout
 from pipeline.findings.ledger import Ledger, LedgerStore, lock_ledger
 from pipeline.findings.model import Finding, PassId
 from pipeline.findings.views import Views
@@ -41,8 +41,9 @@ def find_repository(
 ) -> Repository:
     """The directory that was given, or else the repository around the current one."""
     start = (given or cwd).absolute()
-    root = start if given is not None else repository_root(start, environment)
-    return Repository(root, environment, *head_and_branch(start, environment), trusted)
+    checkout = read_checkout(start, environment)
+    root = start if given is not None or not checkout.root else Path(checkout.root)
+    return Repository(root, environment, checkout.head, checkout.branch, trusted)
 
 
 def find_finding(name: str, ledger: Ledger) -> Finding:

@@ -37,7 +37,7 @@ from pipeline.cli.terminal import UNLIMITED, Style, sanitize
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, FindingState, Gate, Severity
-from pipeline.findings.stale_dismissals import StaleReason, describe_stale
+from pipeline.findings.triage import StaleReason, describe_stale
 from pipeline.text import ELLIPSIS, display_width, plural, sanitize_line, truncate
 
 COLUMNS = 80  # where no terminal says how many there are

@@ -25,7 +25,7 @@ from pipeline.cli.terminal import sanitize
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import GitHistory
 from pipeline.findings.model import Category, FindingId, FindingState, Gate, Severity
-from pipeline.findings.stale_dismissals import StaleReason, find_stale_dismissals
+from pipeline.findings.triage import StaleReason, find_stale_dismissals
 
 F = TypeVar("F", bound=Callable[..., Any])
 
