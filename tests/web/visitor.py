@@ -45,8 +45,8 @@ class Visitor:
 
     def focused(self) -> str:
         """The id of the focused element, or else its text."""
-        said: str = self.page.evaluate("document.activeElement.id || document.activeElement.textContent.trim()")
-        return said
+        focused: str = self.page.evaluate("document.activeElement.id || document.activeElement.textContent.trim()")
+        return focused
 
     def tab_to(self, wanted: str, most: int = 60) -> None:
         """Press Tab until an element has the focus."""

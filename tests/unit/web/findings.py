@@ -43,8 +43,8 @@ def project(root: Path) -> None:
 
 def review(root: Path, *items: dict[str, Any], reviewer: str = "correctness") -> None:
     """Take in what a reviewer answered."""
-    told = {"reviewer": reviewer, "findings": items, "residual_risks": [], "testing_gaps": []}
-    source = ReportFile(reviewer, reviewer, json.dumps(told).encode())
+    answer = {"reviewer": reviewer, "findings": items, "residual_risks": [], "testing_gaps": []}
+    source = ReportFile(reviewer, reviewer, json.dumps(answer).encode())
     returns = decode_files([source], root, format="review", reviewer="", lens=None)
     import_reports(returns, root / ".awf", find_repository(root, root, {"PATH": "/usr/bin:/bin"}), AT)
 

@@ -194,13 +194,13 @@ def test_answers_are_escaped(browser: Browser, store: Path) -> None:
 
 def test_a_triage_stage_names_the_command(browser: Browser, store: Path) -> None:
     """The page of a triage stage says how to decide about the findings."""
-    told = (
+    report = (
         '{\\"source\\":{\\"name\\":\\"x\\"},\\"diagnostics\\":[{\\"message\\":\\"wrong\\",\\"severity\\":\\"ERROR\\",'
     )
-    told += '\\"location\\":{\\"path\\":\\"a.py\\",\\"range\\":{\\"start\\":{\\"line\\":1}}}}]}'
+    report += '\\"location\\":{\\"path\\":\\"a.py\\",\\"range\\":{\\"start\\":{\\"line\\":1}}}}]}'
     store.parent.mkdir(parents=True)
     (store.parent / "a.py").write_text("x\n")
-    run_workflow(store, TRIAGE.replace("COMMAND", f"printf '%s' '{told}'"))
+    run_workflow(store, TRIAGE.replace("COMMAND", f"printf '%s' '{report}'"))
     with closing(SqliteJournal(store)) as journal:
         assert load_state(journal, "r1").status == "waiting"
     page = browser().get(PAGE).text
