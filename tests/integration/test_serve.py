@@ -70,24 +70,6 @@ def test_a_started_run_survives_the_server(tmp_path: Path, awf: Awf) -> None:
     assert followed.stdout == "went\n"
 
 
-def test_a_failed_run_is_resumed_from_the_list(tmp_path: Path, awf: Awf) -> None:
-    """The list has a button for it; the run continues in a process of its own and ends in success."""
-    (tmp_path / "ship.awf.kdl").write_text(WORKFLOW.replace('command="true"', 'command="test -e ready"'))
-    assert awf("run", "ship.awf.kdl", "--run-id", "r1").returncode == 1
-    (tmp_path / "ready").touch()
-    with serving_at(tmp_path, "--port", "0") as (_, address), httpx.Client(timeout=LONGEST) as browser:
-        page = browser.get(address, follow_redirects=True)
-        button = re.search(r'<form method="post" action="([^"]+/r1/resume)">', page.text)
-        assert button
-        events = re.search(r'data-events="([^"]+)" data-position="([^"]+)"', page.text)
-        assert events
-        headers = {"Origin": str(page.url.join("/")).rstrip("/")}
-        assert browser.post(page.url.join(button[1]), data={"from": "list"}, headers=headers).status_code == 303
-        with browser.stream("GET", page.url.join(events[1]), params={"after": events[2]}) as stream:
-            assert list(_lines_until_success(stream))
-        assert json.loads(awf("status", "r1", "--json").stdout)["status"] == "success"
-
-
 def _lines_until_success(stream: httpx.Response) -> Iterator[str]:
     """The messages of a stream, up to the success of a run."""
     for line in stream.iter_lines():
