@@ -6,8 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pipeline.findings.formats import strict_json as strict
-from pipeline.findings.formats.items import ItemError, collect_items, limit_nesting, malformed_report, own_title
-from pipeline.findings.formats.review import relative
+from pipeline.findings.formats.items import ItemError, collect_items, limit_nesting, malformed_report, strip_root
 from pipeline.findings.formats.verdict_view import FORMAT, OURS, OURS_TOP, TITLE, TOP, shadowed
 from pipeline.findings.model import FindingState, Location, RawFinding, ReviewerReport
 from pipeline.findings.scales import VERDICT_SEVERITY, confidence_from_fraction, default_autofix, default_category
@@ -49,7 +48,7 @@ def decode(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport
     unknown = {key: value for key, value in document.items() if key not in OURS_TOP}
     ext = {FORMAT: unknown} if unknown else {}
     return collect_items(
-        name, FORMAT, [*items, *contradictions], lambda one, input_id: _claim(one, input_id, root), own_title, ext=ext
+        name, FORMAT, [*items, *contradictions], lambda one, input_id: _claim(one, input_id, root), ext=ext
     )
 
 
@@ -113,7 +112,7 @@ def _claim(one: Mapping[str, Any] | str, input_id: str, root: str) -> RawFinding
         autofix_class=autofix_class,
         owner=owner,
         system_breaking=one.get("x_system_breaking") is True,
-        locations=(_location(relative(one["file"], root), one.get("lineRange")),),
+        locations=(_location(strip_root(one["file"], root), one.get("lineRange")),),
         tool_ids={"verdict/v1": one["id"]},
         state=_STATE_OF[one["status"]],
         ext={FORMAT: unknown} if unknown else {},

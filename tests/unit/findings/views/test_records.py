@@ -191,7 +191,7 @@ def test_an_illegal_edit_is_told_and_taken_back(root: Path) -> None:
         ("9", "not a JSON object"),
         ('{"schemaVersion": 2, "findingId": "fnd_00000001"}', "newer"),
         ('{"schemaVersion": 1, "findingId": "fnd_other"}', "not its name"),
-        ('{"title": "a", "title": "b"}', "twice"),
+        ('{"title": "a", "title": "b"}', "duplicate"),
         ('{"a":' * 80 + "1" + "}" * 80, "deep"),
     ],
 )
