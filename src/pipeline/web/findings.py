@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from enum import StrEnum
 from typing import TypeVar
 
@@ -12,10 +11,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.findings.explanation import location_text
 from pipeline.app.findings.exports import EXPORTS
 from pipeline.app.findings.queries import STATE_GROUPS, FindingFilter, finding_row, parse_states
-from pipeline.findings.model import Finding, FindingState, Gate, Severity
+from pipeline.findings.model import FindingState, Gate, Severity
 from pipeline.findings.triage import STATUSES
 from pipeline.web.rendering import render, url
 from pipeline.web.site import ServedStore, current_store, parse_number, wants_json
@@ -92,15 +90,6 @@ class FindingsQuery:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FindingListRow:
-    """A finding in one line."""
-
-    finding: Finding
-    location: str
-    changed_at: float  # when its last change was recorded; 0 where that cannot be read
-
-
 async def findings(request: Request) -> Response:
     """The page, or the same as JSON."""
     store = current_store(request)
@@ -121,7 +110,7 @@ async def findings(request: Request) -> Response:
         "position": position,
         "query": query,
         "view": view,
-        "rows": [FindingListRow(one, location_text(one), parse_time(one.updated_at)) for one in shown],
+        "rows": shown,
         "total": len(matching),
         "pages": pages,
         "choices": {
@@ -162,14 +151,6 @@ def read_query(request: Request, store: ServedStore) -> FindingsQuery:
     if not store.on_cluster:
         return replace(query, run="")
     return query if query.run else replace(query, run=next(iter(store.runs_with_findings), ""))
-
-
-def parse_time(text: str) -> float:
-    """A time of the ledger in seconds; 0 for one that cannot be read, as imported records may have."""
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
 
 
 def _parse_enum(kind: type[E], name: str) -> frozenset[E]:

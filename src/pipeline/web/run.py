@@ -27,14 +27,6 @@ _LINE_KINDS = {"+": "added", "-": "removed", "@": "place"}  # by the first chara
 
 
 @dataclass(frozen=True, slots=True)
-class PatchLine:
-    """A line of a patch."""
-
-    kind: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class GateView:
     """A stage at which a run waits for a person."""
 
@@ -42,7 +34,7 @@ class GateView:
     stage: str
     visit: int
     changes: WorkspaceDiff
-    patch: tuple[PatchLine, ...]
+    patch: list[tuple[str, str]]  # the kind and the text of each line
 
 
 async def run(request: Request) -> Response:
@@ -111,21 +103,20 @@ def read_gate(store: ServedStore, snapshot: RunSnapshot, redactor: Redactor) -> 
         if pending is None:  # something else comes first, such as a limit
             return None
     changes = diff_run(state, snapshot.history.created.head, os.environ, store.directory)
-    patch = tuple(_patch_lines(redactor.text(changes.patch)))
-    return GateView(pending, state.cursor.stage, state.cursor.visit, changes, patch)
+    return GateView(pending, *state.cursor, changes, list(_patch_lines(redactor.text(changes.patch))))
 
 
-def _patch_lines(patch: str) -> Iterator[PatchLine]:
+def _patch_lines(patch: str) -> Iterator[tuple[str, str]]:
     """The lines of a patch with their kinds; those that only repeat the file's name are left out."""
     in_header = False
     for text in patch.splitlines():
         in_header = text.startswith("diff ") or (in_header and not text.startswith("@@"))
         if text.startswith("diff "):
-            yield PatchLine("file", text.rpartition(" b/")[2] or text)
+            yield "file", (text.rpartition(" b/")[2] or text)
         elif not in_header:
-            yield PatchLine(_LINE_KINDS.get(text[:1], "same"), text)
+            yield _LINE_KINDS.get(text[:1], "same"), text
         elif not text.startswith(("index ", "--- ", "+++ ")):
-            yield PatchLine("about", text)
+            yield "about", text
 
 
 def _status_fields(snapshot: RunSnapshot) -> dict[str, Any]:
