@@ -7,7 +7,6 @@ unreadable. `find_reviews`, `parse_review` and `read_item` are the three steps f
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -46,7 +45,6 @@ from pipeline.findings.scales import (
 
 FORMAT = "review"
 MAX_TITLE = 100  # characters
-MAX_TITLE_WORDS = 10  # above which it is noted
 _SEVERITY = {"P0": Severity.CRITICAL, "P1": Severity.HIGH, "P2": Severity.MEDIUM, "P3": Severity.LOW}
 _REVIEWER = re.compile(rb'"reviewer"\s*:\s*"([^"\\]{1,100})"')  # in a return that was cut off
 _HEAD = 64 * 1024  # bytes that are searched for it
@@ -105,9 +103,9 @@ class ReviewItem(CompactReviewItem):
 
 
 class Review(BaseModel):
-    """A return. Unknown keys are kept."""
+    """A return."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+    model_config = ConfigDict(strict=True, frozen=True)
 
     reviewer: str
     findings: list[Any]
@@ -119,7 +117,7 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
     """What a reviewer returned; raises UnreadableFile. The name of who was asked wins over the one in the return."""
     review = parse_review(data)
     name = reviewer or review.reviewer
-    report = collect_items(
+    return collect_items(
         name,
         FORMAT,
         review.findings,
@@ -127,13 +125,6 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
         residual_risks=tuple(review.residual_risks),
         testing_gaps=tuple(review.testing_gaps),
     )
-    ext: dict[str, Any] = {FORMAT: review.model_extra} if review.model_extra else {}
-    notes = [
-        f"{finding.input_id}: the title has {words} words; use at most {MAX_TITLE_WORDS}"
-        for finding in report.findings
-        if (words := len(finding.title.split())) > MAX_TITLE_WORDS
-    ]
-    return replace(report, ext={**ext, **({"notes": notes} if notes else {})})
 
 
 def parse_review(data: bytes) -> Review:
