@@ -69,7 +69,7 @@ _ALL = (
         keys=("diagnostics", "message location"),
         suffixes=(".rdjson", ".rdjsonl"),
     ),
-    Format(name="verdict", reader="verdict_import:decode", keys=("reviewId verdict",)),
+    Format(name="verdict", reader="verdict:read", keys=("reviewId verdict",)),
     Format(name="review", reader="review:read", writer="review:write", keys=("reviewer findings",)),
     Format(name="eslint", reader="eslint:read", keys=("filePath messages",), is_tool=True),
     Format(

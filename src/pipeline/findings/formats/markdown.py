@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingState, Gate
 from pipeline.findings.scales import CATEGORY_LABEL
-from pipeline.findings.views import ledger_verdicts
+from pipeline.findings.verdicts import ledger_verdicts
 
 _HEADINGS = ("Must fix", "Suggested", "Claimed to be fixed", "Fixed", "Suppressed, not gating")
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>()!|~&$^#]|^[-+=]|:(?=//)|(?<=www)\.", re.IGNORECASE)

@@ -4,7 +4,6 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, NoReturn
 
 from pydantic_core import to_json
@@ -38,49 +37,8 @@ def dumps(value: Any) -> bytes:
 
 
 def is_int(value: Any) -> bool:
-    """Whether a value is an integer; a boolean is none, though Python says so."""
+    """Whether a JSON value is an integer; in Python a boolean is one too."""
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def is_texts(value: Any) -> bool:
-    """Whether a value is a list of texts."""
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-Rule = Callable[[Any], str]
-"""What is wrong with a value, to be read after its name; nothing when it is sound."""
-
-
-def faults(item: Mapping[str, Any], rules: Mapping[str, Rule], optional: Container[str] = ()) -> list[str]:
-    """What is wrong with the fields of an object, all of it at once."""
-    found = {key: rule(item[key]) if key in item else "is missing" for key, rule in rules.items()}
-    return [f"`{key}` {fault}" for key, fault in found.items() if fault and (key in item or key not in optional)]
-
-
-def text(value: Any) -> str:
-    """The rule of a text, which may be empty."""
-    return "" if isinstance(value, str) else "is no text"
-
-
-def words(value: Any) -> str:
-    """The rule of a text that says something."""
-    return text(value) or ("" if value.strip() else "is empty")
-
-
-def texts(value: Any) -> str:
-    """The rule of a list of texts."""
-    return "" if is_texts(value) else "is no list of texts"
-
-
-def flag(value: Any) -> str:
-    """The rule of what is true or false."""
-    return "" if isinstance(value, bool) else "is neither true nor false"
-
-
-def one_of(allowed: Iterable[str]) -> Rule:
-    """The rule of a closed set of words."""
-    known = tuple(allowed)
-    return lambda value: "" if isinstance(value, str) and value in known else f"is none of {', '.join(known)}"
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
