@@ -37,13 +37,17 @@ class Format:
 
     def read(self, data: bytes, *, reviewer: str = "", root: str = "") -> "ReviewerReport":
         """The report in a file, a malformed one if it cannot be read. Paths below `root` are made relative to it."""
-        from pipeline.findings.formats.items import UnreadableFile, malformed_report  # noqa: PLC0415 - see the class
+        from pipeline.findings.formats import items  # noqa: PLC0415 - see the class
 
+        if len(data) > items.MAX_BYTES:
+            problem = f"it has more than {items.MAX_BYTES:,} bytes; split it"
+            return items.malformed_report(reviewer or self.name, self.name, problem)
         try:
             report: ReviewerReport = _load(self.reader)(data, reviewer=reviewer, root=root)
-        except UnreadableFile as error:
-            name = reviewer or error.reviewer or self.name
-            return malformed_report(name, self.name, f"cannot be read as {self.name}: {error}")
+        except ValueError as error:
+            named = error.reviewer if isinstance(error, items.UnreadableFile) else ""
+            problem = f"cannot be read as {self.name}: {items.explain_error(error)}"
+            return items.malformed_report(reviewer or named or self.name, self.name, problem)
         return report
 
     def write(self, findings: "Iterable[Finding]", ledger: "Ledger") -> str:

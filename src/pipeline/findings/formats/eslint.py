@@ -3,22 +3,20 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
+from pipeline.findings.formats import strict_json
 from pipeline.findings.formats.items import (
     CamelModel,
     ItemError,
     Many,
     UnreadableFile,
     collect_items,
-    explain_error,
     limit_nesting,
-    parse_json,
     relative_path,
     replacement_text,
     tool_finding,
 )
-from pipeline.findings.formats.strict_json import is_int
 from pipeline.findings.model import Location, RawFinding, ReviewerReport, Severity
 from pipeline.findings.scales import category_of_rule
 
@@ -58,12 +56,8 @@ _files = TypeAdapter(Many[_File])
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
-    """What ESLint found; raises UnreadableFile. ESLint writes absolute paths, which are made relative to `root`."""
-    value = parse_json(data)
-    try:
-        files = _files.validate_python(value)
-    except ValidationError as error:
-        raise UnreadableFile(explain_error(error)) from error
+    """What ESLint found; raises ValueError."""
+    files = _files.validate_python(strict_json.loads(data))
     if not files:
         raise UnreadableFile("it lists no file: nothing was checked")
     name = reviewer or FORMAT
@@ -89,7 +83,7 @@ def _miscounts(file: _File) -> Iterator[dict[str, str]]:
         ("warningCount", file.warning_count, sum(message.get("severity") == 1 for message in messages)),
     )
     for key, stated, listed in counts:
-        if not is_int(stated) or stated < 0:
+        if not strict_json.is_int(stated) or stated < 0:
             yield {"message": f"{key} is not a count: {str(stated)[:200]}"}
         elif stated > listed:
             yield {"message": f"{key} is {stated}, but only {listed} are listed"}

@@ -1,4 +1,4 @@
-"""What the readers share: bytes to values, items to raw findings, and paths and texts as tools write them.
+"""What the readers share: models for foreign formats, items to raw findings, and paths and texts as tools write them.
 
 Nothing is repaired: a file that was cut off is unreadable as a whole, and an item that cannot be read is kept as such.
 """
@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, Strict, Valida
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, core_schema
 
-from pipeline.findings.formats import strict_json
 from pipeline.findings.model import (
     Category,
     Confidence,
@@ -53,7 +52,7 @@ Item = TypeVar("Item")
 Many = Annotated[tuple[Item, ...], Strict(False)]  # a JSON list; unlike a list it is not copied as a default
 
 
-class UnreadableFile(Exception):
+class UnreadableFile(ValueError):
     """Why a file cannot be read as a whole, and the reviewer that it names nevertheless."""
 
     def __init__(self, problem: str, reviewer: str = "") -> None:
@@ -97,40 +96,6 @@ class OrElse:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Let pydantic fall back to the default."""
         return core_schema.with_default_schema(handler(source), default=self.default, on_error="default")
-
-
-def check_size(data: bytes) -> None:
-    """Raise UnreadableFile if a file is too large to be read."""
-    if len(data) > MAX_BYTES:
-        raise UnreadableFile(f"it has {len(data):,} bytes, but at most {MAX_BYTES:,} are read; split it")
-
-
-def decode_text(data: bytes) -> str:
-    """The text of a file; raises UnreadableFile."""
-    check_size(data)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UnreadableFile(f"not UTF-8 at byte {error.start}") from error
-
-
-def parse_json(data: bytes) -> Any:
-    """The value of a JSON file; raises UnreadableFile."""
-    text = decode_text(data)
-    if not text.strip():
-        raise UnreadableFile("it is empty")
-    try:
-        return strict_json.parse(text)
-    except ValueError as error:
-        raise UnreadableFile(str(error)) from error
-
-
-def parse_json_line(line: str, number: int) -> Any:
-    """The value of one line of a file with a JSON value per line; raises UnreadableFile."""
-    try:
-        return strict_json.parse(line)
-    except ValueError as error:
-        raise UnreadableFile(f"line {number}: {error}") from error
 
 
 @contextmanager
@@ -192,7 +157,7 @@ def collect_items(
 
 
 def explain_error(error: ValueError) -> str:
-    """What is wrong with an item: every faulty field of it, on one line."""
+    """What is wrong with a file or an item: every faulty field of it, on one line."""
     if not isinstance(error, ValidationError):
         return str(error)
     faults = []

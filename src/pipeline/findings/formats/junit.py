@@ -13,7 +13,6 @@ from xml.etree import ElementTree as ET
 from pipeline.findings.formats.items import (
     ItemError,
     UnreadableFile,
-    check_size,
     collect_items,
     excerpt,
     headline,
@@ -74,7 +73,7 @@ class _Builder(ET.TreeBuilder):
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
-    """The failures of a test run; raises UnreadableFile. Tracebacks name absolute paths: see `root`."""
+    """The failures of a test run; raises ValueError."""
     run = _TestRun()
     _visit(_parse(data), (), run)
     if not run.tests and not run.failures:
@@ -91,13 +90,12 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
 
 
 def _parse(data: bytes) -> ET.Element:
-    check_size(data)
     try:
         root = ET.fromstring(data, ET.XMLParser(target=_Builder()))  # noqa: S314 - see the builder
     except ET.ParseError as error:
         raise UnreadableFile(f"not valid XML, perhaps cut off: {error}") from error
-    except (LookupError, ValueError) as error:
-        raise UnreadableFile(f"its text cannot be decoded: {error}") from error
+    except LookupError as error:
+        raise UnreadableFile(f"unknown encoding: {error}") from error
     if _tag(root) not in _SUITES:
         raise UnreadableFile(f"its first element is <{_tag(root)[:40]}>, not <testsuites> or <testsuite>")
     return root

@@ -9,14 +9,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from pipeline.findings.formats import strict_json
 from pipeline.findings.formats.items import (
     ForeignModel,
     ItemError,
     UnreadableFile,
     collect_items,
-    decode_text,
     excerpt,
-    parse_json_line,
     relative_path,
     tool_finding,
 )
@@ -46,9 +45,9 @@ class _Line(ForeignModel):
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
-    """What mypy found; raises UnreadableFile."""
+    """What mypy found; raises ValueError."""
     name = reviewer or FORMAT
-    items = _parse(decode_text(data))
+    items = _parse(strict_json.decode_text(data))
     return collect_items(name, FORMAT, items, lambda item, input_id: _read_item(item, input_id, name, root))
 
 
@@ -61,7 +60,7 @@ def _parse(text: str) -> list[Any]:
         if line[:1].isspace():
             raise UnreadableFile(f"line {number} is indented; run mypy with --no-pretty or --output json")
         if line.startswith("{"):
-            items.append(parse_json_line(line, number))
+            items.append(strict_json.parse(line))
         elif _SUCCESS.fullmatch(line):
             clean = True
         elif summary := _SUMMARY.fullmatch(line):

@@ -6,7 +6,7 @@ A line that cannot be read makes the whole file unreadable: it may be where the 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from pipeline.findings.formats import strict_json
 from pipeline.findings.formats.items import (
@@ -14,13 +14,9 @@ from pipeline.findings.formats.items import (
     ItemError,
     Many,
     OrElse,
-    UnreadableFile,
     collect_items,
-    decode_text,
     kept_keys,
     limit_nesting,
-    parse_json,
-    parse_json_line,
     relative_path,
     replacement_text,
     rule_id,
@@ -104,12 +100,9 @@ class _Kept(ForeignModel):
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
-    """The diagnostics of either shape; raises UnreadableFile."""
+    """The diagnostics of either shape; raises ValueError."""
     whole = _parse(data)
-    try:
-        report = _Report.model_validate(whole)
-    except ValidationError as error:
-        raise UnreadableFile("it has neither a list of diagnostics nor a diagnostic") from error
+    report = _Report.model_validate(whole)
     name = reviewer or reviewer_name(report.source.name) or FORMAT
     defaults = {key: whole[key] for key in ("source", "severity") if whole.get(key) is not None}
 
@@ -120,10 +113,11 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
 
 def _parse(data: bytes) -> Any:
     """The object with all diagnostics; for one per line, or a single one, an object is made."""
-    lines = [line for line in decode_text(data).split("\n") if line.strip()]
+    text = strict_json.decode_text(data)
+    lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) > 1 and lines[0].rstrip().endswith("}") and lines[1].lstrip().startswith("{"):
-        return {"diagnostics": [parse_json_line(line, number) for number, line in enumerate(lines, 1)]}
-    value = parse_json(data)
+        return {"diagnostics": [strict_json.parse(line) for line in lines]}
+    value = strict_json.parse(text)
     is_diagnostic = isinstance(value, dict) and "message" in value and "diagnostics" not in value
     return {"diagnostics": [value]} if is_diagnostic else value
 

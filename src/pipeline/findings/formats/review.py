@@ -21,7 +21,6 @@ from pipeline.findings.formats.items import (
     explain_error,
     kept_keys,
     limit_nesting,
-    parse_json,
     strip_root,
 )
 from pipeline.findings.ledger import Ledger
@@ -114,7 +113,7 @@ class Review(BaseModel):
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
-    """What a reviewer returned; raises UnreadableFile. The name of who was asked wins over the one in the return."""
+    """What a reviewer returned; raises ValueError. The name of who was asked wins over the one in the return."""
     review = parse_review(data)
     name = reviewer or review.reviewer
     return collect_items(
@@ -130,12 +129,10 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
 def parse_review(data: bytes) -> Review:
     """The return in a JSON text; raises UnreadableFile."""
     try:
-        return Review.model_validate(limit_nesting(parse_json(data), "it"))
-    except (UnreadableFile, ValueError) as error:
+        return Review.model_validate(limit_nesting(strict_json.loads(data), "it"))
+    except ValueError as error:
         named = _REVIEWER.search(data[:_HEAD])
-        reviewer = named[1].decode(errors="replace") if named else ""
-        problem = explain_error(error) if isinstance(error, ValueError) else str(error)
-        raise UnreadableFile(problem, reviewer) from error
+        raise UnreadableFile(explain_error(error), named[1].decode(errors="replace") if named else "") from error
 
 
 def read_item(value: Any, input_id: str, reviewer: str, root: str = "") -> RawFinding:

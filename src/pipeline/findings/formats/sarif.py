@@ -10,6 +10,7 @@ from urllib.parse import quote
 from pydantic import AliasChoices, AliasPath, BaseModel, Field, TypeAdapter, ValidationError
 
 from pipeline.findings.fingerprints import QUOTE
+from pipeline.findings.formats import strict_json
 from pipeline.findings.formats.items import (
     TOOL_CONFIDENCE,
     CamelModel,
@@ -24,7 +25,6 @@ from pipeline.findings.formats.items import (
     headline,
     is_absolute,
     limit_nesting,
-    parse_json,
     path_from_uri,
     relative_path,
     replacement_text,
@@ -99,8 +99,6 @@ class _Region(CamelModel):
     start_column: int = Field(0, ge=0)
     end_line: int = Field(0, ge=0)
     end_column: int = Field(0, ge=0)
-    char_offset: int = Field(-1, ge=-1)
-    char_length: int = Field(-1, ge=-1)
     snippet: Text = _at("snippet", "text", default="")
 
     @property
@@ -397,11 +395,8 @@ class _RunReader:
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
-    """The results of a SARIF file; raises UnreadableFile. Absolute paths are made relative to `root`."""
-    try:
-        log = _Log.model_validate(parse_json(data))
-    except ValidationError as error:
-        raise UnreadableFile(explain_error(error)) from error
+    """The results of a SARIF file; raises ValueError."""
+    log = _Log.model_validate(strict_json.loads(data))
     runs = [_RunReader(run, root) for run in log.runs]
     report = collect_items(
         reviewer or "+".join(dict.fromkeys(run.reviewer for run in runs)),

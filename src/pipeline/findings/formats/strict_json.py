@@ -13,8 +13,13 @@ _HALF_PAIR = re.compile(r"\\u[dD]")  # half of a surrogate pair comes only from 
 
 def loads(data: bytes) -> Any:
     """The value of JSON bytes; raises ValueError."""
+    return parse(decode_text(data))
+
+
+def decode_text(data: bytes) -> str:
+    """UTF-8 as text, without a byte order mark; raises ValueError."""
     try:
-        return parse(data.decode("utf-8-sig"))
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 at byte {error.start}") from error
 

@@ -16,11 +16,9 @@ from pipeline.findings.events import FieldsEdited
 from pipeline.findings.fingerprints import line_range, verdict_id
 from pipeline.findings.formats import strict_json
 from pipeline.findings.formats.items import (
-    UnreadableFile,
     collect_items,
     explain_error,
     limit_nesting,
-    parse_json,
     strip_root,
 )
 from pipeline.findings.formats.record import no_fix_text
@@ -302,14 +300,9 @@ def _illegal(move: str, why: str) -> ViewEdits:
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
-    """What a verdict file of another tool reports; raises UnreadableFile. Paths below `root` become relative to it."""
-    document = parse_json(data)
-    try:
-        limit_nesting(document, "it")
-    except ValueError as error:
-        raise UnreadableFile(str(error)) from error
-    if fault := check_document(document):
-        raise UnreadableFile(fault)
+    """What a verdict file of another tool reports; raises ValueError. Paths below `root` become relative to it."""
+    document = limit_nesting(strict_json.loads(data), "it")
+    VerdictDocument.model_validate(document)
     items = list(items_of(document))
     read_item = partial(_raw_finding, root=root)
     return collect_items(reviewer or FORMAT, FORMAT, items, read_item, _contradictions(document, items))

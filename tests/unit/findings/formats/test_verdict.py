@@ -490,7 +490,7 @@ def test_a_file_that_is_none_is_malformed(key: str, value: Any) -> None:
     """001-04, 001-05: what the whole is must be sure before any of it is believed."""
     result = decoded({**EXAMPLE, key: value})
     assert (result.status, result.inputs) == (ReportStatus.MALFORMED, 0)
-    assert f"`{key}`" in result.problem
+    assert f"`{key}" in result.problem
     lacking = {name: part for name, part in EXAMPLE.items() if name != key}
     assert decoded(lacking).status is ReportStatus.MALFORMED
 
