@@ -1,27 +1,26 @@
 """A Temporal server of this machine for all tests of a session, and workers inside the test's own process."""
 
-import asyncio
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from tests.cluster.lab import Lab
 
-T = TypeVar("T")
+    from pipeline.cluster.client import LoopThread
 
 if find_spec("temporalio") is None:  # nothing of it can be imported without the extra [cluster]
-    collect_ignore_glob = ["test_[!a]*.py"]
+    collect_ignore_glob = ["test_*.py"]
 
 
 def temporal_program() -> str:
@@ -88,35 +87,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-class Loop:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def call(self, work: Coroutine[Any, Any, T], timeout: float = 120) -> T:
-        """What some work comes to."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
-
-    def close(self) -> None:
-        """End the thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
 @pytest.fixture(scope="session")
-def loop() -> Iterator[Loop]:
+def loop() -> "Iterator[LoopThread]":
     """A loop for the clients and workers of this session."""
-    made = Loop()
+    from pipeline.cluster.client import LoopThread  # noqa: PLC0415 - it needs the extra
+
+    made = LoopThread()
     yield made
     made.close()
 
 
 @pytest.fixture
-def lab(server: Server, loop: Loop, tmp_path: Path) -> "Iterator[Lab]":
+def lab(server: Server, loop: "LoopThread", tmp_path: Path) -> "Iterator[Lab]":
     """A store, a queue and one worker of the test's own."""
     from tests.cluster.lab import Lab  # noqa: PLC0415 - it needs the extra
 

@@ -7,22 +7,24 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from tests.cluster.conftest import Loop, Server
+from temporalio.client import WorkflowHandle
+from tests.cluster.conftest import Server
 
 from pipeline.app.runs import RunResult, result_of
 from pipeline.app.settings import NOTHING_SET
 from pipeline.app.wiring import Runtime
-from pipeline.cluster.client import Cluster, ClusterStore
-from pipeline.cluster.messages import Timeouts
+from pipeline.cluster.client import Cluster, ClusterStore, LoopThread
+from pipeline.cluster.messages import Timeouts, WorkflowResult
 from pipeline.cluster.object_store import open_object_store
 from pipeline.cluster.server import Address, connect
 from pipeline.cluster.worker import WorkerOptions, run_worker
+from pipeline.cluster.workflow import RunWorkflow
 from pipeline.engine.records import AnyRecord, RunCreated, RunResumed
 from pipeline.engine.state import RunStatus, State, apply, begin
 from pipeline.redaction import PATTERNS_ONLY
@@ -33,13 +35,12 @@ QUICK = Timeouts(heartbeat=4.0, sticky=2.0, tries=1)
 IMPATIENT = NOTHING_SET.with_option("limits.retry_delay", "test", timedelta(milliseconds=1))
 
 
-T = TypeVar("T")
-
-
 class Lab:
     """One cluster."""
 
-    def __init__(self, server: Server, loop: Loop, folder: Path, environ: Mapping[str, str], url: str = "") -> None:
+    def __init__(
+        self, server: Server, loop: LoopThread, folder: Path, environ: Mapping[str, str], url: str = ""
+    ) -> None:
         self.server = server
         self.url = url or server.url  # what workers and commands are told, where something stands in between
         self.loop = loop
@@ -64,21 +65,28 @@ class Lab:
     def cluster(self) -> Cluster:
         return Cluster(self.client, open_object_store(self.shared), self.queue, self.terms)
 
+    @property
+    def store(self) -> ClusterStore:
+        """The runs of the lab, as a command acts on them."""
+        return ClusterStore(self.cluster, self.folder, self.loop, PATTERNS_ONLY)
+
+    def handle(self, run_id: str) -> WorkflowHandle[RunWorkflow, WorkflowResult]:
+        """The workflow of a run."""
+        return self.cluster.handle(self.id(run_id))
+
     def worker(self, name: str, **duties: Any) -> None:
         """Start another worker, with a store of its own."""
         client = self.loop.call(connect(Address.read(self.url), self.environ))  # each has one of its own
         leave = asyncio.Event()
         around = Runtime(self.folder / name, self.environ, settings=IMPATIENT)
         whole = WorkerOptions(**{"queue": self.queue, "concurrency": 20, "grace": 5.0, **duties})
-        working = asyncio.run_coroutine_threadsafe(
-            run_worker(client, open_object_store(self.shared), around, whole, leave), self.loop._loop
-        )
+        working = self.loop.submit(run_worker(client, open_object_store(self.shared), around, whole, leave))
         self._workers[name] = (leave, working)
 
     def leave(self, name: str) -> None:
         """Tell a worker to leave, and wait until it has."""
         event, working = self._workers.pop(name)
-        self.loop._loop.call_soon_threadsafe(event.set)
+        self.loop.call(_set(event))
         working.result(60)
 
     def close(self) -> None:
@@ -102,7 +110,7 @@ class Lab:
 
     @property
     def place(self) -> tuple[str, ...]:
-        return ("--on", self.url, "--artefacts", self.shared, "--queue", self.queue)
+        return ("--on", self.url, "--artifacts", self.shared, "--queue", self.queue)
 
     def id(self, run: str) -> str:
         """What a run is really called."""
@@ -131,12 +139,12 @@ class Lab:
     def state(self, run_id: str) -> State:
         """Where a run stands; only what is new since the last look is read."""
         state, seq = self._seen.get(run_id, (None, 0))
-        for page in self.cluster.journal.pages(self.id(run_id), seq):
-            seq = page.seq
-            if isinstance(page.record, RunCreated):
-                state = begin(page.record)
-            elif page.record is not None and state is not None:
-                state = apply(state, page.record)
+        for found in self.cluster.journal.objects(self.id(run_id), seq):
+            seq = found.seq
+            if isinstance(found.record, RunCreated):
+                state = begin(found.record)
+            elif found.record is not None and state is not None:
+                state = apply(state, found.record)
         assert state is not None
         self._seen[run_id] = (state, seq)
         return state
@@ -163,7 +171,7 @@ class Lab:
         return result_of(state, self.cluster.journal)
 
     def answer(self, run_id: str, option: str, by: str = "anna", **more: Any) -> None:
-        LabStore(self).answer(self.id(run_id), option, by=by, **more)
+        self.store.answer(self.id(run_id), option, by=by, **more)
 
     def resume(self, run_id: str, **more: Any) -> None:
         self.loop.call(self.cluster.resume(self.id(run_id), [RunResumed(at=time.time(), **more)]))
@@ -176,12 +184,5 @@ class Lab:
         return subprocess.run(named, cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
 
 
-class LabStore(ClusterStore):
-    """The runs of a lab, as a command acts on them."""
-
-    def __init__(self, lab: Lab) -> None:
-        super().__init__(lab.cluster, lab.folder, PATTERNS_ONLY)
-        self._loop = lab.loop
-
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._loop.call(work)
+async def _set(event: asyncio.Event) -> None:
+    event.set()

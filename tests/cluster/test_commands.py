@@ -42,7 +42,7 @@ class Shell:
         (self.folder / "w.awf.kdl").write_text(WORKFLOW)
         (self.folder / "s.json").write_text(json.dumps(SCRIPT))
         self.run_id = lab.id("c")
-        place = dict(zip(("AWF_ON", "AWF_ARTEFACTS", "AWF_QUEUE"), lab.place[1::2], strict=True))
+        place = dict(zip(("AWF_ON", "AWF_ARTIFACTS", "AWF_QUEUE"), lab.place[1::2], strict=True))
         self.there = {**lab.environ, **place}
 
     def awf(self, *words: str, there: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
@@ -225,7 +225,7 @@ def test_a_cancelled_run_is_answered_and_goes_on_there(shell: Shell) -> None:
 
 def test_the_settings_name_the_cluster(shell: Shell, tmp_path: Path) -> None:
     """A project that the user trusts says it once; a store on the command line means this machine all the same."""
-    names = ("on", "artefacts", "queue")
+    names = ("on", "artifacts", "queue")
     (shell.folder / ".awf").mkdir()
     said = "".join(f'{name} "{value}"\n' for name, value in zip(names, shell.lab.place[1::2], strict=True))
     (shell.folder / ".awf" / "config.kdl").write_text(said)
@@ -253,16 +253,14 @@ def test_a_worker_has_a_directory_and_the_usual_cluster(shell: Shell) -> None:
 def test_what_is_missing_is_said(shell: Shell, server: Server, tmp_path: Path) -> None:
     """No store, no server, no namespace, no address, no extra: each has its own words and something to do about it."""
     nobody = f"temporal://127.0.0.1:{free_port()}/default"
-    for words, told in (
-        (("runs", "--on", server.url, "--artefacts", ""), "no shared storage is set"),
-        (("runs", "--on", nobody), "cannot be reached"),
-        (("runs", "--on", server.url.replace("default", "nowhere")), 'has no namespace "nowhere"'),
-        (("runs", "--on", "https://example.invalid"), "is no address of a cluster"),
+    for words, code in (
+        (("--on", server.url, "--artifacts", ""), 2),
+        (("--on", nobody), 1),
+        (("--on", server.url.replace("default", "nowhere")), 2),
+        (("--on", "https://example.invalid"), 2),
     ):
-        done = shell.awf(*words)
-        assert done.returncode in (1, 2), words
-        assert told in done.stderr
-        assert "help:" in done.stderr
+        done = shell.awf("runs", *words)
+        assert (done.returncode, "help:" in done.stderr) == (code, True), words
     shadow = tmp_path / "shadow"
     shadow.mkdir()
     (shadow / "temporalio.py").write_text('raise ModuleNotFoundError("gone", name="temporalio")\n')

@@ -10,11 +10,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.cluster.conftest import Loop, Server, served
+from tests.cluster.conftest import Server, served
 from tests.cluster.lab import Lab
 
 from pipeline.app.store import store_label
 from pipeline.backends.process_tree import list_processes, read_marker
+from pipeline.cluster.client import LoopThread
 from pipeline.engine.records import BranchCompleted, VisitCompleted
 from pipeline.engine.state import RunStatus
 
@@ -50,7 +51,7 @@ transition from="last" to="end"
 
 
 @pytest.fixture
-def alone(loop: Loop, tmp_path: Path) -> Iterator[Lab]:
+def alone(loop: LoopThread, tmp_path: Path) -> Iterator[Lab]:
     """A cluster with a server of its own, and no worker yet."""
     with served(tmp_path) as server, ExitStack() as stack:
         made = Lab(server, loop, tmp_path, {"PATH": os.environ["PATH"], "HOME": str(tmp_path)})

@@ -81,4 +81,4 @@ def test_nothing_is_made_of_nothing(store: ObjectStore, worker: Path, tmp_path: 
     assert send_output(store, worker, NAME, 0) == 0
     fetch_attempt_files(store, tmp_path / "here", running(tmp_path / "here"))
     assert not (tmp_path / "here" / NAME).exists()
-    assert store.keys("parts/") == []
+    assert store.names("parts/") == []

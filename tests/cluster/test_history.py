@@ -5,7 +5,6 @@ import os
 from tests.cluster.lab import Lab
 
 from pipeline.cluster.messages import RunPosition, Timeouts
-from pipeline.cluster.server import workflow_id
 from pipeline.cluster.workflow import RunWorkflow
 from pipeline.engine.state import RunStatus
 
@@ -29,14 +28,12 @@ SCRIPT = {"review": ["Bad.\n[STATUS: fail]\n[FAILURE_REASON: no]"]}
 
 async def standing(lab: Lab) -> RunPosition:
     """What the run says of itself."""
-    handle = lab.client.get_workflow_handle_for(RunWorkflow.run, workflow_id(lab.id("r")))
-    said: RunPosition = await handle.query(RunWorkflow.standing)
-    return said
+    return await lab.handle("r").query(RunWorkflow.position)
 
 
 async def histories(lab: Lab) -> list[int]:
     """How long each of the run's histories is."""
-    found = lab.client.list_workflows(f"WorkflowId = '{workflow_id(lab.id('r'))}'")
+    found = lab.client.list_workflows(f"WorkflowId = '{lab.handle('r').id}'")
     return [one.history_length async for one in found]
 
 

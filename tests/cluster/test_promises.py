@@ -9,18 +9,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.cluster.conftest import Loop, Server, served
+from tests.cluster.conftest import Server, served
 from tests.cluster.lab import Lab
 from tests.cluster.relay import Relay
 
 from pipeline.backends.process_tree import list_processes, read_marker
+from pipeline.cluster.client import LoopThread
 from pipeline.cluster.journal import FencedJournal, RunTakenOver, SharedJournal
 from pipeline.cluster.messages import Timeouts
-from pipeline.cluster.object_store import open_object_store
-from pipeline.cluster.server import workflow_id
+from pipeline.cluster.object_store import StoreUnavailable, open_object_store
 from pipeline.engine.records import RunCreated, RunPaused, RunResumed, RunWaiting, VisitCompleted, VisitStarted
 from pipeline.engine.state import RunStatus
-from pipeline.errors import AwfError
 
 
 def workflow(*stages: tuple[str, str]) -> str:
@@ -39,7 +38,7 @@ def until_there(path: Path) -> str:
 
 
 @pytest.fixture
-def line(server: Server, loop: Loop) -> Iterator[Relay]:
+def line(server: Server, loop: LoopThread) -> Iterator[Relay]:
     """What lies between a worker and the server."""
     with Relay(loop, server.port) as made:
         yield made
@@ -114,7 +113,7 @@ def test_of_two_who_were_given_a_stage_one_is_recorded(tmp_path: Path) -> None:
     SharedJournal(store).create("r", RunCreated(at=0, run_id="r", file="w", source="", cwd="/", version="0"))
     first, second = FencedJournal(store, "r", after=1), FencedJournal(store, "r", after=1)
     first.append("r", VisitStarted(at=1, stage="a", visit=1, attempt=2))
-    with pytest.raises(RunTakenOver, match="record 2 of run r was written by somebody else"):
+    with pytest.raises(RunTakenOver):
         second.append("r", VisitStarted(at=2, stage="a", visit=1, attempt=1))
     assert [entry.record.at for entry in SharedJournal(store).entries("r")] == [0, 1]
 
@@ -130,7 +129,7 @@ def test_without_the_store_nothing_is_begun_and_what_ends_waits_for_it(lab: Lab,
     go.touch()
     _await(lambda: _lines(ran) == ["a", "ended"])
     assert lab.loop.call(_pending(lab)) == ["visit"]
-    with pytest.raises(AwfError, match=r"the store .* cannot be used"):
+    with pytest.raises(StoreUnavailable):
         lab.start("other", workflow(("a", "true")))
     shared.unlink()
     away.rename(shared)
@@ -140,7 +139,7 @@ def test_without_the_store_nothing_is_begun_and_what_ends_waits_for_it(lab: Lab,
 
 
 @pytest.fixture
-def alone(loop: Loop, tmp_path: Path) -> Iterator[tuple[Lab, Path]]:
+def alone(loop: LoopThread, tmp_path: Path) -> Iterator[tuple[Lab, Path]]:
     """A cluster with a server of its own, and that server's database."""
     folder = tmp_path / "server"
     folder.mkdir()
@@ -212,7 +211,7 @@ def test_a_stage_that_loses_its_worker_again_and_again_pauses_the_run(lab: Lab, 
     assert lab.stopped("r").status is RunStatus.PAUSED
     last = lab.records("r")[-1]
     assert isinstance(last, RunPaused)
-    assert 'stage "a" was lost with its worker 5 times' in last.reason
+    assert (last.limit, last.stage, last.count) == ("lost", "a", 5)
     go.touch()
     lab.resume("r")
     assert lab.over("r").path == ("a", "end")
@@ -223,12 +222,11 @@ def test_a_directory_has_one_worker(lab: Lab) -> None:
     """A second one is refused, since it would take the first one's processes for leftovers."""
     with lab.process("w1") as second:
         assert second.wait(60) == 2
-    assert "another worker is at" in (lab.folder / "w1.log").read_text()
 
 
 async def _pending(lab: Lab) -> list[str]:
     """What the server waits for."""
-    described = await lab.client.get_workflow_handle(workflow_id(lab.id("r"))).describe()
+    described = await lab.handle("r").describe()
     return [one.activity_type.name for one in described.raw_description.pending_activities]
 
 
