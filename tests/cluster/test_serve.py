@@ -111,7 +111,7 @@ def test_runs_of_a_cluster_are_started_cancelled_and_resumed(lab: Lab) -> None:
         lab._mark = ""  # it has a name of its own
         lab.until(run, lambda state: state.cursor.stage == "work")
         browser.until(f"runs/{run}", lambda text: json.loads(text)["status"] == "running", format="json")
-        assert "is under way" in browser.post(f"runs/{run}/resume").text
+        assert browser.post(f"runs/{run}/resume").status_code == 409
         browser.post(f"runs/{run}/cancel", reason="not now", by="ada")
         assert (browser.status(run), lab.state(run).reason) == ("cancelled", "by ada: not now")
         (lab.folder / "go").touch()
@@ -119,7 +119,7 @@ def test_runs_of_a_cluster_are_started_cancelled_and_resumed(lab: Lab) -> None:
         assert resumed.status_code == 200, resumed.text
         assert lab.until(run, lambda state: state.status is RunStatus.WAITING).settings.max_visits > 3
         browser.until(f"runs/{run}", lambda text: "Good?" in text)
-        assert "cannot be cancelled" not in browser.post(f"runs/{run}/cancel").text
+        assert browser.post(f"runs/{run}/cancel").status_code == 200
         assert browser.get("runs/nothing").status_code == 404
         assert browser.post("findings/triage", id="1", **{"as": "fixed"}).status_code == 409
 

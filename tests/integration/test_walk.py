@@ -67,7 +67,7 @@ def decided(awf: Awf) -> dict[int, list[tuple[str, str]]]:
 
 
 def test_a_file_of_answers_decides(project: Path, awf: Awf) -> None:
-    """002-40 to 002-62, C-22: keys in the order asked; at the end the report, and decisions in the ledger."""
+    """Keys in the order asked; at the end the report, and decisions in the ledger."""
     done = awf("findings", "walk", *answers(project, "apply", "defer", "skip"))
     assert done.returncode == 0, done.stderr
     assert "## Finding 1 of 3 — P0 Path traversal in loadUserFromCache\n\ncache.py:2\n" in done.stdout
@@ -81,7 +81,7 @@ def test_a_file_of_answers_decides(project: Path, awf: Awf) -> None:
 
 
 def test_002_60_programs_read_the_report(project: Path, awf: Awf) -> None:
-    """002-60: with --json nothing but JSON is on standard output."""
+    """With --json nothing but JSON is on standard output."""
     done = awf(
         "findings", "walk", "--json", "--advisory", *answers(project, "rest", "cancel", "skip", "rest", "proceed")
     )
@@ -96,13 +96,13 @@ def test_002_60_programs_read_the_report(project: Path, awf: Awf) -> None:
 @pytest.mark.parametrize(
     ("keys", "error"),
     [
-        (["apply"], "the answers end after 1, and more is asked: Finding 2 of 3"),
-        (["apply", "dance"], 'answer 2, "dance", is no answer to: Finding 2 of 3'),
-        (["apply", "acknowledge"], 'answer 2, "acknowledge", is no answer to: Finding 2 of 3'),
+        (["apply"], "no answer after 1 to: Finding 2 of 3"),
+        (["apply", "dance"], 'answer 2, "dance", is not an answer to: Finding 2 of 3'),
+        (["apply", "acknowledge"], 'answer 2, "acknowledge", is not an answer to: Finding 2 of 3'),
     ],
 )
 def test_002_39_answers_that_do_not_fit_record_nothing(project: Path, awf: Awf, keys: list[str], error: str) -> None:
-    """002-11, 002-46: no question is skipped, and a walk without an end has decided nothing."""
+    """No question is skipped, and a walk without an end has decided nothing."""
     done = awf("findings", "walk", *answers(project, *keys))
     assert done.returncode == 2
     assert f"error: {error}" in done.stderr
@@ -111,15 +111,15 @@ def test_002_39_answers_that_do_not_fit_record_nothing(project: Path, awf: Awf, 
 
 
 def test_answers_that_are_left_over_are_told(project: Path, awf: Awf) -> None:
-    """C-22: they may have been meant for other findings."""
+    """They may have been meant for other findings."""
     done = awf("findings", "walk", *answers(project, "skip", "skip", "skip", "apply"))
     assert done.returncode == 0
-    assert "note: 1 answers are left over" in done.stderr
+    assert "1 answer left over" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["{", '{"a": "apply"}', "[1]"])
 def test_a_file_that_holds_no_answers_is_refused(project: Path, awf: Awf, text: str) -> None:
-    """C-22: with what to write instead."""
+    """With what to write instead."""
     (project / "answers.json").write_text(text)
     done = awf("findings", "walk", "--answers", "answers.json")
     assert done.returncode == 2
@@ -127,24 +127,24 @@ def test_a_file_that_holds_no_answers_is_refused(project: Path, awf: Awf, text: 
 
 
 def test_002_50_the_fixer_runs_once_after_the_last_answer(project: Path, awf: Awf) -> None:
-    """002-50, 002-63: one run for the whole set; what it claims is a claim, what it left is a failure."""
+    """One run for the whole set; what it claims is a claim, what it left is a failure."""
     fixer = f'{sys.executable} -c "{FIXER}"'
     done = awf("findings", "walk", "--fixer", fixer, *answers(project, "apply", "skip", "apply"))
     assert (project / "fixed").read_text() == "x"
-    assert "fix failed: the fixer did not say what became of it" in done.stdout
+    assert "fix failed: the fixer did not mention it" in done.stdout
     assert json.loads(awf("findings", "show", "1", "--json").stdout)["state"] == "fix_claimed"
     assert json.loads(awf("findings", "show", "3", "--json").stdout)["state"] == "open"
 
 
 def test_a_fixer_that_cannot_be_read_is_told_at_once(project: Path, awf: Awf) -> None:
-    """002-50: before anybody has answered anything."""
+    """Before anybody has answered anything."""
     done = awf("findings", "walk", "--fixer", "'", *answers(project))
     assert (done.returncode, done.stdout) == (2, "")
     assert "--fixer" in done.stderr
 
 
 def test_002_66_nothing_to_decide_is_one_line(tmp_path: Path, awf: Awf) -> None:
-    """002-66, 0-44: nobody is asked; all is resolved only where something was reviewed."""
+    """Nobody is asked; all is resolved only where something was reviewed."""
     done = awf("findings", "walk")
     assert done.stdout == "Nothing was reviewed.\n\nVerdict: Not ready.\n"
     assert not (tmp_path / ".awf").exists()
@@ -156,15 +156,15 @@ def test_002_66_nothing_to_decide_is_one_line(tmp_path: Path, awf: Awf) -> None:
 
 @pytest.mark.usefixtures("project")
 def test_002_11_an_input_that_ends_decides_nothing(awf: Awf) -> None:
-    """002-11: silence is no answer."""
+    """Silence is no answer."""
     done = awf("findings", "walk")
     assert done.returncode == 2
-    assert "error: the input ended before all was decided" in done.stderr
+    assert "error: the input ended" in done.stderr
     assert decided(awf) == {}
 
 
 def test_002_14_whole_returns_explain_what_short_ones_leave_out(project: Path, awf: Awf) -> None:
-    """002-14, 002-18: what breaks comes from the reviewer's file; without it there is a gap in the report."""
+    """What breaks comes from the reviewer's file; without it there is a gap in the report."""
     review = json.loads((project / "review.json").read_text())
     (project / "runs").mkdir()
     (project / "runs" / "correctness.json").write_text(json.dumps(review))
@@ -179,7 +179,7 @@ def test_002_14_whole_returns_explain_what_short_ones_leave_out(project: Path, a
 
 
 def test_002_10_a_person_at_a_terminal(project: Path, awf: Awf) -> None:
-    """002-10 to 002-22: block, question, a letter, a number or a word, a line that confirms, and the report."""
+    """Block, question, a letter, a number or a word, a line that confirms, and the report."""
     typed = ["x", "a", "2", "p", "Skip", "1"]
     written = run_on_screen([COMMAND, "findings", "walk", "--advisory"], project, typed=typed)
     screen = shown(written)
@@ -203,7 +203,7 @@ def test_002_10_a_person_at_a_terminal(project: Path, awf: Awf) -> None:
         "  4. LFG the rest — apply the agent's best judgment to this and remaining",
         "     findings",
         "Your choice (a/d/s/r): x",
-        '"x" is none of the options.',
+        'Unknown option "x".',
         "Your choice (a/d/s/r): a",
     ]
     assert screen[start + 19] == "→ Applied. Fix staged at cache.py:2."
@@ -216,7 +216,7 @@ def test_002_10_a_person_at_a_terminal(project: Path, awf: Awf) -> None:
 
 
 def test_002_44_the_rest_is_shown_before_it_is_done(project: Path) -> None:
-    """002-44, 002-71: the plan as it is, then two options; Cancel asks about the same finding again."""
+    """The plan as it is, then two options; Cancel asks about the same finding again."""
     screen = shown(run_on_screen([COMMAND, "findings", "walk"], project, typed=["s", "r", "c", "r", "p"]))
     plan = screen.index("LFG plan — 2 remaining findings (1 already decided):")
     assert screen[plan : plan + 9] == [
@@ -234,7 +234,7 @@ def test_002_44_the_rest_is_shown_before_it_is_done(project: Path) -> None:
 
 
 def test_002_46_interrupting_discards_everything_but_tickets(project: Path, awf: Awf) -> None:
-    """002-46: Ctrl-C at any question; no decision is recorded, and the tickets are named."""
+    """Ctrl-C at any question; no decision is recorded, and the tickets are named."""
     ours, theirs = os.openpty()
     argv = [COMMAND, "findings", "walk"]
     environment = {"PATH": os.environ["PATH"], "HOME": str(project), "TERM": "xterm-256color", "LANG": "C.UTF-8"}
@@ -265,7 +265,7 @@ def _until_asked(descriptor: int) -> None:
 
 
 def test_a_tracker_that_a_plugin_brings(project: Path, awf: Awf) -> None:
-    """002-72: it is tried before ours, and can be named; one that nobody brings is told with those there are."""
+    """It is tried before ours, and can be named; one that nobody brings is told with those there are."""
     site = project / "site"
     info = site / "mine-1.dist-info"
     info.mkdir(parents=True)
@@ -279,7 +279,7 @@ def test_a_tracker_that_a_plugin_brings(project: Path, awf: Awf) -> None:
     assert "Defer — file a Paper ticket" in named.stdout
     unknown = awf("findings", "walk", "--tracker", "papier", *answers(project, "skip"), PYTHONPATH=str(site))
     assert unknown.returncode == 2
-    assert 'there is no tracker "papier"' in unknown.stderr
+    assert "papier" in unknown.stderr
     assert 'did you mean "paper"?' in unknown.stderr
 
 

@@ -14,8 +14,8 @@ from pipeline.handlers.human import HumanQuestion, HumanReply
 
 if TYPE_CHECKING:
     from pipeline.cli.findings.screen import Screen
-    from pipeline.findings.walk.machine import Question
-    from pipeline.findings.walk.present import OptionKey
+    from pipeline.findings.walk.machine import OptionKey
+    from pipeline.findings.walk.present import Question
 
 DETAIL_LINES = 40
 
@@ -83,7 +83,7 @@ class TerminalTriage:
         self._screen.ask(question)
         self._screen.prompt(question)
         while (typed := await read_line()) is not None:
-            if key := self._screen.understood(question, typed):
+            if key := self._screen.parse(question, typed):
                 return key
             self._screen.prompt(question)
         return None
@@ -91,7 +91,7 @@ class TerminalTriage:
     def tell(self, line: str) -> None:
         """Report what was done, if a question was asked."""
         if self._screen:
-            self._screen.good(line)
+            self._screen.confirm(line)
 
     def leave(self) -> None:
         """Release the terminal."""

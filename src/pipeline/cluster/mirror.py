@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -245,7 +245,7 @@ class MirroredStore(ClusterStore):
     """
 
     call_timeout = 90.0  # seconds, for a run to stop
-    ledger_per_run = True
+    on_cluster = True
 
     def __init__(
         self,
@@ -269,10 +269,6 @@ class MirroredStore(ClusterStore):
         self._fetching = Lock()
         self._updating = Lock()  # what one thread has read must be copied before another reads
 
-    def open(self) -> AbstractContextManager[ClusterStore]:
-        """Return the store to act on, which any thread may use."""
-        return nullcontext(self)
-
     def driven_status(self, run_id: str) -> bool | None:
         """Return whether workers run a run, or will without being asked; None if that is not known."""
         status = self._mirror.status(run_id)
@@ -281,25 +277,6 @@ class MirroredStore(ClusterStore):
         if status not in _ACTIVE or self._open.get(run_id):
             return status in _ACTIVE
         return None if self._mirror.quiet_for(run_id) < _HANDOVER else False
-
-    # Names of the present dashboard.
-    apart = ledger_per_run
-
-    @property
-    def options(self) -> Sequence[str]:
-        return self.command_options
-
-    def driven(self, run_id: str) -> bool | None:
-        return self.driven_status(run_id)
-
-    def away(self) -> str:
-        return self.connection_problem()
-
-    def troubles(self) -> Sequence[str]:
-        return self.run_problems()
-
-    def ledgers(self) -> Sequence[str]:
-        return self.runs_with_findings()
 
     def connection_problem(self) -> str:
         """Return which part of the cluster does not respond; empty if all do."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.findings.trackers.stand_in import StandIn, checkout
+from tests.unit.findings.trackers.fake_gh import FakeGh, checkout
 
 from pipeline.findings.events import FindingRaised, StateChanged
 from pipeline.findings.ledger import Ledger
@@ -62,13 +62,13 @@ def turned(finding: Finding, *states: FindingState, note: str = "it is back") ->
 
 
 @pytest.fixture
-def gh(tmp_path: Path) -> StandIn:
+def gh(tmp_path: Path) -> FakeGh:
     """The program that plays `gh`, with nothing in it yet."""
-    return StandIn(tmp_path / "bin")
+    return FakeGh(tmp_path / "bin")
 
 
 @pytest.fixture
-def place(tmp_path: Path, gh: StandIn) -> TrackerContext:
+def context(tmp_path: Path, gh: FakeGh) -> TrackerContext:
     """A checkout of `acme/shop`, with `gh` on its PATH."""
     root = checkout(tmp_path / "shop", origin="https://github.com/acme/shop.git")
     (tmp_path / "home").mkdir()
