@@ -79,7 +79,8 @@ def secure(
     server: Server, relay: Relay, loop: LoopThread, papers: Papers, bare: dict[str, str], tmp_path: Path
 ) -> Iterator[Lab]:
     """A cluster that is reached over TLS only."""
-    made = Lab(server, loop, tmp_path, {**bare, **papers.said}, relay.url)
+    made = Lab(server, loop, tmp_path, {**bare, **papers.said})
+    made.url = relay.url
     made.connect()
     yield made
     made.close()
@@ -87,7 +88,7 @@ def secure(
 
 def awf(lab: Lab, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [COMMAND, *words, *lab.place],
+        [COMMAND, *words, *lab.options],
         cwd=lab.folder,
         env=lab.environ,
         capture_output=True,
@@ -101,12 +102,12 @@ def test_a_whole_run_goes_over_tls(secure: Lab, relay: Relay) -> None:
     """Worker and commands call with the certificate that the variables name; the run is started, answered and ends."""
     (secure.folder / "w.awf.kdl").write_text(WORKFLOW)
     before = len(relay.callers)
-    with secure.process("one"):
+    with secure.worker_process("one"):
         started = awf(secure, "run", "w.awf.kdl", "--run-id", secure.id("r"))
         assert (started.returncode, "waiting" in started.stdout + started.stderr) == (3, True), started.stderr
         assert json.loads(awf(secure, "status", secure.id("r"), "--json").stdout)["status"] == "waiting"
         assert awf(secure, "answer", secure.id("r"), "yes").returncode == 0
-        assert secure.over("r").status is RunStatus.SUCCESS
+        assert secure.ended("r").status is RunStatus.SUCCESS
     assert {*relay.callers} == {"client"}
     assert len(relay.callers) >= before + 4  # the worker and three commands
 
