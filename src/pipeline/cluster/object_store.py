@@ -199,7 +199,9 @@ class BucketStore(ObjectStore):
         with self._request_errors():
             try:
                 return bytes(self._bucket.get(key).bytes())
-            except FileNotFoundError:
+            except FileNotFoundError as error:
+                if "NoSuchBucket" in str(error):
+                    raise
                 return None
 
     def names(self, prefix: str, after: str = "") -> list[str]:
