@@ -75,7 +75,7 @@ def test_a_run_of_a_cluster_is_followed_and_answered(lab: Lab) -> None:
     """The run appears, its log grows, its gate is answered on its page, and it ends."""
     lab.stop_worker("w1")
     with lab.worker_process("worker"), dashboard(lab) as browser:
-        assert "No runs yet" in browser.get("runs").text
+        assert browser.get("runs", format="json").json()["runs"] == []
         lab.start("s", WORKFLOW)
         run = lab.id("s")
         browser.until("runs", lambda text: run in text and "running" in text)

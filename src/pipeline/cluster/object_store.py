@@ -22,6 +22,7 @@ from pipeline.errors import AwfError
 FILES = "files"  # the first part of the keys of attempts' files
 _PARALLEL = 16  # objects fetched at the same time
 _BUCKET_OPTIONS = {"endpoint_url": "endpoint", "region_name": "region"}  # of a URL, as the library calls them
+_RETRIES = 4  # of a request, in about two seconds; whoever can wait longer tries again
 _LARGEST_PART = 4 * 1024 * 1024  # bytes
 
 
@@ -181,7 +182,13 @@ class BucketStore(ObjectStore):
         super().__init__(f"s3://{bucket}/{prefix}".rstrip("/"))
         self._taken, self._errors = AlreadyExistsError, (BaseError, OSError)
         config: Any = {name: options[option] for option, name in _BUCKET_OPTIONS.items() if option in options}
-        self._bucket = S3Store(bucket, prefix=prefix or None, config=config, client_options={"allow_http": True})
+        self._bucket = S3Store(
+            bucket,
+            prefix=prefix or None,
+            config=config,
+            client_options={"allow_http": True},
+            retry_config={"max_retries": _RETRIES},
+        )
 
     def create(self, key: str, body: bytes) -> bool:
         with self._request_errors():

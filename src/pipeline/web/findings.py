@@ -2,20 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from enum import StrEnum
 from typing import TypeVar
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.findings.explanation import location_text
 from pipeline.app.findings.exports import EXPORTS
 from pipeline.app.findings.queries import STATE_GROUPS, FindingFilter, finding_row, parse_states
-from pipeline.findings.model import Finding, FindingState, Gate, Severity
+from pipeline.findings.model import FindingState, Gate, Severity
 from pipeline.findings.triage import STATUSES
 from pipeline.web.rendering import render, url
 from pipeline.web.site import ServedStore, current_store, parse_number, wants_json
@@ -92,21 +89,12 @@ class FindingsQuery:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FindingListRow:
-    """A finding in one line."""
-
-    finding: Finding
-    location: str
-    changed_at: float  # when its last change was recorded; 0 where that cannot be read
-
-
-async def findings(request: Request) -> Response:
+def findings(request: Request) -> Response:
     """The page, or the same as JSON."""
     store = current_store(request)
     query = read_query(request, store)
     position = store.feed.position  # before the ledger is read, so that no later line is missed
-    view = await run_in_threadpool(store.reader.findings, query.run)
+    view = store.reader.findings(query.run)
     matching = list(filter(query.filter().takes, view.findings))
     shown, pages = (
         matching[(query.page - 1) * PAGE_SIZE : query.page * PAGE_SIZE],
@@ -121,7 +109,7 @@ async def findings(request: Request) -> Response:
         "position": position,
         "query": query,
         "view": view,
-        "rows": [FindingListRow(one, location_text(one), parse_time(one.updated_at)) for one in shown],
+        "rows": shown,
         "total": len(matching),
         "pages": pages,
         "choices": {
@@ -139,18 +127,14 @@ async def findings(request: Request) -> Response:
     return render(request, "findings.html", values)
 
 
-async def download(request: Request) -> Response:
+def download(request: Request) -> Response:
     """All findings that the filters match, as a file."""
     store, format = current_store(request), request.path_params["format"]
     if format not in DOWNLOADS:
         raise HTTPException(404, f'Unknown format "{format}"; choose one of {", ".join(DOWNLOADS)}.')
     query = read_query(request, store)
-
-    def export() -> str:
-        view = store.reader.findings(query.run)
-        return EXPORTS[format](list(filter(query.filter().takes, view.findings)), view.snapshot.ledger)
-
-    text = await run_in_threadpool(export)
+    view = store.reader.findings(query.run)
+    text = EXPORTS[format](list(filter(query.filter().takes, view.findings)), view.snapshot.ledger)
     _, name, media_type = DOWNLOADS[format]
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": media_type}
     return Response(text.encode(errors="replace"), headers=headers)
@@ -162,14 +146,6 @@ def read_query(request: Request, store: ServedStore) -> FindingsQuery:
     if not store.on_cluster:
         return replace(query, run="")
     return query if query.run else replace(query, run=next(iter(store.runs_with_findings), ""))
-
-
-def parse_time(text: str) -> float:
-    """A time of the ledger in seconds; 0 for one that cannot be read, as imported records may have."""
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
 
 
 def _parse_enum(kind: type[E], name: str) -> frozenset[E]:

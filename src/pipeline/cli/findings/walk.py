@@ -161,7 +161,7 @@ def _record(session: Session, program: FixerProgram, store: Path, repository: Re
     with open_ledger(store, repository.root, at, repository.trust) as open_book:
         claimed = fixer_events(program.answers, open_book.book.ledger(), run="", round=1, by="fixer", at=at)
         open_book.book.append([*decision_events(session.walk, at, str(Actor.USER)), *claimed])
-        return open_book.problems + open_book.views.reshow(open_book.book.ledger(), at)
+        return open_book.problems + open_book.views.refresh(open_book.book.ledger(), at)
 
 
 def _read_answers(path: Path) -> list[str]:
