@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.cluster.lab import Lab
 
-    from pipeline.cluster.client import LoopThread
+    from pipeline.cluster.server import LoopThread
 
 if find_spec("temporalio") is None:  # it comes with the extra [cluster]
     collect_ignore_glob = ["test_*.py"]
@@ -98,7 +98,7 @@ def own_server(tmp_path: Path) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def loop() -> "Iterator[LoopThread]":
     """An event loop for the clients and workers of this session."""
-    from pipeline.cluster.client import LoopThread  # noqa: PLC0415 - an extra
+    from pipeline.cluster.server import LoopThread  # noqa: PLC0415 - an extra
 
     made = LoopThread()
     yield made

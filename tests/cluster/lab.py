@@ -21,10 +21,10 @@ from pipeline.app.runs import RunResult, result_of
 from pipeline.app.settings import NOTHING_SET
 from pipeline.app.wiring import Runtime
 from pipeline.backends.process_tree import list_processes, read_marker
-from pipeline.cluster.client import Cluster, ClusterStore, LoopThread
+from pipeline.cluster.client import Cluster, ClusterStore
 from pipeline.cluster.messages import Timeouts, WorkflowResult
 from pipeline.cluster.object_store import open_object_store
-from pipeline.cluster.server import Address, connect
+from pipeline.cluster.server import Address, LoopThread, connect
 from pipeline.cluster.worker import WorkerOptions, run_worker
 from pipeline.cluster.workflow import RunWorkflow
 from pipeline.engine.records import AnyRecord, RunCreated, RunResumed, VisitCompleted

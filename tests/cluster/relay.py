@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from tests.cluster.certificates import Pair
 
-from pipeline.cluster.client import LoopThread
+from pipeline.cluster.server import LoopThread
 
 _PIECE = 65_536
 

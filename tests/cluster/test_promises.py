@@ -14,10 +14,10 @@ from tests.cluster.relay import Relay
 
 from pipeline.app.store import store_label
 from pipeline.backends.process_tree import list_processes, read_marker
-from pipeline.cluster.client import LoopThread
 from pipeline.cluster.journal import FencedJournal, RunTakenOver, SharedJournal
 from pipeline.cluster.messages import Timeouts
 from pipeline.cluster.object_store import StoreUnavailable, open_object_store
+from pipeline.cluster.server import LoopThread
 from pipeline.engine.records import (
     BranchCompleted,
     RunCreated,

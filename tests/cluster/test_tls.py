@@ -15,8 +15,7 @@ from tests.cluster.conftest import Server
 from tests.cluster.lab import COMMAND, Lab
 from tests.cluster.relay import Relay, mutual_tls
 
-from pipeline.cluster.client import LoopThread
-from pipeline.cluster.server import Address, ServerUnreachable, connect
+from pipeline.cluster.server import Address, LoopThread, ServerUnreachable, connect
 from pipeline.engine.state import RunStatus
 
 TLS = "TEMPORAL_TLS"

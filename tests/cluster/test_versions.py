@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.lab import Lab
 
-from pipeline.cluster.client import LoopThread
+from pipeline.cluster.server import LoopThread
 from pipeline.engine.state import RunStatus
 
 HISTORIES = sorted(Path(__file__).with_name("histories").glob("*.json"))

@@ -3,13 +3,11 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 from typing import Any, TypeVar
 
 from temporalio.client import (
@@ -32,7 +30,7 @@ from pipeline.cluster.journal import JournalObject, SharedJournal, SharedMailbox
 from pipeline.cluster.messages import QUEUE, WORKFLOW, HumanVisit, RunInput, Timeouts, WorkflowResult
 from pipeline.cluster.object_store import FILES, ObjectStore, fetch_attempt_files, open_object_store
 from pipeline.cluster.remote_worktrees import push_start
-from pipeline.cluster.server import Address, ServerUnreachable, connect
+from pipeline.cluster.server import Address, LoopThread, ServerUnreachable, connect
 from pipeline.cluster.workflow import RunWorkflow
 from pipeline.engine.context import Key
 from pipeline.engine.driver import Plugins, event_data
@@ -64,7 +62,6 @@ _PARALLEL = 20  # requests to the server at the same time
 _RESUME_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # seconds, until a workflow knows that its run has stopped
 _POLL_INTERVAL = 0.25  # seconds between two reads of the journal of a run that is watched
 _POLLS_PER_OUTPUT = 4  # polls, after which the server is asked what stages print
-_CLOSE_TIMEOUT = 5.0  # seconds
 
 T = TypeVar("T")
 _EventArguments = tuple[str, str, int, dict[str, Any]]
@@ -209,7 +206,7 @@ class ClusterStore(RunStore):
 
     call_timeout: float | None = None  # seconds for a request to the server
 
-    def __init__(self, cluster: Cluster, directory: Path, loop: "LoopThread", redactor: Redactor) -> None:
+    def __init__(self, cluster: Cluster, directory: Path, loop: LoopThread, redactor: Redactor) -> None:
         super().__init__(cluster.store.name, directory, cluster.journal, SharedMailbox(cluster.store), redactor)
         self.cluster = cluster
         self._loop = loop
@@ -281,41 +278,6 @@ class ClusterStore(RunStore):
         del wait  # the server responds when none of the run is running
         request = CancelRequest(run_id, self.redactor.text(reason), by, self.now())
         return self.call(self.cluster.cancel(run_id, str(request))).reason
-
-
-class LoopThread:
-    """An event loop in a thread of its own, which any thread may call."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Run a coroutine without waiting for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Return the result of a coroutine; it is cancelled when the caller is interrupted or out of time."""
-        future = self.submit(work)
-        try:
-            return future.result(timeout)
-        finally:
-            future.cancel()
-
-    def close(self) -> None:
-        """Cancel what is running, and end the thread unless it is stuck."""
-
-        async def cancel_all() -> None:
-            tasks = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-        with suppress(TimeoutError):
-            self.call(cancel_all(), _CLOSE_TIMEOUT)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_CLOSE_TIMEOUT)
 
 
 @contextmanager

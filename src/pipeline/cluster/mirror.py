@@ -20,11 +20,11 @@ from threading import Event, Lock, Thread
 from pipeline.app.history import AttemptArtifacts
 from pipeline.app.overview import status_after
 from pipeline.app.store import AnswerReceipt
-from pipeline.cluster.client import Cluster, ClusterStore, LoopThread, connect_to_cluster
+from pipeline.cluster.client import Cluster, ClusterStore, connect_to_cluster
 from pipeline.cluster.journal import INDEX, JournalObject, SharedJournal, parse_index_name
 from pipeline.cluster.messages import QUEUE
 from pipeline.cluster.object_store import ObjectStore, StoreUnavailable
-from pipeline.cluster.server import Address
+from pipeline.cluster.server import Address, LoopThread
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
 from pipeline.journal import check_run_id

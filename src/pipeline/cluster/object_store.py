@@ -22,7 +22,7 @@ from pipeline.errors import AwfError
 FILES = "files"  # the first part of the keys of attempts' files
 _PARALLEL = 16  # objects fetched at the same time
 _BUCKET_OPTIONS = {"endpoint_url": "endpoint", "region_name": "region"}  # of a URL, as the library calls them
-_RETRIES = 4  # of a request, in about two seconds; whoever can wait longer tries again
+_RETRIES = 4  # of a request, in about two seconds; a worker that can wait longer tries again
 _LARGEST_PART = 4 * 1024 * 1024  # bytes
 
 

@@ -2,8 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
+from threading import Thread
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from temporalio.client import Client
@@ -14,6 +18,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from pipeline.errors import AwfError, ExitCode
 
 _TIMEOUT = 10.0  # seconds
+_CLOSE_TIMEOUT = 5.0  # seconds
 _RETRY_INTERVAL = 0.2  # seconds, while the server is starting
 _STARTING = "not healthy yet"  # how it says so
 _FORM = "write --on temporal://HOST:PORT/NAMESPACE"
@@ -47,6 +52,8 @@ _CLOSED_TLS = (
     "it closed the TLS connection",
     "if it requires client certificates, set TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH",
 )
+
+T = TypeVar("T")
 
 
 class ServerUnreachable(AwfError):
@@ -152,3 +159,38 @@ def _explain(error: Exception, *, uses_tls: bool) -> tuple[str, str]:
     if "after connection" in words and "transport::Error" in words:
         return _CLOSED_TLS if uses_tls else _CLOSED_PLAIN
     return words[:200], _GENERAL_HELP
+
+
+class LoopThread:
+    """An event loop in a thread of its own, which any thread may call."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Run a coroutine without waiting for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Return the result of a coroutine; it is cancelled when the caller is interrupted or out of time."""
+        future = self.submit(work)
+        try:
+            return future.result(timeout)
+        finally:
+            future.cancel()
+
+    def close(self) -> None:
+        """Cancel what is running, and end the thread unless it is stuck."""
+
+        async def cancel_all() -> None:
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        with suppress(TimeoutError):
+            self.call(cancel_all(), _CLOSE_TIMEOUT)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CLOSE_TIMEOUT)

@@ -64,12 +64,10 @@ from pipeline.errors import AwfError
 from pipeline.language.model import ParallelStage
 
 MOST_LOSSES = 5  # of one visit with its worker, until a person has to look
-_REMEMBERED = 200  # runs
 _HEARTBEAT = 1.0  # seconds
 _HEARTBEAT_THROTTLE = timedelta(seconds=2)  # also how long a cancel request may take to arrive
 _LONGEST_PAUSE = 15.0  # seconds between two attempts to reach the store
 _OUTPUT_INTERVAL = 2.0  # seconds after which new output of a stage is stored
-_TAIL = 2000  # characters of output in a heartbeat
 # Modules that the sandbox need not load again for each run: they hold values and pure functions only.
 _PASSED_THROUGH = ("pipeline", "pydantic", "pydantic_core", "kdl", "networkx", "annotated_types")
 
