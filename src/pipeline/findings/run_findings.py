@@ -8,7 +8,7 @@ after the commit, and again when a run is resumed: what was lost with a process 
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial, reduce
 from pathlib import Path
@@ -23,6 +23,7 @@ from pipeline.findings.fix_prompt import chosen_section, findings_section
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.formats.items import malformed_report
 from pipeline.findings.formats.review import find_reviews
+from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.git import GitRefusedError, TreeSnapshots, files_changed
 from pipeline.findings.ingest import IngestResult, PassInfo, ingest
 from pipeline.findings.keys import ReviewKey
@@ -37,10 +38,9 @@ from pipeline.findings.plugin import (
     report_operations,
 )
 from pipeline.findings.rounds import stall_reason
-from pipeline.findings.verdicts import Verdict, file_verdict, stage_status
-from pipeline.findings.views import Views, ledger_verdicts
+from pipeline.findings.verdicts import Verdict, file_verdict, ledger_verdicts, stage_status
+from pipeline.findings.views import FILE, Views
 from pipeline.findings.views.record_store import Trust
-from pipeline.findings.views.records import FILE
 from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, ToolStage, TriageStage, is_review
 
 MAX_REPORT = 256 * 1024 * 1024  # bytes
@@ -85,7 +85,7 @@ class _Visit:
     answers: list[str] | None = None  # of a review
     report: ReviewerReport | None = None
     attempt: int = 0  # the one that the report is of
-    edits: list[LedgerEvent] = field(default_factory=list)  # made in files that show findings
+    edits: ViewEdits | None = None  # of files that show findings; None until they are read
     ingested: _Ingested | None = None
     decisions: Callable[[str], list[LedgerEvent]] = lambda _: []  # of a triage, once the time is known
 
@@ -126,7 +126,9 @@ class RunFindings:
     def start_attempt(self, stage: BaseStage, visit: int, state: State) -> None:
         """Note what a review or a tool is given to look at, before it does."""
         data = self._visits[stage.id, visit]
-        data.start, data.changed, data.report, data.ingested = self._start(state, self._now()), None, None, None
+        if data.edits is not None:  # by an earlier attempt: the files are read again
+            self._views = self._new_views()
+        self._visits[stage.id, visit] = _Visit(start=self._start(state, self._now()), decisions=data.decisions)
 
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
         """The assessment of a review by the findings in its answers; None if there are none that code can read."""
@@ -149,10 +151,11 @@ class RunFindings:
 
         After a triage these are the findings that were chosen, whoever reported them.
         """
-        wanted, left = set(finding_ids(context)), [one for one in self.ledger() if one.state.needs_attention]
+        ledger, wanted = self.ledger(), set(finding_ids(context))
+        left = [finding for finding in ledger if finding.state.needs_attention]
         if ReviewKey.CHOSEN in context:
-            return chosen_section(left, context, wanted, room)
-        return findings_section([finding for finding in left if finding.id in wanted], room)
+            return chosen_section(left, context, wanted, room, ledger.members)
+        return findings_section([finding for finding in left if finding.id in wanted], room, ledger.members)
 
     def after_branch(self, stage: BaseStage, visit: int) -> Iterator[Operation]:
         """What is recorded with a branch: what it was given to look at, and what it answered."""
@@ -176,10 +179,10 @@ class RunFindings:
         report = self._final_report(stage, outcome, state, data)
         missing = None if report else missing_report(stage, outcome, self.ledger().unanswered)
         ingested = self._current(report, said, data)
-        if ingested is None and isinstance(stage, LlmStage | ToolStage):
-            data.edits += self._read_edits(at, f"stage:{stage.id}")
+        if data.edits is None and isinstance(stage, LlmStage | ToolStage):
+            data.edits = self._read_edits(at, f"stage:{stage.id}")
 
-        yield from self._record(data.edits)
+        yield from self._record_edits(data.edits or ViewEdits())
         result = ingested.result if ingested else None
         if ingested is None and (found := report or missing):
             result = self._ingest(stage, visit, state, found, said, at)
@@ -207,12 +210,12 @@ class RunFindings:
         if not (self._stale or self._broken):
             return
         ledger, at = self._book.ledger(), _iso(self._now())
-        problems = [text for one in self._passes for text in self._views.record_pass(ledger, one).problems]
+        problems = [text for one in self._passes for text in self._views.record_pass(ledger, one)]
         last = self._last or ledger.last
         if self._stale and last:
-            problems += self._views.show(ledger, last, last.started_at).problems
+            problems += self._views.write(ledger, last, last.started_at).problems
         else:
-            problems += self._views.put_back(ledger, at)
+            problems += self._views.restore(ledger, at)
         self._note(problems)
         self._passes, self._stale, self._broken = [], False, False
 
@@ -225,7 +228,9 @@ class RunFindings:
 
     def on_resume(self, run_id: str) -> None:
         """Read what was edited while nothing ran, and repair what a crash left of the run's files."""
-        self._book.append(self._read_edits(self._now(), FILE))
+        edits = self._read_edits(self._now(), FILE)
+        self._record_edits(edits)
+        self._book.append(edits.all)
         self._passes = [one for one in self._book.ledger().passes.values() if one.run == run_id]
         self._last = self._passes[-1] if self._passes else None
         self._stale = self._stale or bool(self._passes)
@@ -237,9 +242,9 @@ class RunFindings:
         if report.status is ReportStatus.MALFORMED or (problem and not final):
             return Assessment(problem=problem)
         data, seen = self._visits[job.stage.id, job.visit], self._seen()
-        data.edits += self._read_edits(self._now(), f"stage:{job.stage.id}")
+        data.edits = self._read_edits(self._now(), f"stage:{job.stage.id}")
         data.report, data.attempt = report, job.attempt
-        result = self._ingest(job.stage, job.visit, job.state, report, said, self._now(), data.edits)
+        result = self._ingest(job.stage, job.visit, job.state, report, said, self._now(), data.edits.all)
         data.ingested = _Ingested(report, said, seen, result)
         return assess(result)
 
@@ -337,15 +342,14 @@ class RunFindings:
         self._stale = self._stale or not all(notes)
         return [LedgerLine(encode_event(event)) for event in added]
 
-    def _read_edits(self, at: float, by: str) -> tuple[LedgerEvent, ...]:
+    def _read_edits(self, at: float, by: str) -> ViewEdits:
         """What somebody changed in the files that show findings."""
-        if not self._views.there:
-            return ()
-        edits = self._views.take_back(self.ledger(), _iso(at), by)
+        return self._views.read_edits(self.ledger(), _iso(at), by) if self._views.exist else ViewEdits()
+
+    def _record_edits(self, edits: ViewEdits) -> list[LedgerLine]:
         self._note(edits.problems)
         self._broken = self._broken or bool(edits.problems)
-        self._stale = self._stale or bool(edits.events)
-        return edits.all
+        return self._record(edits.all)
 
     def _note(self, problems: Iterable[str]) -> None:
         """Keep what is to be recorded, once in a run."""

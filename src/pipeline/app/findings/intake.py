@@ -216,7 +216,7 @@ def import_reports(
         changes = pass_changes(events)
         del events
         ledger = open_book.book.ledger()
-        shown = open_book.views.show(ledger, passed, at)
+        shown = open_book.views.write(ledger, passed, at)
     return ImportResult(
         passed,
         changes,
