@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from pipeline.cli.terminal import Style, sanitize
-from pipeline.engine.outcome import StatusSource
 from pipeline.handlers.human import HumanQuestion, HumanReply
 
 if TYPE_CHECKING:
@@ -65,8 +64,6 @@ class TerminalResponder:
 
 class TerminalTriage:
     """Asks about findings one by one, as `awf findings walk` does; the end of the input is not an answer."""
-
-    source = StatusSource.HUMAN
 
     def __init__(self, before: Callable[[], None], after: Callable[[], None]) -> None:
         self._before = before  # hides the live view from the first question to the last

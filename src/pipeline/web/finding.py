@@ -7,21 +7,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.findings.explanation import last_seen, location_text
+from pipeline.app.findings.explanation import last_seen
 from pipeline.app.findings.ledger import suggest_finding
 from pipeline.app.findings.queries import finding_record
 from pipeline.findings.evidence import RepositoryFiles
-from pipeline.findings.ledger import DUPLICATE_OF, Ledger, joined_to
-from pipeline.findings.model import Change, Evidence, Finding
+from pipeline.findings.ledger import DUPLICATE_OF, Ledger
+from pipeline.findings.model import Evidence, Finding
 from pipeline.findings.triage import STATUSES
 from pipeline.redaction import Redactor
 from pipeline.text import REPLACEMENT, is_control
-from pipeline.web.findings import parse_time, read_query
+from pipeline.web.findings import read_query
 from pipeline.web.rendering import error_page, render, url
 from pipeline.web.site import current_site, current_store, wants_json
 
@@ -33,16 +32,6 @@ _SECRET = "These lines contain a secret and are not shown."  # noqa: S105 - no p
 _MISSING = "The repository has no such file now, or none that can be shown."
 _SHORTER = "The file has only {} lines now."
 _CHANGED = "The quoted text is not on these lines now: the file has changed."
-
-
-@dataclass(frozen=True, slots=True)
-class FindingLink:
-    """A link between the finding and another one."""
-
-    words: str
-    to: str
-    other: Finding | None
-    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,40 +52,31 @@ class Excerpt:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FindingView:
-    """Everything that the page shows."""
-
-    finding: Finding
-    location: str
-    last_seen: str
-    excerpts: tuple[Excerpt, ...]
-    texts: tuple[str, ...]  # evidence without a location
-    members: tuple[Finding, ...]  # what other reviewers reported about the same defect
-    links: tuple[FindingLink, ...]
-    history: tuple[tuple[float, Change], ...]  # newest first, with the time in seconds
-    merged_into: Finding | None
-
-
-async def finding(request: Request) -> Response:
+def finding(request: Request) -> Response:
     """The page, or the whole record as JSON."""
     store, name = current_store(request), request.path_params["name"]
     position = store.feed.position
     run_id = read_query(request, store).run
-    ledger = (await run_in_threadpool(store.reader.findings, run_id)).snapshot.ledger
+    ledger = store.reader.findings(run_id).snapshot.ledger
     found = ledger.find(name)
     if found is None:
-        return error_page(
-            request, 404, "Not found", f'There is no finding "{name}".', f"{suggest_finding(name, ledger)}."
-        )
+        help = f"{suggest_finding(name, ledger)}."
+        return error_page(request, 404, "Not found", f'There is no finding "{name}".', help)
     if wants_json(request):
         return JSONResponse(finding_record(found))
-    view = await run_in_threadpool(_build_view, found, ledger, store.reader.root, current_site(request).redactor)
+    leader = ledger.leader(found.id)
     values = {
         "store": store,
         "here": "findings",
         "position": position,
-        "view": view,
+        "finding": found,
+        "ledger": ledger,
+        "excerpts": read_excerpts(found, store.reader.root, current_site(request).redactor),
+        "texts": [item.raw for item in found.evidence if not item.path and item.raw],
+        "leader": ledger.findings[leader] if leader != found.id else None,
+        "members": ledger.members(found.id),
+        "links": list(_links(found, ledger)),
+        "last_seen": last_seen(found),
         "statuses": STATUSES,
         "run_id": run_id,
         "live": url("s", store.name, "findings", found.number, run=run_id, part="details"),
@@ -104,37 +84,21 @@ async def finding(request: Request) -> Response:
     return render(request, "finding.html", values)
 
 
-def _build_view(found: Finding, ledger: Ledger, root: Path, redactor: Redactor) -> FindingView:
-    leader = joined_to(found)
-    return FindingView(
-        finding=found,
-        location=location_text(found),
-        last_seen=last_seen(found),
-        excerpts=tuple(read_excerpts(found, root, redactor)),
-        texts=tuple(item.raw for item in found.evidence if not item.path and item.raw),
-        members=tuple(ledger.members(found.id)),
-        links=tuple(_links(found, ledger)),
-        history=tuple((parse_time(change.at), change) for change in reversed(found.history)),
-        merged_into=ledger.find(leader) if leader else None,
-    )
-
-
-def _links(found: Finding, ledger: Ledger) -> Iterator[FindingLink]:
+def _links(found: Finding, ledger: Ledger) -> Iterator[tuple[str, str, str]]:
+    """The links from and to a finding: what they say, the other finding's id, and a note."""
     for link in found.links:
-        yield FindingLink(link.kind.replace("_", " "), link.to, ledger.find(link.to), link.note)
+        yield link.kind.replace("_", " "), link.to, link.note
     for other in ledger.findings.values():
         for link in other.links:
-            if link.to == found.id and link.kind != DUPLICATE_OF:  # merged ones are listed with their texts
-                yield FindingLink(f"{link.kind.replace('_', ' ')} this:", other.id, other, link.note)
+            if link.to == found.id and link.kind != DUPLICATE_OF:  # members are listed with their texts
+                yield f"{link.kind.replace('_', ' ')} this:", other.id, link.note
 
 
 def read_excerpts(finding: Finding, root: Path, redactor: Redactor) -> list[Excerpt]:
     """The lines that the evidence of a finding names, then its other locations, each once."""
     named = dict[tuple[str, int | None], Evidence]()
-    for item in (
-        *finding.evidence,
-        *(Evidence(path=one.path, start=one.start, end=one.end) for one in finding.locations),
-    ):
+    locations = [Evidence(path=one.path, start=one.start, end=one.end) for one in finding.locations]
+    for item in (*finding.evidence, *locations):
         if item.path:
             named.setdefault((item.path, item.start), item)
     files, excerpts = RepositoryFiles(root), list[Excerpt]()

@@ -2,20 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from enum import StrEnum
+from math import ceil
 from typing import TypeVar
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.findings.explanation import location_text
 from pipeline.app.findings.exports import EXPORTS
 from pipeline.app.findings.queries import STATE_GROUPS, FindingFilter, finding_row, parse_states
-from pipeline.findings.model import Finding, FindingState, Gate, Severity
+from pipeline.findings.model import FindingState, Gate, Severity
 from pipeline.findings.triage import STATUSES
 from pipeline.web.rendering import render, url
 from pipeline.web.site import ServedStore, current_store, parse_number, wants_json
@@ -31,6 +29,7 @@ DOWNLOADS = {  # by format: what it is called, and its file name and media type
     "review": ("Review", "review.json", "application/json"),
 }
 _MAX_SUGGESTED_FILES = 500
+_TEXT_FIELDS = ("run", "severity", "gate", "file", "stage", "reviewer")  # of an address and of a query
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -54,14 +53,9 @@ class FindingsQuery:
         """Read the filters of an address."""
         return cls(
             state=fields.get("state") or DEFAULT_STATE,
-            severity=fields.get("severity", ""),
-            gate=fields.get("gate", ""),
-            file=fields.get("file", "").strip(),
-            stage=fields.get("stage", ""),
-            reviewer=fields.get("reviewer", ""),
             words=fields.get("q", "").strip(),
             page=parse_number(fields.get("page", "")) or 1,
-            run=fields.get("run", ""),
+            **{name: fields.get(name, "").strip() for name in _TEXT_FIELDS},
         )
 
     @property
@@ -71,9 +65,8 @@ class FindingsQuery:
 
     def fields(self) -> dict[str, str]:
         """The filters as fields of an address, without the page."""
-        names = ("severity", "gate", "file", "stage", "reviewer")
         state = "" if self.state == DEFAULT_STATE else self.state
-        return {"run": self.run, "state": state, **{name: getattr(self, name) for name in names}, "q": self.words}
+        return {"state": state, **{name: getattr(self, name) for name in _TEXT_FIELDS}, "q": self.words}
 
     def filter(self) -> FindingFilter:
         """The filter for findings; raises a 400 for an unknown state, severity or gate."""
@@ -92,26 +85,15 @@ class FindingsQuery:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FindingListRow:
-    """A finding in one line."""
-
-    finding: Finding
-    location: str
-    changed_at: float  # when its last change was recorded; 0 where that cannot be read
-
-
-async def findings(request: Request) -> Response:
+def findings(request: Request) -> Response:
     """The page, or the same as JSON."""
     store = current_store(request)
     query = read_query(request, store)
     position = store.feed.position  # before the ledger is read, so that no later line is missed
-    view = await run_in_threadpool(store.reader.findings, query.run)
+    view = store.reader.findings(query.run)
     matching = list(filter(query.filter().takes, view.findings))
-    shown, pages = (
-        matching[(query.page - 1) * PAGE_SIZE : query.page * PAGE_SIZE],
-        max(1, -(-len(matching) // PAGE_SIZE)),
-    )
+    shown = matching[(query.page - 1) * PAGE_SIZE : query.page * PAGE_SIZE]
+    pages = max(1, ceil(len(matching) / PAGE_SIZE))
     if wants_json(request):
         rows = [finding_row(finding) for finding in shown]
         return JSONResponse({"findings": rows, "total": len(matching), "page": query.page, "pages": pages})
@@ -121,7 +103,7 @@ async def findings(request: Request) -> Response:
         "position": position,
         "query": query,
         "view": view,
-        "rows": [FindingListRow(one, location_text(one), parse_time(one.updated_at)) for one in shown],
+        "rows": shown,
         "total": len(matching),
         "pages": pages,
         "choices": {
@@ -139,18 +121,14 @@ async def findings(request: Request) -> Response:
     return render(request, "findings.html", values)
 
 
-async def download(request: Request) -> Response:
+def download(request: Request) -> Response:
     """All findings that the filters match, as a file."""
     store, format = current_store(request), request.path_params["format"]
     if format not in DOWNLOADS:
         raise HTTPException(404, f'Unknown format "{format}"; choose one of {", ".join(DOWNLOADS)}.')
     query = read_query(request, store)
-
-    def export() -> str:
-        view = store.reader.findings(query.run)
-        return EXPORTS[format](list(filter(query.filter().takes, view.findings)), view.snapshot.ledger)
-
-    text = await run_in_threadpool(export)
+    view = store.reader.findings(query.run)
+    text = EXPORTS[format](list(filter(query.filter().takes, view.findings)), view.snapshot.ledger)
     _, name, media_type = DOWNLOADS[format]
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": media_type}
     return Response(text.encode(errors="replace"), headers=headers)
@@ -162,14 +140,6 @@ def read_query(request: Request, store: ServedStore) -> FindingsQuery:
     if not store.on_cluster:
         return replace(query, run="")
     return query if query.run else replace(query, run=next(iter(store.runs_with_findings), ""))
-
-
-def parse_time(text: str) -> float:
-    """A time of the ledger in seconds; 0 for one that cannot be read, as imported records may have."""
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
 
 
 def _parse_enum(kind: type[E], name: str) -> frozenset[E]:

@@ -13,21 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from pipeline import text
+from pipeline.app.findings.explanation import location_text
 from pipeline.app.overview import error_kind
 from pipeline.engine.ports import UnknownRun
 from pipeline.errors import AwfError
-from pipeline.text import (
-    format_age,
-    format_clock,
-    format_cost,
-    format_count,
-    format_duration,
-    plural,
-    sanitize_block,
-    sanitize_line,
-    truncate,
-    visit_label,
-)
+from pipeline.text import format_clock, format_cost, format_duration
 from pipeline.web.security import HEADERS
 from pipeline.web.site import current_site, wants_json
 
@@ -80,8 +71,8 @@ def render(request: Request, template: str, values: Mapping[str, Any], status: i
     if context["store"] is not None:
         context.setdefault("position", context["store"].feed.position)
     part = found.blocks.get(request.query_params.get("part", ""))
-    text = found.render(context) if part is None else "".join(part(found.new_context(context)))
-    return HTMLResponse(text, status)
+    html = found.render(context) if part is None else "".join(part(found.new_context(context)))
+    return HTMLResponse(html, status)
 
 
 def error_page(request: Request, status: int, title: str, problem: str, advice: str, output: str = "") -> Response:
@@ -123,8 +114,8 @@ async def on_crash(request: Request, error: Exception) -> Response:
     return page
 
 
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "?", "!")) else ".")
 
 
 ERROR_HANDLERS: dict[Any, Any] = {HTTPException: on_http_error, AwfError: on_awf_error, Exception: on_crash}
@@ -136,6 +127,14 @@ def _iso(moment: float) -> str:
 
 def _clock(moment: float) -> str:
     return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _seconds(time: str) -> float:
+    """A time of the ledger in seconds; 0 for one that cannot be read, as imported records may have."""
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def _size(count: int) -> str:
@@ -160,23 +159,17 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     shared = (
-        format_age,
-        format_count,
-        sanitize_line,
-        plural,
-        truncate,
-        visit_label,
-        format_cost,
-        format_duration,
-        sanitize_block,
+        "format_age format_cost format_count format_duration plural sanitize_block sanitize_line truncate visit_label"
     )
-    environment.filters |= {function.__name__: function for function in shared} | {
+    environment.filters |= {name: getattr(text, name) for name in shared.split()} | {
         "iso": _iso,
         "clock": _clock,
         "short_clock": format_clock,
         "kind": error_kind,
         "size": _size,
         "limit": _limit,
+        "location": location_text,
+        "seconds": _seconds,
     }
     environment.tests["match_start"] = str.startswith
     environment.globals |= {"url": url, "now": time.time, "glyphs": GLYPHS}

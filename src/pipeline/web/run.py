@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -27,14 +26,6 @@ _LINE_KINDS = {"+": "added", "-": "removed", "@": "place"}  # by the first chara
 
 
 @dataclass(frozen=True, slots=True)
-class PatchLine:
-    """A line of a patch."""
-
-    kind: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class GateView:
     """A stage at which a run waits for a person."""
 
@@ -42,18 +33,13 @@ class GateView:
     stage: str
     visit: int
     changes: WorkspaceDiff
-    patch: tuple[PatchLine, ...]
+    patch: list[tuple[str, str]]  # the kind and the text of each line
 
 
-async def run(request: Request) -> Response:
+def run(request: Request) -> Response:
     """The page, one of its parts, or the status of the run as JSON."""
-    store = current_store(request)
+    store, run_id, query = current_store(request), request.path_params["run"], request.query_params
     position = store.feed.position  # before the journal is read, so that no later record is missed
-    return await run_in_threadpool(_respond, request, store, position)
-
-
-def _respond(request: Request, store: ServedStore, position: str) -> Response:
-    run_id, query = request.path_params["run"], request.query_params
     snapshot = store.reader.run(run_id, parse_number(query.get("at", "")))
     if wants_json(request):
         return JSONResponse(_status_fields(snapshot))
@@ -111,21 +97,20 @@ def read_gate(store: ServedStore, snapshot: RunSnapshot, redactor: Redactor) -> 
         if pending is None:  # something else comes first, such as a limit
             return None
     changes = diff_run(state, snapshot.history.created.head, os.environ, store.directory)
-    patch = tuple(_patch_lines(redactor.text(changes.patch)))
-    return GateView(pending, state.cursor.stage, state.cursor.visit, changes, patch)
+    return GateView(pending, *state.cursor, changes, list(_patch_lines(redactor.text(changes.patch))))
 
 
-def _patch_lines(patch: str) -> Iterator[PatchLine]:
+def _patch_lines(patch: str) -> Iterator[tuple[str, str]]:
     """The lines of a patch with their kinds; those that only repeat the file's name are left out."""
     in_header = False
     for text in patch.splitlines():
         in_header = text.startswith("diff ") or (in_header and not text.startswith("@@"))
         if text.startswith("diff "):
-            yield PatchLine("file", text.rpartition(" b/")[2] or text)
+            yield "file", (text.rpartition(" b/")[2] or text)
         elif not in_header:
-            yield PatchLine(_LINE_KINDS.get(text[:1], "same"), text)
+            yield _LINE_KINDS.get(text[:1], "same"), text
         elif not text.startswith(("index ", "--- ", "+++ ")):
-            yield PatchLine("about", text)
+            yield "about", text
 
 
 def _status_fields(snapshot: RunSnapshot) -> dict[str, Any]:

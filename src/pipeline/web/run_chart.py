@@ -2,8 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
 
 from markupsafe import Markup
 
@@ -11,9 +9,8 @@ from pipeline.app.history import VisitRecord, running_visits
 from pipeline.app.overview import running_status
 from pipeline.engine.state import RunStatus
 from pipeline.graph.chart import Arrow, ArrowKey
-from pipeline.graph.svg import PlacedChart, RunOverlay, StageMark, draw_run, place_chart
+from pipeline.graph.svg import RunOverlay, StageMark, draw_run, place_chart
 from pipeline.language.edges import EdgeRole
-from pipeline.language.model import Workflow
 from pipeline.text import plural
 from pipeline.web.rendering import GLYPHS, url
 from pipeline.web.store import RunSnapshot
@@ -21,26 +18,11 @@ from pipeline.web.store import RunSnapshot
 
 def draw_chart(run: RunSnapshot, store: str) -> Markup:
     """The chart as SVG, with links from its stages to their visits. The drawing escapes every text in it."""
-    workflow = run.state.workflow
-    chart = _place(_ChartKey(workflow.model_dump_json(), workflow))
+    chart = place_chart(run.state.workflow)
     arrows = [arrow for arrow, _ in chart.arrows]
     taken = [key for visit in run.visits if (key := _taken_arrow(visit, arrows))]
     overlay = RunOverlay(dict(_stage_marks(run, store)), Counter(taken), taken[-1] if taken else None)
     return Markup(draw_run(chart, overlay))  # noqa: S704 - as above
-
-
-@dataclass(frozen=True, slots=True)
-class _ChartKey:
-    """A workflow; equal to another one that is drawn the same."""
-
-    text: str
-    workflow: Workflow = field(compare=False)
-
-
-@lru_cache(maxsize=16)
-def _place(key: _ChartKey) -> PlacedChart:
-    """Where everything is, which is the same for all runs of a workflow."""
-    return place_chart(key.workflow)
 
 
 def _taken_arrow(visit: VisitRecord, arrows: Iterable[Arrow]) -> ArrowKey | None:

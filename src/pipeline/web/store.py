@@ -117,7 +117,7 @@ class StoreReader:
         self._heads: dict[str, int] = {}
         self._last_line = (0, "")
         self._rounds: dict[str, set[int]] = {}
-        self._summaries: dict[str, tuple[int, RunSummary]] = {}  # with the number of the record after which it was made
+        self._summaries: dict[str, tuple[int, RunSummary]] = {}  # with the number of the last record then
         self._histories: OrderedDict[str, HistoryBuilder] = OrderedDict()
         self._ledgers: dict[str, LedgerReader] = {}
 
@@ -141,8 +141,8 @@ class StoreReader:
                     return RunSnapshot(_extend(None, earlier).build(), head, driven=True)
             with self._lock:
                 self._sync(journal)
-                builder = self._read_history(journal, run_id)
-            return RunSnapshot(builder.build(), builder.position, store.driven_status(run_id))
+                history = self._read_history(journal, run_id)
+            return RunSnapshot(history, history.position, store.driven_status(run_id))
 
     def runs(self) -> Iterator[RunRow]:
         """Every run, newest first; each is read when it is asked for."""
@@ -176,34 +176,42 @@ class StoreReader:
         """Read how far the store has come; forget everything if another store has replaced it."""
         with closing(StoreHeads(self.directory)) as reader:
             heads = reader.read()
-        number, line = self._last_line
-        shorter = any(heads.get(name, 0) < head for name, head in self._heads.items())
-        if shorter or (number and next(journal.ledger(number - 1), None) != (number, line)):
+        if self._is_replaced(heads, journal):
             self.generation += 1
             self._forget()
         self._heads = heads
-        for number, line in journal.ledger(self._last_line[0]):
-            if line.startswith(_ASSESSED):  # folding the whole ledger takes 0.5 s for 10,000 findings
-                fields = json.loads(line)["assessment"]
-                self._rounds.setdefault(fields.get("run", ""), set()).add(fields.get("round", 1))
-            self._last_line = (number, line)
+        with suppress(JournalError):  # a damaged ledger is reported where findings are read; it hides no run
+            for number, line in journal.ledger(self._last_line[0]):
+                if line.startswith(_ASSESSED):  # folding the whole ledger takes 0.5 s for 10,000 findings
+                    fields = json.loads(line)["assessment"]
+                    self._rounds.setdefault(fields.get("run", ""), set()).add(fields.get("round", 1))
+                self._last_line = (number, line)
         return heads
 
-    def _read_history(self, journal: Journal, run_id: str) -> HistoryBuilder:
-        """The history of a run, with the records that were added since the last time."""
+    def _is_replaced(self, heads: dict[str, int], journal: Journal) -> bool:
+        """Whether a run has fewer records than it had, or the ledger has another line where the last one was."""
+        if any(heads.get(name, 0) < head for name, head in self._heads.items()):
+            return True
+        number, _ = self._last_line
+        with suppress(JournalError):
+            return number > 0 and next(journal.ledger(number - 1), None) != self._last_line
+        return True
+
+    def _read_history(self, journal: Journal, run_id: str) -> RunHistory:
+        """Read the records that were added to a run."""
         known = self._histories.pop(run_id, None)
         builder = _extend(known, journal.entries(run_id, known.position if known else 0))
         self._histories[run_id] = builder
         if len(self._histories) > _MAX_HISTORIES:
             self._histories.popitem(last=False)
-        return builder
+        return builder.build()
 
     def _read_summary(self, journal: Journal, run_id: str, head: int) -> RunSummary:
         position, summary = self._summaries.get(run_id, (0, None))
         if summary is not None and position >= head:
             return summary
         try:
-            summary = summarize(self._read_history(journal, run_id).build())
+            summary = summarize(self._read_history(journal, run_id))
         except JournalError as error:
             summary = RunSummary(run_id, "", "", 0.0, 0.0, UNREADABLE, error.message)
         except AwfError as error:
@@ -303,7 +311,7 @@ def _build_view(snapshot: LedgerSnapshot) -> FindingsView:
 
 
 def _file_stamps(root: Path) -> Iterator[tuple[str, int, int]]:
-    """What shows whether somebody wrote a view file; reading them all takes seconds."""
+    """The times and sizes of the view files, which change when one is written; reading them all takes seconds."""
     for folder, prefix in ((verdict_file.DIRECTORY, "review-"), (f"{records.DIRECTORY}/findings", "fnd_")):
         with suppress(OSError):  # there is none, or it cannot be read: either way it has no edits
             for entry in os.scandir(root / folder):

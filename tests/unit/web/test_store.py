@@ -13,6 +13,7 @@ from tests.unit.web.findings import item, project, review
 from pipeline.app.findings.ledger import LedgerSnapshot, apply_view_edits
 from pipeline.app.store import open_local_store
 from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.ports import JournalError
 from pipeline.engine.records import RunResumed
 from pipeline.findings.events import StateChanged
 from pipeline.findings.ledger import Ledger, LedgerStore, apply_line
@@ -145,6 +146,18 @@ def test_rounds_are_counted_from_the_ledger(writer: RunWriter, reader: StoreRead
     more = '{"kind":"assessed","assessment":{"run":"r1","round":%d}}'
     writer.journal.append_ledger([more % 2, more % 2])
     assert [row.rounds for row in reader.runs()] == [2]
+
+
+@pytest.mark.usefixtures("root")
+def test_a_damaged_ledger_hides_no_run(writer: RunWriter, reader: StoreReader) -> None:
+    """It is an error of the findings alone."""
+    writer.begin("r1")
+    assert len(reader.findings().findings) == 3
+    writer.journal._open().execute("UPDATE ledger SET line = x'00'")
+    assert [row.summary.run_id for row in reader.runs()] == ["r1"]
+    assert reader.run("r1").position == 1
+    with pytest.raises(JournalError):
+        reader.findings()
 
 
 def test_only_new_lines_of_the_ledger_are_folded(

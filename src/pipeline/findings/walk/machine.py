@@ -57,17 +57,17 @@ class Route(StrEnum):
 
 
 class Step(StrEnum):
-    """What a walk waits for: an answer, or a result of something that the session does."""
+    """What a walk waits for: an answer to a question, or the result of something that the session does."""
 
-    ROUTING = "routing"  # answer: which route to take
-    ASKING = "asking"  # answer: what to do about the current finding
-    CONFIRMING = "confirming"  # answer: whether the first ticket may go to a tracker that was not named
-    FILING = "filing"  # result of `filed`: a ticket for the current finding
-    FAILED = "failed"  # answer: what to do instead of a ticket that could not be filed
-    FALLING_BACK = "falling back"  # result of `fell_back`: the next tracker
-    VALIDATING = "validating"  # result of `validated`: which of `unvalidated` hold
-    PREVIEWING = "previewing"  # answer: whether the plan may be carried out
-    FIXING = "fixing"  # result of `fixed`: one fixer for all accepted fixes
+    ROUTING = "routing"  # question: which route to take
+    ASKING = "asking"  # question: what to do about the current finding
+    CONFIRMING = "confirming"  # question: whether the first ticket may go to a tracker that nobody named
+    FAILED = "failed"  # question: what to do instead of a ticket that could not be filed
+    PREVIEWING = "previewing"  # question: whether the plan may be carried out
+    FILING = "filing"  # a ticket for the current finding, then `record_ticket`
+    FALLING_BACK = "falling back"  # the next tracker, then `record_fallback`
+    VALIDATING = "validating"  # a look at `findings_to_validate`, then `record_validations`
+    FIXING = "fixing"  # one fixer for all accepted findings, then `record_fixes`
     DONE = "done"
 
 
@@ -260,12 +260,12 @@ def answer(walk: Walk, key: str) -> Walk:
         return replace(walk, step=Step.ASKING if walk.route is Route.EACH else Step.ROUTING)
     if walk.step is Step.CONFIRMING:
         return replace(walk, step=Step.FILING, confirms=False)
-    agreed = replace(walk, plan=plan(walk), dropped=refused(walk), position=len(walk.items))
+    agreed = replace(walk, plan=plan(walk), dropped=refusals(walk), position=len(walk.items))
     return _carry_out(agreed)
 
 
-def filed(walk: Walk, result: Filed | TicketFailed) -> Walk:
-    """Return the walk after a ticket was filed or failed; then it stays at the finding, and names no tracker again."""
+def record_ticket(walk: Walk, result: Filed | TicketFailed) -> Walk:
+    """Return the walk after a ticket was filed or failed. After a failure the tracker is not named again."""
     id = walk.item.finding.id
     if isinstance(result, Filed):
         reference = truncate(sanitize_line(result.url), _MAX_REASON)
@@ -277,7 +277,7 @@ def filed(walk: Walk, result: Filed | TicketFailed) -> Walk:
     return replace(walk, step=Step.FAILED, trackers=trackers, tickets=tickets)
 
 
-def fell_back(walk: Walk, trackers: TrackerStatus) -> Walk:
+def record_fallback(walk: Walk, trackers: TrackerStatus) -> Walk:
     """Return the walk after a tracker was given up: with the next one, or without tickets if there is none."""
     walk = replace(walk, trackers=replace(trackers, named_sink_available=False))
     if trackers.any_sink_available:
@@ -286,31 +286,31 @@ def fell_back(walk: Walk, trackers: TrackerStatus) -> Walk:
     return _carry_out(walk) if walk.plan else replace(walk, step=Step.ASKING)
 
 
-def validated(walk: Walk, results: Mapping[FindingId, Validation]) -> Walk:
-    """Return the walk after a validator looked at `unvalidated`. A finding without a result was not validated."""
-    answers = {finding.id: results.get(finding.id, NOT_VALIDATED) for finding in unvalidated(walk)}
+def record_validations(walk: Walk, results: Mapping[FindingId, Validation]) -> Walk:
+    """Return the walk after validation. A finding without a result was not validated."""
+    answers = {finding.id: results.get(finding.id, NOT_VALIDATED) for finding in findings_to_validate(walk)}
     return replace(walk, step=Step.PREVIEWING, validations={**walk.validations, **answers})
 
 
-def fixed(walk: Walk, fixes: Fixes) -> Walk:
+def record_fixes(walk: Walk, fixes: Fixes) -> Walk:
     """Return the walk after the fixer."""
     return replace(walk, step=Step.DONE, fixes=fixes)
 
 
 def plan(walk: Walk) -> tuple[tuple[WalkItem, Action], ...]:
     """Every remaining finding with the action that would be taken, without those that the validator refused."""
-    dropped = refused(walk)
+    dropped = refusals(walk)
     return tuple((item, _planned_action(walk, item)) for item in walk.remaining if item.finding.id not in dropped)
 
 
-def unvalidated(walk: Walk) -> tuple[Finding, ...]:
+def findings_to_validate(walk: Walk) -> tuple[Finding, ...]:
     """The findings to validate before they are acted on: the most severe, up to a limit."""
     acting = (Action.APPLY, Action.DEFER)
     acted_on = [item.finding for item in walk.remaining if _planned_action(walk, item) in acting]
     return tuple(finding for finding in acted_on[:MAX_VALIDATED] if finding.id not in walk.validations)
 
 
-def refused(walk: Walk) -> dict[FindingId, str]:
+def refusals(walk: Walk) -> dict[FindingId, str]:
     """The remaining findings that the validator refused, with its reasons.
 
     A P0 or P1 is not dropped only because the validator did not answer.
@@ -338,7 +338,7 @@ def _take_route(walk: Walk, route: Route) -> Walk:
 
 
 def _preview(walk: Walk) -> Walk:
-    validate = walk.validates and unvalidated(walk)
+    validate = walk.validates and findings_to_validate(walk)
     return replace(walk, step=Step.VALIDATING if validate else Step.PREVIEWING)
 
 

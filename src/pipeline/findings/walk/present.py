@@ -23,7 +23,7 @@ from pipeline.findings.walk.machine import (
     choices,
     plan,
     recommendations,
-    refused,
+    refusals,
 )
 from pipeline.text import ELLIPSIS, plural, sanitize_line, truncate
 
@@ -292,7 +292,7 @@ def _member(finding: Finding) -> str:
 
 def _preview(walk: Walk) -> str:
     """Return the plan: a heading, then the findings by what is to be done; empty groups are left out."""
-    planned, dropped = plan(walk), refused(walk)
+    planned, dropped = plan(walk), refusals(walk)
     items = {action: [item for item, wanted in planned if wanted is action] for action in Action}
     downgraded: dict[bool, list[WalkItem]] = {True: [], False: []}
     for item in items[Action.SKIP]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from pipeline.findings.events import Coverage
 from pipeline.findings.model import AutofixClass, Finding, FindingState
 from pipeline.findings.verdicts import Readiness, verdicts
 from pipeline.findings.walk.machine import Action, Walk, WalkContext, WalkItem
@@ -61,20 +62,17 @@ def render_report(walk: Walk) -> str:
     if not walk.items:
         return f"{summarize(walk)}\n\n{verdict}"
     sections = ["## Completion report", *_failure_section(walk), *_bucket_sections(walk)]
-    return "\n\n".join([*sections, summarize(walk), "**Coverage**", _coverage(walk), verdict])
+    return "\n\n".join([*sections, summarize(walk), _coverage_section(walk), verdict])
 
 
 def summarize(walk: Walk) -> str:
     """Return the counts, such as `4 applied, 2 deferred`, or why there was nothing to decide."""
     if not walk.items:
         return _why_incomplete(walk.context) or _nothing_to_decide(walk.context.findings)
-    failed = sum(failure.what == "fix" for failure in failures(walk))
-    parts = []
-    for bucket, count in counts(walk).items():
-        if count:
-            failures_note = f" ({failed} failed)" if failed and bucket is WalkBucket.APPLIED else ""
-            parts.append(f"{count} {_WORDS.get(bucket, bucket)}{failures_note}")
-    return ", ".join(parts)
+    parts = {bucket: f"{count} {_WORDS.get(bucket, bucket)}" for bucket, count in counts(walk).items() if count}
+    if failed := sum(failure.what == "fix" for failure in failures(walk)):
+        parts[WalkBucket.APPLIED] += f" ({failed} failed)"
+    return ", ".join(parts.values())
 
 
 def counts(walk: Walk) -> dict[WalkBucket, int]:
@@ -120,8 +118,6 @@ def readiness(walk: Walk) -> Readiness:
 
 def report_data(walk: Walk) -> dict[str, Any]:
     """Return the report for programs."""
-    coverage = walk.context.coverage
-    unexplained = _unexplained(walk)
     return {
         "route": str(walk.route),
         "failures": [
@@ -148,13 +144,7 @@ def report_data(walk: Walk) -> dict[str, Any]:
         "counts": {str(bucket): count for bucket, count in counts(walk).items()},
         "apply": [finding.id for finding in walk.accepted],
         "tickets": _tickets(walk),
-        "coverage": {
-            "suppressed": walk.context.suppressed,
-            "residual_risks": _notes(coverage.residual_risks) if coverage else [],
-            "testing_gaps": _notes(coverage.testing_gaps) if coverage else [],
-            "failed_reviewers": _failed_reviewers(walk.context),
-            "framing_gaps": {"count": len(unexplained), "reviewers": _reviewers(unexplained)},
-        },
+        "coverage": _coverage(walk),
         "summary": summarize(walk),
         "verdict": str(readiness(walk)),
     }
@@ -200,39 +190,36 @@ def _bucket_sections(walk: Walk) -> Iterator[str]:
             yield "\n".join(texts)
 
 
-def _coverage(walk: Walk) -> str:
-    coverage = walk.context.coverage
-    lists = {
-        "Residual risks": _notes(coverage.residual_risks) if coverage else [],
-        "Testing gaps": _notes(coverage.testing_gaps) if coverage else [],
-        "Failed reviewers": _failed_reviewers(walk.context),
+def _coverage(walk: Walk) -> dict[str, Any]:
+    """What the findings do not tell."""
+    coverage = walk.context.coverage or Coverage()
+    unexplained = [item for item in walk.items if item.unexplained_by]
+    reviewers = dict.fromkeys(name for item in unexplained for name in item.unexplained_by)
+    return {
+        "suppressed": walk.context.suppressed,
+        "residual_risks": [one_line(text, _MAX_NOTE) for text in coverage.residual_risks],
+        "testing_gaps": [one_line(text, _MAX_NOTE) for text in coverage.testing_gaps],
+        "failed_reviewers": _failed_reviewers(coverage),
+        "framing_gaps": {"count": len(unexplained), "reviewers": [one_line(name, _MAX_NAME) for name in reviewers]},
     }
-    texts = [f"- Suppressed findings: {walk.context.suppressed}"]
-    texts += [f"- {name}: {'; '.join(notes)}" for name, notes in lists.items() if notes]
-    if unexplained := _unexplained(walk):
-        texts.append(f"- Framing-enrichment gaps: {len(unexplained)} ({', '.join(_reviewers(unexplained))})")
-    return "\n".join(texts)
+
+
+def _coverage_section(walk: Walk) -> str:
+    coverage = _coverage(walk)
+    texts = [f"- Suppressed findings: {coverage['suppressed']}"]
+    lists = ("residual_risks", "testing_gaps", "failed_reviewers")
+    texts += [f"- {key.replace('_', ' ').capitalize()}: {'; '.join(coverage[key])}" for key in lists if coverage[key]]
+    if gaps := coverage["framing_gaps"]["count"]:
+        texts.append(f"- Framing-enrichment gaps: {gaps} ({', '.join(coverage['framing_gaps']['reviewers'])})")
+    return "\n".join(["**Coverage**\n", *texts])
+
+
+def _failed_reviewers(coverage: Coverage) -> list[str]:
+    return [f"{one_line(name, _MAX_NAME)} ({status})" for name, status in coverage.silent.items()]
 
 
 def _name(item: WalkItem) -> str:
     return f"{item.level} {title(item.finding)}"
-
-
-def _notes(texts: Sequence[str]) -> list[str]:
-    return [one_line(text, _MAX_NOTE) for text in texts]
-
-
-def _failed_reviewers(context: WalkContext) -> list[str]:
-    silent = context.coverage.silent if context.coverage else {}
-    return [f"{one_line(name, _MAX_NAME)} ({status})" for name, status in silent.items()]
-
-
-def _unexplained(walk: Walk) -> list[WalkItem]:
-    return [item for item in walk.items if item.unexplained_by]
-
-
-def _reviewers(items: Sequence[WalkItem]) -> list[str]:
-    return [one_line(name, _MAX_NAME) for name in dict.fromkeys(name for item in items for name in item.unexplained_by)]
 
 
 def _described(item: WalkItem) -> dict[str, Any]:
@@ -263,7 +250,7 @@ def _why_incomplete(context: WalkContext) -> str:
         return "Nothing was reviewed."
     if context.coverage is None or context.coverage.complete:
         return ""
-    return f"The review is incomplete: {', '.join(_failed_reviewers(context))}. No finding needs a decision."
+    return f"The review is incomplete: {', '.join(_failed_reviewers(context.coverage))}. No finding needs a decision."
 
 
 def _nothing_to_decide(findings: Sequence[Finding]) -> str:

@@ -10,7 +10,7 @@ from pipeline.findings.answers import Answer, read_answers
 from pipeline.findings.events import DecisionMade, Disposition, LedgerEvent
 from pipeline.findings.fingerprints import norm_title
 from pipeline.findings.fix_prompt import Members, findings_section
-from pipeline.findings.formats import review
+from pipeline.findings.formats import FORMATS
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.merge import passes
 from pipeline.findings.model import AutofixClass, Finding, FindingId, RawFinding
@@ -30,12 +30,12 @@ from pipeline.findings.walk.machine import (
     WalkItem,
     answer,
     begin,
-    fell_back,
-    filed,
-    fixed,
+    findings_to_validate,
     recommend,
-    unvalidated,
-    validated,
+    record_fallback,
+    record_fixes,
+    record_ticket,
+    record_validations,
 )
 from pipeline.findings.walk.present import Question, confirmation, question, skip_reason
 
@@ -87,14 +87,14 @@ class Session:
             before = self.walk
             match before.step:
                 case Step.FILING:
-                    self.walk = filed(before, self.trackers.file(before.item.finding))
+                    self.walk = record_ticket(before, self.trackers.file(before.item.finding))
                 case Step.FALLING_BACK:
                     self.trackers.fall_back()
-                    self.walk = fell_back(before, self.trackers.status())
+                    self.walk = record_fallback(before, self.trackers.status())
                 case Step.VALIDATING:
-                    self.walk = validated(before, self.validator(unvalidated(before)))
+                    self.walk = record_validations(before, self.validator(findings_to_validate(before)))
                 case Step.FIXING:
-                    self.walk = fixed(before, self.fixer(before.accepted))
+                    self.walk = record_fixes(before, self.fixer(before.accepted))
                 case _:
                     self.walk = answer(before, (yield question(before)))
             self._confirm(before)
@@ -126,14 +126,14 @@ def open_walk(
 
     No tracker is looked for if there is nothing to decide.
     """
-    findings = pending(ledger, advisory=advisory)
+    findings = pending_findings(ledger, advisory=advisory)
     status = trackers.status() if findings else NO_TRACKER
     known = read_artifacts(artifacts, findings) if artifacts else {}
     items = tuple(_item(finding, ledger, status, known) for finding in findings)
     return begin(items, status, walk_context(ledger), route=route, confirms=confirms)
 
 
-def pending(findings: Iterable[Finding], *, advisory: bool = False) -> list[Finding]:
+def pending_findings(findings: Iterable[Finding], *, advisory: bool = False) -> list[Finding]:
     """Return the open findings of this change that need a decision, most severe first; advice only if asked for."""
     classes = {AutofixClass.GATED_AUTO, AutofixClass.MANUAL} | ({AutofixClass.ADVISORY} if advisory else set())
     found = [
@@ -174,7 +174,7 @@ def read_artifacts(directory: Path, findings: Iterable[Finding]) -> dict[str, Ar
         except (OSError, ValueError, NotAFile):  # the report counts what is missing
             continue
         if content is not None:
-            found[name] = Artifact(str(path), review.decode(content, reviewer=name).findings)
+            found[name] = Artifact(str(path), FORMATS["review"].read(content, reviewer=name).findings)
     return found
 
 
@@ -215,7 +215,7 @@ def _reported(finding: Finding, artifacts: Mapping[str, Artifact]) -> Iterator[t
 
 
 def _why_it_works(finding: Finding | RawFinding) -> str:
-    extra = finding.ext.get(review.FORMAT)
+    extra = finding.ext.get("review")
     reason = extra.get("why_it_works") if isinstance(extra, Mapping) else None
     return reason if isinstance(reason, str) else ""
 

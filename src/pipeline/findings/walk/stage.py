@@ -4,15 +4,15 @@ Decisions are recorded with the stage. If a triage is stopped before its end not
 """
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline.engine.outcome import Outcome, Status, StatusSource
 from pipeline.engine.ports import Job, Waiting
 from pipeline.errors import AwfError
 from pipeline.findings.keys import ReviewKey
-from pipeline.findings.model import Actor, Finding
+from pipeline.findings.model import Actor
 from pipeline.findings.trackers import OpenTracker, TrackerContext, all_trackers
 from pipeline.findings.trackers.chain import TrackerChain
 from pipeline.findings.walk.machine import Fixes, OptionKey, Walk
@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 
 class Decider(Protocol):
-    """Someone who may answer the questions of a triage."""
-
-    @property
-    def source(self) -> StatusSource:
-        """Where the decisions come from."""
+    """A person who may answer the questions of a triage, such as at the terminal."""
 
     async def choose(self, question: Question) -> OptionKey | None:
         """Return the chosen option, or None without an answer."""
@@ -42,31 +38,17 @@ class Decider(Protocol):
         """Nothing more is asked."""
 
 
-class _Absent:
-    """Someone who does not need to know what was done."""
-
-    def tell(self, line: str) -> None:
-        """Ignore it."""
-
-    def leave(self) -> None:
-        """Do nothing."""
-
-
 @dataclass(slots=True)
-class RecordedAnswers(_Absent):
+class RecordedAnswers:
     """Answers that were written down beforehand: one for each question, in the order in which they are asked."""
 
     words: Sequence[str]
     given: int = 0
-    source: StatusSource = StatusSource.HUMAN
 
     @property
     def left(self) -> int:
         """How many answers were not asked for."""
         return len(self.words) - self.given
-
-    async def choose(self, question: Question) -> OptionKey | None:
-        return self.next_answer(question)
 
     def next_answer(self, question: Question) -> OptionKey | None:
         """Return the next answer, or None after the last. Raises AwfError if it is not one of the options."""
@@ -83,49 +65,38 @@ class RecordedAnswers(_Absent):
 
 
 @dataclass(slots=True)
-class RecommendedAnswers(_Absent):
-    """Accepts every recommendation; no ticket is given up while a tracker is left."""
+class Panel:
+    """Who decides at one visit: recorded answers first, then auto-approval, then people."""
 
-    source: StatusSource = StatusSource.OVERRIDE
-
-    async def choose(self, question: Question) -> OptionKey | None:
-        recommended = [option.key for option in question.options if option.recommended]
-        preferred = (OptionKey.REST, OptionKey.PROCEED, OptionKey.FALLBACK, *recommended)
-        offered = {option.key for option in question.options}
-        return next(key for key in preferred if key in offered)
-
-
-@dataclass(slots=True)
-class Deciders:
-    """Everyone who may decide at one visit: each question goes to the first who has an answer."""
-
-    deciders: Sequence[Decider]
-    heard: set[StatusSource] = field(default_factory=set)
+    recorded: RecordedAnswers
+    auto_approve: bool
+    people: Sequence[Decider]
+    source: StatusSource = StatusSource.DEFAULT  # of all decisions; with auto-approval they are not a person's
 
     async def choose(self, question: Question) -> OptionKey | None:
         """Return the first answer, or None if nobody has one."""
-        for decider in self.deciders:
-            key = await decider.choose(question)
-            if key is not None:
-                self.heard.add(decider.source)
-                return key
-        return None
-
-    @property
-    def source(self) -> StatusSource:
-        """The source of the whole decision: once a person was bypassed, it is not a person's."""
-        order = (StatusSource.OVERRIDE, StatusSource.HUMAN)
-        return next((source for source in order if source in self.heard), StatusSource.DEFAULT)
+        key = self.recorded.next_answer(question)
+        if key is None and self.auto_approve:
+            self.source = StatusSource.OVERRIDE
+            return _approve(question)
+        for person in self.people:
+            key = key or await person.choose(question)
+        if key and self.source is StatusSource.DEFAULT:
+            self.source = StatusSource.HUMAN
+        return key
 
     def tell(self, line: str) -> None:
-        """Say to all of them what was done."""
-        for decider in self.deciders:
-            decider.tell(line)
+        """Say to the people what was done."""
+        for person in self.people:
+            person.tell(line)
 
-    def leave(self) -> None:
-        """Nothing more is asked of any of them."""
-        for decider in self.deciders:
-            decider.leave()
+
+def _approve(question: Question) -> OptionKey:
+    """Accept all recommendations; no ticket is given up while a tracker is left."""
+    recommended = [option.key for option in question.options if option.recommended]
+    preferred = (OptionKey.REST, OptionKey.PROCEED, OptionKey.FALLBACK, *recommended)
+    offered = {option.key for option in question.options}
+    return next(key for key in preferred if key in offered)
 
 
 class TriageHandler:
@@ -136,12 +107,12 @@ class TriageHandler:
         findings: "RunFindings",
         environ: Mapping[str, str],
         trackers: Callable[[], Mapping[str, OpenTracker]],
-        deciders: Sequence[Decider],
+        people: Sequence[Decider],
     ) -> None:
         self._findings = findings
         self._environ = environ
         self._trackers = trackers  # of plugins
-        self._deciders = deciders  # at the terminal
+        self._people = people
 
     async def run(self, job: Job) -> Outcome | Waiting:
         """Ask until everything is decided; the outcome says whether there is something to fix."""
@@ -154,47 +125,40 @@ class TriageHandler:
     async def _triage(self, job: Job) -> Outcome | Waiting:
         given = (job.state.options.get("answers") or {}).get(job.stage.id, ())
         recorded = RecordedAnswers(answers_for_visit(given, job.visit))
-        automatic = [RecommendedAnswers()] if job.state.options.get("auto_approve") else []
-        deciders = Deciders([recorded, *automatic, *self._deciders])
+        panel = Panel(recorded, bool(job.state.options.get("auto_approve")), self._people)
         context = TrackerContext(job.directory, job.store, self._environ)
         chain = TrackerChain(context, trackers=all_trackers(self._trackers()))
-        confirms = not (recorded.words or automatic)  # who answers beforehand cannot know a tracker's name
+        confirms = not (recorded.words or panel.auto_approve)  # who answers beforehand cannot know a tracker's name
         walk = open_walk(self._findings.ledger(), chain, confirms=confirms)
-        session = Session(walk, deciders.tell, chain, _leave_to_next_stage)
-        if not await _decide(session, deciders):
+        session = Session(walk, panel.tell, chain, fixer=lambda _findings: Fixes())
+        if not await _decide(session, panel):
             return Waiting()
         walk = session.walk
-        by = Actor.ORCHESTRATOR if deciders.source is StatusSource.OVERRIDE else Actor.USER
+        by = Actor.ORCHESTRATOR if panel.source is StatusSource.OVERRIDE else Actor.USER
         self._findings.hold(job.stage.id, job.visit, lambda at: decision_events(walk, at, str(by)))
-        prose = sum(not _has_findings(report) for report in job.context.list_at(ReviewKey.REPORTS))
-        return _outcome(walk, deciders.source, unused=recorded.left, prose=prose)
+        reports = job.context.list_at(ReviewKey.REPORTS)
+        prose = sum(not (isinstance(report, dict) and report.get("findingIds")) for report in reports)
+        return _outcome(walk, panel.source, unused=recorded.left, prose=prose)
 
 
-async def _decide(session: Session, deciders: Deciders) -> bool:
-    """Put every question to the deciders; False if nobody answers one."""
-    try:
-        return await _converse(session.converse(), deciders)
-    except asyncio.CancelledError:
-        deciders.tell("Stopped: every decision is discarded, and nothing was recorded.")
-        if session.tickets:
-            deciders.tell("\n  ".join(["Tickets that were filed stay:", *session.tickets]))
-        raise
-    finally:
-        deciders.leave()
-
-
-async def _converse(conversation: Generator[Question, OptionKey, None], deciders: Deciders) -> bool:
+async def _decide(session: Session, panel: Panel) -> bool:
+    """Put every question to the panel; False if nobody answers one."""
+    conversation = session.converse()
     try:
         question = next(conversation)
-        while (key := await deciders.choose(question)) is not None:
+        while (key := await panel.choose(question)) is not None:
             question = conversation.send(key)
     except StopIteration:
         return True
+    except asyncio.CancelledError:
+        panel.tell("Stopped: every decision is discarded, and nothing was recorded.")
+        if session.tickets:
+            panel.tell("\n  ".join(["Tickets that were filed stay:", *session.tickets]))
+        raise
+    finally:
+        for person in panel.people:
+            person.leave()
     return False
-
-
-def _has_findings(report: object) -> bool:
-    return isinstance(report, dict) and bool(report.get("findingIds"))
 
 
 def _outcome(walk: Walk, source: StatusSource, *, unused: int, prose: int) -> Outcome:
@@ -211,11 +175,6 @@ def _outcome(walk: Walk, source: StatusSource, *, unused: int, prose: int) -> Ou
         preferred_label="apply" if ids or prose else "done",
         notes=(*notes, *([in_prose] if prose else [])),
     )
-
-
-def _leave_to_next_stage(findings: Sequence[Finding]) -> Fixes:
-    del findings
-    return Fixes()
 
 
 def answers_for_visit(given: Sequence[Any], visit: int) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""A repository on GitHub, a program that plays `gh`, and findings to make tickets of."""
+"""A repository on GitHub, a fake `gh`, and findings to file."""
 
 import os
 from collections.abc import Callable
@@ -29,7 +29,7 @@ Make = Callable[..., Finding]
 
 @pytest.fixture
 def make() -> Make:
-    """A finding that says what a test wants it to."""
+    """A function that makes findings."""
 
     def made(id: str = "fnd_0badcafe", **more: Any) -> Finding:
         values: dict[str, Any] = {
@@ -53,8 +53,8 @@ def make() -> Make:
     return made
 
 
-def turned(finding: Finding, *states: FindingState, note: str = "it is back") -> Finding:
-    """A finding that went through some states."""
+def with_states(finding: Finding, *states: FindingState, note: str = "it is back") -> Finding:
+    """A finding after some changes of its state."""
     ledger = Ledger([FindingRaised(at=AT, finding=finding)])
     for state in states:
         ledger.apply(StateChanged(at=AT, id=finding.id, state=state, by="orchestrator", note=note))
@@ -63,7 +63,7 @@ def turned(finding: Finding, *states: FindingState, note: str = "it is back") ->
 
 @pytest.fixture
 def gh(tmp_path: Path) -> FakeGh:
-    """The program that plays `gh`, with nothing in it yet."""
+    """A fake `gh` without issues."""
     return FakeGh(tmp_path / "bin")
 
 

@@ -1,4 +1,4 @@
-"""A program that plays `gh`: it keeps issues in a file, is as strict about its arguments, and records every call."""
+"""A fake `gh`: it keeps issues in a file, is as strict about its arguments, and records every call."""
 
 import json
 import subprocess
@@ -87,7 +87,7 @@ end(2, error="unknown command " + command)
 
 
 class FakeGh:
-    """The program and what it keeps."""
+    """The program and its data."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir()
@@ -104,11 +104,11 @@ class FakeGh:
         return json.loads(self._store.read_text())[name]
 
     def set(self, **changes: Any) -> None:
-        """Change what it keeps."""
+        """Change its data."""
         self._store.write_text(json.dumps(json.loads(self._store.read_text()) | changes))
 
     def change(self, number: int, **changes: Any) -> None:
-        """Change an issue, as somebody on the website would."""
+        """Change an issue, as on the website."""
         self.set(issues=[one | changes if one["number"] == number else one for one in self["issues"]])
 
     @property

@@ -1,4 +1,4 @@
-"""Which tracker is used, when it is looked for, and what happens when it fails."""
+"""Which tracker is used, when it is opened, and what happens if it fails."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,28 +33,28 @@ class Fake:
 
 @dataclass
 class Fakes:
-    """Trackers in an order, with a count of how often each was looked at."""
+    """Trackers in an order, and which of them were opened."""
 
     trackers: list[Fake]
     unusable: dict[str, str] = field(default_factory=dict)
-    looked: list[str] = field(default_factory=list)
+    opened: list[str] = field(default_factory=list)
 
     def registry(self) -> Mapping[str, OpenTracker]:
-        """As the chain wants them."""
+        """The functions that open them, by name."""
         return {fake.name.lower(): self._open(fake) for fake in self.trackers}
 
     def _open(self, fake: Fake) -> OpenTracker:
-        def opened(context: TrackerContext) -> Tracker | TicketFailed:
+        def open_tracker(context: TrackerContext) -> Tracker | TicketFailed:
             del context
-            self.looked.append(fake.name)
+            self.opened.append(fake.name)
             return TicketFailed(self.unusable[fake.name]) if fake.name in self.unusable else fake
 
-        return opened
+        return open_tracker
 
 
 @pytest.fixture
 def nowhere(tmp_path: Path) -> TrackerContext:
-    """A context without anything."""
+    """An empty directory."""
     return TrackerContext(tmp_path, tmp_path / ".awf", {})
 
 
@@ -63,39 +63,39 @@ def three() -> Fakes:
     return Fakes([Fake("Linear"), Fake("GitHub"), Fake("Files")])
 
 
-def test_nothing_is_looked_at_before_a_ticket_is_to_be_made(nowhere: TrackerContext) -> None:
-    """Probe at most once per session and only when a Defer is imminent."""
+def test_no_tracker_is_opened_before_it_is_needed(nowhere: TrackerContext) -> None:
+    """Each is opened at most once in a session."""
     fakes = three()
     chain = TrackerChain(nowhere, "linear", fakes.registry())
-    assert fakes.looked == []
+    assert fakes.opened == []
     assert [chain.status() for _ in range(3)] == [TrackerStatus("Linear", "high", True, True)] * 3
-    assert fakes.looked == ["Linear"]
+    assert fakes.opened == ["Linear"]
 
 
-def test_a_named_tracker_goes_first_and_is_sure(nowhere: TrackerContext, make: Make) -> None:
-    """The tuple says which tracker, how surely, and whether it and any works."""
+def test_a_named_tracker_comes_first_and_its_name_is_shown(nowhere: TrackerContext, make: Make) -> None:
+    """Its name is in the labels, and tickets go to it."""
     fakes = three()
     chain = TrackerChain(nowhere, "github", fakes.registry())
     assert chain.status().named == "GitHub"
     assert chain.file(make()) == Filed("GitHub/fnd_0badcafe")
 
 
-def test_without_a_name_nothing_is_sure(nowhere: TrackerContext) -> None:
-    """A tracker that nobody named has the general label."""
+def test_a_tracker_that_nobody_named_has_a_generic_label(nowhere: TrackerContext) -> None:
+    """Low confidence, and no named tracker."""
     sinks = TrackerChain(nowhere, "", three().registry()).status()
     assert sinks == TrackerStatus("Linear", "low", False, True)
     assert sinks.named == ""
 
 
 def test_a_named_tracker_that_cannot_be_used_is_passed_over(nowhere: TrackerContext) -> None:
-    """Chain named, GitHub, folder; why each was passed over is kept."""
+    """The next one that works is used, under a generic label."""
     fakes = Fakes(three().trackers, {"Linear": "no key", "GitHub": "not logged in"})
     chain = TrackerChain(nowhere, "linear", fakes.registry())
     assert chain.status() == TrackerStatus("Files", "high", False, True)
 
 
 def test_a_failed_named_tracker_is_not_named_again(nowhere: TrackerContext, make: Make) -> None:
-    """A failed named tracker sets named_sink_available=false for the session; it may still be tried again."""
+    """For this session; it may still be retried."""
     fakes = three()
     fakes.trackers[0].broken = "HTTP 500"
     chain = TrackerChain(nowhere, "linear", fakes.registry())
@@ -118,7 +118,7 @@ def test_falling_back_leads_to_the_next_tracker_and_never_back(nowhere: TrackerC
         chain.fall_back()
         assert chain.status() == NO_TRACKER
     assert isinstance(chain.file(make()), TicketFailed)
-    assert fakes.looked == ["GitHub", "Linear", "Files"]
+    assert fakes.opened == ["GitHub", "Linear", "Files"]
 
 
 def test_an_unknown_name_is_an_error(nowhere: TrackerContext) -> None:
@@ -129,15 +129,15 @@ def test_an_unknown_name_is_an_error(nowhere: TrackerContext) -> None:
     assert "github" in str(raised.value.help)
 
 
-def test_a_bad_id_costs_no_tracker(nowhere: TrackerContext, make: Make) -> None:
-    """Any_sink is false only when all tiers failed; a finding that cannot be filed is not a failed tier."""
+def test_an_invalid_id_is_not_a_failure_of_the_tracker(nowhere: TrackerContext, make: Make) -> None:
+    """The finding cannot be filed; the tracker is still named."""
     chain = TrackerChain(nowhere, "linear", three().registry())
     assert isinstance(chain.file(make("nonsense")), TicketFailed)
     assert chain.status().named_sink_available
 
 
-def test_the_real_chain_ends_in_a_folder(context: TrackerContext, gh: FakeGh, make: Make) -> None:
-    """GitHub where gh is logged in, else files in the store, which every machine has."""
+def test_our_own_trackers_end_with_a_folder(context: TrackerContext, gh: FakeGh, make: Make) -> None:
+    """GitHub if gh is logged in, else files in the store."""
     assert list(TRACKERS) == ["github", "folder"]
     assert TrackerChain(context).file(make()) == Filed("https://github.com/acme/shop/issues/1")
     gh.set(hosts=[])
@@ -145,8 +145,8 @@ def test_the_real_chain_ends_in_a_folder(context: TrackerContext, gh: FakeGh, ma
     assert TrackerChain(context, "folder").status() == TrackerStatus("local folder", "high", True, True)
 
 
-def test_an_issue_that_cannot_be_made_becomes_a_file(context: TrackerContext, gh: FakeGh, make: Make) -> None:
-    """Where issues are switched off the finding is still not lost."""
+def test_an_issue_that_cannot_be_created_becomes_a_file(context: TrackerContext, gh: FakeGh, make: Make) -> None:
+    """Such as in a repository without issues."""
     gh.set(fails={"issue create": "HTTP 410: Issues are disabled"})
     chain = TrackerChain(context, "github")
     assert chain.file(make()) == TicketFailed("HTTP 410: Issues are disabled")

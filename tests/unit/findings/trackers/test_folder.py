@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.findings.trackers.conftest import Make, turned
+from tests.unit.findings.trackers.conftest import Make, with_states
 
 from pipeline.findings.model import FindingState
 from pipeline.findings.trackers.folder import TicketFolder
@@ -12,7 +12,7 @@ from pipeline.findings.trackers.ticket import Filed, TicketFailed
 
 @pytest.fixture
 def tickets(tmp_path: Path) -> Path:
-    """A directory that is not there yet."""
+    """A directory that does not exist yet."""
     return tmp_path / ".awf" / "tickets"
 
 
@@ -27,7 +27,7 @@ def test_a_finding_becomes_a_file(tickets: Path, make: Make) -> None:
 
 
 def test_filing_twice_makes_one_file_and_keeps_what_people_wrote(tickets: Path, make: Make) -> None:
-    """A ticket that is there is left alone, in the same session and in another."""
+    """An existing ticket is left alone, in the same session and in another."""
     folder = TicketFolder(tickets, str)
     folder.file(make())
     path = tickets / "fnd_0badcafe.md"
@@ -38,8 +38,8 @@ def test_filing_twice_makes_one_file_and_keeps_what_people_wrote(tickets: Path, 
     assert list(tickets.iterdir()) == [path]
 
 
-def test_a_ticket_that_was_renamed_or_moved_is_found_by_its_comment(tickets: Path, make: Make) -> None:
-    """By file name and the comment, wherever in the directory it is."""
+def test_a_ticket_that_was_renamed_or_moved_is_found_by_its_mark(tickets: Path, make: Make) -> None:
+    """Wherever in the directory it is."""
     TicketFolder(tickets, str).file(make())
     moved = tickets / "done" / "tokens.md"
     moved.parent.mkdir()
@@ -49,8 +49,8 @@ def test_a_ticket_that_was_renamed_or_moved_is_found_by_its_comment(tickets: Pat
     assert not (tickets / "fnd_0badcafe.md").exists()
 
 
-def test_a_ticket_that_was_taken_away_is_made_again(tickets: Path, make: Make) -> None:
-    """What a session knew of is looked at again before it is relied on."""
+def test_a_deleted_ticket_is_written_again(tickets: Path, make: Make) -> None:
+    """Also within the session that wrote it."""
     folder = TicketFolder(tickets, str)
     folder.file(make())
     (tickets / "fnd_0badcafe.md").unlink()
@@ -58,22 +58,22 @@ def test_a_ticket_that_was_taken_away_is_made_again(tickets: Path, make: Make) -
     assert (tickets / "fnd_0badcafe.md").exists()
 
 
-def test_a_finding_that_came_back_is_told_of_once_in_its_ticket(tickets: Path, make: Make) -> None:
-    """A re-opened finding comments on the old ticket; another return is another comment."""
+def test_each_reopening_is_added_to_the_ticket_once(tickets: Path, make: Make) -> None:
+    """The old text stays; another reopening is another comment."""
     folder = TicketFolder(tickets, str)
     folder.file(make())
     path = tickets / "fnd_0badcafe.md"
     first = path.read_text()
-    back = turned(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, note="the fix did not hold")
+    back = with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, note="the fix did not hold")
     folder.file(back)
     TicketFolder(tickets, str).file(back)
     assert path.read_text().startswith(first.rstrip())
     assert path.read_text().count("the fix did not hold") == 1
-    folder.file(turned(back, FindingState.FIX_CLAIMED, FindingState.REOPENED, note="nor did this"))
+    folder.file(with_states(back, FindingState.FIX_CLAIMED, FindingState.REOPENED, note="nor did this"))
     assert path.read_text().count("nor did this") == 1
 
 
-def test_a_file_that_is_no_ticket_is_not_written_over(tickets: Path, make: Make) -> None:
+def test_a_file_that_is_not_a_ticket_is_not_overwritten(tickets: Path, make: Make) -> None:
     """Nothing that a person wrote is lost."""
     tickets.mkdir(parents=True)
     path = tickets / "fnd_0badcafe.md"
@@ -84,18 +84,18 @@ def test_a_file_that_is_no_ticket_is_not_written_over(tickets: Path, make: Make)
 
 
 def test_a_link_is_not_followed(tickets: Path, tmp_path: Path, make: Make) -> None:
-    """A ticket that is a link to elsewhere is nobody's: what it points to is never added to."""
+    """What it points to is never added to."""
     tickets.mkdir(parents=True)
     target = tmp_path / "target.md"
     target.write_text("<!-- awf:fnd_0badcafe -->\n")
     (tickets / "fnd_0badcafe.md").symlink_to(target)
-    back = turned(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED)
+    back = with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED)
     assert isinstance(TicketFolder(tickets, str).file(back), TicketFailed)
     assert target.read_text() == "<!-- awf:fnd_0badcafe -->\n"
 
 
 def test_what_cannot_be_written_is_a_failure(tmp_path: Path, make: Make) -> None:
-    """The reason names the context, and nothing is raised."""
+    """The reason names the path, and nothing is raised."""
     (tmp_path / "file").write_text("")
     done = TicketFolder(tmp_path / "file" / "tickets", str).file(make())
     assert isinstance(done, TicketFailed)
@@ -103,29 +103,29 @@ def test_what_cannot_be_written_is_a_failure(tmp_path: Path, make: Make) -> None
 
 
 def test_a_directory_where_a_ticket_should_be_is_a_failure(tickets: Path, make: Make) -> None:
-    """Whatever stands in the way, it is told."""
+    """Nothing is raised."""
     (tickets / "fnd_0badcafe.md").mkdir(parents=True)
     assert isinstance(TicketFolder(tickets, str).file(make()), TicketFailed)
 
 
-def test_a_ticket_that_grew_out_of_all_measure_is_not_read(tickets: Path, make: Make) -> None:
-    """A return cannot be told in a file of many megabytes."""
+def test_a_huge_ticket_is_not_added_to(tickets: Path, make: Make) -> None:
+    """It would have to be read whole."""
     TicketFolder(tickets, str).file(make())
     with (tickets / "fnd_0badcafe.md").open("r+b") as file:
         file.truncate(5 * 1024 * 1024)
-    done = TicketFolder(tickets, str).file(turned(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED))
+    done = TicketFolder(tickets, str).file(with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED))
     assert isinstance(done, TicketFailed)
 
 
-def test_a_title_is_text_and_no_markup(tickets: Path, make: Make) -> None:
-    """What a title says cannot be an image, a tag or a mention of markup."""
+def test_a_title_is_not_markup(tickets: Path, make: Make) -> None:
+    """It is neither an image nor a tag."""
     TicketFolder(tickets, str).file(make(title="![x](http://x) <b>*y*</b> [z]"))
     text = (tickets / "fnd_0badcafe.md").read_text()
     assert r"# \!\[x\](http://x) \<b\>\*y\*\</b\> \[z\]" in text
 
 
 def test_the_directory_is_listed_once_in_a_session(tickets: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Filing costs what it files: the directory is listed once in a session, not once for each finding."""
+    """Not once for each finding."""
     looked: list[Path] = []
     listing = Path.rglob
 

@@ -1,4 +1,4 @@
-"""What stands in a ticket, and that nothing in it can be anything but data."""
+"""What a ticket contains, and that text from a finding is nothing but data in it."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.strategies import findings
-from tests.unit.findings.trackers.conftest import Make, turned
+from tests.unit.findings.trackers.conftest import Make, with_states
 
 from pipeline.findings.model import Evidence, Finding, FindingState
 from pipeline.findings.trackers.ticket import (
@@ -23,7 +23,7 @@ from pipeline.findings.trackers.ticket import (
 
 
 def outside(body: str) -> list[str]:
-    """The lines of a text that stand in no fence."""
+    """The lines of a text outside fences."""
     lines, fence = list[str](), ""
     for line in body.split("\n"):
         run = re.match(r"(`{3,}|~{3,})", line)
@@ -60,7 +60,7 @@ def test_a_ticket_has_all_its_parts(make: Make) -> None:
 
 
 def test_a_finding_without_a_fix_says_so(make: Make) -> None:
-    """What nobody proposed is not made up; a title stands in for what nobody explained."""
+    """Nothing is invented; the title replaces a missing explanation."""
     body = ticket(make(fix=None, impact="", evidence=(), locations=()), str).body
     assert "None was proposed: it needs a decision." in body
     assert "## Why it matters\n\n```text\nOld token stays valid\n```" in body
@@ -70,8 +70,8 @@ def test_a_finding_without_a_fix_says_so(make: Make) -> None:
 
 @settings(max_examples=60)
 @given(findings())
-def test_nothing_of_a_finding_stands_outside_a_fence(finding: Finding) -> None:
-    """Whatever a finding says, it is data: outside of fences stand our own words alone."""
+def test_no_text_of_a_finding_is_outside_a_fence(finding: Finding) -> None:
+    """Outside fences there are only our own words."""
     made = ticket(finding, str)
     assert [line for line in outside(made.body) if not OURS.fullmatch(line)] == []
     assert made.title.strip()
@@ -90,8 +90,8 @@ def test_no_text_closes_its_fence(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["`" * 50_000, "~" * 50_000, "`" * 4_500 + "~" * 40_000, "word " * 20_000, "x" * 200_000]
 )
-def test_a_ticket_that_is_too_long_is_cut_and_points_to_the_whole(make: Make, text: str) -> None:
-    """Over-long is cut with a pointer, and the id stands in both places."""
+def test_a_long_ticket_is_truncated_and_points_to_the_full_text(make: Make, text: str) -> None:
+    """The id stays in both places."""
     evidence = tuple(Evidence(raw=text) for _ in range(50))
     made = ticket(make(title=text, impact=text, fix=text, evidence=evidence, sources=(text,) * 9), str)
     assert len(made.body) <= MAX_BODY
@@ -112,14 +112,14 @@ def test_a_ticket_that_is_too_long_is_cut_and_points_to_the_whole(make: Make, te
         {"title": "x" * (MAX_TITLE + 1)},
     ],
 )
-def test_whatever_is_cut_is_told(make: Make, more: dict[str, object]) -> None:
-    """There is a pointer whenever anything is left out, and only then."""
+def test_every_truncation_is_announced(make: Make, more: dict[str, object]) -> None:
+    """There is a pointer if anything is left out, and only then."""
     assert "Truncated." in ticket(make(**more), str).body
     assert "Truncated." not in ticket(make(), str).body
 
 
-def test_a_finding_cannot_pass_for_the_ticket_of_another(make: Make) -> None:
-    """The hidden id of another finding in a text is broken up."""
+def test_a_finding_cannot_forge_the_mark_of_another(make: Make) -> None:
+    """A mark in a text from outside is broken up."""
     forged = "<!-- awf:fnd_11111111 -->"
     made = ticket(make(title=forged, impact=forged, fix=f"<!--  {forged}", evidence=(Evidence(raw=forged),)), str)
     assert made.body.count("<!-- awf:") == 1
@@ -128,25 +128,25 @@ def test_a_finding_cannot_pass_for_the_ticket_of_another(make: Make) -> None:
 
 
 def test_secrets_that_a_finding_quotes_stay_out_of_its_ticket(make: Make) -> None:
-    """A tracker may be open to everybody: what is known to be secret is marked everywhere."""
+    """A tracker may be public."""
     said = "key=hunter2hunter2"
     finding = make(title=said, impact=said, fix=said, evidence=(Evidence(quote=said), Evidence(raw=said)))
     made = ticket(finding, lambda text: text.replace("hunter2hunter2", "[secret]"))
     assert "hunter2" not in made.title + made.body
     assert made.body.count("[secret]") == 4
-    returned = turned(finding, FindingState.FIX_CLAIMED, FindingState.REOPENED, note=said)
+    returned = with_states(finding, FindingState.FIX_CLAIMED, FindingState.REOPENED, note=said)
     assert "hunter2" not in reopened_comment(returned, lambda text: text.replace("hunter2hunter2", "[secret]"))
 
 
 def test_control_characters_do_not_reach_a_tracker(make: Make) -> None:
-    """Escapes, NUL and reversed text are replaced, line ends are made plain."""
+    """Escape sequences, NUL and reversed text; line ends are normalized."""
     made = ticket(make(title="a\x1b[2J\nb\0\u202ec", impact="one\r\ntwo\rthree\ttab"), str)
     assert made.title == "a b��c"
     assert "one\ntwo\nthree\ttab" in made.body
 
 
 def test_prose_is_wrapped_and_code_is_not(make: Make) -> None:
-    """Prose in a fence would run out of sight; a quotation stays as it is."""
+    """Trackers do not wrap fenced text; a quotation stays as it is."""
     long = " ".join(["word"] * 60)
     body = ticket(make(impact=long, evidence=(Evidence(raw=long),)), str).body
     assert body.count(long) == 1
@@ -154,23 +154,23 @@ def test_prose_is_wrapped_and_code_is_not(make: Make) -> None:
 
 
 @pytest.mark.parametrize("id", ["", "x", "fnd_", "fnd_a -->", "fnd_a/b", "fnd_" + "a" * 65, "../fnd_a"])
-def test_an_id_that_could_break_out_is_refused(make: Make, id: str) -> None:
-    """An id becomes part of a name and of a comment, so it has to be plain."""
+def test_an_id_that_could_break_out_of_a_mark_or_path_is_invalid(make: Make, id: str) -> None:
+    """It is part of a file name and of a comment."""
     assert invalid_id(make(id))
     assert not invalid_id(make())
 
 
 def test_a_mark_is_read_back() -> None:
-    """The hidden line gives the id back, and an id is never taken for one that begins like it."""
+    """A comment about a reopening is not a mark."""
     assert owner_of("said before\n<!-- awf:fnd_12345678abcd -->\nafter") == "fnd_12345678abcd"
     assert owner_of("<!-- awf:fnd_12345678abcd open again 1 -->") == ""
     assert owner_of("nothing") == ""
 
 
-def test_each_return_of_a_finding_has_its_own_comment(make: Make) -> None:
-    """A re-opened finding is told of once for each time it came back."""
-    once = turned(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, note="the same lines")
-    twice = turned(
+def test_each_reopening_has_its_own_comment(make: Make) -> None:
+    """So that each is commented on once."""
+    once = with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, note="the same lines")
+    twice = with_states(
         make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, FindingState.FIX_CLAIMED, FindingState.REOPENED
     )
     assert reopened_mark(once) != reopened_mark(twice)

@@ -31,11 +31,11 @@ from pipeline.findings.walk.machine import (
     answer,
     begin,
     choices,
-    fell_back,
-    filed,
-    fixed,
-    unvalidated,
-    validated,
+    findings_to_validate,
+    record_fallback,
+    record_fixes,
+    record_ticket,
+    record_validations,
 )
 from pipeline.findings.walk.session import open_walk
 
@@ -156,13 +156,13 @@ class Drive:
         match walk.step:
             case Step.FILING:
                 self.filed.append((walk.item.finding.number, walk.tracker))
-                return filed(walk, self.tickets(walk.item.finding))
+                return record_ticket(walk, self.tickets(walk.item.finding))
             case Step.FALLING_BACK:
-                return fell_back(walk, self.trackers.pop(0) if self.trackers else NO_TRACKER)
+                return record_fallback(walk, self.trackers.pop(0) if self.trackers else NO_TRACKER)
             case Step.VALIDATING:
-                self.validated.append([one.number for one in unvalidated(walk)])
-                results = {one.id: self.validate(one) for one in unvalidated(walk)}
-                return validated(walk, {id: result for id, result in results.items() if result})
+                self.validated.append([one.number for one in findings_to_validate(walk)])
+                results = {one.id: self.validate(one) for one in findings_to_validate(walk)}
+                return record_validations(walk, {id: result for id, result in results.items() if result})
             case _:
                 self.fixed.append([one.number for one in walk.accepted])
-                return fixed(walk, self.fixes([one.id for one in walk.accepted]))
+                return record_fixes(walk, self.fixes([one.id for one in walk.accepted]))

@@ -39,17 +39,17 @@ from pipeline.findings.walk.machine import (
     available_action,
     begin,
     choices,
-    fell_back,
-    filed,
-    fixed,
+    findings_to_validate,
     recommend,
     recommendations,
-    unvalidated,
-    validated,
+    record_fallback,
+    record_fixes,
+    record_ticket,
+    record_validations,
 )
 from pipeline.findings.walk.present import question
 from pipeline.findings.walk.report import counts, lines, render_report, report_data
-from pipeline.findings.walk.session import decision_events, pending
+from pipeline.findings.walk.session import decision_events, pending_findings
 
 ONE, TWO, THREE = finding(1), finding(2), finding(3)
 NO_FIX = finding(4, fix=None, severity=Severity.LOW)
@@ -76,7 +76,7 @@ def test_severity_comes_first_then_confidence_then_location() -> None:
         finding(6, severity=Severity.CRITICAL),
         finding(7, severity=Severity.MEDIUM),
     ]
-    assert [one.number for one in pending(found)] == [6, 4, 3, 2, 5, 7, 1]
+    assert [one.number for one in pending_findings(found)] == [6, 4, 3, 2, 5, 7, 1]
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_severity_comes_first_then_confidence_then_location() -> None:
 )
 def test_only_open_findings_of_this_change_that_need_a_decision(changes: dict[str, Any], *, asked: bool) -> None:
     """Gated and manual findings that passed the confidence gate are asked about; advice only on request."""
-    assert bool(pending([finding(**changes)])) is asked
-    assert pending([advisory()], advisory=True)
+    assert bool(pending_findings([finding(**changes)])) is asked
+    assert pending_findings([advisory()], advisory=True)
 
 
 @pytest.mark.parametrize(
@@ -420,16 +420,16 @@ def advance(draw: st.DataObject, walk: Walk, *, tired: bool) -> Walk:
     """Whatever may happen next."""
     match walk.step:
         case Step.FILING:
-            return filed(walk, draw.draw(st.just(Filed("T-1")) | st.just(TicketFailed("down"))))
+            return record_ticket(walk, draw.draw(st.just(Filed("T-1")) | st.just(TicketFailed("down"))))
         case Step.FALLING_BACK:
-            return fell_back(walk, draw.draw(st.sampled_from((NO_TRACKER, ISSUES))))
+            return record_fallback(walk, draw.draw(st.sampled_from((NO_TRACKER, ISSUES))))
         case Step.VALIDATING:
-            some = st.sampled_from([one.id for one in unvalidated(walk)])
-            return validated(walk, draw.draw(st.dictionaries(some, st.builds(Validation, st.booleans()))))
+            some = st.sampled_from([one.id for one in findings_to_validate(walk)])
+            return record_validations(walk, draw.draw(st.dictionaries(some, st.builds(Validation, st.booleans()))))
         case Step.FIXING:
             ids = [one.id for one in walk.accepted]
             made = draw.draw(st.sets(st.sampled_from(ids)))
-            return fixed(walk, Fixes(frozenset(made), {id: "x" for id in ids if id not in made}))
+            return record_fixes(walk, Fixes(frozenset(made), {id: "x" for id in ids if id not in made}))
         case _:
             assert question(walk) == question(walk)
             offered = [key for key in choices(walk) if not tired or key not in _CIRCULAR]

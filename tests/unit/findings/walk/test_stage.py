@@ -43,7 +43,6 @@ class Person:
     told: list[str] = field(default_factory=list)
     asked: list[Question] = field(default_factory=list)
     left: int = 0
-    source: StatusSource = StatusSource.HUMAN
 
     async def choose(self, question: Question) -> OptionKey | None:
         self.asked.append(question)
