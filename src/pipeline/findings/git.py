@@ -151,7 +151,7 @@ class TreeSnapshots:
             with suppress(FileNotFoundError):  # nothing was ever added
                 shutil.copy2(index, copy)  # with its time: git looks again at files that are not older
             variables = {"GIT_INDEX_FILE": str(copy)}
-            entries = query_git(top, self._environ, "ls-files", "--stage", "-z").split("\0")
+            entries = query_git(top, self._environ, "ls-files", "--stage", "-z", "--", *_work_paths()).split("\0")
             left_out = [*gitlinks(entries)]  # submodules: git must not look into them
             store = self._store.resolve() if self._store else top
             if store != top and store.is_relative_to(top):
