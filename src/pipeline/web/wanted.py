@@ -57,7 +57,7 @@ class FindingsQuery:
 
     def among(self, findings: Iterable[Finding]) -> list[Finding]:
         """Those of some findings that are wanted, in the order in which they come."""
-        return list(filter(self.filter().takes, findings))
+        return list(filter(self.filter().matches, findings))
 
 
 def wanted_of(given: Mapping[str, str]) -> FindingsQuery:

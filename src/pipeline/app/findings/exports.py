@@ -20,8 +20,8 @@ def _sarif(findings: Sequence[Finding], _ledger: Ledger) -> str:
     return OUTPUTS["sarif"](findings, version=__version__)
 
 
-def _json(findings: Sequence[Finding], _ledger: Ledger) -> str:
-    return json.dumps([finding_record(finding) for finding in findings], indent=2) + "\n"
+def _json(findings: Sequence[Finding], ledger: Ledger) -> str:
+    return json.dumps([finding_record(finding, ledger) for finding in findings], indent=2) + "\n"
 
 
 def _markdown(findings: Sequence[Finding], ledger: Ledger) -> str:

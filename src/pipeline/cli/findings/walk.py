@@ -163,10 +163,9 @@ def _record(walk: Walk, said: Sequence[Answer], store: Path, repository: Reposit
     at = timestamp(utc_now())
     if not walk.decided:
         return ()
-    with open_ledger(store, repository.root, at, repository.trust) as open_book:
-        claimed = fixer_events([*said], open_book.book.ledger(), run="", round=1, by="fixer", at=at)
-        open_book.book.append([*decisions(walk, at, str(Actor.USER)), *claimed])
-        return open_book.problems + open_book.views.reshow(open_book.book.ledger(), at)
+    with open_ledger(store, repository.root, at, repository.trust) as opened:
+        claimed = fixer_events([*said], opened.ledger, run="", round=1, by="fixer", at=at)
+        return opened.problems + opened.record([*decisions(walk, at, str(Actor.USER)), *claimed])
 
 
 def _read(path: Path) -> list[str]:

@@ -60,7 +60,7 @@ async def finding(request: Request) -> Response:
             request, 404, "Not found", f'There is no finding "{name}".', f"{suggest_finding(name, ledger)}."
         )
     if wants_json(request):
-        return JSONResponse(finding_record(found))
+        return JSONResponse(finding_record(found, ledger))
     sheet = await run_in_threadpool(_sheet, found, ledger, shelf, desk(request).redactor)
     live = url("s", here.name, "findings", found.number, run=whose, part="sheet")
     values = {"sheet": sheet, "live": live, "statuses": STATUSES, "whose": whose}

@@ -13,6 +13,7 @@ from starlette.routing import Route
 from pipeline.app.findings.explanation import location_text
 from pipeline.app.findings.exports import EXPORTS
 from pipeline.app.findings.queries import finding_row
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, Gate, Severity
 from pipeline.findings.triage import STATUSES
 from pipeline.web.desk import Store, store
@@ -58,7 +59,7 @@ async def findings(request: Request) -> Response:
     position = here.feed.position  # before the ledger is read: what comes after is told
     view, found = await run_in_threadpool(find, here.shelf(wanted.run), wanted)
     if wants_json(request):
-        return JSONResponse(_as_object(found, wanted))
+        return JSONResponse(_as_object(found, wanted, view.known.ledger))
     live = url("s", here.name, "findings", **wanted.query(), page=wanted.page, part="rows")
     values = {
         "wanted": wanted,
@@ -110,8 +111,8 @@ def _choices(view: View) -> dict[str, Any]:
     }
 
 
-def _as_object(found: FindingsPage, wanted: FindingsQuery) -> dict[str, object]:
-    rows = [finding_row(one.finding) for one in found.rows]
+def _as_object(found: FindingsPage, wanted: FindingsQuery, ledger: Ledger) -> dict[str, object]:
+    rows = [finding_row(one.finding, ledger) for one in found.rows]
     return {"findings": rows, "total": found.total, "page": wanted.page, "pages": found.pages}
 
 

@@ -97,7 +97,7 @@ def _order(given: Form) -> TriageForm:
 
 def _told(request: Request, here: Store, order: TriageForm, done: TriageResult, *, planned: bool) -> Response:
     if wants_json(request):
-        return JSONResponse({**done.as_json("planned" if planned else "applied"), "seal": done.seal})
+        return JSONResponse({**done.as_json("planned" if planned else "applied"), "seal": done.digest})
     told = {"order": order, "done": done, "planned": planned, "listed": LISTED, "all": ALL}
     page = {"store": here, "here": "findings", "position": here.feed.position}
     return render(request, "triage.html", {**page, **told})
