@@ -7,18 +7,15 @@ import webbrowser
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from pipeline.app.store import RunStore
 from pipeline.app.wiring import Runtime
 from pipeline.cli.location import default_store, user_name
 from pipeline.cli.options import current_settings, store_option
 from pipeline.cli.store_options import cluster_options, find_cluster
 from pipeline.errors import AwfError
-
-if TYPE_CHECKING:
-    from pipeline.web.place import Place
 
 
 @click.command("serve")
@@ -67,27 +64,28 @@ def serve_command(
     default = stores[0] if stores else default_store()
     cluster = find_cluster(default, on, artefacts, queue, named="stores")
     try:
-        from pipeline.web import security, serving  # noqa: PLC0415 - an extra
+        from pipeline.web.app import Server  # noqa: PLC0415 - an extra
+        from pipeline.web.security import is_loopback  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         help = "install it with: pip install 'awf-pipeline[web]'"
         raise AwfError(f"awf serve needs a package that is not installed ({error.name})", help=help) from None
-    with cluster.open_window() if cluster else nullcontext() as window:
-        places: Sequence[Path | Place] = (*stores, window) if window else stores or (default,)
-        site = serving.opened(places, host, port, read_only=read_only, user=user_name())
-        if not security.is_loopback(host):
+    with cluster.open_window() if cluster else nullcontext() as mirror:
+        served: Sequence[Path | RunStore] = (*stores, mirror) if mirror else stores or (default,)
+        server = Server(served, host, port, read_only=read_only, user=user_name())
+        if not is_loopback(host):
             click.echo(
                 f"Listening on {host}: anyone who can reach this machine and has the address below can read these "
                 "runs, including prompts, answers and logs, and do what you can do here. The connection is not "
                 "encrypted: anyone who can watch the network sees the token.",
                 err=True,
             )
-        click.echo(site.address)
+        click.echo(server.address)
         click.echo("Open this address. Ctrl-C stops the dashboard; runs continue without it.", err=True)
         if opens:
-            webbrowser.open(site.address)
+            webbrowser.open(server.address)
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as after Ctrl-C
         with suppress(KeyboardInterrupt):
-            serving.serve(site)
+            server.serve_forever()
     click.echo("\nStopped.", err=True)
 
 

@@ -9,7 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -257,7 +257,7 @@ _ACTIVE = (RunStatus.RUNNING, RunStatus.WAITING)
 class MirroredStore(ClusterStore):
     """One cluster as the dashboard shows it: read from the mirror, acted on through the cluster."""
 
-    apart = True  # each run has a ledger of its own
+    on_cluster = True
 
     def __init__(
         self,
@@ -272,7 +272,7 @@ class MirroredStore(ClusterStore):
         self.name = address.namespace
         self.title = f"{address}, {cluster.store.name}"
         self.project = Path.cwd()
-        self.options = (f"--on={address}", f"--artefacts={artefacts}", f"--queue={cluster.queue}", "--detach")
+        self.command_options = (f"--on={address}", f"--artefacts={artefacts}", f"--queue={cluster.queue}", "--detach")
         self._loop = loop
         self._mirror = Mirror(cluster.store, directory)
         self._driven: dict[str, bool] = {}  # what the server said of runs
@@ -282,12 +282,8 @@ class MirroredStore(ClusterStore):
         self._bringing = Lock()
         self._looking = Lock()  # what one has found must be copied before another looks
 
-    def open(self) -> AbstractContextManager[ClusterStore]:
-        """The store to act on; it may be used by any thread."""
-        return nullcontext(self)
-
-    def driven(self, run_id: str) -> bool | None:
-        """Whether the workers are at a run, or will be without anybody's doing; None when nobody knows."""
+    def driven_status(self, run_id: str) -> bool | None:
+        """Whether workers run a run, or will without anybody's doing; None when nobody can tell."""
         status = self._mirror.status(run_id)
         if self._away or status is None:
             return None
@@ -295,18 +291,18 @@ class MirroredStore(ClusterStore):
             return status in _ACTIVE
         return None if self._mirror.quiet(run_id) < _HANDED_OVER else False
 
-    def away(self) -> str:
-        """What of the cluster does not answer; nothing when all of it does."""
+    def connection_problem(self) -> str:
+        """Which part of the cluster does not answer; empty when all of it does."""
         return "; ".join(self._away.values())
 
-    def troubles(self) -> list[str]:
+    def run_problems(self) -> list[str]:
         """What is wrong with the records of some runs."""
         told = self._mirror.troubles()
         more = [f"and {len(told) - _TOLD} more runs have damaged records"] if len(told) > _TOLD else []
         return [*told[:_TOLD], *more]
 
-    def ledgers(self) -> list[str]:
-        """The runs that have findings, the newest first."""
+    def runs_with_findings(self) -> list[str]:
+        """The runs that have findings, newest first."""
         return self._mirror.ledgers()
 
     def ledger(self, run_id: str) -> RunLedgerJournal:

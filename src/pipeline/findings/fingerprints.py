@@ -17,6 +17,14 @@ _SHORTEST = 8  # characters of a quotation that tells places apart
 _COMMENT = re.compile(r"\s(?:#|//|--)\s.*$")
 _GENERIC = re.compile(r"(?:\W*|return|pass|else:?|try:?|break|continue|end)[\s;:{}()]*", re.IGNORECASE)
 _PUNCTUATION = re.compile(r"[^\w\s]|_")
+_STEM = 5  # letters: rotate and rotation are one word
+_EMPTY = frozenset(
+    {
+        *("a", "an", "and", "are", "as", "at", "be", "by", "can", "could", "do", "does", "for", "from", "has", "have"),
+        *("if", "in", "into", "is", "it", "its", "may", "missing", "no", "not", "of", "on", "or", "possible"),
+        *("potential", "should", "that", "the", "this", "to", "when", "where", "which", "with", "without"),
+    }
+)
 _LENGTHS = (8, 12, 16, 32, 64)  # hex digits of an id; more when a shorter one is taken
 
 
@@ -32,6 +40,13 @@ def norm_quote(quote: str) -> str:
 def norm_title(title: str) -> str:
     """A title without case, punctuation and spacing."""
     return " ".join(_PUNCTUATION.sub(" ", unicodedata.normalize("NFC", title).lower()).split())
+
+
+@lru_cache(maxsize=1 << 14)  # the same titles and lines are asked about again and again
+def content_words(texts: tuple[str, ...]) -> frozenset[str]:
+    """The stems of the words in some texts, without those that say nothing about a defect."""
+    every = {word for text in texts for word in norm_title(text).split()}
+    return frozenset(word[:_STEM] for word in every - _EMPTY)
 
 
 def signature(category: Category, evidence: Iterable[Evidence], title: str, *, nth: int = 0) -> str:

@@ -5,26 +5,28 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import groupby, islice
 from sys import intern
 
-from pipeline.findings.fingerprints import AROUND, NTH, OURS, POSITIONS, TEXT, WINDOW, norm_quote, norm_title, symbol_of
+from pipeline.findings.fingerprints import (
+    AROUND,
+    NTH,
+    OURS,
+    POSITIONS,
+    TEXT,
+    WINDOW,
+    content_words,
+    norm_quote,
+    symbol_of,
+)
 from pipeline.findings.linemap import LineMap
 from pipeline.findings.model import Category, Finding, FindingId, Strength
 
 _POSITION = re.compile(r"-[0-9a-f]{8}-\d+(?:-\d+)?$")  # how the id of a verdict file ends
 _CARRIED = "awf/"  # how the names begin under which another format carries an id or a signature of ours
-_STEM = 5  # letters: rotate and rotation are one word
 _MUCH = 0.2  # of all the words of two titles: what two reviewers of one defect share
 _TITLES = 4  # of those it was reported under
-_EMPTY = frozenset(
-    {
-        *("a", "an", "and", "are", "as", "at", "be", "by", "can", "could", "do", "does", "for", "from", "has", "have"),
-        *("if", "in", "into", "is", "it", "its", "may", "missing", "no", "not", "of", "on", "or", "possible"),
-        *("potential", "should", "that", "the", "this", "to", "when", "where", "which", "with", "without"),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +105,6 @@ def _anchor(
 
 def _but(told: frozenset[str], line: frozenset[str]) -> frozenset[str]:
     return told if told.isdisjoint(line) else told - line
-
-
-@lru_cache(maxsize=1 << 14)  # titles and lines come again and again
-def content_words(titles: tuple[str, ...]) -> frozenset[str]:
-    """What titles are about: their words without endings, and without those that say nothing."""
-    every = {word for title in titles for word in norm_title(title).split()}
-    return frozenset(word[:_STEM] for word in every - _EMPTY)
 
 
 def likeness(one: MatchFeatures, other: MatchFeatures) -> float:

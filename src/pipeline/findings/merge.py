@@ -11,8 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from pipeline.findings.events import Coverage, Disposition, ItemOutcome, Pass
 from pipeline.findings.evidence import Placed
-from pipeline.findings.fingerprints import raw_signature, signature
-from pipeline.findings.match import content_words
+from pipeline.findings.fingerprints import content_words, raw_signature, signature
 from pipeline.findings.model import (
     UNREADABLE,
     AutofixClass,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from pipeline.findings.events import Pass
+from pipeline.findings.fingerprints import content_words
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.match import content_words
 from pipeline.findings.model import Change, Finding, FindingState, Strength, Vote
 from pipeline.findings.transitions import CAUSED, ReviewScope
 

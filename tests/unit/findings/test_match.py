@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from tests.unit.findings.identity.made import CODE, Files, draft, found, known, tiers
 
-from pipeline.findings.fingerprints import VERDICT, add_fingerprints
+from pipeline.findings.fingerprints import VERDICT, add_fingerprints, content_words
 from pipeline.findings.linemap import parse_diff
-from pipeline.findings.match import JUDGED, Pair, assign, content_words, likeness, match, of_draft
+from pipeline.findings.match import JUDGED, Pair, assign, likeness, match, of_draft
 from pipeline.findings.model import Category, Finding, FindingState, Strength
 
 PATH = "src/session.py"
