@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from pipeline.backends.checkout import WORK
 from pipeline.backends.git import git_in
 from pipeline.findings.ledger import Ledger
 
@@ -227,7 +228,7 @@ class GitHistory:
         commits = [commit for commit in (old, new) if commit]
         if not old or not all(_COMMIT.fullmatch(commit) for commit in commits):
             return None
-        answer = self._git(*_DIFF, *commits, "--", limit=LARGEST_DIFF)
+        answer = self._git(*_DIFF, *commits, "--", *WORK, limit=LARGEST_DIFF)  # thousands of records would slow it down
         return None if answer is None else parse_diff(os.fsdecode(answer))
 
     def _read(self, path: str) -> bytes | None:
@@ -247,7 +248,7 @@ class GitHistory:
         """What git answers; None when it fails, is too slow or says too much."""
         git = git_in(self.root, self.environment)
         try:
-            done = git.run_sync(*arguments, timeout=self.seconds, options=("--literal-pathspecs",), max_output=limit)
+            done = git.run_sync(*arguments, timeout=self.seconds, max_output=limit)
         except OSError:  # there is no git, or it does not answer: no past is known
             return None
         return None if done.returncode else done.stdout

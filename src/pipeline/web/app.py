@@ -54,7 +54,7 @@ def create_app(
     return app
 
 
-async def index(request: Request) -> Response:
+def index(request: Request) -> Response:
     """All stores; the runs of the only one if there is just one."""
     stores = current_site(request).stores
     if len(stores) == 1:
@@ -62,12 +62,12 @@ async def index(request: Request) -> Response:
     return render(request, "stores.html", {"stores": stores.values()})
 
 
-async def store_index(request: Request) -> Response:
+def store_index(request: Request) -> Response:
     """The runs of a store."""
     return RedirectResponse(url("s", current_store(request).name, "runs"), 303)
 
 
-async def connection(request: Request) -> Response:
+def connection(request: Request) -> Response:
     """The part of every page that says which part of a cluster does not answer."""
     return render(request, "connection.html", {"store": current_store(request)})
 
@@ -86,7 +86,8 @@ class _EventStream(EventSourceResponse):
             await super().__call__(scope, receive, send)
 
 
-_PAGES = (runs, run, visit, actions, findings, triage, finding, start)  # `finding` matches any name, so after `triage`
+# A page is a plain function: Starlette runs it in a thread. `finding` matches any name, so it comes after `triage`.
+_PAGES = (runs, run, visit, actions, findings, triage, finding, start)
 ROUTES = [
     Mount("/static", StaticFiles(directory=WEB / "static"), name="static"),
     Route("/", index),

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -53,12 +52,12 @@ class Excerpt:
     note: str = ""
 
 
-async def finding(request: Request) -> Response:
+def finding(request: Request) -> Response:
     """The page, or the whole record as JSON."""
     store, name = current_store(request), request.path_params["name"]
     position = store.feed.position
     run_id = read_query(request, store).run
-    ledger = (await run_in_threadpool(store.reader.findings, run_id)).snapshot.ledger
+    ledger = store.reader.findings(run_id).snapshot.ledger
     found = ledger.find(name)
     if found is None:
         return error_page(
@@ -66,7 +65,6 @@ async def finding(request: Request) -> Response:
         )
     if wants_json(request):
         return JSONResponse(finding_record(found, ledger))
-    excerpts = await run_in_threadpool(read_excerpts, found, store.reader.root, current_site(request).redactor)
     leader = ledger.leader(found.id)
     values = {
         "store": store,
@@ -74,7 +72,7 @@ async def finding(request: Request) -> Response:
         "position": position,
         "finding": found,
         "ledger": ledger,
-        "excerpts": excerpts,
+        "excerpts": read_excerpts(found, store.reader.root, current_site(request).redactor),
         "texts": [item.raw for item in found.evidence if not item.path and item.raw],
         "leader": ledger.findings[leader] if leader != found.id else None,
         "members": ledger.members(found.id),

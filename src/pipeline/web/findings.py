@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -90,12 +89,12 @@ class FindingsQuery:
         )
 
 
-async def findings(request: Request) -> Response:
+def findings(request: Request) -> Response:
     """The page, or the same as JSON."""
     store = current_store(request)
     query = read_query(request, store)
     position = store.feed.position  # before the ledger is read, so that no later line is missed
-    view = await run_in_threadpool(store.reader.findings, query.run)
+    view = store.reader.findings(query.run)
     matching = list(filter(query.filter().matches, view.findings))
     shown, pages = (
         matching[(query.page - 1) * PAGE_SIZE : query.page * PAGE_SIZE],
@@ -128,18 +127,14 @@ async def findings(request: Request) -> Response:
     return render(request, "findings.html", values)
 
 
-async def download(request: Request) -> Response:
+def download(request: Request) -> Response:
     """All findings that the filters match, as a file."""
     store, format = current_store(request), request.path_params["format"]
     if format not in DOWNLOADS:
         raise HTTPException(404, f'Unknown format "{format}"; choose one of {", ".join(DOWNLOADS)}.')
     query = read_query(request, store)
-
-    def export() -> str:
-        view = store.reader.findings(query.run)
-        return EXPORTS[format](list(filter(query.filter().matches, view.findings)), view.snapshot.ledger)
-
-    text = await run_in_threadpool(export)
+    view = store.reader.findings(query.run)
+    text = EXPORTS[format](list(filter(query.filter().matches, view.findings)), view.snapshot.ledger)
     _, name, media_type = DOWNLOADS[format]
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": media_type}
     return Response(text.encode(errors="replace"), headers=headers)

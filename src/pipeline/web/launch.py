@@ -3,8 +3,8 @@
 What such a process prints is added to a file in the store, named after the run.
 """
 
-import asyncio
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,11 +62,11 @@ def start_process(arguments: Sequence[str], store: Path, run_id: str, cwd: Path)
     return StartedProcess(process, output_file, start)
 
 
-async def wait_until_started(started: StartedProcess, has_started: Callable[[], bool]) -> None:
+def wait_until_started(started: StartedProcess, has_started: Callable[[], bool]) -> None:
     """Return as soon as the journal shows that the process works; raise NotStarted if it ended before, or is slow."""
     for _ in range(int(_TIMEOUT / _POLL_INTERVAL)):
         ended = started.process.poll() is not None
-        if await asyncio.to_thread(has_started):
+        if has_started():
             return
         if ended and started.process.returncode == 0:  # it has handed the run to a cluster
             return
@@ -76,7 +76,7 @@ async def wait_until_started(started: StartedProcess, has_started: Callable[[], 
                 help="its output may show why; the run was not changed",
                 output=started.output(),
             )
-        await asyncio.sleep(_POLL_INTERVAL)
+        time.sleep(_POLL_INTERVAL)
     raise NotStarted(
         f"the process has recorded nothing in {_TIMEOUT:g} seconds",
         help="it still runs; its run appears in the list of runs",

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -37,15 +36,10 @@ class GateView:
     patch: list[tuple[str, str]]  # the kind and the text of each line
 
 
-async def run(request: Request) -> Response:
+def run(request: Request) -> Response:
     """The page, one of its parts, or the status of the run as JSON."""
-    store = current_store(request)
+    store, run_id, query = current_store(request), request.path_params["run"], request.query_params
     position = store.feed.position  # before the journal is read, so that no later record is missed
-    return await run_in_threadpool(_respond, request, store, position)
-
-
-def _respond(request: Request, store: ServedStore, position: str) -> Response:
-    run_id, query = request.path_params["run"], request.query_params
     snapshot = store.reader.run(run_id, parse_number(query.get("at", "")))
     if wants_json(request):
         return JSONResponse(_status_fields(snapshot))

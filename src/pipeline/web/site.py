@@ -1,15 +1,17 @@
 """What is served, and what a request asks of it."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import ImmutableMultiDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
 
 from pipeline.app.store import RunStore, open_local_store
 from pipeline.redaction import PATTERNS_ONLY, Redactor
@@ -103,7 +105,17 @@ def current_user(request: Request, form: Form) -> str:
     return " ".join(form.get("by", "").split())[:_MAX_NAME] or current_site(request).user or "somebody"
 
 
-async def read_form(request: Request) -> Form:
+def form_endpoint(handle: Callable[[Request, Form], Response]) -> Callable[[Request], Awaitable[Response]]:
+    """An endpoint that reads a form, and handles it in a thread."""
+
+    async def endpoint(request: Request) -> Response:
+        form = await _read_form(request)
+        return await run_in_threadpool(handle, request, form)
+
+    return endpoint
+
+
+async def _read_form(request: Request) -> Form:
     """The fields of a form; of two with the same name `get` returns the last, `getlist` both."""
     body = bytearray()
     async for part in request.stream():

@@ -5,7 +5,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -19,7 +18,7 @@ from pipeline.journal import new_run_id
 from pipeline.text import did_you_mean
 from pipeline.web.launch import start_process, wait_until_started
 from pipeline.web.rendering import render, url
-from pipeline.web.site import Form, ServedStore, current_site, current_store, read_form
+from pipeline.web.site import Form, ServedStore, current_site, current_store, form_endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +31,13 @@ class WorkflowChoice:
     has_errors: bool
 
 
-async def show_form(request: Request) -> Response:
+def show_form(request: Request) -> Response:
     """The page with the workflows."""
     store = current_store(request)
     values = {
         "store": store,
         "here": "start",
-        "choices": await run_in_threadpool(_workflows, store),
+        "choices": _workflows(store),
         "chosen": request.query_params.get("workflow", ""),
         "can_act": not current_site(request).read_only,
         "agents": AGENTS,
@@ -46,19 +45,17 @@ async def show_form(request: Request) -> Response:
     return render(request, "start.html", values)
 
 
-async def start(request: Request) -> Response:
+def start(request: Request, form: Form) -> Response:
     """Start a run, and go to its page once it is recorded."""
-    store, form = current_store(request), await read_form(request)
-    run_id = new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
+    store, run_id = current_store(request), new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
+    started = start_process(_run_arguments(store, form, run_id), store.directory, run_id, store.project)
 
     def is_recorded() -> bool:
         with store.open() as runs:
             runs.refresh(run_id)
         return run_id in store.reader.heads()
 
-    arguments = await run_in_threadpool(_run_arguments, store, form, run_id)
-    started = await run_in_threadpool(start_process, arguments, store.directory, run_id, store.project)
-    await wait_until_started(started, is_recorded)
+    wait_until_started(started, is_recorded)
     return RedirectResponse(url("s", store.name, "runs", run_id), 303)
 
 
@@ -88,4 +85,4 @@ def _workflows(store: ServedStore) -> list[WorkflowChoice]:
     return list(found.values())
 
 
-ROUTES = [Route("/s/{store}/start", show_form), Route("/s/{store}/start", start, methods=["POST"])]
+ROUTES = [Route("/s/{store}/start", show_form), Route("/s/{store}/start", form_endpoint(start), methods=["POST"])]

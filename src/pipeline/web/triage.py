@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -18,7 +17,7 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
 from pipeline.web.findings import FindingsQuery
 from pipeline.web.rendering import render, url
-from pipeline.web.site import Form, ServedStore, current_store, read_form, wants_json
+from pipeline.web.site import Form, ServedStore, current_store, form_endpoint, wants_json
 
 MAX_LISTED = 50  # findings that get the same state; the rest are counted
 ALL = "all"  # the scope of everything that the filters of the page match
@@ -53,34 +52,27 @@ class TriageForm:
         return ChosenFindings(tuple(finding.id for finding in select(ledger, self.query.filter())))
 
 
-async def preview(request: Request) -> Response:
+def preview(request: Request, fields: Form) -> Response:
     """What would be decided, and what would be refused and why. Nothing is written."""
-    store, form = _writable_store(request), TriageForm.parse(await read_form(request))
-
-    def plan() -> TriageResult:
-        snapshot = store.reader.findings().snapshot
-        return plan_triage(form.choose, form.request, snapshot, timestamp(datetime.now(UTC)))
-
-    return _respond(request, store, form, await run_in_threadpool(plan), planned=True)
+    store, form = _writable_store(request), TriageForm.parse(fields)
+    now = timestamp(datetime.now(UTC))
+    result = plan_triage(form.choose, form.request, store.reader.findings().snapshot, now)
+    return _respond(request, store, form, result, planned=True)
 
 
-async def triage(request: Request) -> Response:
+def triage(request: Request, fields: Form) -> Response:
     """Decide about one finding at once, about several only if the preview was agreed to."""
-    store, form = _writable_store(request), TriageForm.parse(await read_form(request))
+    store, form = _writable_store(request), TriageForm.parse(fields)
     if not form.agreed and (form.everything or len(form.names) != 1):
         raise HTTPException(409, "Several findings are changed only after a preview. Nothing was decided.")
-
-    def decide() -> TriageResult:
-        now = datetime.now(UTC)
-        return apply_triage(form.choose, form.request, store.directory, store.reader.root, now, agreed=form.agreed)
-
-    result = await run_in_threadpool(decide)
+    now = datetime.now(UTC)
+    result = apply_triage(form.choose, form.request, store.directory, store.reader.root, now, agreed=form.agreed)
     if result.moves and not result.refused and not form.agreed and not wants_json(request):
         return RedirectResponse(url("s", store.name, "findings", result.moves[0].finding.number), 303)
     return _respond(request, store, form, result, planned=False)
 
 
-async def to_findings(request: Request) -> Response:
+def to_findings(request: Request) -> Response:
     """Lead to the findings when the address of a decision is opened again, as after a reload."""
     return RedirectResponse(url("s", current_store(request).name, "findings"), 303)
 
@@ -106,8 +98,8 @@ def _respond(
 
 _FINDINGS = "/s/{store}/findings"
 ROUTES = [
-    Route(f"{_FINDINGS}/preview", preview, methods=["POST"]),
-    Route(f"{_FINDINGS}/triage", triage, methods=["POST"]),
+    Route(f"{_FINDINGS}/preview", form_endpoint(preview), methods=["POST"]),
+    Route(f"{_FINDINGS}/triage", form_endpoint(triage), methods=["POST"]),
     Route(f"{_FINDINGS}/preview", to_findings),
     Route(f"{_FINDINGS}/triage", to_findings),
 ]

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -44,22 +43,15 @@ class LogTail:
     size: int  # of the whole log
 
 
-async def visit(request: Request) -> Response:
+def visit(request: Request) -> Response:
     """The page of a visit, or its live part."""
-    store = current_store(request)
+    store, redactor = current_store(request), current_site(request).redactor
     position = store.feed.position
-    return await run_in_threadpool(_respond, request, store, position)
-
-
-def _respond(request: Request, store: ServedStore, position: str) -> Response:
-    run, redactor = store.reader.run(request.path_params["run"]), current_site(request).redactor
+    run = store.reader.run(request.path_params["run"])
     found = _find_attempt(request, store, run)
-    outcome, prompt = found.outcome, ""
-    response = ""
-    if found.seq is not None:
-        with store.reader.open_journal() as journal:
-            prompt = redactor.text(journal.attached(found.run_id, found.seq))
-            response = redactor.text(_recorded_response(journal, found))
+    outcome = found.outcome
+    with store.reader.open_journal() as journal:
+        texts = {name: redactor.text(_read_text(journal, found, name) or "") for name in ("prompt", "response")}
     index = next(i for i, one in enumerate(run.visits) if (one.stage, one.visit) == (found.stage, found.visit))
     this = run.visits[index]
     attempt = parse_number(request.query_params.get("attempt", ""))
@@ -70,8 +62,7 @@ def _respond(request: Request, store: ServedStore, position: str) -> Response:
         "position": position,
         "run": run,
         "found": found,
-        "prompt": prompt,
-        "response": response,
+        **texts,
         "logs": [read_tail(name, path, redactor) for name, path in log_files(store.directory, found).items()],
         "visit": this,
         "outcome": outcome,
@@ -87,20 +78,14 @@ def _respond(request: Request, store: ServedStore, position: str) -> Response:
     return render(request, "visit.html", values)
 
 
-async def text(request: Request) -> Response:
-    """A prompt, an answer or a log, whole and as plain text; with `after`, what a log has after so many bytes."""
-    return await run_in_threadpool(_respond_text, request, current_store(request))
-
-
-def _respond_text(request: Request, store: ServedStore) -> Response:
+def text(request: Request) -> Response:
+    """A prompt, an answer or a log, whole and as plain text; with `after`, what follows that many bytes of a log."""
+    store, redactor = current_store(request), current_site(request).redactor
     name, after = request.query_params.get("name", ""), request.query_params.get("after")
-    run, redactor = store.reader.run(request.path_params["run"]), current_site(request).redactor
-    found = _find_attempt(request, store, run)
-    if name in ("prompt", "response") and found.seq is not None:
-        with store.reader.open_journal() as journal:
-            whole = (
-                journal.attached(found.run_id, found.seq) if name == "prompt" else _recorded_response(journal, found)
-            )
+    found = _find_attempt(request, store, store.reader.run(request.path_params["run"]))
+    with store.reader.open_journal() as journal:
+        whole = _read_text(journal, found, name)
+    if whole is not None:
         return PlainTextResponse(redactor.text(whole))
     path = log_files(store.directory, found).get(name)
     if path is None:
@@ -124,11 +109,14 @@ def _find_attempt(request: Request, store: ServedStore, run: RunSnapshot) -> Att
     return found
 
 
-def _recorded_response(journal: Journal, found: AttemptArtifacts) -> str:
-    """The whole answer of an attempt, from its record."""
-    record = next(journal.entries(found.run_id, (found.seq or 1) - 1)).record
-    outcome: Outcome | None = getattr(record, "outcome", None)
-    return outcome.response if outcome else ""
+def _read_text(journal: Journal, found: AttemptArtifacts, name: str) -> str | None:
+    """The whole prompt or response of an attempt that has ended; None for anything else."""
+    if found.seq is None or name not in ("prompt", "response"):
+        return None
+    if name == "prompt":
+        return journal.attached(found.run_id, found.seq)
+    outcome: Outcome | None = getattr(next(journal.entries(found.run_id, found.seq - 1)).record, "outcome", None)
+    return outcome.response if outcome else None
 
 
 def log_files(store: Path, found: AttemptArtifacts) -> dict[str, Path]:

@@ -11,7 +11,7 @@ from pipeline.findings.events import Coverage
 from pipeline.findings.formats import OUTPUTS, markdown, review
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingState
-from pipeline.findings.views import ledger_verdicts
+from pipeline.findings.verdicts import ledger_verdicts
 
 Renderer = Callable[[Sequence[Finding], Ledger], str]
 

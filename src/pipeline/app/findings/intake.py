@@ -203,7 +203,7 @@ def import_reports(
         changes = pass_changes(events)
         del events
         ledger = opened.ledger
-        written = opened.views.show(ledger, passed, at)
+        written = opened.views.write(ledger, passed, at)
     return ImportResult(
         passed,
         changes,

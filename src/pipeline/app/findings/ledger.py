@@ -66,7 +66,7 @@ def read_snapshot_from(journal: Journal, root: Path, at: str, store: Path | None
 
 def apply_view_edits(ledger: Ledger, root: Path, at: str, store: Path | None = None) -> LedgerSnapshot:
     """Add what was edited in the view files to a ledger that nothing else uses."""
-    edits = Views(root, store).take_back(ledger, at)
+    edits = Views(root, store).read_edits(ledger, at)
     for event in edits.events:
         ledger.apply(event)
     return LedgerSnapshot(ledger, edits.problems)
@@ -89,7 +89,7 @@ class OpenLedger:
     def record(self, events: Sequence[LedgerEvent]) -> tuple[str, ...]:
         """Add events, all or none, and refresh the view files; return the problems with those."""
         self.store.append(events)
-        return self.views.reshow(self.ledger, self.at)
+        return self.views.refresh(self.ledger, self.at)
 
 
 @contextmanager
@@ -97,13 +97,13 @@ def open_ledger(store: Path, root: Path, at: str, trust: Trust = NO_TRUST) -> It
     """Lock the ledger of a store for adding to it. Edits in the view files are recorded first."""
     with lock_ledger(store), closing(SqliteJournal(store)) as journal:
         kept, views = LedgerStore(journal), Views(root, store, trust)
-        edits = views.take_back(kept.ledger(), at)
+        edits = views.read_edits(kept.ledger(), at)
         kept.append(edits.all)
         problems = edits.problems
         if edits.events:  # refresh now: an interruption must not make an edit count twice
-            problems += views.reshow(kept.ledger(), at)
+            problems += views.refresh(kept.ledger(), at)
         elif problems:
-            problems += views.put_back(kept.ledger(), at)
+            problems += views.restore(kept.ledger(), at)
         yield OpenLedger(kept, views, at, tuple(dict.fromkeys(problems)))
 
 

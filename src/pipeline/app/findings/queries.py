@@ -13,8 +13,7 @@ from pipeline.findings.events import Coverage, Pass
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Category, Finding, FindingId, FindingState, Gate, Severity
 from pipeline.findings.triage import importance
-from pipeline.findings.verdicts import Readiness, Shipping, Verdict, Verdicts, at_least_fail
-from pipeline.findings.views import ledger_verdicts
+from pipeline.findings.verdicts import Readiness, Shipping, Verdict, Verdicts, at_least_fail, ledger_verdicts
 
 ALL_STATES = frozenset(FindingState)
 NEEDS_ATTENTION = frozenset(state for state in FindingState if state.needs_attention)

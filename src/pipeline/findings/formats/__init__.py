@@ -19,12 +19,8 @@ def _lazily(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
-_READERS = {"sarif": "sarif", "verdict": "verdict_import"}  # the others have the names of their formats
 FORMATS: Mapping[str, Callable[..., ReviewerReport]] = MappingProxyType(
-    {
-        name: _lazily(_READERS.get(name, name), "decode")
-        for name in ("sarif", "junit", "rdjson", "review", "verdict", "eslint", "mypy")
-    }
+    {name: _lazily(name, "decode") for name in ("sarif", "junit", "rdjson", "review", "verdict", "eslint", "mypy")}
 )
 OUTPUTS: Mapping[str, Callable[..., str]] = MappingProxyType(
     {"sarif": _lazily("sarif_export", "encode"), **{name: _lazily(name, "encode") for name in ("rdjson", "github")}}
