@@ -203,7 +203,7 @@ def test_only_what_reports_refer_to_and_is_not_settled_is_listed(run: Run) -> No
     run.review(found(item()))
     assert "#1 (must, high, open)" in run.clerk.items(run.context, 5000)
     run.done(FIX, Outcome(status=Status.SUCCESS, response="[FINDING 1: fixed]"))
-    assert "#1 (must, high, fix_claimed, tried 1 times)" in run.clerk.items(run.context, 5000)
+    assert "#1 (must, high, fix_claimed, tried 1 time)" in run.clerk.items(run.context, 5000)
     run.turn(FindingState.FALSE_POSITIVE)
     assert run.clerk.items(run.context, 5000) == ""
     assert run.clerk.items(Context({}), 5000) == ""
