@@ -69,11 +69,11 @@ def _round(
     number: int, passes: Sequence[Pass], changes: Mapping[int, list[Change]], before: frozenset[int], ledger: Ledger
 ) -> Round:
     known = {finding.number: finding for finding in ledger if finding.number in changes or finding.number in before}
-    scopes = [ReviewScope.by(passed.coverage) for passed in passes]
+    scopes = [ReviewScope.of(passed.coverage) for passed in passes]
 
     def expected(finding: Finding) -> bool:
         path = finding.location.path if finding.location else ""
-        return any(scope.would_tell(finding, path) for scope in scopes)
+        return any(scope.expects(finding, path) for scope in scopes)
 
     new = {one for one, made in changes.items() if any(change.what == "raised" for change in made)}
     seen = {one for one, made in changes.items() if any(change.what == "seen" for change in made)}

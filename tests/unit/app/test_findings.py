@@ -27,7 +27,6 @@ from pipeline.app.findings.queries import (
     ALL_STATES,
     FindingFilter,
     compare_passes,
-    finding_record,
     finding_row,
     parse_since,
     parse_states,
@@ -50,7 +49,7 @@ from pipeline.findings.events import (
     ReportedAgain,
     StateChanged,
 )
-from pipeline.findings.formats import markdown
+from pipeline.findings.formats.json_export import finding_record
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     AutofixClass,
@@ -60,8 +59,6 @@ from pipeline.findings.model import (
     FindingId,
     FindingState,
     FixAttempt,
-    Gate,
-    GateDecision,
     Lens,
     Link,
     Location,
@@ -443,7 +440,7 @@ def test_a_pass_and_a_decision_without_a_command_line(tmp_path: Path) -> None:
     """Both take the time from the caller; a dismissed finding that is imported again stays dismissed."""
     (tmp_path / "a.js").write_text("x;\n")
     here = find_repository(tmp_path, tmp_path, {"PATH": "/usr/bin:/bin"})
-    returns = decode_files([ReportFile("r", "r", ESLINT)], tmp_path, format="auto", reviewer="", lens=None)
+    returns = list(decode_files([ReportFile("r", "r", ESLINT)], tmp_path, format="auto", reviewer="", lens=None))
     done = import_reports(returns, tmp_path / ".awf", here, NOW)
     assert done.passed.id == f"REV-{int(NOW.timestamp())}-0000000"
     assert (done.passed.started_at, done.passed.caller) == (AT, "awf findings import")
@@ -464,7 +461,7 @@ def test_a_verdict_file_that_cannot_be_read_is_reported_and_put_back(tmp_path: P
     """A decision is recorded, and the broken file is moved aside."""
     (tmp_path / "a.js").write_text("x;\n")
     here = find_repository(tmp_path, tmp_path, {"PATH": "/usr/bin:/bin"})
-    returns = decode_files([ReportFile("r", "r", ESLINT)], tmp_path, format="auto", reviewer="", lens=None)
+    returns = list(decode_files([ReportFile("r", "r", ESLINT)], tmp_path, format="auto", reviewer="", lens=None))
     done = import_reports(returns, tmp_path / ".awf", here, NOW)
     latest = tmp_path / ".code-review/review-latest.json"
     latest.write_text("{ broken")
@@ -502,28 +499,3 @@ def test_every_line_of_the_table_fits(findings: list[Finding]) -> None:
         assert display_width(line) <= 80
         assert "\n" not in line
         assert "\x1b" not in line
-
-
-def test_the_report_in_markdown() -> None:
-    """Dismissed findings are listed apart, and gaps at the top."""
-    coverage = Coverage(reviewers={"b": ReportStatus.MALFORMED}, problems={"b": "cut off"})
-    ledger = ledger_of(
-        finding(1, gate=GateDecision(value=Gate.MUST), severity=Severity.CRITICAL, fix="Use *args"),
-        finding(2, state=FindingState.WONT_FIX),
-        finding(3, state=FindingState.FIX_CLAIMED),
-        finding(4, state=FindingState.VERIFIED_FIXED),
-        coverage=coverage,
-    )
-    summary = summarize_verdict(ledger)
-    told = markdown.encode(ledger, verdicts=summary.verdicts, passed=ledger.last)
-    assert [line for line in told.splitlines() if line.startswith("## ")] == [
-        "## Must fix (1)",
-        "## Claimed to be fixed (1)",
-        "## Fixed (1)",
-        "## Suppressed, not gating (1)",
-    ]
-    assert "Verdict: **FAIL**" in told
-    assert "- **Incomplete**: b: cut off" in told
-    assert "Fix: Use \\*args" in told
-    assert told.endswith("\n")
-    assert "No findings." in markdown.encode([])

@@ -5,7 +5,7 @@ not be read: the pass is recorded as incomplete.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -24,12 +24,11 @@ from pipeline.findings.events import (
     ReportedAgain,
     StateChanged,
 )
-from pipeline.findings.formats import FORMATS, detect
+from pipeline.findings.formats import FORMATS, IMPORT_FORMATS, detect
 from pipeline.findings.formats.items import MAX_BYTES, malformed_report
-from pipeline.findings.ingest import PassInfo, assessed, recognise
+from pipeline.findings.ingest import PassInfo, ingest
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import GitHistory
-from pipeline.findings.merge import Policy
 from pipeline.findings.model import FindingState, Lens, RawFinding, ReviewerReport, UnreadableItem
 from pipeline.findings.triage import find_stale_dismissals
 
@@ -37,7 +36,6 @@ AUTO = "auto"
 STDIN = "-"
 CALLER = "awf findings import"
 Mode = Literal["full", "quick", "verify"]
-_NAMELESS = ("sarif", "junit", "rdjson", "review", "verdict")  # formats of many tools: their name is not a reviewer's
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +78,9 @@ def _read_file(name: str, stdin: BinaryIO, largest: int) -> ReportFile:
 
 def decode_files(
     files: Iterable[ReportFile], root: Path, *, format: str, reviewer: str, lens: Lens | None
-) -> list[ReviewerReport]:
-    """The reports in files. Items of one reviewer are numbered through all of its files."""
-    counts, reports = Counter[str](), list[ReviewerReport]()
+) -> Iterator[ReviewerReport]:
+    """The reports in files, one after another. Items of one reviewer are numbered through all of its files."""
+    counts = Counter[str]()
     for file in files:
         report = replace(_decode(file, format, reviewer, str(root)), file=file.stem or "stdin")
         if lens:
@@ -90,8 +88,7 @@ def decode_files(
         if before := counts[report.reviewer]:
             report = _renumber(report, before)
         counts[report.reviewer] += report.inputs
-        reports.append(report)
-    return reports
+        yield report
 
 
 def _decode(file: ReportFile, format: str, reviewer: str, root: str) -> ReviewerReport:
@@ -100,15 +97,15 @@ def _decode(file: ReportFile, format: str, reviewer: str, root: str) -> Reviewer
         return malformed_report(name, "", file.problem)
     if not file.data.strip():
         return malformed_report(name, "", f"{file.name} is empty")
-    kind = detect(file.data, file.name) if format == AUTO else format
+    kind = detect(file.data, file.name) if format == AUTO else FORMATS[format]
     if kind is None:
-        problem = f"the format of {file.name} is unknown; choose one with --format {'|'.join(FORMATS)}"
+        problem = f"the format of {file.name} is unknown; choose one with --format {'|'.join(IMPORT_FORMATS)}"
         return malformed_report(name, "", problem)
-    report = FORMATS[kind](file.data, reviewer=reviewer, root=root)
-    nameless = report.reviewer in ("", kind) and (kind in _NAMELESS or not report.reviewer)
-    if reviewer or not nameless:
+    report = kind.read(file.data, reviewer=reviewer, root=root)
+    unnamed = not report.reviewer or (report.reviewer == kind.name and not kind.is_tool)
+    if reviewer or not unnamed:
         return report
-    return FORMATS[kind](file.data, reviewer=file.stem or kind, root=root)
+    return kind.read(file.data, reviewer=file.stem or kind.name, root=root)
 
 
 def _renumber(report: ReviewerReport, by: int) -> ReviewerReport:
@@ -194,14 +191,10 @@ def import_reports(
         target=repository.branch or repository.head[:12],
     )
     with open_ledger(store, repository.root, at, repository.trust) as opened:
-        given = [assessed(reports, opened.ledger, info, Policy())]
-        del reports  # a hundred thousand items need not be kept twice
-        result = recognise(given.pop(), opened.ledger, info)
-        passed, events = result.passed, result.events
-        del result
-        opened.store.append(events)
-        changes = pass_changes(events)
-        del events
+        result = ingest(reports, opened.ledger, info)
+        passed, changes = result.passed, pass_changes(result.events)
+        opened.store.append(result.events)
+        del result  # a hundred thousand findings need not be kept twice
         ledger = opened.ledger
         written = opened.views.write(ledger, passed, at)
     return ImportResult(

@@ -137,12 +137,6 @@ def finding_row(finding: Finding, ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def finding_record(finding: Finding, ledger: Ledger) -> dict[str, Any]:
-    """Everything that is known of a finding, as a JSON object; those merged into it are in `members`."""
-    members = [member.model_dump(mode="json") for member in ledger.members(finding.id)]
-    return finding.model_dump(mode="json") | ({"members": members} if members else {})
-
-
 @dataclass(frozen=True, slots=True)
 class BlockingDismissal:
     """A finding that would block if it were not dismissed."""

@@ -17,7 +17,7 @@ from pipeline.cli.options import as_json_option, store_option
 from pipeline.cli.output import print_json
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import ExitCode
-from pipeline.findings.formats import FORMATS
+from pipeline.findings.formats import IMPORT_FORMATS
 from pipeline.findings.ledger import joined_to
 from pipeline.findings.model import FindingId, Lens
 from pipeline.text import plural
@@ -30,7 +30,7 @@ _MAX_SHOWN = 10  # of each kind; the rest are counted
 @click.option(
     "--format",
     "form",
-    type=click.Choice([AUTO, *FORMATS]),
+    type=click.Choice([AUTO, *IMPORT_FORMATS]),
     default=AUTO,
     show_default=True,
     help="Format of the files; auto recognises each by its content.",

@@ -9,9 +9,9 @@ import click
 
 from pipeline import files
 from pipeline.app.findings.explanation import cluster_size, location_text, possible_duplicates
-from pipeline.app.findings.exports import EXPORTS, default_states
 from pipeline.app.findings.ledger import find_pass
 from pipeline.app.findings.queries import (
+    ALL_STATES,
     DISMISSED_STATES,
     NEEDS_ATTENTION,
     compare_passes,
@@ -30,13 +30,13 @@ from pipeline.cli.options import as_json_option
 from pipeline.cli.output import print_json, print_text, terminal_width
 from pipeline.cli.terminal import UNLIMITED, Style, sanitize
 from pipeline.errors import AwfError
+from pipeline.findings.formats import EXPORT_FORMATS, FORMATS
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, FindingState, Gate, Severity
 from pipeline.findings.triage import StaleReason, describe_stale
 from pipeline.text import ELLIPSIS, display_width, pad, plural, sanitize_line, truncate
 
 COLUMNS = 80  # of a table when the output is not a terminal
-_LIST_FORMATS = ("table", "json", "sarif", "github", "rdjson", "markdown")
 _MIN_TITLE = 12  # columns
 _PLACE_SHARE = 0.45  # of the columns that place and title share
 _MAX_TEXT = 1000  # characters of a text that are looked at
@@ -47,7 +47,12 @@ _MAX_TEXT = 1000  # characters of a text that are looked at
 @stale_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show at most N.")
 @click.option(
-    "--format", "form", type=click.Choice(_LIST_FORMATS), default="table", show_default=True, help="Output format."
+    "--format",
+    "form",
+    type=click.Choice(["table", *EXPORT_FORMATS]),
+    default="table",
+    show_default=True,
+    help="Output format.",
 )
 @source_options
 @as_json_option
@@ -73,12 +78,12 @@ def list_command(
         if len(found) > len(shown):
             click.echo(f"{plural(len(found) - len(shown), 'more finding')} not shown.", err=True)
     else:
-        print_text(EXPORTS[form](shown, ledger))
+        print_text(FORMATS[form].write(shown, ledger))
 
 
 @click.command("export")
 @filter_options
-@click.option("--format", "form", type=click.Choice(list(EXPORTS)), required=True, help="Output format.")
+@click.option("--format", "form", type=click.Choice(EXPORT_FORMATS), required=True, help="Output format.")
 @click.option(
     "-o",
     "--output",
@@ -93,7 +98,9 @@ def export_command(form: str, output: Path | None, source: FindingsSource, **giv
     SARIF, Markdown and JSON contain all findings with their states; the other formats only those that need attention.
     """
     ledger = source.read()
-    text = EXPORTS[form](select(ledger, build_filter(ledger, default_states(form), given)), ledger)
+    # A format that cannot express states would bring closed findings back as open ones.
+    default = ALL_STATES if FORMATS[form].all_states else NEEDS_ATTENTION
+    text = FORMATS[form].write(select(ledger, build_filter(ledger, default, given)), ledger)
     if output is None or str(output) == "-":
         print_text(text)
         return
