@@ -62,6 +62,21 @@ def test_every_reader_reports_a_file_that_is_not_its_own(name: str) -> None:
     assert (found.reviewer, found.status, found.format) == ("r", ReportStatus.MALFORMED, name)
 
 
+@pytest.mark.parametrize("name", IMPORT_FORMATS)
+@given(st.binary(max_size=100))
+def test_no_bytes_make_a_reader_raise(name: str, data: bytes) -> None:
+    """Whatever the bytes are, there is a report, and it is not a clean one."""
+    assert FORMATS[name].read(data).status is not ReportStatus.EMPTY
+
+
+def test_a_file_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A larger file is malformed."""
+    data = (SAMPLES / "ruff.sarif").read_bytes()
+    monkeypatch.setattr("pipeline.findings.formats.items.MAX_BYTES", len(data) - 1)
+    assert FORMATS["sarif"].read(data).status is ReportStatus.MALFORMED
+    assert FORMATS["sarif"].read(data[:-1], reviewer="r").reviewer == "r"
+
+
 @pytest.mark.parametrize("name", EXPORT_FORMATS)
 def test_every_writer_writes_an_empty_ledger(name: str) -> None:
     """No findings is something to write, too."""
