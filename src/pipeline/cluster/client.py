@@ -51,7 +51,7 @@ from pipeline.engine.records import (
 )
 from pipeline.engine.state import RunStatus, State, apply, begin
 from pipeline.errors import AwfError
-from pipeline.findings.accumulate import commit_events
+from pipeline.findings.plugin import commit_events
 from pipeline.language.model import StageKind, Workflow
 from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import Redactor, redactor_of

@@ -72,7 +72,7 @@ def _round(
     new = [one for one, changes in told.items() if any(change.what == "raised" for change in changes)]
     seen = {one for one, changes in told.items() if any(change.what == "seen" for change in changes)}
     regressed = [one for one, changes in told.items() if _came_back(changes)]
-    covered = [ReviewScope.by(passed.coverage) for passed in passes]
+    covered = [ReviewScope.of(passed.coverage) for passed in passes]
     resolved = {one for one in before - seen - {*new} if one not in known or _would_be_told(known[one], covered)}
     return Round(
         number,
@@ -87,7 +87,7 @@ def _round(
 
 def _would_be_told(finding: Finding, covered: Iterable[ReviewScope]) -> bool:
     path = finding.location.path if finding.location else ""
-    return any(one.would_tell(finding, path) for one in covered)
+    return any(one.expects(finding, path) for one in covered)
 
 
 def _came_back(changes: Iterable[Change]) -> bool:

@@ -26,10 +26,9 @@ from pipeline.findings.events import (
 )
 from pipeline.findings.formats import FORMATS, IMPORT_FORMATS, detect
 from pipeline.findings.formats.items import MAX_BYTES, malformed_report
-from pipeline.findings.ingest import PassInfo, assessed, recognise
+from pipeline.findings.ingest import PassInfo, ingest
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import GitHistory
-from pipeline.findings.merge import Policy
 from pipeline.findings.model import Finding, FindingState, Lens, RawFinding, ReviewerReport, UnreadableItem
 from pipeline.findings.triage import find_stale_dismissals
 
@@ -209,11 +208,9 @@ def import_reports(
     )
     with open_ledger(store, repository.root, at, repository.trust) as open_book:
         ledger = open_book.book.ledger()
-        given = [assessed(returns, ledger, about, Policy())]
-        del returns  # a hundred thousand items need not be kept twice
-        taken = recognise(given.pop(), ledger, about)
-        passed, events = taken.passed, taken.events
-        del taken
+        result = ingest(returns, ledger, about)
+        passed, events = result.passed, result.events
+        del result
         open_book.book.append(events)
         changes = pass_changes(events)
         del events

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pipeline.engine.context import EMPTY, Append, Context, Set
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, stage_operations
-from pipeline.findings.accumulate import after_stage, commit_events, count_reports, last_verdict, reports
 from pipeline.findings.keys import ReviewKey
+from pipeline.findings.plugin import commit_events, count_reports, is_reporting, last_verdict, report_operations
 from pipeline.language.model import BaseStage, DecisionStage, ExitStage, LlmStage, ToolStage
 
 REVIEW = LlmStage(id="review_code", prompt="x", auto_status=True)
@@ -21,7 +21,7 @@ FAIL, PARTIAL, SUCCESS = Status.FAIL, Status.PARTIAL_SUCCESS, Status.SUCCESS
 def visited(context: Context, stage: BaseStage, visit: int, outcome: Outcome, at: float = 0.0) -> Context:
     """The context after a visit: what the stage leaves, then what the plugin adds."""
     context = context.apply(stage_operations(stage, outcome))
-    return context.apply(after_stage(stage=stage, visit=visit, outcome=outcome, context=context, at=at))
+    return context.apply(report_operations(stage=stage, visit=visit, outcome=outcome, context=context, at=at))
 
 
 def findings(context: Context) -> list[Any]:
@@ -50,13 +50,13 @@ def test_a_report_has_exactly_these_fields() -> None:
 @pytest.mark.parametrize("value", [True, "true"])
 def test_is_review_eligible_returns_true_for_auto_status(value: object) -> None:
     """004-33.3: both the boolean and the string make a review."""
-    assert reports(LlmStage.model_validate({"id": "a", "prompt": "x", "auto_status": value}))
+    assert is_reporting(LlmStage.model_validate({"id": "a", "prompt": "x", "auto_status": value}))
 
 
 @pytest.mark.parametrize("stage", [LlmStage(id="a", prompt="x"), LlmStage(id="a", prompt="x", auto_status=False)])
 def test_is_review_eligible_returns_false_for_regular_stages(stage: BaseStage) -> None:
     """004-33.4: an agent that changes code reports nothing about itself."""
-    assert not reports(stage)
+    assert not is_reporting(stage)
     assert "review.findings" not in visited(EMPTY, stage, 1, said(FAIL, "x"))
 
 
@@ -148,7 +148,7 @@ def test_a_report_of_nothing_said_is_empty(said_nothing: BaseStage) -> None:
     bare = Outcome(status=FAIL, reason="why")
     (entry,) = (
         operation.value
-        for operation in after_stage(stage=said_nothing, visit=1, outcome=bare, context=EMPTY, at=0.0)
+        for operation in report_operations(stage=said_nothing, visit=1, outcome=bare, context=EMPTY, at=0.0)
         if operation.name == "append"
     )
     assert (entry["response"], entry["failureReason"]) == ("", "why")
@@ -157,7 +157,7 @@ def test_a_report_of_nothing_said_is_empty(said_nothing: BaseStage) -> None:
 def test_the_short_response_serves_where_there_is_no_whole_one() -> None:
     """A context of an older run may hold only that."""
     context = EMPTY.apply([Set("review_code.response", "in short")])
-    (operation,) = after_stage(stage=REVIEW, visit=1, outcome=said(FAIL), context=context, at=0.0)
+    (operation,) = report_operations(stage=REVIEW, visit=1, outcome=said(FAIL), context=context, at=0.0)
     assert operation.name == "append"
     assert operation.value["response"] == "in short"
 
@@ -174,7 +174,7 @@ def test_entries_that_are_none_of_ours_are_left_alone() -> None:
     """Whoever put a word or somebody else's entry into the list: a pass of this stage neither breaks nor clears it."""
     foreign: list[Any] = ["a word", {"stageId": "other"}, {}]
     context = EMPTY.apply([Append(ReviewKey.REPORTS, entry) for entry in foreign])
-    assert list(after_stage(stage=REVIEW, visit=1, outcome=said(SUCCESS), context=context, at=0.0)) == []
+    assert list(report_operations(stage=REVIEW, visit=1, outcome=said(SUCCESS), context=context, at=0.0)) == []
 
 
 @pytest.mark.parametrize("stage", [DecisionStage(id="d"), ExitStage(id="e")])
