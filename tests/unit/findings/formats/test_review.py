@@ -1,7 +1,6 @@
 """A reviewer's return is read to the letter: nothing is guessed, nothing is repaired, and nothing is lost silently."""
 
 import json
-import time
 from dataclasses import replace
 from importlib import resources
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft7Validator
 from pydantic import ValidationError
 from tests.unit.findings.strategies import ledgers
 
@@ -352,23 +352,15 @@ def test_a_text_without_a_return_has_none(text: str) -> None:
     assert review.find_reviews(text) == []
 
 
-@pytest.mark.parametrize("piece", ['{"a":', '{"a":{"b":[', '{"reviewer": "', "{{{", '{"a": 1} '])
-def test_a_long_text_is_searched_once(piece: str) -> None:
-    """Many openings that lead nowhere take no time to speak of."""
-    started = time.perf_counter()
-    review.find_reviews(piece * (200_000 // len(piece)))
-    assert time.perf_counter() - started < 5
-
-
-SCHEMA = json.loads(resources.files("pipeline.findings.formats").joinpath("findings-schema.json").read_text())
+SCHEMA = Draft7Validator(
+    json.loads(resources.files("pipeline.findings.formats").joinpath("findings-schema.json").read_text())
+)
 
 
 @pytest.mark.parametrize("item", [ITEM, {**ITEM, "suggested_fix": None}])
 def test_the_shipped_schema_allows_what_we_allow(item: dict[str, Any]) -> None:
     """003-01 to 003-14: the models follow the schema that is shipped with the package."""
-    jsonschema = pytest.importorskip("jsonschema", reason="the development lock does not have it yet")
-    jsonschema.Draft7Validator.check_schema(SCHEMA)
-    jsonschema.validate(returned(item), SCHEMA)
+    SCHEMA.validate(returned(item))
     ReviewItem.model_validate(item)
 
 
@@ -376,11 +368,10 @@ def test_the_shipped_schema_allows_what_we_allow(item: dict[str, Any]) -> None:
 @settings(max_examples=60, deadline=None)
 def test_what_the_shipped_schema_refuses_we_refuse(data: st.DataObject) -> None:
     """003-02 to 003-12: whatever one field is changed to, we are as strict as the schema, or stricter."""
-    jsonschema = pytest.importorskip("jsonschema", reason="the development lock does not have it yet")
     odd: st.SearchStrategy[Any] = (
         st.none() | st.booleans() | st.integers(-1, 101) | st.floats(0, 100) | st.text(max_size=3) | st.just([])
     )
     item = {**ITEM, data.draw(st.sampled_from(sorted(ITEM))): data.draw(odd)}
-    if not jsonschema.Draft7Validator(SCHEMA).is_valid(returned(item)):
+    if not SCHEMA.is_valid(returned(item)):
         with pytest.raises(ValidationError):
             ReviewItem.model_validate(item)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.findings.formats.schemas.check import errors
+from jsonschema import Draft202012Validator
 from tests.unit.findings.strategies import ledgers, plain
 
 from pipeline.findings.formats import FORMATS
@@ -33,7 +33,7 @@ def write(findings: Iterable[Finding]) -> str:
 
 
 HERE = Path(__file__).parent
-SCHEMA = json.loads((HERE / "schemas" / "sarif-2.1.0.json").read_text(encoding="utf-8"))
+SCHEMA = Draft202012Validator(json.loads((HERE / "schemas" / "sarif-2.1.0.json").read_text(encoding="utf-8")))
 SAMPLES = {name: (HERE / "samples" / f"{name}.sarif").read_bytes() for name in ("ruff", "bandit", "eslint")}
 
 
@@ -428,7 +428,7 @@ def test_what_is_written_is_sarif(found: list[Finding]) -> None:
     """By the official schema, whatever the findings say, and the same for any order of them."""
     text = write(found)
     assert text.endswith("}\n")
-    assert list(errors(json.loads(text), SCHEMA, SCHEMA)) == []
+    SCHEMA.validate(json.loads(text))
     assert text == write(reversed(found))
 
 
@@ -455,7 +455,7 @@ def test_what_a_tool_said_survives_our_file(name: str) -> None:
     raws = read(SAMPLES[name], root="/srv/shop").findings
     found = [plain(id=f"fnd_{number}", number=number, ext=dict(raw.ext)) for number, raw in enumerate(raws)]
     text = write(found)
-    assert list(errors(json.loads(text), SCHEMA, SCHEMA)) == []
+    SCHEMA.validate(json.loads(text))
     back = read(text.encode())
     assert [raw.ext for raw in back.findings] == [raw.ext for raw in raws]
     run = json.loads(text)["runs"][0]
