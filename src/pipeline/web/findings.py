@@ -22,11 +22,7 @@ PAGE_SIZE = 100
 DEFAULT_STATE = "outstanding"
 STATES = (*(name for name in STATE_GROUPS if name != "all"), *map(str, FindingState), "all")
 DOWNLOADS = {  # by format: what it is called, and its file name and media type
-    "sarif": ("SARIF", "findings.sarif", "application/sarif+json"),
-    "rdjson": ("Reviewdog (rdjson)", "findings.rdjson.json", "application/json"),
-    "markdown": ("Markdown", "findings.md", "text/markdown; charset=utf-8"),
-    "json": ("JSON", "findings.json", "application/json"),
-    "review": ("Review", "review.json", "application/json"),
+    format.name: (format.label, format.file_name, format.media_type) for format in FORMATS.values() if format.label
 }
 _MAX_SUGGESTED_FILES = 500
 _TEXT_FIELDS = ("run", "severity", "gate", "file", "stage", "reviewer")  # of an address and of a query
@@ -128,7 +124,7 @@ def download(request: Request) -> Response:
         raise HTTPException(404, f'Unknown format "{format}"; choose one of {", ".join(DOWNLOADS)}.')
     query = read_query(request, store)
     view = store.reader.findings(query.run)
-    text = FORMATS[format].write(list(filter(query.filter().matches, view.findings)), view.snapshot.ledger)
+    text = FORMATS[format].write(filter(query.filter().matches, view.findings), view.snapshot.ledger)
     _, name, media_type = DOWNLOADS[format]
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": media_type}
     return Response(text.encode(errors="replace"), headers=headers)
