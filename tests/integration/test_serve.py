@@ -43,8 +43,8 @@ def test_a_run_is_seen_while_it_happens(tmp_path: Path, awf: Awf) -> None:
         assert events
         with browser.stream("GET", page.url.join(events[1]), params={"after": events[2]}) as stream:
             assert awf("run", "ship.awf.kdl", "--run-id", "r1").returncode == 0
-            told = [json.loads(line.removeprefix("data: ")) for line in _lines_until_over(stream)]
-            assert [one["what"] for one in told if "run" in one][:1] == ["run_created"]
+            messages = [json.loads(line.removeprefix("data: ")) for line in _lines_until_success(stream)]
+            assert [one["what"] for one in messages if "run" in one][:1] == ["run_created"]
             assert "success" in browser.get(page.url).text
             process.send_signal(signal.SIGINT)
             assert process.wait(10) == 0
@@ -70,26 +70,8 @@ def test_a_started_run_survives_the_server(tmp_path: Path, awf: Awf) -> None:
     assert followed.stdout == "went\n"
 
 
-def test_a_failed_run_is_resumed_from_the_list(tmp_path: Path, awf: Awf) -> None:
-    """The list has a button for it; the run continues in a process of its own and ends in success."""
-    (tmp_path / "ship.awf.kdl").write_text(WORKFLOW.replace('command="true"', 'command="test -e ready"'))
-    assert awf("run", "ship.awf.kdl", "--run-id", "r1").returncode == 1
-    (tmp_path / "ready").touch()
-    with serving_at(tmp_path, "--port", "0") as (_, address), httpx.Client(timeout=LONGEST) as browser:
-        page = browser.get(address, follow_redirects=True)
-        button = re.search(r'<form method="post" action="([^"]+/r1/resume)">', page.text)
-        assert button
-        events = re.search(r'data-events="([^"]+)" data-position="([^"]+)"', page.text)
-        assert events
-        headers = {"Origin": str(page.url.join("/")).rstrip("/")}
-        assert browser.post(page.url.join(button[1]), data={"from": "list"}, headers=headers).status_code == 303
-        with browser.stream("GET", page.url.join(events[1]), params={"after": events[2]}) as stream:
-            assert list(_lines_until_over(stream))
-        assert json.loads(awf("status", "r1", "--json").stdout)["status"] == "success"
-
-
-def _lines_until_over(stream: httpx.Response) -> Iterator[str]:
-    """The messages of a stream, up to the one that ends a run."""
+def _lines_until_success(stream: httpx.Response) -> Iterator[str]:
+    """The messages of a stream, up to the success of a run."""
     for line in stream.iter_lines():
         if line.startswith("data: "):
             yield line

@@ -39,18 +39,18 @@ def test_bulk_triage(visit: Open, awf: Awf) -> None:
     expect(rows).to_have_count(1)
     dialog.get_by_text("Back").click()
     expect(visitor.find("#decide-bar")).to_be_hidden()
-    told = json.loads(awf("findings", "list", "--state", "dismissed", "--json").stdout)
-    assert [(one["severity"], one["state"]) for one in told] == [("low", "wont_fix")] * 2
+    found = json.loads(awf("findings", "list", "--state", "dismissed", "--json").stdout)
+    assert [(one["severity"], one["state"]) for one in found] == [("low", "wont_fix")] * 2
 
 
 def test_all_pages_at_once(visit: Open, tmp_path: Path) -> None:
     """All findings that match can be decided about, not only those on the page."""
     (tmp_path / "b.py").write_text("".join(f"b{number} = {number}\n" for number in range(150)))
-    told = [
+    found = [
         item(1, title=f"B {n} is wrong", file="b.py", line=n, evidence=[f"b.py:{n} -- b{n - 1} = {n - 1}"])
         for n in range(1, 121)
     ]
-    review(tmp_path, *told)
+    review(tmp_path, *found)
     visitor = visit("/findings?file=b.py")
     expect(visitor.find(".tally")).to_contain_text("120")
     visitor.find("#pick-page").check()
@@ -117,8 +117,8 @@ def test_export(visit: Open) -> None:
     with visitor.page.expect_download() as started:
         visitor.page.get_by_role("link", name="JSON", exact=True).click()
     assert started.value.suggested_filename == "findings.json"
-    told = json.loads(Path(started.value.path()).read_bytes())
-    assert [one["severity"] for one in told] == ["high"] * 3
+    found = json.loads(Path(started.value.path()).read_bytes())
+    assert [one["severity"] for one in found] == ["high"] * 3
     visitor.page.keyboard.press("Escape")
     expect(visitor.page.get_by_role("link", name="JSON", exact=True)).to_be_hidden()
 

@@ -57,7 +57,7 @@ def test_every_page_fits(visit: Open, width: int, scheme: str) -> None:
         visitor.go(path)
         expect(visitor.find("h1, h2").first).to_be_visible()
         assert visitor.overflow() <= 0, path
-    assert visitor.wrong == []
+    assert visitor.problems == []
 
 
 def test_light_and_dark(visit: Open) -> None:
@@ -112,4 +112,4 @@ def test_a_lost_server_is_shown(visit: Open) -> None:
     visitor.page.evaluate("dispatchEvent(new Event('pagehide')); dispatchEvent(new Event('pageshow'))")
     expect(visitor.find("#live")).to_have_text(re.compile("reconnecting|not up to date|signed out"))
     expect(visitor.find(".findings tbody tr")).to_have_count(7)
-    visitor.wrong.clear()  # the console names the connection that was cut
+    visitor.problems.clear()  # the console names the connection that was cut

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.conftest import COMMAND
-from tests.web.conftest import Open, surroundings
+from tests.web.conftest import Open, command_environment
 from tests.web.needed import sync_api
 
 expect = sync_api().expect
@@ -41,7 +41,7 @@ def started(tmp_path: Path, *options: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
         cwd=tmp_path,
-        env=surroundings(tmp_path),
+        env=command_environment(tmp_path),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -479,7 +479,7 @@ def _report_in_answer(answer: str, reviewer: str, root: str) -> ReviewerReport |
     if any(len(_LIST.findall(text)) > 1 for text in texts):
         return malformed_report(reviewer, "review", "one object has several lists of findings")
     read: list[ReviewerReport] = [
-        FORMATS["review"](text.encode(errors="replace"), reviewer=reviewer, root=root) for text in texts
+        FORMATS["review"].read(text.encode(errors="replace"), reviewer=reviewer, root=root) for text in texts
     ]
     broken = next((one for one in read if one.status is ReportStatus.MALFORMED), None)
     return broken or (reduce(_add, read) if read else None)
@@ -524,7 +524,7 @@ def report_in_file(stage: ToolStage, file: Path, root: Path) -> ReviewerReport:
     if len(data) > MAX_REPORT:
         problem = f"it is larger than {MAX_REPORT >> 20} MB"
         return ReviewerReport(stage.id, ReportStatus.MALFORMED, problem=problem)
-    read: ReviewerReport = FORMATS[str(stage.findings)](data, reviewer=stage.id, root=str(root))
+    read: ReviewerReport = FORMATS[str(stage.findings)].read(data, reviewer=stage.id, root=str(root))
     return read
 
 

@@ -60,9 +60,8 @@ def finding(request: Request) -> Response:
     ledger = store.reader.findings(run_id).snapshot.ledger
     found = ledger.find(name)
     if found is None:
-        return error_page(
-            request, 404, "Not found", f'There is no finding "{name}".', f"{suggest_finding(name, ledger)}."
-        )
+        help = f"{suggest_finding(name, ledger)}."
+        return error_page(request, 404, "Not found", f'There is no finding "{name}".', help)
     if wants_json(request):
         return JSONResponse(finding_record(found))
     leader = ledger.leader(found.id)
@@ -98,10 +97,8 @@ def _links(found: Finding, ledger: Ledger) -> Iterator[tuple[str, str, str]]:
 def read_excerpts(finding: Finding, root: Path, redactor: Redactor) -> list[Excerpt]:
     """The lines that the evidence of a finding names, then its other locations, each once."""
     named = dict[tuple[str, int | None], Evidence]()
-    for item in (
-        *finding.evidence,
-        *(Evidence(path=one.path, start=one.start, end=one.end) for one in finding.locations),
-    ):
+    locations = [Evidence(path=one.path, start=one.start, end=one.end) for one in finding.locations]
+    for item in (*finding.evidence, *locations):
         if item.path:
             named.setdefault((item.path, item.start), item)
     files, excerpts = RepositoryFiles(root), list[Excerpt]()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import ceil
 from typing import TypeVar
 
 from starlette.exceptions import HTTPException
@@ -28,6 +29,7 @@ DOWNLOADS = {  # by format: what it is called, and its file name and media type
     "review": ("Review", "review.json", "application/json"),
 }
 _MAX_SUGGESTED_FILES = 500
+_TEXT_FIELDS = ("run", "severity", "gate", "file", "stage", "reviewer")  # of an address and of a query
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -51,14 +53,9 @@ class FindingsQuery:
         """Read the filters of an address."""
         return cls(
             state=fields.get("state") or DEFAULT_STATE,
-            severity=fields.get("severity", ""),
-            gate=fields.get("gate", ""),
-            file=fields.get("file", "").strip(),
-            stage=fields.get("stage", ""),
-            reviewer=fields.get("reviewer", ""),
             words=fields.get("q", "").strip(),
             page=parse_number(fields.get("page", "")) or 1,
-            run=fields.get("run", ""),
+            **{name: fields.get(name, "").strip() for name in _TEXT_FIELDS},
         )
 
     @property
@@ -68,9 +65,8 @@ class FindingsQuery:
 
     def fields(self) -> dict[str, str]:
         """The filters as fields of an address, without the page."""
-        names = ("severity", "gate", "file", "stage", "reviewer")
         state = "" if self.state == DEFAULT_STATE else self.state
-        return {"run": self.run, "state": state, **{name: getattr(self, name) for name in names}, "q": self.words}
+        return {"state": state, **{name: getattr(self, name) for name in _TEXT_FIELDS}, "q": self.words}
 
     def filter(self) -> FindingFilter:
         """The filter for findings; raises a 400 for an unknown state, severity or gate."""
@@ -96,10 +92,8 @@ def findings(request: Request) -> Response:
     position = store.feed.position  # before the ledger is read, so that no later line is missed
     view = store.reader.findings(query.run)
     matching = list(filter(query.filter().takes, view.findings))
-    shown, pages = (
-        matching[(query.page - 1) * PAGE_SIZE : query.page * PAGE_SIZE],
-        max(1, -(-len(matching) // PAGE_SIZE)),
-    )
+    shown = matching[(query.page - 1) * PAGE_SIZE : query.page * PAGE_SIZE]
+    pages = max(1, ceil(len(matching) / PAGE_SIZE))
     if wants_json(request):
         rows = [finding_row(finding) for finding in shown]
         return JSONResponse({"findings": rows, "total": len(matching), "page": query.page, "pages": pages})

@@ -311,7 +311,7 @@ def _build_view(snapshot: LedgerSnapshot) -> FindingsView:
 
 
 def _file_stamps(root: Path) -> Iterator[tuple[str, int, int]]:
-    """What shows whether somebody wrote a view file; reading them all takes seconds."""
+    """The times and sizes of the view files, which change when one is written; reading them all takes seconds."""
     for folder, prefix in ((verdict_file.DIRECTORY, "review-"), (f"{records.DIRECTORY}/findings", "fnd_")):
         with suppress(OSError):  # there is none, or it cannot be read: either way it has no edits
             for entry in os.scandir(root / folder):

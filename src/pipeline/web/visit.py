@@ -52,8 +52,8 @@ def visit(request: Request) -> Response:
     outcome = found.outcome
     with store.reader.open_journal() as journal:
         texts = {name: redactor.text(_read_text(journal, found, name) or "") for name in ("prompt", "response")}
-    index = next(i for i, one in enumerate(run.visits) if (one.stage, one.visit) == (found.stage, found.visit))
-    this = run.visits[index]
+    visits = run.visits
+    index = next(i for i, one in enumerate(visits) if (one.stage, one.visit) == (found.stage, found.visit))
     attempt = parse_number(request.query_params.get("attempt", ""))
     address = {"stage": found.stage, "visit": found.visit, "attempt": attempt}
     values: dict[str, Any] = {
@@ -64,12 +64,12 @@ def visit(request: Request) -> Response:
         "found": found,
         **texts,
         "logs": [read_tail(name, path, redactor) for name, path in log_files(store.directory, found).items()],
-        "visit": this,
+        "visit": visits[index],
         "outcome": outcome,
-        "status": outcome.status if outcome else visit_status(this, run),
-        "advice": error_advice(outcome.failure) if outcome and outcome is this.error else "",
-        "before": run.visits[index - 1] if index else None,
-        "after": run.visits[index + 1] if index + 1 < len(run.visits) else None,
+        "status": outcome.status if outcome else visit_status(visits[index], run),
+        "advice": error_advice(outcome.failure) if outcome and outcome is visits[index].error else "",
+        "before": visits[index - 1] if index else None,
+        "after": visits[index + 1] if index + 1 < len(visits) else None,
         "address": address,
         "live": url("s", store.name, "runs", found.run_id, "visit", **address, part="visit"),
         "max_text": MAX_TEXT,

@@ -21,7 +21,7 @@ HERE = {"Origin": BASE}
 
 
 def state_of(store: Path, run: str = "r1") -> State:
-    """Where a run stands."""
+    """The state of a run."""
     with closing(SqliteJournal(store)) as journal:
         return load_state(journal, run)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.web.conftest import Browser
-from tests.unit.web.findings import LINES, item, project, review
+from tests.unit.web.findings import LINES, item, join, project, review
 
 from pipeline.findings.model import Category, Confidence, Evidence, Finding, FindingId, Location, PassId, Severity
 from pipeline.redaction import Redactor, redactor_of
@@ -75,6 +75,22 @@ def test_other_names_lead_to_the_same_page(browser: Browser) -> None:
     answer = client.get(f"{FINDING}/99")
     assert answer.status_code == 404
     assert f'href="{FINDING}"' in answer.text
+
+
+def test_a_cluster_is_one_row_with_its_members(browser: Browser, root: Path) -> None:
+    """The list has one row for all reviewers; the page of the finding has the text of each, and they link to it."""
+    review(root, item(20, title="Twentieth line is <wrong>", why_it_matters="It <fails>."), reviewer="other")
+    join(root, member=4, leader=1)
+    client = browser()
+    assert [one["number"] for one in client.get(f"{FINDING}?format=json").json()["findings"]] == [1, 2, 3]
+    assert "2 reviewers" in client.get(FINDING).text
+    members = client.get(f"{FINDING}/1").text.partition('id="members"')[2]
+    assert f'href="{FINDING}/4"' in members
+    assert "Twentieth line is &lt;wrong&gt;" in members
+    assert "It &lt;fails&gt;." in members
+    member = client.get(f"{FINDING}/4").text
+    assert f'href="{FINDING}/1"' in member
+    assert 'name="as"' not in member
 
 
 def test_an_excerpt_has_context_and_marked_lines(root: Path) -> None:

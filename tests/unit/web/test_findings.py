@@ -104,15 +104,15 @@ def test_empty_pages_say_what_to_do(browser: Browser, store: Path) -> None:
     assert f'href="{FINDINGS}?state=all"' in browser().get(FINDINGS).text
 
 
-def test_what_somebody_changed_in_the_files_is_seen(browser: Browser, root: Path) -> None:
+def test_edits_of_view_files_count(browser: Browser, root: Path) -> None:
     """An edit of the verdict file counts as it does for the commands."""
     client = browser()
     assert client.get(f"{FINDINGS}?format=json").json()["total"] == 6
     file = root / ".code-review/review-latest.json"
-    told = json.loads(file.read_bytes())
-    edited = next(one for one in told["findings"] if one["severity"] == "Medium")
+    verdict = json.loads(file.read_bytes())
+    edited = next(one for one in verdict["findings"] if one["severity"] == "Medium")
     edited |= {"status": "wont_fix", "note": "by design"}
-    file.write_text(json.dumps(told))
+    file.write_text(json.dumps(verdict))
     assert client.get(f"{FINDINGS}?format=json").json()["total"] == 5
 
 

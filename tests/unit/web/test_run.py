@@ -172,8 +172,8 @@ def test_an_unknown_run_is_not_found(browser: Browser, writer: RunWriter) -> Non
 def test_programs_get_json(browser: Browser, store: Path) -> None:
     """The status of a run is available as JSON."""
     run_workflow(store, GATE)
-    told = browser().get(f"{PAGE}?format=json").json()
-    assert told == {
+    status = browser().get(f"{PAGE}?format=json").json()
+    assert status == {
         "run_id": "r1",
         "status": "waiting",
         "reason": 'stage "approve" waits for a person',

@@ -78,7 +78,7 @@ def test_an_error_is_shown_with_its_kind_and_reason(browser: Browser, store: Pat
     assert f'action="{PAGE}/resume"' in page
 
 
-def test_a_branch_that_errored_is_shown_beside_those_that_are_done(browser: Browser, store: Path) -> None:
+def test_a_branch_that_errored_is_shown_with_the_others(browser: Browser, store: Path) -> None:
     """One review errored and the other passed: each says so, and their stage is paused."""
     run_scripted(store, REVIEWS, {"security": REFUSED})
     page = browser().get(PAGE).text

@@ -220,8 +220,8 @@ def test_texts_of_findings_are_escaped(browser: Browser, store: Path) -> None:
     name = "<img src=x onerror=alert(1)>.py"
     project(store.parent)
     (store.parent / name).write_text(f"{EVIL}\n")
-    told = {"title": EVIL, "file": name, "line": 1, "why_it_matters": EVIL, "evidence": [f"{name}:1 -- {EVIL}"]}
-    review(store.parent, item(1, **told, suggested_fix=EVIL), reviewer=f"r{EVIL}")
+    fields = {"title": EVIL, "file": name, "line": 1, "why_it_matters": EVIL, "evidence": [f"{name}:1 -- {EVIL}"]}
+    review(store.parent, item(1, **fields, suggested_fix=EVIL), reviewer=f"r{EVIL}")
     client = browser()
     form = {"id": "1", "as": "wont-fix", "note": EVIL, "from": f"q={EVIL}"}
     ours = {"Sec-Fetch-Site": "same-origin"}

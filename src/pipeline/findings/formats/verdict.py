@@ -15,7 +15,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pipeline.findings.events import FieldsEdited
 from pipeline.findings.fingerprints import line_range, verdict_id
 from pipeline.findings.formats import strict_json
-from pipeline.findings.formats.items import ItemError, collect_items, limit_nesting, malformed_report, own_title
+from pipeline.findings.formats.items import (
+    collect_items,
+    explain_error,
+    limit_nesting,
+    strip_root,
+)
 from pipeline.findings.formats.record import no_fix_text
 from pipeline.findings.formats.view_edits import ViewEdits, join_edits, refuse, same_json
 from pipeline.findings.model import Finding, FindingId, FindingState, Location, RawFinding, ReviewerReport, Severity
@@ -111,8 +116,7 @@ def check_document(document: Any) -> str:
     try:
         VerdictDocument.model_validate(document)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        return f"`{first['loc'][0]}`: {first['msg']}" if first["loc"] else "it is not a JSON object"
+        return explain_error(error)
     return ""
 
 
@@ -296,24 +300,12 @@ def _illegal(move: str, why: str) -> ViewEdits:
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
-    """What a verdict file of another tool reports. `root` is the repository, for paths that begin with it."""
-    name = reviewer or FORMAT
-    try:
-        document = limit_nesting(strict_json.loads(data), "it")
-    except ValueError as error:
-        return malformed_report(name, FORMAT, f"the verdict file cannot be read: {error}")
-    if fault := check_document(document):
-        return malformed_report(name, FORMAT, f"the verdict file cannot be used: {fault}")
+    """What a verdict file of another tool reports; raises ValueError. Paths below `root` become relative to it."""
+    document = limit_nesting(strict_json.loads(data), "it")
+    VerdictDocument.model_validate(document)
     items = list(items_of(document))
-    extra = {key: value for key, value in document.items() if key not in _TOP_FIELDS}
-    return collect_items(
-        name,
-        FORMAT,
-        [*items, *_contradictions(document, items)],
-        partial(_raw_finding, root=root),
-        own_title,
-        ext={FORMAT: extra} if extra else {},
-    )
+    read_item = partial(_raw_finding, root=root)
+    return collect_items(reviewer or FORMAT, FORMAT, items, read_item, _contradictions(document, items))
 
 
 def _contradictions(document: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -340,15 +332,13 @@ def _contradictions(document: Mapping[str, Any], items: Sequence[Mapping[str, An
 
 
 def _raw_finding(given: Any, input_id: str, root: str) -> RawFinding:
-    if isinstance(given, str):
-        raise ItemError("the file contradicts itself: findings may be missing")
     item = VerdictItem.model_validate(given)
     severity = _SEVERITY_OF[item.severity]
     fix = None if item.x_fix_absent else item.recommendation or None
     autofix_class, owner = default_autofix(fix, severity)
     lines = _LINES.fullmatch(item.lineRange or "")
     location = Location(
-        path=item.file.removeprefix(root.rstrip("/") + "/") if root else item.file,
+        path=strip_root(item.file, root),
         start=int(lines[1]) if lines else None,
         end=int(lines[2]) if lines and lines[2] else None,
     )

@@ -10,7 +10,7 @@ from pipeline.findings.answers import Answer, read_answers
 from pipeline.findings.events import DecisionMade, Disposition, LedgerEvent
 from pipeline.findings.fingerprints import norm_title
 from pipeline.findings.fix_prompt import Members, findings_section
-from pipeline.findings.formats import review
+from pipeline.findings.formats import FORMATS
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.merge import passes
 from pipeline.findings.model import AutofixClass, Finding, FindingId, RawFinding
@@ -174,7 +174,7 @@ def read_artifacts(directory: Path, findings: Iterable[Finding]) -> dict[str, Ar
         except (OSError, ValueError, NotAFile):  # the report counts what is missing
             continue
         if content is not None:
-            found[name] = Artifact(str(path), review.decode(content, reviewer=name).findings)
+            found[name] = Artifact(str(path), FORMATS["review"].read(content, reviewer=name).findings)
     return found
 
 
@@ -215,7 +215,7 @@ def _reported(finding: Finding, artifacts: Mapping[str, Artifact]) -> Iterator[t
 
 
 def _why_it_works(finding: Finding | RawFinding) -> str:
-    extra = finding.ext.get(review.FORMAT)
+    extra = finding.ext.get("review")
     reason = extra.get("why_it_works") if isinstance(extra, Mapping) else None
     return reason if isinstance(reason, str) else ""
 

@@ -32,9 +32,9 @@ async function load(part, now) {
   try {
     const answer = await fetch(part.dataset.live, { headers: { Accept: "text/html" }, redirect: "error" });
     if (answer.ok) swap(part, await answer.text(), now);
-    else tell("offline", answer.status === 401 ? "signed out" : "not up to date");
+    else showConnection("offline", answer.status === 401 ? "signed out" : "not up to date");
   } catch {
-    tell("offline", "not up to date"); // everything is loaded again when the stream reconnects
+    showConnection("offline", "not up to date"); // everything is loaded again when the stream reconnects
   }
   now.busy = false;
   now.last = Date.now();
@@ -71,17 +71,17 @@ let position = document.body.dataset.position || "";
 function connect() {
   if (stream || document.hidden || !document.body.dataset.events) return;
   stream = new EventSource(`${document.body.dataset.events}?after=${encodeURIComponent(position)}`);
-  stream.onopen = () => tell("live", "live");
+  stream.onopen = () => showConnection("live", "live");
   stream.onmessage = (event) => {
     position = event.lastEventId;
     const message = JSON.parse(event.data);
-    if (message.what === "trouble" && !message.run) tell("offline", message.text);
-    else tell("live", "live");
+    if (message.what === "trouble" && !message.run) showConnection("offline", message.text);
+    else showConnection("live", "live");
     dispatch(message);
   };
   stream.onerror = () => {
     const lost = stream.readyState === EventSource.CLOSED; // refused: the server was restarted
-    tell("offline", lost ? "signed out" : "reconnecting");
+    showConnection("offline", lost ? "signed out" : "reconnecting");
   };
 }
 
@@ -90,7 +90,7 @@ function disconnect() {
   stream = null;
 }
 
-function tell(kind, words) {
+function showConnection(kind, words) {
   const live = document.getElementById("live");
   if (!live || (live.dataset.state === kind && live.textContent === words)) return;
   live.dataset.state = kind;

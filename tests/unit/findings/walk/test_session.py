@@ -18,8 +18,8 @@ from tests.unit.findings.walk.builders import (
 )
 
 from pipeline.findings.events import LinkAdded
-from pipeline.findings.formats import review
-from pipeline.findings.ledger import DUPLICATE_OF
+from pipeline.findings.formats import FORMATS
+from pipeline.findings.ledger import DUPLICATE_OF, Ledger
 from pipeline.findings.model import Finding, Link, Location, RawFinding
 from pipeline.findings.trackers import TrackerContext
 from pipeline.findings.trackers.chain import TrackerChain
@@ -138,7 +138,7 @@ def item(one: Finding, directory: Path, **returns: RawFinding) -> WalkItem:
     """A finding as it is asked about, with what these reviewers returned."""
     for name, raw in returns.items():
         found = finding(title=raw.title, impact=raw.impact, locations=raw.locations, ext=raw.ext)
-        (directory / f"{name}.json").write_bytes(review.encode([found], name, compact=False))
+        (directory / f"{name}.json").write_bytes(FORMATS["review"].write([found], Ledger()).encode())
     return open_walk(ledger_of(one), FixedChain(LINEAR), directory).items[0]
 
 
@@ -182,7 +182,7 @@ def test_a_finding_with_its_own_detail_needs_no_return(tmp_path: Path) -> None:
 
 def test_unreadable_returns_are_left_out(tmp_path: Path) -> None:
     """Missing, malformed or named like a path."""
-    (tmp_path / "correctness.json").write_bytes(review.encode([finding()], "correctness", compact=False))
+    (tmp_path / "correctness.json").write_bytes(FORMATS["review"].write([finding()], Ledger()).encode())
     (tmp_path / "testing.json").write_text("{")
     (tmp_path / "folder.json").mkdir()
     names = ("correctness", "testing", "folder", "../correctness", "security", "\0")
