@@ -8,6 +8,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
+from math import sqrt
 
 from pipeline.findings.linemap import FindingSources
 from pipeline.findings.model import Category, Evidence, Finding, FindingId, Location
@@ -47,6 +48,16 @@ def content_words(texts: tuple[str, ...]) -> frozenset[str]:
     """The stems of the words in some texts, without those that say nothing about a defect."""
     every = {word for text in texts for word in norm_title(text).split()}
     return frozenset(word[:_STEM] for word in every - _EMPTY)
+
+
+def likeness(words: frozenset[str], others: frozenset[str]) -> float:
+    """How much two texts say in the same words, from 0 to 1.
+
+    The mean of two measures: by the shorter text alone it could be part of any long one, by all words together two
+    texts of different length would never match.
+    """
+    shared = len(words & others)
+    return shared / sqrt(min(len(words), len(others)) * len(words | others)) if shared else 0.0
 
 
 def signature(category: Category, evidence: Iterable[Evidence], title: str, *, nth: int = 0) -> str:
