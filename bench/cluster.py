@@ -75,7 +75,7 @@ def server(folder: Path) -> Iterator[str]:
 @contextmanager
 def worker(url: str, folder: Path, name: str, queue: str, at_once: int) -> Iterator[None]:
     """A worker as a process of its own."""
-    place = ("--on", url, "--artefacts", str(folder / "shared"), "--queue", queue, "--store", str(folder / name))
+    place = ("--on", url, "--artifacts", str(folder / "shared"), "--queue", queue, "--store", str(folder / name))
     command = [str(PROGRAMS / "awf"), "worker", *place, "--concurrency", str(at_once)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
@@ -88,7 +88,7 @@ async def finished(cluster: Cluster, records: list[RunCreated]) -> float:
     """Seconds from the start of some runs to the end of the last."""
     began = time.perf_counter()
     await asyncio.gather(*(cluster.start(record, PATTERNS_ONLY) for record in records))
-    ended = await asyncio.gather(*(cluster.ended(record.run_id) for record in records))
+    ended = await asyncio.gather(*(cluster.result(record.run_id) for record in records))
     assert all(one is not None and one.status == "success" for one in ended)  # noqa: S101 - else the figure means nothing
     return time.perf_counter() - began
 

@@ -1,8 +1,8 @@
-"""What the dashboard does under load: runs that other processes write, and open pages that follow all of them.
+"""The dashboard under load: other processes write runs, and open pages follow all of them.
 
-The pages do what a browser does: each holds a stream, and fetches its part again when something happened, at most every
-300 milliseconds after the last answer. Prints how long it takes from a record to its message, what the server needs,
-and whether any page missed a record of the journal or was told one twice; ends with 1 when one did.
+The pages do what a browser does: each holds a stream, and fetches its part again after a message, at most every
+300 milliseconds after the last response. Prints the time from a record to its message, what the server needs, and
+whether any page missed a record or received one twice; exits with 1 in that case.
 """
 
 import argparse
@@ -33,27 +33,27 @@ from pipeline.journal.sqlite import SqliteJournal
 
 WRITERS = 4  # processes
 WAIT = 0.3  # seconds between two fetches of the same part, as in awf.js
-PATIENCE = 30.0  # seconds for the last message to arrive
+TIMEOUT = 30.0  # seconds for the last message to arrive
 SOURCE = (
     'workflow "Load" {\n  version 2\n  start "build"\n  stage "build" kind="tool" command="true"\n'
     '  stage "exit" kind="exit"\n  transition from="build" to="exit"\n}\n'
 )
 
-Place = tuple[str, int]  # a run, and the number of a record
+RecordKey = tuple[str, int]  # a run, and the number of a record
 
 
 @dataclass
 class Page:
-    """What one open page saw."""
+    """What one open page received."""
 
-    told: list[tuple[Place, float]] = field(default_factory=list)
-    others: Counter[str] = field(default_factory=Counter)  # messages that are about no record
-    fetched: list[float] = field(default_factory=list)  # seconds that each fetch of its part took
+    records: list[tuple[RecordKey, float]] = field(default_factory=list)
+    others: Counter[str] = field(default_factory=Counter)  # messages that are not about a record
+    fetched: list[float] = field(default_factory=list)  # seconds of each fetch of its part
 
 
 @dataclass(frozen=True)
 class Served:
-    """A server, and how to reach it."""
+    """A server and its address."""
 
     process: subprocess.Popen[str]
     host: str
@@ -62,24 +62,24 @@ class Served:
     store: str  # its path at the server
 
     def headers(self) -> dict[str, str]:
-        """What every request has to show."""
+        """What every request must send."""
         return {"Cookie": self.cookie, "Host": f"{self.host}:{self.port}"}
 
     def memory(self) -> float:
-        """The most that it ever took, in megabytes."""
+        """Its peak memory in megabytes."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         found = re.search(r"VmHWM:\s+(\d+) kB", status)
         return int(found[1]) / 1024 if found else 0.0
 
     def cpu(self) -> float:
-        """The seconds of CPU that it took until now."""
+        """The CPU seconds it has used."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(") ")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
 def serving(root: Path) -> Iterator[Served]:
-    """`awf serve` for the store of a directory."""
+    """Run `awf serve` for the store of a directory."""
     command = [str(Path(sys.executable).with_name("awf")), "serve", "--port", "0", "--store", str(root / ".awf")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
@@ -92,7 +92,7 @@ def serving(root: Path) -> Iterator[Served]:
 
 
 def create(root: Path, runs: int) -> list[str]:
-    """Runs that have just begun."""
+    """Create runs."""
     names = [f"run-{number}" for number in range(runs)]
     with closing(SqliteJournal(root / ".awf")) as journal:
         for name in names:
@@ -103,9 +103,9 @@ def create(root: Path, runs: int) -> list[str]:
     return names
 
 
-def write(root: Path, runs: list[str], visits: int, rate: float) -> list[tuple[Place, float]]:
-    """Append visits to runs in turn, so many a second; each record with the time at which it was durable."""
-    done, began = list[tuple[Place, float]](), time.monotonic()
+def write(root: Path, runs: list[str], visits: int, rate: float) -> list[tuple[RecordKey, float]]:
+    """Append visits to runs in turn, `rate` a second; return each record with the time at which it was durable."""
+    done, began = list[tuple[RecordKey, float]](), time.monotonic()
     with closing(SqliteJournal(root / ".awf")) as journal:
         for number in range(visits):
             for run in runs:
@@ -129,7 +129,7 @@ def _visit(number: int) -> VisitCompleted:
 
 
 async def follow(served: Served, page: Page, expected: int, ready: asyncio.Event) -> None:
-    """Be an open page until so many records were told."""
+    """Be an open page until `expected` records were received."""
     body = await asyncio.to_thread(_get, served, f"{served.store}/runs")
     found = re.search(r'data-position="([^"]+)"', body)
     reader, writer = await asyncio.open_connection(served.host, served.port, limit=1 << 20)
@@ -139,10 +139,10 @@ async def follow(served: Served, page: Page, expected: int, ready: asyncio.Event
     news = asyncio.Event()
     looking = asyncio.create_task(_look(served, page, news))
     try:
-        await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)  # the head of the answer
+        await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), TIMEOUT)  # the headers
         ready.set()
-        while len(page.told) < expected:
-            line = await asyncio.wait_for(reader.readline(), PATIENCE)
+        while len(page.records) < expected:
+            line = await asyncio.wait_for(reader.readline(), TIMEOUT)
             if not line:
                 raise ConnectionError("the server ended the stream of a page")
             if line.startswith(b"data: "):
@@ -155,13 +155,13 @@ async def follow(served: Served, page: Page, expected: int, ready: asyncio.Event
 
 def _take(page: Page, message: dict[str, Any]) -> None:
     if "position" in message and "run" in message:
-        page.told.append(((message["run"], message["position"]), time.time()))
+        page.records.append(((message["run"], message["position"]), time.time()))
     else:
         page.others[message["what"]] += 1
 
 
 async def _look(served: Served, page: Page, news: asyncio.Event) -> None:
-    """Fetch the rows again when something happened."""
+    """Fetch the rows again after each message."""
     while True:
         await news.wait()
         news.clear()
@@ -172,7 +172,7 @@ async def _look(served: Served, page: Page, news: asyncio.Event) -> None:
 
 
 def _get(served: Served, path: str) -> str:
-    with closing(HTTPConnection(served.host, served.port, timeout=PATIENCE)) as connection:
+    with closing(HTTPConnection(served.host, served.port, timeout=TIMEOUT)) as connection:
         connection.request("GET", path, headers=served.headers())
         answer = connection.getresponse()
         text = answer.read().decode()
@@ -182,36 +182,36 @@ def _get(served: Served, path: str) -> str:
 
 
 async def load(served: Served, root: Path, runs: list[str], visits: int, rate: float, pages: int) -> dict[str, Any]:
-    """Write while pages are open; what came of it."""
+    """Write while pages are open, and compare."""
     opened = [(Page(), asyncio.Event()) for _ in range(pages)]
     expected = len(runs) * visits
     following = [asyncio.create_task(follow(served, page, expected, ready)) for page, ready in opened]
-    await asyncio.wait_for(asyncio.gather(*(ready.wait() for _, ready in opened)), PATIENCE)
+    await asyncio.wait_for(asyncio.gather(*(ready.wait() for _, ready in opened)), TIMEOUT)
     parts = [part for number in range(WRITERS) if (part := runs[number::WRITERS])]
     with ProcessPoolExecutor(len(parts), mp_context=get_context("spawn")) as pool:
-        writing: list[Future[list[tuple[Place, float]]]] = [
+        writing: list[Future[list[tuple[RecordKey, float]]]] = [
             pool.submit(write, root, part, visits, rate * len(part) / len(runs)) for part in parts
         ]
         written = dict([one for part in writing for one in await asyncio.wrap_future(part)])
-    over, waiting = await asyncio.wait(following, timeout=PATIENCE)
+    over, waiting = await asyncio.wait(following, timeout=TIMEOUT)
     for one in waiting:
         one.cancel()
     problems = [repr(error) for one in over if (error := one.exception())]
-    problems += [f"a page still waits after {PATIENCE:.0f} seconds"] * len(waiting)
-    return {"problems": problems, **_compared([page for page, _ in opened], written)}
+    problems += [f"a page still waits after {TIMEOUT:.0f} seconds"] * len(waiting)
+    return {"problems": problems, **_compare([page for page, _ in opened], written)}
 
 
-def _compared(pages: list[Page], written: dict[Place, float]) -> dict[str, Any]:
-    """Each page beside the journal."""
-    counts = [Counter(place for place, _ in page.told) for page in pages]
-    late = sorted(at - written[place] for page in pages for place, at in page.told if place in written)
+def _compare(pages: list[Page], written: dict[RecordKey, float]) -> dict[str, Any]:
+    """Compare each page with the journal."""
+    counts = [Counter(key for key, _ in page.records) for page in pages]
+    late = sorted(at - written[key] for page in pages for key, at in page.records if key in written)
     fetched = [took for page in pages for took in page.fetched]
     took = max(written.values()) - min(written.values())
     return {
         "seconds": round(took, 1),
         "rate": round(len(written) / took, 1) if took else None,
         "written": len(written),
-        "told": sum(map(len, counts)),
+        "received": sum(map(len, counts)),
         "lost": sum(len(written.keys() - one.keys()) for one in counts),
         "doubled": sum(number - 1 for one in counts for number in one.values()),
         "unknown": sum(len(one.keys() - written.keys()) for one in counts),
@@ -224,16 +224,16 @@ def _compared(pages: list[Page], written: dict[Place, float]) -> dict[str, Any]:
     }
 
 
-def measured(runs: int, pages: int, rate: float, seconds: float) -> dict[str, Any]:
-    """One measurement, in a directory of its own."""
+def measure(runs: int, pages: int, rate: float, seconds: float) -> dict[str, Any]:
+    """Measure once, in a temporary directory."""
     visits = max(1, round(rate * seconds / runs))
     with tempfile.TemporaryDirectory() as name:
         root = Path(name) / "load"
         names = create(root, runs)
         with serving(root) as served:
-            told = asyncio.run(load(served, root, names, visits, rate, pages))
-            told |= {"server_mb": round(served.memory(), 1), "server_cpu_s": round(served.cpu(), 1)}
-    return {"runs": runs, "pages": pages, **told}
+            result = asyncio.run(load(served, root, names, visits, rate, pages))
+            result |= {"server_mb": round(served.memory(), 1), "server_cpu_s": round(served.cpu(), 1)}
+    return {"runs": runs, "pages": pages, **result}
 
 
 def main() -> int:
@@ -244,9 +244,9 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=200.0, help="records a second, of all runs together")
     parser.add_argument("--seconds", type=float, default=15.0)
     given = parser.parse_args()
-    told = measured(given.runs, given.pages, given.rate, given.seconds)
-    print(json.dumps(told, indent=2))
-    return 1 if told["lost"] or told["doubled"] or told["unknown"] or told["problems"] else 0
+    result = measure(given.runs, given.pages, given.rate, given.seconds)
+    print(json.dumps(result, indent=2))
+    return 1 if result["lost"] or result["doubled"] or result["unknown"] or result["problems"] else 0
 
 
 if __name__ == "__main__":

@@ -1,41 +1,39 @@
-"""A Temporal server of this machine for all tests of a session, and workers inside the test's own process."""
+"""A Temporal development server for the tests of a session, and workers inside the test's own process."""
 
-import asyncio
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Coroutine, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from tests.cluster.lab import Lab
 
-T = TypeVar("T")
+    from pipeline.cluster.server import LoopThread
 
-if find_spec("temporalio") is None:  # nothing of it can be imported without the extra [cluster]
-    collect_ignore_glob = ["test_[!a]*.py"]
+if find_spec("temporalio") is None:  # it comes with the extra [cluster]
+    collect_ignore_glob = ["test_*.py"]
 
 
 def temporal_program() -> str:
-    """The server's program, or the reason why these tests are skipped."""
-    pytest.importorskip("temporalio", reason="it comes with the extra [cluster]; make test-cluster installs all of it")
+    """Return the path of the server's program, or skip the test."""
     beside = Path(sys.executable).with_name("temporal")
     found = str(beside) if beside.exists() else shutil.which("temporal")
     if not found:
-        pytest.skip("there is no temporal server here; make test-cluster installs it")
+        pytest.skip("there is no Temporal server; make test-cluster installs it")
     return found
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """Return a port that nobody listens on."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -48,12 +46,13 @@ class Server:
     def __init__(self, program: str, folder: Path) -> None:
         self.port = free_port()
         self.url = f"temporal://127.0.0.1:{self.port}/default"
-        where = ("--ip", "127.0.0.1", "--port", str(self.port), "--db-filename", str(folder / "temporal.db"))
+        self.database = folder / "temporal.db"
+        where = ("--ip", "127.0.0.1", "--port", str(self.port), "--db-filename", str(self.database))
         self._command = [program, "server", "start-dev", "--headless", *where, "--log-level", "never"]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it; it can be reached afterwards."""
+        """Start it, and wait until it can be reached."""
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         pause = threading.Event()
         for _ in range(600):
@@ -64,15 +63,15 @@ class Server:
         raise AssertionError("the Temporal server did not start")
 
     def stop(self) -> None:
-        """Stop it at once."""
+        """Kill it."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[Server]:
-    """A server for as long as the context lasts."""
+def running_server(folder: Path) -> Iterator[Server]:
+    """Run a server with its database in a directory."""
     server = Server(temporal_program(), folder)
     server.start()
     try:
@@ -84,45 +83,51 @@ def served(folder: Path) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The server of this session."""
-    with served(tmp_path_factory.mktemp("temporal")) as running:
+    with running_server(tmp_path_factory.mktemp("temporal")) as running:
         yield running
 
 
-class Loop:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def call(self, work: Coroutine[Any, Any, T], timeout: float = 120) -> T:
-        """What some work comes to."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
-
-    def close(self) -> None:
-        """End the thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Server]:
+    """A server that the test may stop."""
+    (tmp_path / "temporal").mkdir()
+    with running_server(tmp_path / "temporal") as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
-def loop() -> Iterator[Loop]:
-    """A loop for the clients and workers of this session."""
-    made = Loop()
+def loop() -> "Iterator[LoopThread]":
+    """An event loop for the clients and workers of this session."""
+    from pipeline.cluster.server import LoopThread  # noqa: PLC0415 - an extra
+
+    made = LoopThread()
     yield made
     made.close()
 
 
-@pytest.fixture
-def lab(server: Server, loop: Loop, tmp_path: Path) -> "Iterator[Lab]":
-    """A store, a queue and one worker of the test's own."""
-    from tests.cluster.lab import Lab  # noqa: PLC0415 - it needs the extra
+@contextmanager
+def running_lab(server: Server, loop: "LoopThread", folder: Path) -> "Iterator[Lab]":
+    """A cluster on a server, without workers; those that a test starts are stopped at the end."""
+    from tests.cluster.lab import Lab  # noqa: PLC0415 - an extra
 
-    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    with ExitStack() as stack:
-        made = Lab(server, loop, tmp_path, environ)
-        stack.callback(made.close)
-        made.begin()
-        yield made
+    lab = Lab(server, loop, folder, {"PATH": os.environ["PATH"], "HOME": str(folder)})
+    lab.connect()
+    try:
+        yield lab
+    finally:
+        lab.close()
+
+
+@pytest.fixture
+def lab(server: Server, loop: "LoopThread", tmp_path: Path) -> "Iterator[Lab]":
+    """A cluster with an object store, a queue and one worker of its own."""
+    with running_lab(server, loop, tmp_path) as lab:
+        lab.worker("w1")
+        yield lab
+
+
+@pytest.fixture
+def lab_with_own_server(own_server: Server, loop: "LoopThread", tmp_path: Path) -> "Iterator[Lab]":
+    """A cluster on a server that the test may stop, without workers."""
+    with running_lab(own_server, loop, tmp_path) as lab:
+        yield lab

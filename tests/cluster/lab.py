@@ -1,4 +1,4 @@
-"""A cluster in one process: a store, workers, and runs on them, as a test needs them."""
+"""A cluster for one test: an object store, workers, and runs."""
 
 import asyncio
 import json
@@ -7,181 +7,210 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from tests.cluster.conftest import Loop, Server
+from temporalio.client import WorkflowHandle
+from tests.cluster.conftest import Server
 
 from pipeline.app.runs import RunResult, result_of
 from pipeline.app.settings import NOTHING_SET
 from pipeline.app.wiring import Runtime
+from pipeline.backends.process_tree import list_processes, read_marker
 from pipeline.cluster.client import Cluster, ClusterStore
-from pipeline.cluster.messages import Timeouts
+from pipeline.cluster.messages import Timeouts, WorkflowResult
 from pipeline.cluster.object_store import open_object_store
-from pipeline.cluster.server import Address, connect
+from pipeline.cluster.server import Address, LoopThread, connect
 from pipeline.cluster.worker import WorkerOptions, run_worker
-from pipeline.engine.records import AnyRecord, RunCreated, RunResumed
+from pipeline.cluster.workflow import RunWorkflow
+from pipeline.engine.records import AnyRecord, RunCreated, RunResumed, VisitCompleted
 from pipeline.engine.state import RunStatus, State, apply, begin
 from pipeline.redaction import PATTERNS_ONLY
 
 COMMAND = str(Path(sys.executable).with_name("awf"))
-QUICK = Timeouts(heartbeat=4.0, sticky=2.0, tries=1)
-
-IMPATIENT = NOTHING_SET.with_option("limits.retry_delay", "test", timedelta(milliseconds=1))
-
-
-T = TypeVar("T")
+SHORT = Timeouts(heartbeat=4.0, sticky=2.0, tries=1)
+FAST_RETRIES = NOTHING_SET.with_option("limits.retry_delay", "test", timedelta(milliseconds=1))
 
 
 class Lab:
-    """One cluster."""
+    """One cluster. Runs are called by short names, to which an ending is added: all tests share a namespace."""
 
-    def __init__(self, server: Server, loop: Loop, folder: Path, environ: Mapping[str, str], url: str = "") -> None:
+    def __init__(self, server: Server, loop: LoopThread, folder: Path, environ: Mapping[str, str]) -> None:
         self.server = server
-        self.url = url or server.url  # what workers and commands are told, where something stands in between
+        self.url = server.url  # what workers and commands are given
         self.loop = loop
         self.folder = folder
         self.environ = dict(environ)
         self.queue = f"queue-{folder.parent.name}-{folder.name}"
-        self.shared = str(folder / "shared")
-        self.terms = QUICK
-        self._workers: dict[str, tuple[asyncio.Event, Any]] = {}
-        self._wait = threading.Event()
+        self.shared = folder / "shared"
+        self.timeouts = SHORT
+        self._workers: dict[str, tuple[asyncio.Event, Future[None]]] = {}
         self._seen: dict[str, tuple[State, int]] = {}
-        self._mark = f"-{secrets.token_hex(4)}"  # the tests of a session share one namespace
+        self._ending = f"-{secrets.token_hex(4)}"
 
     def connect(self) -> None:
         self.client = self.loop.call(connect(Address.read(self.url), self.environ))
 
-    def begin(self) -> None:
-        self.connect()
-        self.worker("w1")
-
     @property
     def cluster(self) -> Cluster:
-        return Cluster(self.client, open_object_store(self.shared), self.queue, self.terms)
+        return Cluster(self.client, open_object_store(str(self.shared)), self.queue, self.timeouts)
 
-    def worker(self, name: str, **duties: Any) -> None:
-        """Start another worker, with a store of its own."""
-        client = self.loop.call(connect(Address.read(self.url), self.environ))  # each has one of its own
-        leave = asyncio.Event()
-        around = Runtime(self.folder / name, self.environ, settings=IMPATIENT)
-        whole = WorkerOptions(**{"queue": self.queue, "concurrency": 20, "grace": 5.0, **duties})
-        working = asyncio.run_coroutine_threadsafe(
-            run_worker(client, open_object_store(self.shared), around, whole, leave), self.loop._loop
-        )
-        self._workers[name] = (leave, working)
+    @property
+    def store(self) -> ClusterStore:
+        return ClusterStore(self.cluster, self.folder, self.loop, PATTERNS_ONLY)
 
-    def leave(self, name: str) -> None:
-        """Tell a worker to leave, and wait until it has."""
-        event, working = self._workers.pop(name)
-        self.loop._loop.call_soon_threadsafe(event.set)
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options by which a command finds this cluster."""
+        return ("--on", self.url, "--artifacts", str(self.shared), "--queue", self.queue)
+
+    def worker(self, name: str, **options: Any) -> None:
+        """Start a worker in this process, with a directory of its own."""
+        client = self.loop.call(connect(Address.read(self.url), self.environ))
+        stop, runtime = asyncio.Event(), Runtime(self.folder / name, self.environ, settings=FAST_RETRIES)
+        chosen = WorkerOptions(**{"queue": self.queue, "concurrency": 20, "grace": 5.0, **options})
+        store = open_object_store(str(self.shared))
+        self._workers[name] = (stop, self.loop.submit(run_worker(client, store, runtime, chosen, stop)))
+
+    def stop_worker(self, name: str) -> None:
+        """Stop a worker and wait until it is gone."""
+        stop, working = self._workers.pop(name)
+        self.loop.call(_set(stop))
         working.result(60)
 
     def close(self) -> None:
         for name in [*self._workers]:
-            self.leave(name)
+            self.stop_worker(name)
 
     @contextmanager
-    def process(self, name: str, *more: str) -> "Iterator[subprocess.Popen[bytes]]":
-        """A worker as a process of its own, which can be killed; it has left at the end."""
-        with (self.folder / f"{name}.log").open("ab") as log:
-            worker = subprocess.Popen(
-                [COMMAND, "worker", *self.place, "--store", str(self.folder / name), "--grace", "5", *more],
-                env=self.environ,
-                stderr=log,
-            )
+    def worker_process(self, name: str, *more: str) -> "Iterator[subprocess.Popen[bytes]]":
+        """A worker as a separate process, which can be killed."""
+        command = [COMMAND, "worker", *self.options, "--store", str(self.folder / name), "--grace", "5", *more]
+        with subprocess.Popen(command, env=self.environ, stderr=subprocess.DEVNULL) as worker:
             try:
                 yield worker
             finally:
                 worker.terminate()
                 worker.wait(60)
 
-    @property
-    def place(self) -> tuple[str, ...]:
-        return ("--on", self.url, "--artefacts", self.shared, "--queue", self.queue)
-
     def id(self, run: str) -> str:
-        """What a run is really called."""
-        return run if run.endswith(self._mark) else run + self._mark
+        """Return the full name of a run."""
+        return run if run.endswith(self._ending) else run + self._ending
 
-    def start(self, run_id: str, source: str, script: Any = None, **options: Any) -> None:
-        self.loop.call(self.cluster.start(self.created(run_id, source, script, **options), PATTERNS_ONLY))
+    def use_full_names(self) -> None:
+        """Call runs by their full names from now on."""
+        self._ending = ""
 
-    def created(
-        self, run_id: str, source: str, script: Any = None, cwd: Path | None = None, **options: Any
+    def start(self, run: str, source: str, script: Any = None, **options: Any) -> None:
+        self.loop.call(self.cluster.start(self.creation(run, source, script, **options), PATTERNS_ONLY))
+
+    def creation(
+        self, run: str, source: str, script: Any = None, cwd: Path | None = None, **options: Any
     ) -> RunCreated:
+        """Return the first record of a run."""
         cwd = cwd or self.folder / "project"
         cwd.mkdir(exist_ok=True)
-        given = {"backend": "scripted", "script": json.dumps(script or {}), **options}
         return RunCreated(
             at=time.time(),
-            run_id=self.id(run_id),
+            run_id=self.id(run),
             file="w.awf.kdl",
             source=source,
             goal="g",
-            options=given,
+            options={"backend": "scripted", "script": json.dumps(script or {}), **options},
             cwd=str(cwd),
             version="0",
         )
 
-    def state(self, run_id: str) -> State:
-        """Where a run stands; only what is new since the last look is read."""
-        state, seq = self._seen.get(run_id, (None, 0))
-        for page in self.cluster.journal.pages(self.id(run_id), seq):
-            seq = page.seq
-            if isinstance(page.record, RunCreated):
-                state = begin(page.record)
-            elif page.record is not None and state is not None:
-                state = apply(state, page.record)
+    def state(self, run: str) -> State:
+        """Return the state of a run; only what is new since the last call is read."""
+        state, seq = self._seen.get(run, (None, 0))
+        for found in self.cluster.journal.objects(self.id(run), seq):
+            seq = found.seq
+            if isinstance(found.record, RunCreated):
+                state = begin(found.record)
+            elif found.record is not None and state is not None:
+                state = apply(state, found.record)
         assert state is not None
-        self._seen[run_id] = (state, seq)
+        self._seen[run] = (state, seq)
         return state
 
-    def records(self, run_id: str) -> list[AnyRecord]:
-        return [entry.record for entry in self.cluster.journal.entries(self.id(run_id))]
+    def records(self, run: str = "r") -> list[AnyRecord]:
+        return [entry.record for entry in self.cluster.journal.entries(self.id(run))]
 
-    def until(self, run_id: str, holds: Callable[[State], bool], timeout: float = 60) -> State:
-        """The state of a run as soon as something holds of it."""
-        deadline = time.monotonic() + timeout
-        while not holds(state := self.state(run_id)):
-            assert time.monotonic() < deadline, f"{run_id} is {state.status} at {state.cursor}"
-            self._wait.wait(0.05)
-        return state
+    def kinds(self, run: str = "r") -> list[type]:
+        """Return the kinds of a run's records after the first."""
+        return [type(record) for record in self.records(run)[1:]]
 
-    def stopped(self, run_id: str, timeout: float = 60) -> RunResult:
-        """How a run stands once nobody is at it."""
-        state = self.until(run_id, lambda state: state.status is not RunStatus.RUNNING, timeout)
+    def completed(self, stage: str, run: str = "r") -> list[VisitCompleted]:
+        """Return the completed visits of a stage."""
+        return [one for one in self.records(run) if isinstance(one, VisitCompleted) and one.stage == stage]
+
+    def until(self, run: str, holds: Callable[[State], bool], timeout: float = 60) -> State:
+        """Return the state of a run as soon as a condition holds."""
+        wait_until(lambda: holds(self.state(run)), timeout)
+        return self.state(run)
+
+    def stopped(self, run: str = "r", timeout: float = 60) -> RunResult:
+        """Return the result of a run once it has stopped or waits."""
+        state = self.until(run, lambda state: state.status is not RunStatus.RUNNING, timeout)
         return result_of(state, self.cluster.journal)
 
-    def over(self, run_id: str, timeout: float = 60) -> RunResult:
-        """How a run ended."""
-        state = self.until(run_id, lambda state: state.status.final, timeout)
+    def ended(self, run: str = "r", timeout: float = 60) -> RunResult:
+        """Return the result of a run once it has ended."""
+        state = self.until(run, lambda state: state.status.final, timeout)
         return result_of(state, self.cluster.journal)
 
-    def answer(self, run_id: str, option: str, by: str = "anna", **more: Any) -> None:
-        LabStore(self).answer(self.id(run_id), option, by=by, **more)
+    def answer(self, run: str, option: str, by: str = "anna", **more: Any) -> None:
+        self.store.answer(self.id(run), option, by=by, **more)
 
-    def resume(self, run_id: str, **more: Any) -> None:
-        self.loop.call(self.cluster.resume(self.id(run_id), [RunResumed(at=time.time(), **more)]))
+    def resume(self, run: str, **more: Any) -> None:
+        self.loop.call(self.cluster.resume(self.id(run), [RunResumed(at=time.time(), **more)]))
 
-    def cancel(self, run_id: str, reason: str) -> None:
-        self.loop.call(self.cluster.cancel(self.id(run_id), reason))
+    def cancel(self, run: str, reason: str) -> None:
+        self.loop.call(self.cluster.cancel(self.id(run), reason))
+
+    def handle(self, run: str = "r") -> WorkflowHandle[RunWorkflow, WorkflowResult]:
+        return self.cluster.handle(self.id(run))
+
+    def processes(self, run: str = "r") -> list[int]:
+        """Return the processes that the stages of a run started, on any worker."""
+        marked = [(process.pid, read_marker(process.pid) or "") for process in list_processes() if process.alive]
+        return [pid for pid, mark in marked if mark.startswith(f"{self.id(run)}@")]
 
     def git(self, *words: str, cwd: Path) -> str:
-        named = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", *words]
-        return subprocess.run(named, cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
+        command = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", *words]
+        return subprocess.run(command, cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
 
 
-class LabStore(ClusterStore):
-    """The runs of a lab, as a command acts on them."""
+async def _set(event: asyncio.Event) -> None:
+    event.set()
 
-    def __init__(self, lab: Lab) -> None:
-        super().__init__(lab.cluster, lab.folder, PATTERNS_ONLY)
-        self._loop = lab.loop
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._loop.call(work)
+def wait_until(holds: Callable[[], bool], timeout: float = 60) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + timeout
+    while not holds():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        threading.Event().wait(0.05)
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a file; none if it does not exist."""
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def tools(*stages: tuple[str, str]) -> str:
+    """Return a workflow of tools that run one after the other."""
+    names = [name for name, _ in stages]
+    body = "\n".join(f'stage "{name}" kind="tool" command="{command}"' for name, command in stages)
+    transitions = "\n".join(f'transition from="{a}" to="{b}"' for a, b in zip(names, [*names[1:], "end"], strict=True))
+    return workflow(f"{body}\n{transitions}", names[0])
+
+
+def workflow(body: str, start: str = "a", settings: str = "") -> str:
+    """Return a workflow with an exit."""
+    return f'workflow "W" {{\nversion 2\nstart "{start}"\n{settings}\n{body}\nstage "end" kind="exit"\n}}\n'

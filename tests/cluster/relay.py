@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.cluster.certificates import Pair
-from tests.cluster.conftest import Loop
+
+from pipeline.cluster.server import LoopThread
 
 _PIECE = 65_536
 
@@ -25,7 +26,7 @@ def mutual_tls(own: Pair, authority: Path) -> ssl.SSLContext:
 class Relay:
     """A line to a port of this machine."""
 
-    def __init__(self, loop: Loop, to: int, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, loop: LoopThread, to: int, tls: ssl.SSLContext | None = None) -> None:
         self.port = 0  # it has one of its own from the beginning, and keeps it
         self.callers: list[str] = []  # by the names in their certificates
         self._loop = loop

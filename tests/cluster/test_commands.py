@@ -1,9 +1,10 @@
-"""The commands with `--on`: the same output as for runs of this machine, and clear words where there is no cluster."""
+"""The commands with `--on`: the same output as for local runs, and a clear error when there is no cluster."""
 
 import json
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ SCRIPT = {"review": ["Bad.\n[STATUS: fail]\n[FAILURE_REASON: no tests]", "Fine.\
 
 
 class Shell:
-    """A project in which commands are given."""
+    """A project in which commands are run, on this machine or on the cluster."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -42,7 +43,7 @@ class Shell:
         (self.folder / "w.awf.kdl").write_text(WORKFLOW)
         (self.folder / "s.json").write_text(json.dumps(SCRIPT))
         self.run_id = lab.id("c")
-        place = dict(zip(("AWF_ON", "AWF_ARTEFACTS", "AWF_QUEUE"), lab.place[1::2], strict=True))
+        place = dict(zip(("AWF_ON", "AWF_ARTIFACTS", "AWF_QUEUE"), lab.options[1::2], strict=True))
         self.there = {**lab.environ, **place}
 
     def awf(self, *words: str, there: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
@@ -63,12 +64,12 @@ def shell(lab: Lab) -> Shell:
 
 
 def calm(text: str) -> str:
-    """What a command says, without what a clock said."""
+    """The output of a command without times."""
     return re.sub(r"\d+(\.\d+)?(ms|s)\b|\d\d:\d\d:\d\d", "TIME", text)
 
 
 def test_a_run_is_shown_as_on_one_machine(shell: Shell) -> None:
-    """Started, looked at and answered: each command says of the cluster's run what it says of the local one."""
+    """Each command prints for the cluster run what it prints for the same local run."""
     here, there = shell.start(there=False), shell.start(there=True)
     assert (there.returncode, there.stdout) == (here.returncode, here.stdout) == (3, here.stdout)
     told = [[line for line in one.stderr.splitlines() if "started" not in line] for one in (here, there)]
@@ -86,32 +87,32 @@ def test_a_run_is_shown_as_on_one_machine(shell: Shell) -> None:
     assert json.loads(shell.awf("status", run, "--json").stdout)["status"] == "waiting"
     assert run in shell.awf("runs").stdout
     assert shell.awf("answer", run, "yes").returncode == 0
-    assert shell.lab.over("c").status is RunStatus.SUCCESS
+    assert shell.lab.ended("c").status is RunStatus.SUCCESS
     second = shell.awf("answer", run, "no")
     assert (second.returncode, "has already answered" in second.stderr) == (1, True)
     page = json.loads(shell.awf("report", run, "--json").stdout)["markdown"]
     assert "no tests" in (shell.folder / page).read_text()
 
 
-def test_the_status_of_a_live_run_says_who_has_it(shell: Shell) -> None:
-    """The workflow itself is asked: which worker had its last stage, and how long its history is; or nobody answers."""
+def test_the_status_of_a_run_in_progress_names_its_worker(shell: Shell) -> None:
+    """Also how long its history is; without a worker that responds, both are unknown."""
     shell.start(there=True)
     run = shell.run_id
     told = json.loads(shell.awf("status", run, "--json").stdout)["cluster"]
     assert told["worker"].startswith("awf@")
     assert told["events"] > 10
     assert f"cluster    on {told['worker']}, " in shell.awf("status", run).stdout
-    shell.lab.leave("w1")
+    shell.lab.stop_worker("w1")
     assert json.loads(shell.awf("status", run, "--json").stdout)["cluster"] == {"worker": None, "events": None}
     assert "no worker answers" in shell.awf("status", run).stdout
     shell.lab.worker("w1")
     assert shell.awf("answer", run, "yes").returncode == 0
-    shell.lab.over("c")
+    shell.lab.ended("c")
     assert json.loads(shell.awf("status", run, "--json").stdout)["cluster"] is None
 
 
-def test_findings_are_told_as_on_one_machine(shell: Shell) -> None:
-    """The list, the verdict and an export of a cluster's run are those of the same run here."""
+def test_findings_are_shown_as_on_one_machine(shell: Shell) -> None:
+    """The list, the verdict and an export are those of the same local run."""
     project(shell.folder)
     told = {"reviewer": "rev", "findings": [item(1), item(2)], "residual_risks": [], "testing_gaps": []}
     (shell.folder / "s.json").write_text(json.dumps({"review": [json.dumps(told), "Fine.\n[STATUS: success]"]}))
@@ -123,8 +124,8 @@ def test_findings_are_told_as_on_one_machine(shell: Shell) -> None:
         assert (remote.returncode, remote.stdout) == (local.returncode, local.stdout), words
 
 
-def test_a_run_is_handed_over(shell: Shell) -> None:
-    """With --detach nobody watches: the command says how to look, and the run goes on."""
+def test_a_detached_run_is_not_watched(shell: Shell) -> None:
+    """The command returns at once and says how to see the run, which continues."""
     done = shell.awf("run", "w.awf.kdl", "--goal", "g", "--script", "s.json", "--run-id", shell.run_id, "--detach")
     assert (done.returncode, done.stdout.splitlines()) == (
         0,
@@ -135,7 +136,7 @@ def test_a_run_is_handed_over(shell: Shell) -> None:
 
 
 def test_ctrl_c_leaves_the_run_to_the_workers(shell: Shell) -> None:
-    """The command exits with 130 and says how to cancel the run, which still waits on the cluster."""
+    """The command exits with 130 and says how to cancel the run, which continues."""
     given = ("--goal", "g", "--script", "s.json", "--run-id", shell.run_id, "--wait")
     with subprocess.Popen(
         [COMMAND, "run", "w.awf.kdl", *given], cwd=shell.folder, env=shell.there, stderr=subprocess.PIPE, text=True
@@ -149,7 +150,7 @@ def test_ctrl_c_leaves_the_run_to_the_workers(shell: Shell) -> None:
 
 
 def test_the_logs_of_an_attempt_come_from_the_store(shell: Shell) -> None:
-    """Streams, the answer of an agent and JSON are as on one machine; a path is the place in the shared store."""
+    """The output is that of the same local run; paths are those in the object store."""
     shell.start(there=False)
     shell.start(there=True)
     run = shell.run_id
@@ -160,7 +161,7 @@ def test_the_logs_of_an_attempt_come_from_the_store(shell: Shell) -> None:
     told = json.loads(shell.awf("logs", run, "build", "--json").stdout)
     assert [part["text"] for part in told["files"]] == ["built\n", ""]
     assert Path(told["files"][0]["path"]).read_text() == "built\n"
-    assert told["files"][0]["path"].startswith(shell.lab.shared)
+    assert told["files"][0]["path"].startswith(str(shell.lab.shared))
 
 
 FOLLOWED = """workflow "Long" {
@@ -174,7 +175,7 @@ transition from="work" to="end"
 
 
 def test_a_log_is_followed_while_it_grows(shell: Shell) -> None:
-    """What a worker's stage prints is seen while it runs, and to its end: no line twice, and none is missing."""
+    """What a stage prints is shown while it runs, without repeated or missing lines."""
     shell.lab.start("f", FOLLOWED, cwd=shell.folder)
     run = shell.lab.id("f")
     with subprocess.Popen(
@@ -190,11 +191,11 @@ def test_a_log_is_followed_while_it_grows(shell: Shell) -> None:
         (shell.folder / "go").touch()
         assert following.stdout.read() == "two\n"
     assert following.returncode == 0
-    assert shell.lab.over("f").status is RunStatus.SUCCESS
+    assert shell.lab.ended("f").status is RunStatus.SUCCESS
 
 
 def test_the_last_line_of_json_is_the_result(shell: Shell) -> None:
-    """A program that reads the events of a run reads those of a cluster's run."""
+    """The events of a cluster run are those of a local one."""
     given = ("--goal", "g", "--script", "s.json", "--auto-approve", "--run-id", shell.run_id, "--json")
     lines = [json.loads(line) for line in shell.awf("run", "w.awf.kdl", *given).stdout.splitlines()]
     assert lines[0]["event"] == "run_started"
@@ -204,7 +205,7 @@ def test_the_last_line_of_json_is_the_result(shell: Shell) -> None:
 
 
 def test_a_run_is_cancelled_and_resumed(shell: Shell) -> None:
-    """Cancel says who did it and why; resume goes on to the end, and a run that is over is refused."""
+    """Cancel prints who did it and why; resume continues to the end, and a run that has succeeded is refused."""
     shell.start(there=True)
     done = shell.awf("cancel", shell.run_id, "--reason", "not now")
     assert "cancelled (by " in done.stdout
@@ -214,8 +215,8 @@ def test_a_run_is_cancelled_and_resumed(shell: Shell) -> None:
     assert (again.returncode, "has finished" in again.stderr) == (2, True)
 
 
-def test_a_cancelled_run_is_answered_and_goes_on_there(shell: Shell) -> None:
-    """The cluster takes it up again by itself, and says so; `--resume` does not look for the run on this machine."""
+def test_a_cancelled_run_continues_when_it_is_answered(shell: Shell) -> None:
+    """The cluster resumes it by itself; `--resume` does not look for the run on this machine."""
     shell.start(there=True)
     shell.awf("cancel", shell.run_id)
     done = shell.awf("answer", shell.run_id, "yes", "--resume")
@@ -224,21 +225,33 @@ def test_a_cancelled_run_is_answered_and_goes_on_there(shell: Shell) -> None:
 
 
 def test_the_settings_name_the_cluster(shell: Shell, tmp_path: Path) -> None:
-    """A project that the user trusts says it once; a store on the command line means this machine all the same."""
-    names = ("on", "artefacts", "queue")
+    """Those of a trusted project do, in both spellings; a store on the command line still means this machine."""
     (shell.folder / ".awf").mkdir()
-    said = "".join(f'{name} "{value}"\n' for name, value in zip(names, shell.lab.place[1::2], strict=True))
-    (shell.folder / ".awf" / "config.kdl").write_text(said)
     (tmp_path / "config/awf").mkdir(parents=True)
     (tmp_path / "config/awf/config.kdl").write_text(f'trust {{ project "{shell.folder.resolve()}"; }}\n')
     shell.lab.environ |= {"XDG_CONFIG_HOME": str(tmp_path / "config")}
-    assert shell.start(there=False).returncode == 3
-    assert shell.run_id in shell.awf("runs", there=False).stdout
+    for names in (("on", "artifacts", "queue"), ("on", "artefacts", "queue")):
+        lines = [f'{name} "{value}"\n' for name, value in zip(names, shell.lab.options[1::2], strict=True)]
+        (shell.folder / ".awf" / "config.kdl").write_text("".join(lines))
+        if names[1] == "artifacts":
+            assert shell.start(there=False).returncode == 3
+        assert shell.run_id in shell.awf("runs", there=False).stdout
     assert shell.run_id not in shell.awf("runs", "--store", "elsewhere", there=False).stdout
 
 
+def test_the_earlier_spelling_of_artifacts_is_accepted(shell: Shell) -> None:
+    """As an option and as a variable; the help shows the present one only."""
+    on, url, _, shared, queue, name = shell.lab.options
+    shell.start(there=True)
+    place = (on, url, queue, name)
+    assert shell.run_id in shell.awf("runs", *place, "--artefacts", shared, there=False).stdout
+    assert shell.run_id in shell.awf("runs", *place, there=False, AWF_ARTEFACTS=shared).stdout
+    shown = shell.awf("runs", "--help").stdout
+    assert ("--artifacts URL" in shown, "artefacts" in shown) == (True, False)
+
+
 def test_a_worker_has_a_directory_and_the_usual_cluster(shell: Shell) -> None:
-    """Its --store is where it works, and names no place of runs instead of the cluster."""
+    """Its --store is the directory it works in, and does not replace the cluster."""
     with subprocess.Popen(
         [COMMAND, "worker", "--store", "mine"], cwd=shell.folder, env=shell.there, stderr=subprocess.PIPE, text=True
     ) as worker:
@@ -250,22 +263,41 @@ def test_a_worker_has_a_directory_and_the_usual_cluster(shell: Shell) -> None:
         worker.communicate()
 
 
-def test_what_is_missing_is_said(shell: Shell, server: Server, tmp_path: Path) -> None:
-    """No store, no server, no namespace, no address, no extra: each has its own words and something to do about it."""
+def test_a_cluster_that_cannot_be_used_is_an_error_with_help(shell: Shell, server: Server, tmp_path: Path) -> None:
+    """No object store, no server, no namespace, no valid address, no extra."""
     nobody = f"temporal://127.0.0.1:{free_port()}/default"
-    for words, told in (
-        (("runs", "--on", server.url, "--artefacts", ""), "no shared storage is set"),
-        (("runs", "--on", nobody), "cannot be reached"),
-        (("runs", "--on", server.url.replace("default", "nowhere")), 'has no namespace "nowhere"'),
-        (("runs", "--on", "https://example.invalid"), "is no address of a cluster"),
+    for words, code in (
+        (("--on", server.url, "--artifacts", ""), 2),
+        (("--on", nobody), 1),
+        (("--on", server.url.replace("default", "nowhere")), 2),
+        (("--on", "https://example.invalid"), 2),
     ):
-        done = shell.awf(*words)
-        assert done.returncode in (1, 2), words
-        assert told in done.stderr
-        assert "help:" in done.stderr
+        done = shell.awf("runs", *words)
+        assert (done.returncode, "help:" in done.stderr) == (code, True), words
     shadow = tmp_path / "shadow"
     shadow.mkdir()
     (shadow / "temporalio.py").write_text('raise ModuleNotFoundError("gone", name="temporalio")\n')
     without = shell.awf("runs", PYTHONPATH=str(shadow))
     assert (without.returncode, "pip install 'awf-pipeline[cluster]'" in without.stderr) == (2, True)
     assert "needs a cluster" in shell.awf("worker", there=False).stderr
+
+
+PROGRAM = """
+import atexit, sys, threading
+import temporalio.client
+from pipeline.cli.main import main
+
+atexit.register(print, "interpreter finalized")
+threading.Thread(target=threading.Event().wait).start()  # like one of the library's that is still busy
+sys.argv = ["awf", *sys.argv[1:]]
+main()
+"""
+
+
+def test_threads_of_the_library_do_not_change_the_exit_code() -> None:
+    """A command exits without finalizing the interpreter, and loses no output."""
+    for words, code, printed in (("--version",), 0, "awf "), (("why", "--store", "nowhere"), 2, "error"):
+        command = [sys.executable, "-c", PROGRAM, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert (done.returncode, "interpreter finalized" in done.stdout) == (code, False)
+        assert printed in done.stdout + done.stderr.lower()

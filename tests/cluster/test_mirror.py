@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.cluster.journal import SharedJournal
-from pipeline.cluster.mirror import LONGEST, SELDOM, Mirror
+from pipeline.cluster.mirror import LONGEST_RUNNING, LONGEST_STOPPED, Mirror
 from pipeline.cluster.object_store import DirectoryStore, StoreUnavailable
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import (
@@ -53,7 +53,7 @@ class Team:
         """What is asked for at a look, some time later."""
         self.time += later
         self.store.asked.clear()
-        self.mirror.look()
+        self.mirror.update()
         return sorted({key.split("/")[1] for key in self.store.asked})
 
     def copied(self, run: str) -> list[AnyRecord]:
@@ -91,10 +91,10 @@ def test_what_is_new_is_copied_once(team: Team) -> None:
     """Looking again adds nothing; a record that came is there after the next look, with its attached text."""
     team.create("a")
     for _ in range(3):
-        team.mirror.look()
+        team.mirror.update()
     assert len(team.copied("a")) == 1
     seq = team.journal.append("a", done(1), attached="the prompt")
-    team.looked(later=SELDOM)
+    team.looked(later=LONGEST_STOPPED)
     assert team.same("a")
     with closing(SqliteJournal(team.mirror.directory)) as journal:
         assert journal.attached("a", seq) == "the prompt"
@@ -102,15 +102,15 @@ def test_what_is_new_is_copied_once(team: Team) -> None:
 
 def test_runs_are_in_the_order_in_which_they_began(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest are copied first when there are many, and the list is in order all the same."""
-    monkeypatch.setattr("pipeline.cluster.mirror._FIRST", 2)
+    monkeypatch.setattr("pipeline.cluster.mirror._FIRST_RUNS", 2)
     for number in range(5):
         team.time += 1
         team.create(f"r{number}")
-    team.mirror.look()
+    team.mirror.update()
     assert team.runs() == ["r3", "r4"]
     assert team.mirror.behind
     while team.mirror.behind:
-        team.mirror.look()
+        team.mirror.update()
     assert team.runs() == ["r0", "r1", "r2", "r3", "r4"]
 
 
@@ -126,15 +126,15 @@ def test_a_run_that_is_over_is_not_read_again(team: Team) -> None:
         team.journal.append(run, record)
     team.looked(later=10_000)
     assert team.looked() == []
-    assert team.looked(later=LONGEST[RunStatus.RUNNING]) == ["runs"]
-    assert team.looked(later=SELDOM) == ["cancelled", "runs", "waits"]
+    assert team.looked(later=LONGEST_RUNNING) == ["runs"]
+    assert team.looked(later=LONGEST_STOPPED) == ["cancelled", "runs", "waits"]
     assert team.looked() == []
     team.mirror.expect("waits")
     for _ in range(3):
         assert team.looked(later=1.0)[-1] == "waits"
     team.journal.append("cancelled", RunResumed(at=3))
     assert team.mirror.status("cancelled") is RunStatus.CANCELLED
-    team.mirror.look(["cancelled"])
+    team.mirror.update(["cancelled"])
     assert team.mirror.status("cancelled") is RunStatus.RUNNING
     assert sorted(team.mirror.active()) == ["cancelled", "runs", "waits"]
 
@@ -142,11 +142,11 @@ def test_a_run_that_is_over_is_not_read_again(team: Team) -> None:
 def test_new_runs_are_found_whosever_clock_was_behind(team: Team) -> None:
     """The index is read from some minutes before its last entry."""
     team.create("first")
-    team.mirror.look()
+    team.mirror.update()
     team.time -= 300
     team.create("behind")
     team.time += 300
-    team.mirror.look()
+    team.mirror.update()
     assert set(team.runs()) == {"first", "behind"}
 
 
@@ -154,11 +154,11 @@ def test_a_run_without_records_is_none_yet(team: Team) -> None:
     """Somebody who died between the index and the first record leaves nothing, and is seldom asked for."""
     team.store.create("index/00000000000000000001-half", b"")
     team.store.create("index/README", b"by hand")
-    team.mirror.look()
+    team.mirror.update()
     assert team.runs() == []
     assert team.looked() == []
     team.create("whole")
-    team.mirror.look()
+    team.mirror.update()
     assert team.runs() == ["whole"]
 
 
@@ -169,17 +169,17 @@ def test_the_ledger_of_each_run_is_its_own(team: Team) -> None:
     for number in range(1, 4):
         for run in ("a", "b"):
             team.journal.append(run, done(number), lines=[f"{run}{number}x", f"{run}{number}y"])
-        team.looked(later=SELDOM)
+        team.looked(later=LONGEST_STOPPED)
     team.journal.of("a").append_ledger(["a4"])
     team.journal.append("a", done(4))
-    team.looked(later=SELDOM)
+    team.looked(later=LONGEST_STOPPED)
     for run in ("a", "b"):
         whole = list(team.journal.of(run).ledger())
         assert list(team.mirror.ledger(run).ledger()) == whole
         for after in range(len(whole) + 1):
             assert list(team.mirror.ledger(run).ledger(after)) == whole[after:]
         assert team.same(run)
-    assert team.mirror.ledgers() == ["b", "a"]
+    assert team.mirror.runs_with_findings() == ["b", "a"]
     with closing(SqliteJournal(team.mirror.directory)) as journal:
         assert [entry.seq for entry in journal.entries("a")] == [1, 2, 3, 4, 5]
 
@@ -191,32 +191,32 @@ def test_a_damaged_record_stops_its_run_alone(team: Team) -> None:
         team.journal.append(run, done(1))
     team.store.put("runs/bad/records/00000003", b"nonsense")
     team.journal.append("good", done(2))
-    team.mirror.look()
+    team.mirror.update()
     assert (len(team.copied("bad")), len(team.copied("good"))) == (2, 3)
     assert team.mirror.status("bad") is None
-    assert ["record 3 of run bad is damaged" in one for one in team.mirror.troubles()] == [True]
+    assert ["record 3 of run bad is damaged" in one for one in team.mirror.problems()] == [True]
 
 
 def test_a_store_that_is_gone_is_not_an_empty_one(team: Team, tmp_path: Path) -> None:
     """Nothing is forgotten, the next look says what is wrong, and the one after it comes back goes on."""
     team.create("a")
-    team.mirror.look()
+    team.mirror.update()
     (tmp_path / "shared").rename(tmp_path / "away")
-    with pytest.raises(StoreUnavailable, match="has nothing of what was in it"):
-        team.mirror.look()
+    with pytest.raises(StoreUnavailable):
+        team.mirror.update()
     assert team.runs() == ["a"]
     (tmp_path / "away").rename(tmp_path / "shared")
     team.journal.append("a", done(1))
-    team.looked(later=SELDOM)
+    team.looked(later=LONGEST_STOPPED)
     assert team.same("a")
 
 
 def test_a_long_run_comes_in_parts(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more of a run is held at once than is read at one look."""
-    monkeypatch.setattr("pipeline.cluster.mirror._PAGES", 3)
+    monkeypatch.setattr("pipeline.cluster.mirror._MOST_OBJECTS", 3)
     team.create("a")
     for number in range(1, 8):
         team.journal.append("a", done(number))
     for wanted in (3, 6, 8, 8):
-        team.mirror.look()
+        team.mirror.update()
         assert len(team.copied("a")) == wanted

@@ -1,17 +1,15 @@
-"""Runs of a cluster: people, limits, retries, cancelling, going on, and workers that come and go."""
+"""Runs on a cluster: people, limits, retries, cancelling, resuming, long histories, and workers that come and go."""
 
+import os
 import signal
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cluster.lab import Lab
+from tests.cluster.lab import Lab, read_lines, wait_until, workflow
 
 from pipeline.app.store import AlreadyAnswered
-from pipeline.backends.process_tree import list_processes, read_marker
 from pipeline.cluster.messages import Timeouts
+from pipeline.cluster.workflow import RunWorkflow
 from pipeline.engine.outcome import StatusSource
 from pipeline.engine.ports import RunIsOwned
 from pipeline.engine.records import (
@@ -26,11 +24,7 @@ from pipeline.engine.records import (
 )
 from pipeline.engine.state import RunStatus
 
-
-def workflow(body: str, start: str = "a", settings: str = "") -> str:
-    return f'workflow "W" {{\nversion 2\nstart "{start}"\n{settings}\n{body}\nstage "end" kind="exit"\n}}\n'
-
-
+ROUNDS = int(os.environ.get("AWF_CLUSTER_ROUNDS", "40"))  # of the long run
 GATE = workflow(
     'stage "a" kind="human" prompt="Good?" {more} {\n'
     '  option "yes" label="Yes" to="end" approves=true; option "no" label="No" to="b"; }\n'
@@ -42,182 +36,179 @@ def tool(command: str, more: str = "") -> str:
     return workflow(f'stage "a" kind="tool" command="{command}" {more}\ntransition from="a" to="end"')
 
 
-def test_a_person_is_waited_for_and_the_first_answer_counts(lab: Lab) -> None:
-    """A run that waits costs nothing but its record; the answer wakes it, and a second one is told of the first."""
+def first_time_blocks(path: Path) -> str:
+    """A command that hangs when it runs for the first time."""
+    return f"echo x >> {path}; test $(wc -l < {path}) -ge 2 || sleep 1000"
+
+
+def test_the_first_answer_counts(lab: Lab) -> None:
+    """A waiting run continues with the first answer to a visit; a later answer to it is refused."""
     lab.start("r", GATE.replace("{more}", ""))
-    assert lab.stopped("r").status is RunStatus.WAITING
+    assert lab.stopped().status is RunStatus.WAITING
     lab.answer("r", "no", feedback="Rename it.")
     lab.until("r", lambda state: state.status is RunStatus.WAITING and state.cursor.visit == 2)
-    with pytest.raises(AlreadyAnswered, match='anna has already answered "a" #1'):
+    with pytest.raises(AlreadyAnswered) as raised:
         lab.answer("r", "yes", by="ben", stage="a", visit=1)
+    assert (raised.value.kept.by, raised.value.kept.option) == ("anna", "no")
     lab.answer("r", "yes", by="ben")
-    assert lab.over("r").path == ("a", "b", "a", "end")
-    kinds = [type(record) for record in lab.records("r")][1:]
-    around = [RunWaiting, RunResumed, VisitCompleted]
-    assert kinds == [*around, VisitCompleted, *around, VisitCompleted]
+    assert lab.ended().path == ("a", "b", "a", "end")
+    asked = [RunWaiting, RunResumed, VisitCompleted]
+    assert lab.kinds() == [*asked, VisitCompleted, *asked, VisitCompleted]
 
 
 def test_a_gate_that_nobody_answers_in_time_takes_its_default(lab: Lab) -> None:
-    """The time is kept by the server: no worker has to be there while it passes."""
+    """The server keeps the time, so no worker needs to run meanwhile."""
     lab.start("r", GATE.replace("{more}", 'timeout="2s" default="yes"'))
-    assert lab.stopped("r").status is RunStatus.WAITING
-    lab.leave("w1")
+    assert lab.stopped().status is RunStatus.WAITING
+    lab.stop_worker("w1")
     lab.worker("w2")
-    assert lab.over("r").path == ("a", "end")
-    assert _completed(lab, "a").outcome.source is StatusSource.DEFAULT
+    assert lab.ended().path == ("a", "end")
+    assert lab.completed("a")[0].outcome.source is StatusSource.DEFAULT
 
 
-def test_a_cancelled_run_leaves_nothing_running_and_goes_on_when_resumed(lab: Lab, tmp_path: Path) -> None:
-    """The stage's processes are gone before the run is on record as cancelled; a resumed run repeats the stage."""
-    mark = tmp_path / "go"
-    lab.start("r", tool(f"test -e {mark} || sleep 1000 & wait; test -e {mark} || sleep 1000"))
-    _await(lambda: bool(_processes(lab)))
+def test_a_cancelled_run_leaves_nothing_running_and_can_be_resumed(lab: Lab, tmp_path: Path) -> None:
+    """The processes of a stage are gone before the run is recorded as cancelled; resuming repeats the stage."""
+    go = tmp_path / "go"
+    lab.start("r", tool(f"test -e {go} || sleep 1000 & wait; test -e {go} || sleep 1000"))
+    wait_until(lambda: bool(lab.processes()))
     lab.cancel("r", "by anna: enough")
-    assert not _processes(lab)
-    last = lab.records("r")[-1]
+    assert not lab.processes()
+    last = lab.records()[-1]
     assert isinstance(last, RunCancelled)
     assert (last.stage, last.reason) == ("a", "by anna: enough")
-    mark.touch()
+    go.touch()
     lab.resume("r")
-    assert lab.over("r").path == ("a", "end")
-    assert _completed(lab, "a").attempt == 2
+    assert lab.ended().path == ("a", "end")
+    assert lab.completed("a")[0].attempt == 2
 
 
-def test_a_limit_pauses_and_is_raised(lab: Lab) -> None:
-    """A paused run waits for somebody to raise the limit; one that is running cannot be resumed."""
-    loop = workflow(
+def test_a_run_paused_by_a_limit_continues_when_it_is_raised(lab: Lab) -> None:
+    """A run that is running cannot be resumed."""
+    source = workflow(
         'stage "a" kind="tool" command="test $AWF_VISIT -ge 4" retry_target="a"\ntransition from="a" to="end"',
         settings="settings { max_visits 2; }",
     )
-    lab.start("r", loop)
-    assert lab.stopped("r").status is RunStatus.PAUSED
+    lab.start("r", source)
+    assert lab.stopped().status is RunStatus.PAUSED
     lab.resume("r", raised={"max_visits": 9})
-    assert lab.over("r").path == ("a", "a", "a", "a", "end")
+    assert lab.ended().path == ("a", "a", "a", "a", "end")
     lab.start("long", tool("sleep 5"))
     lab.until("long", lambda state: state.status is RunStatus.RUNNING)
-    with pytest.raises(RunIsOwned, match="is being run by the workers"):
+    with pytest.raises(RunIsOwned):
         lab.resume("long")
     lab.cancel("long", "")
 
 
-def test_retries_are_the_machine_s(lab: Lab, tmp_path: Path) -> None:
-    """A failed attempt is on record, the wait is the server's, and the next attempt has its own number."""
-    counted = tmp_path / "tries"
-    command = f"echo x >> {counted}; test $(wc -l < {counted}) -ge 3"
+def test_failed_attempts_are_recorded_and_retried(lab: Lab, tmp_path: Path) -> None:
+    """The server waits between attempts, and each attempt has its own number."""
+    ran = tmp_path / "ran"
+    command = f"echo x >> {ran}; test $(wc -l < {ran}) -ge 3"
     lab.start("r", tool(command, '{ retry max_attempts=3 backoff="constant" delay="200ms"; }'))
-    assert lab.over("r").path == ("a", "end")
-    assert [record.attempt for record in lab.records("r") if isinstance(record, AttemptFailed)] == [1, 2]
-    assert _completed(lab, "a").attempt == 3
+    assert lab.ended().path == ("a", "end")
+    assert [record.attempt for record in lab.records() if isinstance(record, AttemptFailed)] == [1, 2]
+    assert lab.completed("a")[0].attempt == 3
 
 
-def test_a_worker_without_what_a_run_needs_pauses_it(lab: Lab) -> None:
-    """It says what is missing, and the run goes on when somebody has seen to it."""
+def test_a_worker_that_lacks_what_a_run_needs_pauses_it(lab: Lab) -> None:
+    """The run names the worker, and continues once the cause is fixed."""
     lab.start("r", workflow('stage "a" kind="llm" prompt="x"\ntransition from="a" to="end"'), backend="command")
-    assert lab.stopped("r").status is RunStatus.PAUSED
-    last = lab.records("r")[-1]
+    assert lab.stopped().status is RunStatus.PAUSED
+    last = lab.records()[-1]
     assert isinstance(last, RunPaused)
-    assert last.reason.startswith("the worker awf@")
+    assert (last.limit, "awf@" in last.reason) == ("worker", True)
     lab.resume("r", options={"backend": "scripted"})
-    assert lab.over("r").path == ("a", "end")
+    assert lab.ended().path == ("a", "end")
 
 
-def test_a_paused_run_goes_on_with_a_changed_workflow(lab: Lab) -> None:
-    """The new text is taken with the resumption, by the workers and by the run's workflow."""
-    loop = 'stage "a" kind="tool" command="false" retry_target="a"\ntransition from="a" to="end"'
-    lab.start("r", workflow(loop, settings="settings { max_visits 2; }"))
-    assert lab.stopped("r").status is RunStatus.PAUSED
-    body = 'stage "a" kind="tool" command="true"\nstage "b" kind="tool" command="true"\n'
-    ways = 'transition from="a" to="b"\ntransition from="b" to="end"'
-    adopted = WorkflowAdopted(at=0.0, file="w.awf.kdl", source=workflow(body + ways))
+def test_a_paused_run_continues_with_a_changed_workflow(lab: Lab) -> None:
+    """Both the workers and the Temporal workflow use the new text."""
+    source = 'stage "a" kind="tool" command="false" retry_target="a"\ntransition from="a" to="end"'
+    lab.start("r", workflow(source, settings="settings { max_visits 2; }"))
+    assert lab.stopped().status is RunStatus.PAUSED
+    stages = 'stage "a" kind="tool" command="true"\nstage "b" kind="tool" command="true"\n'
+    transitions = 'transition from="a" to="b"\ntransition from="b" to="end"'
+    adopted = WorkflowAdopted(at=0.0, file="w.awf.kdl", source=workflow(stages + transitions))
     lab.loop.call(lab.cluster.resume(lab.id("r"), [adopted, RunResumed(at=0.0)]))
-    assert lab.over("r").path == ("a", "a", "a", "b", "end")
+    assert lab.ended().path == ("a", "a", "a", "b", "end")
 
 
-def test_the_history_begins_anew_and_nothing_is_lost(lab: Lab) -> None:
-    """A loop that is longer than a history may be goes on in the next one: the same visits, counted on."""
-    lab.terms = Timeouts(longest_history=40)
-    body = (
-        'stage "a" kind="tool" command="true"\n'
-        'stage "d" kind="decision" { route when="visits(\\"a\\") < 25" to="a"; route when="true" to="end"; }\n'
-        'transition from="a" to="d"'
-    )
-    lab.start("r", workflow(body, settings="settings { max_visits 100; }"))
-    assert lab.over("r").path == ("a", "d") * 25 + ("end",)
-    chain = lab.loop.call(_executions(lab, "r"))
-    assert len(chain) > 3
-    assert max(chain) < 100
+def test_a_long_run_starts_new_histories_and_loses_no_round(lab: Lab) -> None:
+    """Half way it is paused by a limit, asked for its position, and resumed."""
+    longest = 4000 if ROUNDS > 100 else 60
+    lab.timeouts = Timeouts(longest_history=longest)
+    route = f'route when="visits(\\"review\\") < {ROUNDS}" to="fix"; route when="true" to="end"'
+    body = f"""stage "review" kind="llm" auto_status=true prompt="Review"
+stage "gate" kind="decision" {{ {route}; }}
+stage "fix" kind="llm" prompt="Fix"
+transition from="review" to="gate"
+transition from="fix" to="review"
+"""
+    settings = f"settings {{ max_visits {ROUNDS // 2}; max_stages 100000; }}"
+    script = {"review": ["Bad.\n[STATUS: fail]\n[FAILURE_REASON: no]"]}
+    lab.start("r", workflow(body, "review", settings), script)
+    half = lab.until("r", lambda state: state.status is RunStatus.PAUSED, timeout=600)
+    assert half.visits["review"] == ROUNDS // 2
+    position = lab.loop.call(lab.handle().query(RunWorkflow.position))
+    assert (position.status, position.stage, position.visit) == (RunStatus.PAUSED, "review", ROUNDS // 2 + 1)
+    assert position.seq == lab.cluster.journal.last(lab.id("r")).seq
+    lab.resume("r", raised={"max_visits": 2 * ROUNDS})
+    ended = lab.until("r", lambda state: state.status.final, timeout=600)
+    assert ended.visits == {"review": ROUNDS, "gate": ROUNDS, "fix": ROUNDS - 1, "end": 1}
+    lengths = lab.loop.call(_history_lengths(lab))
+    assert len(lengths) > 1
+    assert max(lengths) < longest + 100
 
 
-def test_a_stage_whose_worker_dies_runs_again_elsewhere(lab: Lab, tmp_path: Path) -> None:
-    """The death is found by the missing signs of life; the attempt is on record as torn."""
-    lab.leave("w1")
-    pids = tmp_path / "pids"
-    command = f"echo $PPID >> {pids}; test $(wc -l < {pids}) -ge 2 || sleep 1000"
-    with lab.process("one") as worker:
-        lab.start("r", tool(command))
-        _await(lambda: pids.exists() and bool(pids.read_text()))
-        worker.send_signal(signal.SIGKILL)
-        worker.wait()
-    lab.worker("w2")
-    assert lab.over("r").path == ("a", "end")
-    assert [type(record) for record in lab.records("r")][1:] == [RunResumed, VisitCompleted, VisitCompleted]
-    assert _completed(lab, "a").attempt == 2
-    with lab.process("one"):  # what its predecessor left is swept away
-        _await(lambda: not _processes(lab))
-
-
-def test_what_acts_outside_is_not_repeated_unasked(lab: Lab, tmp_path: Path) -> None:
-    """A worker that dies in a stage with effects outside pauses the run, until somebody says to repeat it."""
-    lab.leave("w1")
-    begun = tmp_path / "begun"
-    command = f"echo x >> {begun}; test $(wc -l < {begun}) -ge 2 || sleep 1000"
-    with lab.process("one") as worker:
-        lab.start("r", tool(command, 'effects="external"'))
-        _await(begun.exists)
-        worker.send_signal(signal.SIGKILL)
-        worker.wait()
-    lab.worker("w2")
-    assert lab.stopped("r").status is RunStatus.PAUSED
-    assert [type(record) for record in lab.records("r")][1:] == [VisitStarted, RunResumed, RunPaused]
-    lab.resume("r", repeat=True)
-    assert lab.over("r").path == ("a", "end")
-    with lab.process("one"):
-        _await(lambda: not _processes(lab))
-
-
-def test_a_worker_that_leaves_finishes_or_hands_back(lab: Lab, tmp_path: Path) -> None:
-    """What ends in time is recorded by it; what does not is taken up by another, at once and as a torn attempt."""
-    lab.leave("w1")
-    lab.worker("w2", grace=3.0)
-    short, long = tmp_path / "short", tmp_path / "long"
-    lab.start("short", tool(f"touch {short}; sleep 1"))
-    lab.start("long", tool(f"echo x >> {long}; test $(wc -l < {long}) -ge 2 || sleep 1000"))
-    _await(lambda: short.exists() and long.exists())
-    lab.leave("w2")
-    assert _completed(lab, "a", "short").attempt == 1
-    lab.worker("w3")
-    assert lab.over("long").status is RunStatus.SUCCESS
-    assert _completed(lab, "a", "long").attempt == 2
-
-
-def _processes(lab: Lab) -> list[int]:
-    """Those that the run's stages started, wherever."""
-    carried = [(process.pid, read_marker(process.pid) or "") for process in list_processes() if process.alive]
-    return [pid for pid, mark in carried if mark.startswith(f"{lab.id('r')}@")]
-
-
-def _completed(lab: Lab, stage: str, run: str = "r") -> VisitCompleted:
-    return next(one for one in lab.records(run) if isinstance(one, VisitCompleted) and one.stage == stage)
-
-
-async def _executions(lab: Lab, run: str) -> list[int]:
-    """How long each history of a run is."""
-    found = lab.client.list_workflows(f"WorkflowId = 'awf-{lab.id(run)}'")
+async def _history_lengths(lab: Lab) -> list[int]:
+    found = lab.client.list_workflows(f"WorkflowId = '{lab.handle().id}'")
     return [one.history_length async for one in found]
 
 
-def _await(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.05)
+def test_a_stage_whose_worker_is_killed_runs_again_elsewhere(lab: Lab, tmp_path: Path) -> None:
+    """The interrupted attempt is recorded; a worker that returns to the directory kills what was left running."""
+    lab.stop_worker("w1")
+    ran = tmp_path / "ran"
+    with lab.worker_process("one") as worker:
+        lab.start("r", tool(first_time_blocks(ran)))
+        wait_until(lambda: bool(read_lines(ran)))
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+    lab.worker("w2")
+    assert lab.ended().path == ("a", "end")
+    assert lab.kinds() == [RunResumed, VisitCompleted, VisitCompleted]
+    assert lab.completed("a")[0].attempt == 2
+    with lab.worker_process("one"):
+        wait_until(lambda: not lab.processes())
+
+
+def test_a_stage_with_external_effects_is_not_repeated_unasked(lab: Lab, tmp_path: Path) -> None:
+    """If its worker is killed, the run pauses until somebody says to repeat the stage."""
+    lab.stop_worker("w1")
+    ran = tmp_path / "ran"
+    with lab.worker_process("one") as worker:
+        lab.start("r", tool(first_time_blocks(ran), 'effects="external"'))
+        wait_until(ran.exists)
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+    lab.worker("w2")
+    assert lab.stopped().status is RunStatus.PAUSED
+    assert lab.kinds() == [VisitStarted, RunResumed, RunPaused]
+    lab.resume("r", repeat=True)
+    assert lab.ended().path == ("a", "end")
+    with lab.worker_process("one"):
+        wait_until(lambda: not lab.processes())
+
+
+def test_a_worker_that_stops_finishes_a_stage_or_hands_it_back(lab: Lab, tmp_path: Path) -> None:
+    """A stage that ends in time is recorded by it; any other runs again on another worker."""
+    lab.stop_worker("w1")
+    lab.worker("w2", grace=3.0)
+    short, long = tmp_path / "short", tmp_path / "long"
+    lab.start("short", tool(f"touch {short}; sleep 1"))
+    lab.start("long", tool(first_time_blocks(long)))
+    wait_until(lambda: short.exists() and long.exists())
+    lab.stop_worker("w2")
+    assert lab.completed("a", "short")[0].attempt == 1
+    lab.worker("w3")
+    assert lab.ended("long").status is RunStatus.SUCCESS
+    assert lab.completed("a", "long")[0].attempt == 2

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.cluster.generated import generated
-from tests.cluster.lab import IMPATIENT, Lab
+from tests.cluster.lab import FAST_RETRIES, Lab
 
 from pipeline.app.runs import start
 from pipeline.app.wiring import Runtime
@@ -69,9 +69,9 @@ def test_generated_workflows_come_to_the_same(lab: Lab, tmp_path: Path, first: i
         lab.start(f"r{seed}", one.text, one.script, cwd=project(tmp_path / f"c{seed}"), answers=one.answers)
     for seed, one in made.items():
         store = tmp_path / f"l{seed}-store"
-        record = lab.created(f"r{seed}", one.text, one.script, cwd=project(tmp_path / f"l{seed}"), answers=one.answers)
+        record = lab.creation(f"r{seed}", one.text, one.script, cwd=project(tmp_path / f"l{seed}"), answers=one.answers)
         journal = SqliteJournal(store)
-        here = asyncio.run(start(record, journal, Runtime(store, lab.environ, settings=IMPATIENT)))
+        here = asyncio.run(start(record, journal, Runtime(store, lab.environ, settings=FAST_RETRIES)))
         there = lab.stopped(f"r{seed}")
         assert replace(there, until=None) == replace(here, until=None), one.text
         folders = [str(tmp_path / f"c{seed}"), str(tmp_path / f"l{seed}"), str(store), str(tmp_path / "w1")]
@@ -94,7 +94,7 @@ def test_a_run_continues_by_itself_when_a_quota_resets(lab: Lab, tmp_path: Path)
     agent.chmod(0o755)
     text = 'workflow "W" {\nversion 2\nstart "a"\nstage "a" kind="llm" prompt="x"\ntransition from="a" to="end"\n'
     lab.start("quota", text + 'stage "end" kind="exit"\n}\n', cwd=folder, backend="command", agent_command=[str(agent)])
-    assert lab.over("quota").status == "success"
+    assert lab.ended("quota").status == "success"
     kinds = [record.kind for record in lab.records("quota")]
     assert kinds == [
         *("run_created", "stage_errored", "run_paused", "run_resumed", "visit_completed", "visit_completed"),

@@ -1,4 +1,4 @@
-"""`awf serve --on`: the pages of a cluster's runs, and what is done there."""
+"""`awf serve --on`: pages of a cluster's runs, and actions on them."""
 
 import json
 import re
@@ -6,11 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 import httpx
-import pytest
-from tests.cluster.conftest import Server, served
 from tests.cluster.lab import Lab
 from tests.integration.serving import serving_at
 from tests.unit.web.findings import item, project
@@ -34,7 +31,7 @@ LONGEST = 60.0
 
 
 class Browser:
-    """Somebody who looks at the pages of the lab's cluster."""
+    """A client of the dashboard."""
 
     def __init__(self, address: str) -> None:
         self.client = httpx.Client(timeout=LONGEST, follow_redirects=True)
@@ -48,7 +45,7 @@ class Browser:
         return self.client.post(self.base.join(f"/s/default/{path}"), data=fields, headers={"Origin": origin})
 
     def until(self, path: str, holds: Callable[[str], bool], **query: str) -> str:
-        """A page as soon as something holds of it."""
+        """Return a page as soon as a condition holds for it."""
         deadline = time.monotonic() + LONGEST
         while not holds(text := self.get(path, **query).text):
             assert time.monotonic() < deadline, text
@@ -62,10 +59,10 @@ class Browser:
 
 @contextmanager
 def dashboard(lab: Lab, *more: str) -> Iterator[Browser]:
-    """The command in a process of its own, and somebody at its address."""
+    """Run the command, which must clean up when it ends."""
     folder = lab.folder / "tmp"
     folder.mkdir()
-    with serving_at(lab.folder, "--port", "0", *lab.place, *more, TMPDIR=str(folder)) as (process, address):
+    with serving_at(lab.folder, "--port", "0", *lab.options, *more, TMPDIR=str(folder)) as (process, address):
         browser = Browser(address)
         with closing(browser.client):
             yield browser
@@ -75,10 +72,10 @@ def dashboard(lab: Lab, *more: str) -> Iterator[Browser]:
 
 
 def test_a_run_of_a_cluster_is_followed_and_answered(lab: Lab) -> None:
-    """It appears, its log grows, its gate is answered on its page, and it ends on the cluster."""
-    lab.leave("w1")
-    with lab.process("worker"), dashboard(lab) as browser:
-        assert "No runs yet" in browser.get("runs").text
+    """The run appears, its log grows, its gate is answered on its page, and it ends."""
+    lab.stop_worker("w1")
+    with lab.worker_process("worker"), dashboard(lab) as browser:
+        assert browser.get("runs", format="json").json()["runs"] == []
         lab.start("s", WORKFLOW)
         run = lab.id("s")
         browser.until("runs", lambda text: run in text and "running" in text)
@@ -90,7 +87,7 @@ def test_a_run_of_a_cluster_is_followed_and_answered(lab: Lab) -> None:
         browser.until(f"runs/{run}", lambda text: "Good?" in text and 'value="yes"' in text)
         assert browser.get(f"runs/{run}/text", name="stdout", **where).text == "begun\nwent\n"
         assert browser.post(f"runs/{run}/answer", stage="ok", visit="1", option="yes", by="ada").status_code == 200
-        assert lab.over("s").status is RunStatus.SUCCESS
+        assert lab.ended("s").status is RunStatus.SUCCESS
         browser.until(f"runs/{run}", lambda text: json.loads(text)["status"] == "success", format="json")
         quicker = browser.post(f"runs/{run}/answer", stage="ok", visit="1", option="no", by="bob")
         assert (quicker.status_code, "ada" in quicker.text) == (409, True)
@@ -100,7 +97,7 @@ def test_a_run_of_a_cluster_is_followed_and_answered(lab: Lab) -> None:
 
 
 def test_runs_of_a_cluster_are_started_cancelled_and_resumed(lab: Lab) -> None:
-    """Each deed of a page is done on the cluster; one that cannot be done says why."""
+    """Actions on a page take effect on the cluster; one that is not possible is refused."""
     (lab.folder / "workflows").mkdir()
     (lab.folder / "workflows" / "release.awf.kdl").write_text(WORKFLOW)
     with dashboard(lab, "--store", str(lab.folder / "w1")) as browser:
@@ -108,10 +105,10 @@ def test_runs_of_a_cluster_are_started_cancelled_and_resumed(lab: Lab) -> None:
         started = browser.post("start", workflow="release", goal="Out with it")
         run = started.url.path.rpartition("/")[2]
         assert "Out with it" in started.text
-        lab._mark = ""  # it has a name of its own
+        lab.use_full_names()
         lab.until(run, lambda state: state.cursor.stage == "work")
         browser.until(f"runs/{run}", lambda text: json.loads(text)["status"] == "running", format="json")
-        assert "is under way" in browser.post(f"runs/{run}/resume").text
+        assert browser.post(f"runs/{run}/resume").status_code == 409
         browser.post(f"runs/{run}/cancel", reason="not now", by="ada")
         assert (browser.status(run), lab.state(run).reason) == ("cancelled", "by ada: not now")
         (lab.folder / "go").touch()
@@ -119,7 +116,7 @@ def test_runs_of_a_cluster_are_started_cancelled_and_resumed(lab: Lab) -> None:
         assert resumed.status_code == 200, resumed.text
         assert lab.until(run, lambda state: state.status is RunStatus.WAITING).settings.max_visits > 3
         browser.until(f"runs/{run}", lambda text: "Good?" in text)
-        assert "cannot be cancelled" not in browser.post(f"runs/{run}/cancel").text
+        assert browser.post(f"runs/{run}/cancel").status_code == 200
         assert browser.get("runs/nothing").status_code == 404
         assert browser.post("findings/triage", id="1", **{"as": "fixed"}).status_code == 409
 
@@ -135,15 +132,15 @@ transition from="rev" to="end"
 
 
 def reviewed(lab: Lab, run: str, *lines: int) -> None:
-    """A run that found something on some lines."""
+    """Run a review that reports some lines."""
     items = [item(line) for line in lines]
     told = json.dumps({"reviewer": "rev", "findings": items, "residual_risks": [], "testing_gaps": []})
     lab.start(run, REVIEW, {"rev": [told]}, cwd=lab.folder / "shop")
-    lab.over(run)
+    lab.ended(run)
 
 
 def test_findings_are_those_of_one_run(lab: Lab) -> None:
-    """Each run has its own, numbered from 1; the newest's are shown unless another is chosen, and none is decided."""
+    """Each run has its own, numbered from 1; those of the newest are shown by default, and none can be triaged."""
     project(lab.folder / "shop")
     reviewed(lab, "a", 1, 2)
     reviewed(lab, "b", 3)
@@ -161,34 +158,23 @@ def test_findings_are_those_of_one_run(lab: Lab) -> None:
         assert len(sarif["runs"][0]["results"]) == 2
 
 
-@pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[Server]:
-    """A server that a test may stop."""
-    (tmp_path / "temporal").mkdir()
-    with served(tmp_path / "temporal") as running:
-        yield running
-
-
-def test_what_is_away_is_said(lab: Lab, own_server: Server) -> None:
-    """Without the server nothing is shown as running, without the store neither; both are told of, and come back."""
-    lab.close()
-    lab.url = own_server.url
-    lab.begin()
+def test_pages_say_when_the_server_or_the_store_is_unavailable(lab_with_own_server: Lab) -> None:
+    """Meanwhile a run that was running is unknown; pages are up to date again when both are back."""
+    lab, own_server = lab_with_own_server, lab_with_own_server.server
+    lab.worker("w1")
     with dashboard(lab) as browser:
         lab.start("s", WORKFLOW)
         run = lab.id("s")
         browser.until(f"runs/{run}", lambda text: "running" in text and "work" in text)
         own_server.stop()
-        page = browser.until("runs", lambda text: "Not up to date" in text)
-        assert "does not answer" in page
+        browser.until("runs", lambda text: "Not up to date" in text)
         assert browser.status(run) == "unknown"
         assert re.search(r'class="state other"[^>]*><span[^>]*>…</span>unknown', browser.get("runs").text)
         own_server.start()
         browser.until("runs", lambda text: "Not up to date" not in text)
-        shared, aside = Path(lab.shared), lab.folder / "aside"
-        shared.rename(aside)
-        assert "has nothing of what was in it" in browser.until("runs", lambda text: "Not up to date" in text)
-        aside.rename(shared)
+        aside = lab.shared.rename(lab.folder / "aside")
+        browser.until("runs", lambda text: "Not up to date" in text)
+        aside.rename(lab.shared)
         browser.until("runs", lambda text: "Not up to date" not in text)
         (lab.folder / "project" / "go").touch()
         lab.stopped("s")

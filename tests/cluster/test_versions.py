@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.cluster.conftest import Loop
 from tests.cluster.lab import Lab
 
+from pipeline.cluster.server import LoopThread
 from pipeline.engine.state import RunStatus
 
 HISTORIES = sorted(Path(__file__).with_name("histories").glob("*.json"))
@@ -58,7 +58,7 @@ def test_there_is_something_to_replay() -> None:
 
 
 @pytest.mark.skipif("AWF_RECORD" not in os.environ, reason="histories are recorded when a format is released")
-def test_histories_are_recorded(lab: Lab, loop: Loop) -> None:
+def test_histories_are_recorded(lab: Lab, loop: LoopThread) -> None:
     """One run to its end, with a retry, a pause, a parallel stage and a person; one cancelled; one that began anew."""
     name = os.environ["AWF_RECORD"]
     lab.start("finished", BODY, SCRIPT)
@@ -66,12 +66,12 @@ def test_histories_are_recorded(lab: Lab, loop: Loop) -> None:
     lab.resume("finished", raised={"max_visits": 9})
     lab.until("finished", lambda state: state.status is RunStatus.WAITING)
     lab.answer("finished", "yes")
-    lab.over("finished")
+    lab.ended("finished")
     lab.start("cancelled", BODY.replace("test $AWF_VISIT -ge 2", "sleep 100"))
     lab.until("cancelled", lambda state: state.status is RunStatus.RUNNING)
     loop.call(asyncio.sleep(2))
     lab.cancel("cancelled", "by anna: enough")
-    lab.terms = lab.terms.model_copy(update={"longest_history": 20})
+    lab.timeouts = lab.timeouts.model_copy(update={"longest_history": 20})
     lab.start("anew", BODY, SCRIPT)
     lab.stopped("anew")
     for run in ("finished", "cancelled", "anew"):

@@ -197,6 +197,6 @@ def test_advice_in_a_subdirectory_names_the_root(awf: Awf, tmp_path: Path) -> No
 def test_preflight_is_for_this_machine(awf: Awf, tmp_path: Path) -> None:
     """The agents of a cluster's workers cannot be asked from here, and an option that does nothing is refused."""
     workflow(tmp_path, 'stage "a" kind="llm" prompt="x"')
-    done = awf("run", "w.awf.kdl", "--preflight", "--on", "temporal://nowhere:1/x", "--artefacts", "shared")
+    done = awf("run", "w.awf.kdl", "--preflight", "--on", "temporal://nowhere:1/x", "--artifacts", "shared")
     assert done.returncode == 2
     assert "--preflight" in done.stderr

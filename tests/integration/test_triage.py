@@ -1,4 +1,4 @@
-"""The triage of a run: a person decides on what was found, and one fixer is given exactly what was chosen."""
+"""The triage stage of a run: a person decides on findings, and the next stage is given exactly what was chosen."""
 
 import json
 import os
@@ -113,15 +113,15 @@ def project(awf: Awf, tmp_path: Path) -> Project:
     return Project(awf, tmp_path)
 
 
-def test_answers_drive_it_and_one_fixer_gets_what_was_chosen(project: Project) -> None:
-    """002-40, 002-50: the Apply set is what the next stage is given, and all of it; the rest is one line."""
+def test_the_next_stage_gets_what_was_chosen(project: Project) -> None:
+    """All accepted findings are in its prompt; the others are one line."""
     done = project.run(answers=["apply", "skip", "defer"])
     assert done.returncode == 0, done.stdout
     assert project.path() == ["rev", "triage", "fix", "exit"]
     prompt = project.prompt()
     assert "- #1 (must, high, open) cache.py:2: Path traversal in loadUserFromCache\n" in prompt
     assert "Chosen, for the proposed fix to be applied: #1.\n" in prompt
-    assert "Not chosen, and no part of this task: #2, #3.\n" in prompt
+    assert "Not chosen, and not part of this task: #2, #3.\n" in prompt
     assert TITLES[1] not in prompt
     assert TITLES[2] not in prompt
     assert "Outstanding Review Findings" not in prompt
@@ -129,8 +129,8 @@ def test_answers_drive_it_and_one_fixer_gets_what_was_chosen(project: Project) -
     assert len(list((project.folder / ".awf/tickets").glob("*.md"))) == 1
 
 
-def test_it_is_on_record_with_its_report(project: Project) -> None:
-    """002-60: the outcome says who decided; the completion report is its response, for `awf logs` and `awf why`."""
+def test_the_report_is_recorded(project: Project) -> None:
+    """The outcome says who decided; the completion report is its response, for `awf logs` and `awf why`."""
     project.run(answers=["apply", "skip", "skip"])
     told = project.why("triage")
     assert (told["status"], told["source"], told["option"]) == ("success", "human", "apply")
@@ -142,14 +142,14 @@ def test_it_is_on_record_with_its_report(project: Project) -> None:
     assert "Verdict: Ready with fixes.\n" in logs.stdout
 
 
-def test_what_was_chosen_holds_for_one_fixer(project: Project) -> None:
-    """A later visit of the fixer without a triage before it would see everything again: nothing stays behind."""
+def test_findings_are_chosen_for_one_fix_stage(project: Project) -> None:
+    """Nothing is left in the context afterwards."""
     project.run(answers=["apply", "skip", "skip"])
     assert project.awf("context", "r", "review.chosen").returncode != 0
 
 
 def test_nothing_accepted_leads_to_done(project: Project) -> None:
-    """002-50: an empty Apply set needs no fixer."""
+    """The fix stage is not run."""
     assert project.run(answers=["skip", "skip", "skip"]).returncode == 0
     assert project.path() == ["rev", "triage", "exit"]
     assert project.why("triage")["option"] == "done"
@@ -157,15 +157,15 @@ def test_nothing_accepted_leads_to_done(project: Project) -> None:
 
 
 def test_nothing_found_asks_nobody(project: Project) -> None:
-    """002-66: with nothing to decide the run goes on, whether somebody is there or not."""
+    """The run continues without a question."""
     project.script(found())
     assert project.run().returncode == 0
     told = project.why("triage")
     assert (told["option"], told["source"], told["reason"]) == ("done", "default", "All findings resolved.")
 
 
-def test_nobody_there_waits_and_is_asked_again(project: Project) -> None:
-    """A run that needs somebody waits with exit code 3, records no decision, and asks again when it is resumed."""
+def test_without_anyone_to_ask_the_run_waits(project: Project) -> None:
+    """It exits with code 3, records no decision, and asks again when it is resumed."""
     assert project.run().returncode == 3
     assert project.decided() == {}
     assert "waits for a person" in project.awf("status", "r").stdout
@@ -177,27 +177,27 @@ def test_nobody_there_waits_and_is_asked_again(project: Project) -> None:
 
 
 def test_answers_that_end_too_early_decide_nothing(project: Project) -> None:
-    """002-46: a walk that is not over has decided nothing; the run waits for the rest."""
+    """The run waits for the rest."""
     assert project.run(answers=["apply"]).returncode == 3
     assert project.decided() == {}
     assert project.path() == ["rev"]
 
 
-def test_an_answer_that_fits_no_question_pauses_the_run(project: Project) -> None:
-    """Nothing written is guessed at, and no decision is recorded."""
+def test_a_wrong_answer_pauses_the_run(project: Project) -> None:
+    """No decision is recorded."""
     assert project.run(answers=["apply", "dance"]).returncode == 3
-    assert 'answer 2, "dance", is no answer to: Finding 2 of 3' in project.why("triage")["reason"]
+    assert 'answer 2, "dance", is not an answer to: Finding 2 of 3' in project.why("triage")["reason"]
     assert project.decided() == {}
 
 
 def test_answers_that_are_left_over_are_noted(project: Project) -> None:
-    """Whoever wrote more answers than there were questions gets to know."""
+    """There were more answers than questions."""
     project.run(answers=["skip", "skip", "skip", "skip"])
-    assert project.why("triage")["notes"] == ["1 answer left over: so many questions were not asked"]
+    assert project.why("triage")["notes"] == ["1 answer left over: fewer questions were asked"]
 
 
-def test_each_visit_has_answers_of_its_own(project: Project) -> None:
-    """A list of lists: one for each visit; findings of a round before that are still open are asked about again."""
+def test_each_visit_has_its_own_answers(project: Project) -> None:
+    """Findings that are still open after a round are asked about again."""
     (project.folder / "w.awf.kdl").write_text(WORKFLOW.replace('from="fix" to="exit"', 'from="fix" to="rev"'))
     done = project.run(answers=[["apply", "skip", "skip"], ["skip", "skip"]])
     assert done.returncode == 0, done.stdout
@@ -205,7 +205,7 @@ def test_each_visit_has_answers_of_its_own(project: Project) -> None:
 
 
 def test_auto_approve_accepts_what_is_recommended(project: Project) -> None:
-    """002-44: as LFG does; the outcome says that nobody was asked, and so does the ledger."""
+    """The outcome and the ledger say that nobody was asked."""
     project.script(found(item(TITLES[0], 2), item(TITLES[1], 4, suggested_fix=None, autofix_class="manual")))
     assert project.run("--auto-approve").returncode == 0
     assert project.why("triage")["source"] == "override"
@@ -216,7 +216,7 @@ def test_auto_approve_accepts_what_is_recommended(project: Project) -> None:
 
 
 def test_a_crash_after_the_triage_loses_nothing(project: Project) -> None:
-    """What was chosen is part of the checkpoint: a fixer that another process starts is given the same."""
+    """A fix stage that another process starts is given the same findings."""
     slow = {"rev": [THREE, found()], "fix": {"delay": "1h", "reply": "late"}}
     (project.folder / "slow.json").write_text(json.dumps(slow))
     argv = [COMMAND, "run", "w.awf.kdl", "--script", "slow.json", "--run-id", "r", "--json"]
@@ -234,19 +234,19 @@ def test_a_crash_after_the_triage_loses_nothing(project: Project) -> None:
 
 
 def test_a_person_at_the_terminal(project: Project) -> None:
-    """002-10, 002-22: the same walk as `awf findings walk`, in the middle of a run."""
+    """The same walk as `awf findings walk`, in the middle of a run."""
     argv = [COMMAND, "run", "w.awf.kdl", "--script", "script.json", "--run-id", "r"]
     screen = shown(run_on_screen(argv, project.folder, typed=["a", "x", "s", "s"], columns=100, lines=60))
     assert "Finding 1 of 3 — P1 Path traversal in loadUserFromCache" in screen
-    assert '"x" is none of the options.' in screen
+    assert 'Unknown option "x".' in screen
     assert "→ Applied. Fix staged at cache.py:2." in screen
     assert project.decided() == {1: ["apply"], 2: ["skip"], 3: ["skip"]}
     assert project.why("triage")["source"] == "human"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_interrupting_discards_everything_but_tickets(project: Project, number: signal.Signals) -> None:
-    """002-46: Ctrl-C at a question cancels the run; nothing is recorded, and a resumed run asks from the beginning.
+def test_an_interruption_discards_everything_but_tickets(project: Project, number: signal.Signals) -> None:
+    """Ctrl-C at a question cancels the run; nothing is recorded, and a resumed run asks from the beginning.
 
     Killed there, it is the same, but that nobody could say so.
     """
@@ -290,8 +290,8 @@ def _rest(descriptor: int) -> bytes:
     return gathered
 
 
-def test_a_report_in_words_is_not_waved_through(project: Project) -> None:
-    """Nobody can decide on it one by one, so the triage leads to the fix, and never to the exit."""
+def test_a_report_in_prose_leads_to_the_fix(project: Project) -> None:
+    """It has no findings to decide on; it never leads to the exit."""
     body = """workflow "W" {
 version 2
 start "rev"

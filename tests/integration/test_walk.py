@@ -1,4 +1,4 @@
-"""A person decides on findings: at a real terminal, and by a file of answers."""
+"""`awf findings walk` at a real terminal, and with a file of answers."""
 
 import json
 import os
@@ -66,8 +66,8 @@ def decided(awf: Awf) -> dict[int, list[tuple[str, str]]]:
     }
 
 
-def test_a_file_of_answers_decides(project: Path, awf: Awf) -> None:
-    """002-40 to 002-62, C-22: keys in the order asked; at the end the report, and decisions in the ledger."""
+def test_a_file_of_answers(project: Path, awf: Awf) -> None:
+    """Questions are answered in order; at the end there is the report, and the ledger has the decisions."""
     done = awf("findings", "walk", *answers(project, "apply", "defer", "skip"))
     assert done.returncode == 0, done.stderr
     assert "## Finding 1 of 3 — P0 Path traversal in loadUserFromCache\n\ncache.py:2\n" in done.stdout
@@ -80,8 +80,8 @@ def test_a_file_of_answers_decides(project: Path, awf: Awf) -> None:
     assert (project / ledger[2][0][1]).is_file()
 
 
-def test_002_60_programs_read_the_report(project: Path, awf: Awf) -> None:
-    """002-60: with --json nothing but JSON is on standard output."""
+def test_programs_read_the_report(project: Path, awf: Awf) -> None:
+    """With --json nothing but JSON is on standard output."""
     done = awf(
         "findings", "walk", "--json", "--advisory", *answers(project, "rest", "cancel", "skip", "rest", "proceed")
     )
@@ -96,13 +96,13 @@ def test_002_60_programs_read_the_report(project: Path, awf: Awf) -> None:
 @pytest.mark.parametrize(
     ("keys", "error"),
     [
-        (["apply"], "the answers end after 1, and more is asked: Finding 2 of 3"),
-        (["apply", "dance"], 'answer 2, "dance", is no answer to: Finding 2 of 3'),
-        (["apply", "acknowledge"], 'answer 2, "acknowledge", is no answer to: Finding 2 of 3'),
+        (["apply"], "no answer after 1 to: Finding 2 of 3"),
+        (["apply", "dance"], 'answer 2, "dance", is not an answer to: Finding 2 of 3'),
+        (["apply", "acknowledge"], 'answer 2, "acknowledge", is not an answer to: Finding 2 of 3'),
     ],
 )
-def test_002_39_answers_that_do_not_fit_record_nothing(project: Path, awf: Awf, keys: list[str], error: str) -> None:
-    """002-11, 002-46: no question is skipped, and a walk without an end has decided nothing."""
+def test_after_a_wrong_answer_nothing_is_recorded(project: Path, awf: Awf, keys: list[str], error: str) -> None:
+    """No question is skipped, and an unfinished walk has decided nothing."""
     done = awf("findings", "walk", *answers(project, *keys))
     assert done.returncode == 2
     assert f"error: {error}" in done.stderr
@@ -110,41 +110,41 @@ def test_002_39_answers_that_do_not_fit_record_nothing(project: Path, awf: Awf, 
     assert decided(awf) == {}
 
 
-def test_answers_that_are_left_over_are_told(project: Path, awf: Awf) -> None:
-    """C-22: they may have been meant for other findings."""
+def test_answers_that_are_left_over_are_reported(project: Path, awf: Awf) -> None:
+    """They may have been meant for other findings."""
     done = awf("findings", "walk", *answers(project, "skip", "skip", "skip", "apply"))
     assert done.returncode == 0
-    assert "note: 1 answers are left over" in done.stderr
+    assert "1 answer left over" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["{", '{"a": "apply"}', "[1]"])
-def test_a_file_that_holds_no_answers_is_refused(project: Path, awf: Awf, text: str) -> None:
-    """C-22: with what to write instead."""
+def test_a_file_without_answers_is_refused(project: Path, awf: Awf, text: str) -> None:
+    """The error says what to write instead."""
     (project / "answers.json").write_text(text)
     done = awf("findings", "walk", "--answers", "answers.json")
     assert done.returncode == 2
     assert 'help: write a JSON list such as ["apply", ' in done.stderr
 
 
-def test_002_50_the_fixer_runs_once_after_the_last_answer(project: Path, awf: Awf) -> None:
-    """002-50, 002-63: one run for the whole set; what it claims is a claim, what it left is a failure."""
+def test_the_fixer_runs_once_after_the_last_answer(project: Path, awf: Awf) -> None:
+    """One run for all findings; what it fixed is claimed, and what it did not mention failed."""
     fixer = f'{sys.executable} -c "{FIXER}"'
     done = awf("findings", "walk", "--fixer", fixer, *answers(project, "apply", "skip", "apply"))
     assert (project / "fixed").read_text() == "x"
-    assert "fix failed: the fixer did not say what became of it" in done.stdout
+    assert "fix failed: the fixer did not mention it" in done.stdout
     assert json.loads(awf("findings", "show", "1", "--json").stdout)["state"] == "fix_claimed"
     assert json.loads(awf("findings", "show", "3", "--json").stdout)["state"] == "open"
 
 
-def test_a_fixer_that_cannot_be_read_is_told_at_once(project: Path, awf: Awf) -> None:
-    """002-50: before anybody has answered anything."""
+def test_a_malformed_fixer_command_is_an_error_before_the_first_question(project: Path, awf: Awf) -> None:
+    """Nothing is shown."""
     done = awf("findings", "walk", "--fixer", "'", *answers(project))
     assert (done.returncode, done.stdout) == (2, "")
     assert "--fixer" in done.stderr
 
 
-def test_002_66_nothing_to_decide_is_one_line(tmp_path: Path, awf: Awf) -> None:
-    """002-66, 0-44: nobody is asked; all is resolved only where something was reviewed."""
+def test_nothing_to_decide_is_one_line(tmp_path: Path, awf: Awf) -> None:
+    """Nothing is called resolved unless something was reviewed."""
     done = awf("findings", "walk")
     assert done.stdout == "Nothing was reviewed.\n\nVerdict: Not ready.\n"
     assert not (tmp_path / ".awf").exists()
@@ -155,16 +155,16 @@ def test_002_66_nothing_to_decide_is_one_line(tmp_path: Path, awf: Awf) -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_002_11_an_input_that_ends_decides_nothing(awf: Awf) -> None:
-    """002-11: silence is no answer."""
+def test_an_input_that_ends_early_decides_nothing(awf: Awf) -> None:
+    """The end of the input is not an answer."""
     done = awf("findings", "walk")
     assert done.returncode == 2
-    assert "error: the input ended before all was decided" in done.stderr
+    assert "error: the input ended" in done.stderr
     assert decided(awf) == {}
 
 
-def test_002_14_whole_returns_explain_what_short_ones_leave_out(project: Path, awf: Awf) -> None:
-    """002-14, 002-18: what breaks comes from the reviewer's file; without it there is a gap in the report."""
+def test_full_returns_explain_what_short_ones_leave_out(project: Path, awf: Awf) -> None:
+    """Without them there is a gap in the report."""
     review = json.loads((project / "review.json").read_text())
     (project / "runs").mkdir()
     (project / "runs" / "correctness.json").write_text(json.dumps(review))
@@ -178,8 +178,8 @@ def test_002_14_whole_returns_explain_what_short_ones_leave_out(project: Path, a
     assert "**What's wrong**\n\nPath traversal in loadUserFromCache, and people notice.\n" in told.stdout
 
 
-def test_002_10_a_person_at_a_terminal(project: Path, awf: Awf) -> None:
-    """002-10 to 002-22: block, question, a letter, a number or a word, a line that confirms, and the report."""
+def test_a_person_at_a_terminal(project: Path, awf: Awf) -> None:
+    """Block, question, answers by letter, number or word, confirmations, and the report."""
     typed = ["x", "a", "2", "p", "Skip", "1"]
     written = run_on_screen([COMMAND, "findings", "walk", "--advisory"], project, typed=typed)
     screen = shown(written)
@@ -203,7 +203,7 @@ def test_002_10_a_person_at_a_terminal(project: Path, awf: Awf) -> None:
         "  4. LFG the rest — apply the agent's best judgment to this and remaining",
         "     findings",
         "Your choice (a/d/s/r): x",
-        '"x" is none of the options.',
+        'Unknown option "x".',
         "Your choice (a/d/s/r): a",
     ]
     assert screen[start + 19] == "→ Applied. Fix staged at cache.py:2."
@@ -215,8 +215,8 @@ def test_002_10_a_person_at_a_terminal(project: Path, awf: Awf) -> None:
     }  # fmt: skip
 
 
-def test_002_44_the_rest_is_shown_before_it_is_done(project: Path) -> None:
-    """002-44, 002-71: the plan as it is, then two options; Cancel asks about the same finding again."""
+def test_the_plan_is_shown_before_it_is_carried_out(project: Path) -> None:
+    """Cancel asks about the same finding again."""
     screen = shown(run_on_screen([COMMAND, "findings", "walk"], project, typed=["s", "r", "c", "r", "p"]))
     plan = screen.index("LFG plan — 2 remaining findings (1 already decided):")
     assert screen[plan : plan + 9] == [
@@ -233,8 +233,8 @@ def test_002_44_the_rest_is_shown_before_it_is_done(project: Path) -> None:
     assert screen.count("Finding 2 of 3 — P2 Answers are kept forever") == 2
 
 
-def test_002_46_interrupting_discards_everything_but_tickets(project: Path, awf: Awf) -> None:
-    """002-46: Ctrl-C at any question; no decision is recorded, and the tickets are named."""
+def test_an_interruption_discards_everything_but_tickets(project: Path, awf: Awf) -> None:
+    """No decision is recorded, and the tickets are named."""
     ours, theirs = os.openpty()
     argv = [COMMAND, "findings", "walk"]
     environment = {"PATH": os.environ["PATH"], "HOME": str(project), "TERM": "xterm-256color", "LANG": "C.UTF-8"}
@@ -264,8 +264,8 @@ def _until_asked(descriptor: int) -> None:
         gathered += os.read(descriptor, 65536)
 
 
-def test_a_tracker_that_a_plugin_brings(project: Path, awf: Awf) -> None:
-    """002-72: it is tried before ours, and can be named; one that nobody brings is told with those there are."""
+def test_a_tracker_of_a_plugin(project: Path, awf: Awf) -> None:
+    """It is tried before ours, and can be named; an unknown name is an error with a suggestion."""
     site = project / "site"
     info = site / "mine-1.dist-info"
     info.mkdir(parents=True)
@@ -279,7 +279,7 @@ def test_a_tracker_that_a_plugin_brings(project: Path, awf: Awf) -> None:
     assert "Defer — file a Paper ticket" in named.stdout
     unknown = awf("findings", "walk", "--tracker", "papier", *answers(project, "skip"), PYTHONPATH=str(site))
     assert unknown.returncode == 2
-    assert 'there is no tracker "papier"' in unknown.stderr
+    assert "papier" in unknown.stderr
     assert 'did you mean "paper"?' in unknown.stderr
 
 

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline.findings.formats import verdict
-from pipeline.findings.model import Finding
-from pipeline.findings.verdicts import verdicts
+from pipeline.findings.events import FieldsEdited, FindingRaised, Pass, PassRecorded
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Finding, FindingId, PassId
 from pipeline.findings.views.records import RecordDirectory
-from pipeline.findings.views.verdict_file import ABORT, VerdictFile
+from pipeline.findings.views.stamps import Stamps
+from pipeline.findings.views.verdict_file import ABORT, VerdictFile, review_id
 
 AT = "2026-06-01T00:00:00Z"
 CALLS = ("open", "fsync", "link", "mkdir", "replace", "rename", "unlink", "close", "sync")
@@ -70,69 +71,75 @@ def whole(folder: Path) -> dict[str, Any]:
     return {str(path.relative_to(folder)): json.loads(path.read_bytes()) for path in named}
 
 
+def ledger_of(number: int, *found: Finding) -> tuple[Ledger, Pass]:
+    """A pass that found this."""
+    passed = Pass(id=PassId(f"REV-{number}-abc"), started_at=AT)
+    raised = [FindingRaised(at=AT, finding=finding) for finding in found]
+    return Ledger([PassRecorded(at=AT, assessment=passed), *raised]), passed
+
+
 def workspace(root: Path) -> int:
     """Killed while findings and a pass are written over older ones."""
     deaths = 0
     while True:
         place = root / str(deaths)
         (place / ".wystack").mkdir(parents=True)
-        records = RecordDirectory(place)
-        records.write_findings([a_finding(number) for number in range(4)], at=AT)
-        passed = {"id": "REV-2-abc", "finding_ids": []}
+        (place / "store").mkdir()
+        old, _ = ledger_of(1, *(a_finding(number) for number in range(4)))
+        new, _ = ledger_of(1, *(a_finding(number) for number in range(6)))
+        for number in range(6):
+            id = FindingId(f"fnd_{number:08x}")
+            new.apply(FieldsEdited(at="2026-06-02T00:00:00Z", id=id, by="user", changes={"title": "new"}))
 
-        def write(records: RecordDirectory = records, passed: dict[str, Any] = passed) -> None:
-            records.write_findings(
-                [a_finding(number, title="new", history=[{"at": AT, "what": "edited"}]) for number in range(6)], at=AT
-            )
-            records.write_pass(passed)
+        def records(place: Path = place) -> RecordDirectory:
+            return RecordDirectory(place, Stamps(place / "store", place))
 
+        def write(records: Callable[[], RecordDirectory] = records, new: Ledger = new) -> None:
+            directory = records()
+            directory.write_findings(new, AT, "file")
+            directory.write_pass({"id": "REV-2-abc", "finding_ids": []})
+
+        records().write_findings(old, AT, "file")
         if not killed(deaths + 1, write):
             return deaths
-        for file in whole(place).values():
+        for file in whole(place / ".wystack").values():
             assert file.get("title", "t") in ("t", "new"), file
+        edits = records().read_edits(new, AT, "file")
+        assert (edits.events, edits.notes, edits.problems) == ((), (), ()), edits
         write()
-        there = whole(place)
+        there = whole(place / ".wystack")
         assert sum(file.get("title") == "new" for file in there.values()) == 6, there
-        assert [name for name in there if "reviews" in name] == [".wystack/reviews/REV-2-abc.json"], there
+        assert [name for name in there if "reviews" in name] == ["reviews/REV-2-abc.json"], there
         deaths += 1
-
-
-def document(review_id: str, found: list[Finding]) -> dict[str, Any]:
-    """A full review of some findings."""
-    return verdict.get(
-        found,
-        review_id=review_id,
-        timestamp=AT,
-        scope="changeset",
-        target="HEAD",
-        mode="full",
-        report_path="r.md",
-        verdicts=verdicts(found),
-    )
 
 
 def verdict_file(root: Path) -> int:
     """Killed while a full review takes the place of an aborted one."""
     deaths = 0
-    first = document("aaaaaaaa", [a_finding(1, severity="critical", system_breaking=True)])
-    second = document("bbbbbbbb", [a_finding(2)])
+    first = ledger_of(1, a_finding(1, severity="critical", system_breaking=True))
+    second = ledger_of(2, a_finding(2))
+    old, new = (review_id(passed) for _, passed in (first, second))
     while True:
         place = root / str(deaths)
-        place.mkdir()
-        file = VerdictFile(place)
-        file.write(first)
+        (place / "store").mkdir(parents=True)
 
-        def write(file: VerdictFile = file) -> None:
-            file.write(second)
+        def file(place: Path = place) -> VerdictFile:
+            return VerdictFile(place, Stamps(place / "store", place))
 
+        def write(file: Callable[[], VerdictFile] = file) -> None:
+            file().write(*second, AT)
+
+        file().write(*first, AT)
         if not killed(deaths + 1, write):
             return deaths
-        latest = whole(place)[".code-review/review-latest.json"]
-        assert latest in (first, second), latest
+        latest = whole(place / ".code-review")["review-latest.json"]
+        assert latest["reviewId"] in (old, new), latest
         assert latest["verdict"] != "ABORT" or (place / ".code-review" / ABORT).exists()
+        edits = file().read_edits(second[0], AT, "file")
+        assert (edits.events, edits.notes, edits.problems) == ((), (), ()), edits
         write()
-        there = whole(place)
-        assert there == {".code-review/review-latest.json": second, ".code-review/review-aaaaaaaa.json": first}, there
+        there = {name: one["reviewId"] for name, one in whole(place / ".code-review").items()}
+        assert there == {"review-latest.json": new, f"review-{old}.json": old}, there
         assert not (place / ".code-review" / ABORT).exists()
         deaths += 1
 

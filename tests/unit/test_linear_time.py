@@ -8,8 +8,7 @@ import pytest
 
 from pipeline.findings.answers import read_answers
 from pipeline.findings.fingerprints import norm_quote
-from pipeline.findings.formats import FORMATS
-from pipeline.findings.formats.detection import detect
+from pipeline.findings.formats import FORMATS, detect
 from pipeline.findings.formats.review import find_reviews
 from pipeline.handlers.markers import LONGEST_ANSWER, StatusMarkers, length_problem, read_markers
 from pipeline.handlers.tool import failure_headline
@@ -26,7 +25,7 @@ BEGINNINGS = ("", "[x", "[STATUS:", "[FAILURE_REASON:", '{"reviewer":', "a.py:1:
 
 
 def _format(name: str) -> Callable[[str], object]:
-    return lambda text: FORMATS[name](text.encode(), reviewer="r", root="/x")
+    return lambda text: FORMATS[name].read(text.encode(), reviewer="r", root="/x")
 
 
 def _evidence(text: str) -> object:

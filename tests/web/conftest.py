@@ -1,7 +1,7 @@
-"""A real Chromium that looks at a real `awf serve`. Where either is missing the tests are skipped, unless required.
+"""A real Chromium at a real `awf serve`. If Playwright or Chromium is missing, the tests are skipped unless required.
 
-A page may say nothing wrong: whatever a test is about, an error on the console, a script that fails, a dialog of the
-browser and a breach of the page's policy make it fail.
+Whatever a test is about, it fails after an error on the console, a script error, a browser dialog or a violation of
+the content policy.
 """
 
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 QUIET = (
-    "--no-sandbox",  # a container's root may not make one; only pages of this machine are opened
+    "--no-sandbox",  # not available to root in a container; only pages of this machine are opened
     "--disable-gpu",
     "--no-first-run",
     "--disable-background-networking",
@@ -43,8 +43,8 @@ def chromium() -> Iterator["Browser"]:
         browser.close()
 
 
-def surroundings(home: Path) -> dict[str, str]:
-    """The environment of a command that is to find no settings but those of the test."""
+def command_environment(home: Path) -> dict[str, str]:
+    """The environment of a command, without the settings of the user."""
     return {"PATH": os.environ["PATH"], "HOME": str(home)}
 
 
@@ -59,7 +59,7 @@ def awf(tmp_path: Path) -> Awf:
             capture_output=True,
             text=True,
             cwd=tmp_path,
-            env=surroundings(tmp_path),
+            env=command_environment(tmp_path),
             timeout=60,
         )
         assert done.returncode in codes, done.stderr
@@ -70,12 +70,12 @@ def awf(tmp_path: Path) -> Awf:
 
 @pytest.fixture
 def visit(chromium: "Browser", tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Open]:
-    """Open the dashboard of the test's directory in a window of its own: `visit("/findings", width=400)`."""
+    """Open the dashboard of the test's directory in a new window: `visit("/findings", width=400)`."""
     addresses: dict[tuple[str, ...], str] = {}
     visitors: list[Visitor] = []
     with ExitStack() as stack:
 
-        def opened(path: str = "/runs", *options: str, width: int = 1280, **context: Any) -> Visitor:
+        def open_page(path: str = "/runs", *options: str, width: int = 1280, **context: Any) -> Visitor:
             if options not in addresses:
                 _, addresses[options] = stack.enter_context(serving_at(tmp_path, "--port", "0", *options))
             window = chromium.new_context(viewport={"width": width, "height": 800}, **context)
@@ -85,18 +85,18 @@ def visit(chromium: "Browser", tmp_path: Path, request: pytest.FixtureRequest) -
             visitor.enter(path)
             return visitor
 
-        yield opened
+        yield open_page
         if request.node.stash.get(_FAILED, False):
             for number, visitor in enumerate(visitors, 1):
-                picture = tmp_path / f"failure-{number}.png"
-                visitor.page.screenshot(path=picture, full_page=True)
-                print(f"What the browser showed: {picture}")  # noqa: T201 - pytest shows it with the failure
-        assert [wrong for visitor in visitors for wrong in visitor.wrong] == []
+                screenshot = tmp_path / f"failure-{number}.png"
+                visitor.page.screenshot(path=screenshot, full_page=True)
+                print(f"Screenshot: {screenshot}")  # noqa: T201 - pytest shows it with the failure
+        assert [problem for visitor in visitors for problem in visitor.problems] == []
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Keep whether a test failed, for the picture of what it saw."""
+    """Remember whether a test failed, for its screenshots."""
     report = yield
     if report.when == "call":
         item.stash[_FAILED] = report.failed

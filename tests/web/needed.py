@@ -1,4 +1,4 @@
-"""What these tests need beside the others: Playwright and a Chromium. What is missing is said, and skips or fails."""
+"""Playwright and a Chromium, which only these tests need; without them the tests are skipped, or fail if required."""
 
 import importlib
 import os
@@ -7,12 +7,12 @@ from typing import Any, NoReturn
 
 import pytest
 
-REQUIRED = "AWF_REQUIRED_BROWSER"  # when set, nothing may be missing
+REQUIRED = "AWF_REQUIRED_BROWSER"  # when set, a missing one is a failure
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def sync_api() -> Any:
-    """Playwright, for modules of tests: without it they are skipped as a whole."""
+    """Playwright; without it the calling test module is skipped."""
     try:
         return importlib.import_module("playwright.sync_api")
     except ModuleNotFoundError:
@@ -26,7 +26,7 @@ def program() -> str:
 
 
 def _missing(reason: str) -> NoReturn:
-    told = f'{reason}; "make test-web" installs it'
+    message = f'{reason}; "make test-web" installs it'
     if os.environ.get(REQUIRED):
-        pytest.fail(told)
-    pytest.skip(told, allow_module_level=True)
+        pytest.fail(message)
+    pytest.skip(message, allow_module_level=True)

@@ -1,4 +1,4 @@
-"""Runs that stopped at an error, in a real browser: shown, counted down and resumed without a terminal."""
+"""Runs that stopped at an error, in a real browser."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def stopped(tmp_path: Path, awf: Awf, *options: str) -> None:
 
 
 def test_a_used_up_quota_counts_down_and_is_resumed(visit: Open, tmp_path: Path, awf: Awf) -> None:
-    """The page counts down by itself; the list leads to it, and a button continues the run to its end."""
+    """The page counts down, and a button resumes the run."""
     stopped(tmp_path, awf)
     visitor = visit("/runs", width=400)
     expect(visitor.find("#rows")).to_contain_text("until ")

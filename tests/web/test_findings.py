@@ -1,4 +1,4 @@
-"""Findings in a real browser: chosen, looked at, decided about, and followed as they change."""
+"""Findings in a real browser: selected, previewed, decided about, and updated as they change."""
 
 import json
 from pathlib import Path
@@ -19,15 +19,15 @@ def filled(tmp_path: Path) -> None:
 
 
 def test_bulk_triage(visit: Open, awf: Awf) -> None:
-    """Findings are chosen, the preview tells what would come of it, and the decision changes the table by itself."""
+    """Selected findings are previewed and decided about, and the table updates by itself."""
     visitor = visit("/findings?severity=low")
     rows, dialog = visitor.find(".findings tbody tr"), visitor.find("dialog")
-    expect(visitor.find("#deed")).to_be_hidden()
+    expect(visitor.find("#decide-bar")).to_be_hidden()
     rows.first.get_by_role("checkbox").check()
     rows.last.get_by_role("checkbox").click(modifiers=["Shift"])
-    expect(visitor.find("#count")).to_have_text("3 chosen")
+    expect(visitor.find("#count")).to_have_text("3 selected")
     visitor.find("#look").click()
-    expect(dialog).to_contain_text("3 refused: a dismissal needs a note")
+    expect(dialog.locator(".refusal")).to_contain_text("3 refused")
     dialog.get_by_text("Back").click()
     rows.nth(1).get_by_role("checkbox").uncheck()
     visitor.find("#note").fill("not worth it")
@@ -38,36 +38,36 @@ def test_bulk_triage(visit: Open, awf: Awf) -> None:
     expect(dialog.get_by_role("heading")).to_have_text("Decided about 2 findings")
     expect(rows).to_have_count(1)
     dialog.get_by_text("Back").click()
-    expect(visitor.find("#deed")).to_be_hidden()
-    told = json.loads(awf("findings", "list", "--state", "dismissed", "--json").stdout)
-    assert [(one["severity"], one["state"]) for one in told] == [("low", "wont_fix")] * 2
+    expect(visitor.find("#decide-bar")).to_be_hidden()
+    found = json.loads(awf("findings", "list", "--state", "dismissed", "--json").stdout)
+    assert [(one["severity"], one["state"]) for one in found] == [("low", "wont_fix")] * 2
 
 
 def test_all_pages_at_once(visit: Open, tmp_path: Path) -> None:
-    """With more findings than a page shows, all of them can be chosen, and just those are decided about."""
+    """All findings that match can be decided about, not only those on the page."""
     (tmp_path / "b.py").write_text("".join(f"b{number} = {number}\n" for number in range(150)))
-    told = [
+    found = [
         item(1, title=f"B {n} is wrong", file="b.py", line=n, evidence=[f"b.py:{n} -- b{n - 1} = {n - 1}"])
         for n in range(1, 121)
     ]
-    review(tmp_path, *told)
+    review(tmp_path, *found)
     visitor = visit("/findings?file=b.py")
     expect(visitor.find(".tally")).to_contain_text("120")
     visitor.find("#pick-page").check()
     visitor.find("#scope").check()
-    expect(visitor.find("#count")).to_have_text("all 120 chosen")
+    expect(visitor.find("#count")).to_have_text("all 120 selected")
     visitor.find("#as").select_option("fixed")
     visitor.find("#look").click()
     expect(visitor.find("dialog h1")).to_have_text("Decide about 120 findings?")
     visitor.find("#decide").click()
     expect(visitor.find("dialog h1")).to_have_text("Decided about 120 findings")
-    expect(visitor.find("#rows")).to_contain_text("No finding matches")
+    expect(visitor.find(".findings tbody tr")).to_have_count(0)
     visitor.go("/findings")
     expect(visitor.find(".tally")).to_contain_text("9 of 129")
 
 
-def test_what_is_found_meanwhile_appears(visit: Open, tmp_path: Path) -> None:
-    """New findings come by themselves, and what is chosen and written stays so."""
+def test_new_findings_appear(visit: Open, tmp_path: Path) -> None:
+    """New findings appear by themselves, and the selection and the typed text stay."""
     visitor = visit("/findings")
     rows = visitor.find(".findings tbody tr")
     expect(rows).to_have_count(9)
@@ -78,13 +78,13 @@ def test_what_is_found_meanwhile_appears(visit: Open, tmp_path: Path) -> None:
     review(tmp_path, item(20, title="Found meanwhile"), reviewer="other")
     expect(rows).to_have_count(10)
     expect(visitor.find(f"#{name}")).to_be_checked()
-    expect(visitor.find("#count")).to_have_text("1 chosen")
+    expect(visitor.find("#count")).to_have_text("1 selected")
     expect(visitor.find("#note")).to_have_value("half a thou")
     expect(visitor.find("#note")).to_be_focused()
 
 
 def test_two_people_decide(visit: Open) -> None:
-    """What somebody else changed since the preview is not decided, and the page says so."""
+    """What another person changed since the preview is not decided."""
     one, other = visit("/findings?severity=low"), visit("/findings/9")
     one.find("#pick-page").check()
     one.find("#note").fill("mine")
@@ -92,15 +92,15 @@ def test_two_people_decide(visit: Open) -> None:
     expect(one.find("dialog h1")).to_have_text("Decide about 3 findings?")
     other.find("#note").fill("theirs")
     other.find("#decide").click()
-    expect(other.find(".story")).to_contain_text("Dismissed by user: theirs")
+    expect(other.find(".details")).to_contain_text("theirs")
     one.find("#decide").click()
-    expect(one.find("dialog")).to_contain_text("changed since they were shown; nothing was decided")
+    expect(one.find("dialog h1")).to_have_text("This was not done")
     one.find("dialog").get_by_role("button", name="Close").click()
     expect(one.find(".findings tbody tr")).to_have_count(2)
 
 
 def test_a_page_of_a_finding_follows_it(visit: Open, awf: Awf) -> None:
-    """Evidence stands in its lines, and what another process decides is seen without a reload."""
+    """The lines of the evidence are marked, and the decision of another process appears without a reload."""
     visitor = visit("/findings/1")
     expect(visitor.find(".code .hit")).to_have_count(1)
     visitor.find("#note").fill("I am still writing")
@@ -111,20 +111,20 @@ def test_a_page_of_a_finding_follows_it(visit: Open, awf: Awf) -> None:
 
 
 def test_export(visit: Open) -> None:
-    """What the filters take is downloaded as a file; Escape closes the menu."""
+    """The findings that match are downloaded as a file; Escape closes the menu."""
     visitor = visit("/findings?severity=high")
     visitor.find("#export summary").click()
     with visitor.page.expect_download() as started:
         visitor.page.get_by_role("link", name="JSON", exact=True).click()
     assert started.value.suggested_filename == "findings.json"
-    told = json.loads(Path(started.value.path()).read_bytes())
-    assert [one["severity"] for one in told] == ["high"] * 3
+    found = json.loads(Path(started.value.path()).read_bytes())
+    assert [one["severity"] for one in found] == ["high"] * 3
     visitor.page.keyboard.press("Escape")
     expect(visitor.page.get_by_role("link", name="JSON", exact=True)).to_be_hidden()
 
 
-def test_read_only_shows_no_way_to_decide(visit: Open) -> None:
-    """With --read-only there is nothing to choose and nothing to decide."""
+def test_read_only_has_no_forms(visit: Open) -> None:
+    """With --read-only there is nothing to select."""
     visitor = visit("/findings", "--read-only")
     expect(visitor.find(".findings tbody tr")).to_have_count(9)
     expect(visitor.find("input[type=checkbox]")).to_have_count(0)
@@ -132,8 +132,8 @@ def test_read_only_shows_no_way_to_decide(visit: Open) -> None:
     expect(visitor.find("textarea")).to_have_count(0)
 
 
-def test_without_scripts_everything_works(visit: Open) -> None:
-    """Forms lead to pages: chosen, looked at, decided about, and back to the table."""
+def test_everything_works_without_scripts(visit: Open) -> None:
+    """Without JavaScript the forms lead to pages: select, preview, decide, and back to the table."""
     page = visit("/stores-are-elsewhere", java_script_enabled=False).page
     page.goto(page.url.replace("/stores-are-elsewhere", "/findings?severity=low"))
     page.locator("input[name=id]").first.check()

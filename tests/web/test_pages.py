@@ -1,4 +1,4 @@
-"""What holds for every page, seen in a real browser."""
+"""What every page has in common, in a real browser."""
 
 import re
 from pathlib import Path
@@ -38,7 +38,7 @@ PAGES = (
 
 @pytest.fixture(autouse=True)
 def filled(tmp_path: Path, awf: Awf) -> None:
-    """A store with a run and findings, in which everything tries to run a script."""
+    """A store with a run and findings whose texts all contain scripts."""
     (tmp_path / "ship.awf.kdl").write_text(WORKFLOW)
     awf("run", "ship.awf.kdl", "--goal", f"Ship {EVIL}", "--run-id", "r1")
     project(tmp_path)
@@ -50,18 +50,18 @@ def filled(tmp_path: Path, awf: Awf) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1600])
-def test_every_page_is_whole(visit: Open, width: int, scheme: str) -> None:
-    """No page is wider than the window, breaks its own policy, runs what it shows or has an error on its console."""
+def test_every_page_fits(visit: Open, width: int, scheme: str) -> None:
+    """No page is wider than the window, violates its content policy, runs what it shows, or logs an error."""
     visitor = visit(width=width, color_scheme=scheme)
     for path in PAGES:
         visitor.go(path)
         expect(visitor.find("h1, h2").first).to_be_visible()
         assert visitor.overflow() <= 0, path
-    assert visitor.wrong == []
+    assert visitor.problems == []
 
 
 def test_light_and_dark(visit: Open) -> None:
-    """A page is as light as the system, until somebody chooses; the choice is kept, and no page flashes."""
+    """Pages follow the system's theme until a person chooses; the choice is kept."""
     visitor = visit("/findings", color_scheme="dark")
     paper = "getComputedStyle(document.body).backgroundColor"
     assert visitor.page.evaluate(paper) == "rgb(15, 20, 25)"
@@ -76,11 +76,11 @@ def test_light_and_dark(visit: Open) -> None:
 
 
 def test_main_actions_need_no_mouse(visit: Open) -> None:
-    """The content, the search, a finding and a decision are reached with the keyboard alone, and Escape leads back."""
+    """The content, the search, a finding and a decision can be reached with the keyboard alone."""
     visitor = visit("/findings")
     keys = visitor.page.keyboard
     keys.press("Tab")
-    assert visitor.focused() == "Skip to the content"
+    assert visitor.focused() == "Skip to content"
     keys.press("/")
     assert visitor.page.evaluate("document.activeElement.name") == "q"
     keys.type("Line 3")
@@ -88,7 +88,7 @@ def test_main_actions_need_no_mouse(visit: Open) -> None:
     expect(visitor.find(".findings tbody tr")).to_have_count(1)
     visitor.tab_to("pick-page")
     keys.press("Space")
-    expect(visitor.find("#count")).to_have_text("1 chosen")
+    expect(visitor.find("#count")).to_have_text("1 selected")
     visitor.tab_to("note")
     keys.type("not now")
     keys.press("Enter")
@@ -96,7 +96,7 @@ def test_main_actions_need_no_mouse(visit: Open) -> None:
     assert visitor.focused() == "decide"
     keys.press("Escape")
     expect(visitor.find("dialog")).to_be_hidden()
-    expect(visitor.find("#count")).to_have_text("1 chosen")
+    expect(visitor.find("#count")).to_have_text("1 selected")
     number = visitor.find(".findings .what a").get_attribute("id")
     visitor.page.evaluate("document.body.focus(); scrollTo(0, 0); document.activeElement.blur()")
     visitor.tab_to(str(number))
@@ -105,11 +105,11 @@ def test_main_actions_need_no_mouse(visit: Open) -> None:
     visitor.tab_to("decide")
 
 
-def test_a_lost_server_is_told(visit: Open) -> None:
-    """A page whose server is gone says so, and keeps what it shows."""
+def test_a_lost_server_is_shown(visit: Open) -> None:
+    """A page whose server is gone says so, and keeps its content."""
     visitor = visit("/findings")
     visitor.page.context.set_offline(True)
     visitor.page.evaluate("dispatchEvent(new Event('pagehide')); dispatchEvent(new Event('pageshow'))")
     expect(visitor.find("#live")).to_have_text(re.compile("reconnecting|not up to date|signed out"))
     expect(visitor.find(".findings tbody tr")).to_have_count(7)
-    visitor.wrong.clear()  # the console names the connection that was cut
+    visitor.problems.clear()  # the console names the connection that was cut

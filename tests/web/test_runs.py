@@ -1,4 +1,4 @@
-"""Runs in a real browser: found, answered, followed to their end and replayed, without a reload by hand."""
+"""Runs in a real browser: found, answered, followed to their end and replayed."""
 
 import subprocess
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.conftest import COMMAND
-from tests.web.conftest import Open, surroundings
+from tests.web.conftest import Open, command_environment
 from tests.web.needed import sync_api
 
 expect = sync_api().expect
@@ -41,7 +41,7 @@ def started(tmp_path: Path, *options: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
         cwd=tmp_path,
-        env=surroundings(tmp_path),
+        env=command_environment(tmp_path),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -57,9 +57,9 @@ def waiting(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_waiting_run_is_answered_and_followed_to_its_end(visit: Open, tmp_path: Path) -> None:
-    """From the list to the gate to the end: each page goes on by itself, and the list in another window as well."""
+    """From the list to the question to the end: each page updates by itself, and the list in another window too."""
     listing = visit("/runs")
-    expect(listing.find("#rows")).to_contain_text("No runs yet")
+    expect(listing.find("#rows")).to_contain_text("awf run")
     listing.page.evaluate(KEEP)
     assert started(tmp_path).wait(60) == 3  # it stops at the question, with nobody to answer
     expect(listing.find("#rows .state")).to_have_text("?waiting")
@@ -87,13 +87,13 @@ def test_a_waiting_run_is_answered_and_followed_to_its_end(visit: Open, tmp_path
     assert listing.page.evaluate("window.kept") == 1
 
 
-def test_a_process_that_waits_elsewhere_goes_on(visit: Open, tmp_path: Path, waiting: subprocess.Popen[bytes]) -> None:
-    """An answer from the browser is taken up by the process at the run; of two people one is told who was quicker."""
+def test_a_waiting_process_continues(visit: Open, tmp_path: Path, waiting: subprocess.Popen[bytes]) -> None:
+    """The process that waits continues with the answer; a second person sees that it was answered already."""
     (tmp_path / "go").touch()
     one, other = visit("/runs"), visit("/runs")
     for visitor in (one, other):
         visitor.page.get_by_role("link", name="Release 1.0").click()
-        expect(visitor.find("#gate")).to_contain_text("A process waits at this question")
+        expect(visitor.find("#gate")).to_contain_text("A process waits for the answer")
     other.page.wait_for_load_state()  # the page connects once more when it is loaded
     other.page.evaluate("dispatchEvent(new Event('pagehide'))")  # hears nothing more, and answers what it still sees
     other.find("#gate-by").fill("Other")
@@ -102,12 +102,12 @@ def test_a_process_that_waits_elsewhere_goes_on(visit: Open, tmp_path: Path, wai
     expect(one.find(".status-line .state")).to_have_text("✓success")
     assert waiting.wait(30) == 0
     other.page.get_by_role("button", name="Ship it").click()
-    expect(other.find("h1")).to_have_text("Somebody was quicker")
+    expect(other.find("h1")).to_have_text("Already answered")
     expect(other.find("main")).to_contain_text("One answered approve #1 with yes")
 
 
 def test_replay(visit: Open, tmp_path: Path) -> None:
-    """The slider shows the run as it stood after any step, by mouse and by keys, and the address keeps the step."""
+    """The slider shows the run after any step, and the address keeps the step."""
     (tmp_path / "go").touch()
     assert started(tmp_path).wait(60) == 3
     visitor = visit("/runs/r1")
@@ -117,21 +117,21 @@ def test_replay(visit: Open, tmp_path: Path) -> None:
     expect(view).to_contain_text("build #1")
     slider.focus()
     visitor.page.keyboard.press("Home")
-    expect(view).to_contain_text(f"As it stood after step 1 of {head}")
+    expect(view).to_contain_text(f"After step 1 of {head}")
     assert "at=1" in visitor.page.url
     visitor.page.keyboard.press("ArrowRight")
-    expect(view).to_contain_text(f"As it stood after step 2 of {head}")
+    expect(view).to_contain_text(f"After step 2 of {head}")
     visitor.page.reload()
-    expect(view).to_contain_text(f"As it stood after step 2 of {head}")
+    expect(view).to_contain_text(f"After step 2 of {head}")
     view.get_by_role("link", name="Back to now").click()
-    expect(view).not_to_contain_text("As it stood")
+    expect(view).not_to_contain_text("After step")
     visitor.page.get_by_role("button", name="Replay").click()
-    expect(view).to_contain_text("As it stood after step 1")
-    expect(view).not_to_contain_text("As it stood", timeout=1000 * head + 10_000)
+    expect(view).to_contain_text("After step 1")
+    expect(view).not_to_contain_text("After step", timeout=1000 * head + 10_000)
 
 
 def test_a_run_is_started_and_cancelled(visit: Open, tmp_path: Path) -> None:
-    """A catalogued workflow is started with a goal, followed, and cancelled; nothing but the browser is used."""
+    """A workflow of the catalog is started with a goal, followed, and cancelled."""
     (tmp_path / "workflows").mkdir()
     (tmp_path / "release.awf.kdl").rename(tmp_path / "workflows/release.awf.kdl")
     visitor = visit("/start")
@@ -140,7 +140,7 @@ def test_a_run_is_started_and_cancelled(visit: Open, tmp_path: Path) -> None:
     visitor.page.get_by_role("button", name="Start").click()
     expect(visitor.find("h1")).to_have_text("Release 2.0")
     expect(visitor.find("#gate")).to_contain_text("Ship <b>this</b>?")
-    visitor.find("#deed-cancel summary").click()
+    visitor.find("#cancel summary").click()
     visitor.find("#cancel-reason").fill("not today")
-    visitor.page.get_by_role("button", name="Cancel the run").click()
+    visitor.page.get_by_role("button", name="Cancel run").click()
     expect(visitor.find(".status-line .state")).to_have_text("–cancelled")

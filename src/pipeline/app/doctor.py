@@ -35,7 +35,7 @@ PROMPT = "Answer with the word OK and nothing else.\n"
 CALL_TIMEOUT = 120.0  # seconds for a tiny request
 EXTRAS = {  # optional dependencies, and the modules that come with them
     "api": ("pydantic_ai",),
-    "cluster": ("s3fs", "temporalio"),
+    "cluster": ("obstore", "temporalio"),
     "web": ("jinja2", "sse_starlette", "starlette", "uvicorn"),
 }
 

@@ -26,8 +26,9 @@ from pipeline.language.source import START, SourceText
 
 FILE_NAME = "config.kdl"
 # A project that is not trusted may not set what names a program or an address, or passes variables on.
-_NEEDS_TRUST = frozenset({"environment", "on", "artefacts", "remote"})
+_NEEDS_TRUST = frozenset({"environment", "on", "artifacts", "remote"})
 _BLOCKS_NEED_TRUST = ("agent.", "acp.", "trust.")
+_RENAMED = {"artefacts": "artifacts"}  # earlier spellings, which files may still use
 
 
 def _matching(pattern: str, expected: str) -> AfterValidator:
@@ -111,6 +112,7 @@ class SettingsFile(Element):
     environment: Variables = ()
     on: Text = ""
     artefacts: Text = ""
+    artifacts: Text = ""
     queue: Text = ""
     remote: Text = ""
     agents: tuple[AgentSettings, ...] = ()
@@ -197,9 +199,9 @@ class Settings:
         return self._value("on") or ""
 
     @property
-    def artefacts(self) -> str:
-        """The store that the machines of that cluster share."""
-        return self._value("artefacts") or ""
+    def artifacts(self) -> str:
+        """The object store that the machines of that cluster share."""
+        return self._value("artifacts") or ""
 
     @property
     def queue(self) -> str:
@@ -351,5 +353,5 @@ def read_settings(source: SourceText, level: SettingLevel) -> tuple[Settings, li
             if name in element.spans.attributes and name in element.attributes():
                 line = source.position(element.spans.of(name).start).line
                 origin = SettingOrigin(level, source.name, line)
-                entries[f"{prefix}{name}"] = Setting(getattr(element, field_name), origin)
+                entries[f"{prefix}{_RENAMED.get(name, name)}"] = Setting(getattr(element, field_name), origin)
     return Settings(MappingProxyType(entries)), []

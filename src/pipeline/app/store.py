@@ -114,6 +114,8 @@ class AnswerReceipt:
 class RunStore(ABC):
     """Where runs are kept. Reading a run, and each action on it, is the same for this machine and for a cluster."""
 
+    on_cluster = False  # whether workers drive the runs; each run has a ledger of its own then
+
     def __init__(
         self,
         name: str,
@@ -129,6 +131,9 @@ class RunStore(ABC):
         self.mailbox = mailbox
         self.redactor = redactor
         self.now = now
+        self.title = str(directory)  # where it is, in full
+        self.project = directory.parent if directory.name == ".awf" else Path.cwd()  # where runs are started
+        self.command_options: tuple[str, ...] = (f"--store={directory}",)  # that name this store
 
     @abstractmethod
     def is_driven(self, run_id: str) -> bool:
@@ -164,6 +169,25 @@ class RunStore(ABC):
     def worker_info(self, run_id: str) -> WorkerInfo | None:  # noqa: ARG002 - a run on this machine has none
         """The worker that has a run."""
         return None
+
+    def driven_status(self, run_id: str) -> bool | None:
+        """Whether a process or worker is running a run, as far as that is known without waiting; None if it is not."""
+        return self.is_driven(run_id)
+
+    def connection_problem(self) -> str:
+        """Which part of a cluster does not answer; empty when all of it does."""
+        return ""
+
+    def run_problems(self) -> Sequence[str]:
+        """What is wrong with the records of some runs."""
+        return ()
+
+    def runs_with_findings(self) -> Sequence[str]:
+        """The runs that have a ledger of their own, newest first."""
+        return ()
+
+    def refresh(self, run_id: str) -> None:  # noqa: B027 - a store on this machine is always up to date
+        """Make `directory` show a run as it is now."""
 
     def display_path(self, path: Path) -> str:
         """A file in `directory`, as messages call it."""

@@ -306,8 +306,9 @@ def run_program(
     cwd: Path | None = None,
     stdin: bytes = b"",
     max_output: int | None = None,
+    inherit_stderr: bool = False,
 ) -> CompletedProcess[bytes]:
-    """Run a short program to its end and return what it wrote.
+    """Run a short program to its end and return what it wrote; inherited standard error goes to the user instead.
 
     Raises OSError if it cannot be started or writes more than `max_output` bytes, TimeoutError (also an OSError) after
     `timeout` seconds. It is then killed with its whole process group.
@@ -319,7 +320,8 @@ def run_program(
         given.seek(0)
         source = given if stdin else DEVNULL
         try:
-            process = Popen(argv, cwd=cwd, env=env, stdin=source, stdout=PIPE, stderr=errors, start_new_session=True)
+            stderr = None if inherit_stderr else errors
+            process = Popen(argv, cwd=cwd, env=env, stdin=source, stdout=PIPE, stderr=stderr, start_new_session=True)
         except ValueError as error:  # such as a NUL in an argument
             raise OSError(errno.EINVAL, str(error), argv[0]) from error
         timer = threading.Timer(timeout, _kill_group, (process,))

@@ -20,7 +20,7 @@ DEFAULTS = {
     "reasoning_effort": "the agent's own",
     "environment": "only what every program needs",
     "on": "this machine",
-    "artefacts": "none",
+    "artifacts": "none",
     "queue": "awf",
     "remote": "none",
     "limits.max_cost_usd": "no limit",

@@ -7,18 +7,15 @@ import webbrowser
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from pipeline.app.store import RunStore
 from pipeline.app.wiring import Runtime
 from pipeline.cli.location import default_store, user_name
 from pipeline.cli.options import current_settings, store_option
-from pipeline.cli.store_options import cluster_options, find_cluster
+from pipeline.cli.store_options import cluster_options, find_cluster, needs_cluster_extra
 from pipeline.errors import AwfError
-
-if TYPE_CHECKING:
-    from pipeline.web.place import Place
 
 
 @click.command("serve")
@@ -50,7 +47,7 @@ def serve_command(
     host: str,
     stores: tuple[Path, ...],
     on: str | None,
-    artefacts: str | None,
+    artifacts: str | None,
     queue: str | None,
     *,
     opens: bool,
@@ -65,29 +62,30 @@ def serve_command(
         if not store.is_dir():
             raise AwfError(f'no store at "{store}"', help="name a directory that awf run has created, such as .awf")
     default = stores[0] if stores else default_store()
-    cluster = find_cluster(default, on, artefacts, queue, named="stores")
+    cluster = find_cluster(default, on, artifacts, queue, named="stores")
     try:
-        from pipeline.web import security, serving  # noqa: PLC0415 - an extra
+        from pipeline.web.app import Server  # noqa: PLC0415 - an extra
+        from pipeline.web.security import is_loopback  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         help = "install it with: pip install 'awf-pipeline[web]'"
         raise AwfError(f"awf serve needs a package that is not installed ({error.name})", help=help) from None
-    with cluster.open_window() if cluster else nullcontext() as window:
-        places: Sequence[Path | Place] = (*stores, window) if window else stores or (default,)
-        site = serving.opened(places, host, port, read_only=read_only, user=user_name())
-        if not security.is_loopback(host):
+    with cluster.open_mirrored() if cluster else nullcontext() as mirror:
+        served: Sequence[Path | RunStore] = (*stores, mirror) if mirror else stores or (default,)
+        server = Server(served, host, port, read_only=read_only, user=user_name())
+        if not is_loopback(host):
             click.echo(
                 f"Listening on {host}: anyone who can reach this machine and has the address below can read these "
                 "runs, including prompts, answers and logs, and do what you can do here. The connection is not "
                 "encrypted: anyone who can watch the network sees the token.",
                 err=True,
             )
-        click.echo(site.address)
+        click.echo(server.address)
         click.echo("Open this address. Ctrl-C stops the dashboard; runs continue without it.", err=True)
         if opens:
-            webbrowser.open(site.address)
+            webbrowser.open(server.address)
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as after Ctrl-C
         with suppress(KeyboardInterrupt):
-            serving.serve(site)
+            server.serve_forever()
     click.echo("\nStopped.", err=True)
 
 
@@ -106,30 +104,32 @@ def serve_command(
     help="Time for running stages to finish when the worker is stopped.",
 )
 def worker_command(
-    store: Path, on: str | None, artefacts: str | None, queue: str | None, concurrency: int, grace: float
+    store: Path, on: str | None, artifacts: str | None, queue: str | None, concurrency: int, grace: float
 ) -> None:
     """Run stages of a cluster's runs on this machine until stopped.
 
     After SIGTERM or Ctrl-C the worker starts nothing new, gives running stages time to finish, and hands the rest
     back to other workers.
     """
-    location = find_cluster(store, on, artefacts, queue)
+    location = find_cluster(store, on, artifacts, queue)
     if location is None:
         raise AwfError("a worker needs a cluster", help="name it: awf worker --on temporal://HOST:PORT/NAMESPACE")
-    with location.open_cluster() as connection:
+    with needs_cluster_extra():
+        from pipeline.cluster.object_store import open_object_store  # noqa: PLC0415 - an extra
+        from pipeline.cluster.server import Address, connect  # noqa: PLC0415 - an extra
         from pipeline.cluster.worker import WorkerOptions, run_worker, worker_queue  # noqa: PLC0415 - an extra
+    runtime = Runtime(location.store.absolute(), dict(os.environ), settings=current_settings())
+    options = WorkerOptions(location.queue, concurrency, grace)
 
-        runtime = Runtime(location.store.absolute(), dict(os.environ), settings=current_settings())
-        cluster = connection.cluster
-        duties = WorkerOptions(cluster.queue, concurrency, grace)
-        click.echo(f"working for {location.on}, queue {duties.queue}, as {worker_queue(runtime.store)}", err=True)
+    async def work() -> None:
+        objects = open_object_store(location.artifacts)
+        client = await connect(Address.read(location.on), os.environ)
+        click.echo(f"working for {location.on}, queue {options.queue}, as {worker_queue(runtime.store)}", err=True)
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await run_worker(client, objects, runtime, options, stop)
 
-        async def work_until_stopped() -> None:
-            stop = asyncio.Event()
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, stop.set)
-            await run_worker(cluster.client, cluster.store, runtime, duties, stop)
-
-        with suppress(KeyboardInterrupt):
-            connection.call(work_until_stopped())
+    with suppress(KeyboardInterrupt):
+        asyncio.run(work())
     click.echo("stopped", err=True)

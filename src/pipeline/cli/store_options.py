@@ -20,15 +20,31 @@ from pipeline.errors import AwfError
 from pipeline.redaction import redactor_of
 
 if TYPE_CHECKING:
-    from pipeline.cluster.client import CommandStore
+    from pipeline.cluster.client import ClusterStore
     from pipeline.cluster.mirror import MirroredStore
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _RenamedOption(click.Option):
+    """An option whose earlier spellings are accepted, but not shown."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        accepted, self.opts = self.opts, self.opts[:1]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = accepted
+
+
 _CLUSTER = (
     click.option("--on", envvar="AWF_ON", metavar="URL", help="Use a cluster: temporal://HOST:PORT/NAMESPACE."),
     click.option(
+        "--artifacts",
         "--artefacts",
-        envvar="AWF_ARTEFACTS",
+        "artifacts",
+        cls=_RenamedOption,
+        envvar=["AWF_ARTIFACTS", "AWF_ARTEFACTS"],
         metavar="URL",
         help="Storage the cluster shares: a directory or s3://BUCKET.",
     ),
@@ -42,7 +58,7 @@ class StoreLocation:
 
     store: Path
     on: str = ""  # the address of a cluster; empty for this machine
-    artefacts: str = ""
+    artifacts: str = ""
     queue: str = ""
 
     @property
@@ -50,7 +66,7 @@ class StoreLocation:
         """The options that a suggested command needs to find the same store."""
         if self.on:
             given = "AWF_ON" in os.environ or settings_or_defaults().on
-            return "" if given else f" --on {self.on} --artefacts {self.artefacts}"
+            return "" if given else f" --on {self.on} --artifacts {self.artifacts}"
         return "" if self.store == nearest_store() else f" --store {sanitize(shlex.quote(str(self.store)))}"
 
     def open(self) -> AbstractContextManager[RunStore]:
@@ -58,26 +74,25 @@ class StoreLocation:
         return self.open_cluster() if self.on else open_local_store(self.store, redactor_of(os.environ))
 
     @contextmanager
-    def open_cluster(self) -> "Iterator[CommandStore]":
-        """The cluster, for a command that does one thing after another."""
-        with _needs_extra():
+    def open_cluster(self) -> "Iterator[ClusterStore]":
+        """The cluster, for one command."""
+        with needs_cluster_extra():
             from pipeline.cluster.client import open_cluster  # noqa: PLC0415 - an extra
-            from pipeline.cluster.messages import QUEUE  # noqa: PLC0415 - an extra
-        with open_cluster(self.on, self.artefacts, os.environ, self.queue or QUEUE) as store:
+        with open_cluster(self.on, self.artifacts, os.environ, self.queue) as store:
             yield store
 
     @contextmanager
-    def open_window(self) -> "Iterator[MirroredStore]":
+    def open_mirrored(self) -> "Iterator[MirroredStore]":
         """The cluster, mirrored for the dashboard."""
-        with _needs_extra():
-            from pipeline.cluster.messages import QUEUE  # noqa: PLC0415 - an extra
+        with needs_cluster_extra():
             from pipeline.cluster.mirror import open_mirrored_store  # noqa: PLC0415 - an extra
-        with open_mirrored_store(self.on, self.artefacts, os.environ, self.queue or QUEUE) as store:
+        with open_mirrored_store(self.on, self.artifacts, os.environ, self.queue) as store:
             yield store
 
 
 @contextmanager
-def _needs_extra() -> Iterator[None]:
+def needs_cluster_extra() -> Iterator[None]:
+    """Say which extra to install if an import fails."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -96,15 +111,15 @@ def store_location_options(command: F) -> F:
     """Give a command the options that name a run store; it receives them as `where`."""
 
     @wraps(command)
-    def located(*given: Any, store: Path, on: str | None, artefacts: str | None, queue: str | None, **more: Any) -> Any:
-        where = find_cluster(store, on, artefacts, queue, named="store") or StoreLocation(store)
+    def located(*given: Any, store: Path, on: str | None, artifacts: str | None, queue: str | None, **more: Any) -> Any:
+        where = find_cluster(store, on, artifacts, queue, named="store") or StoreLocation(store)
         return command(*given, where=where, **more)
 
     return store_option(cluster_options(located))  # type: ignore[return-value]  # click gives it the arguments
 
 
 def find_cluster(
-    store: Path, on: str | None, artefacts: str | None, queue: str | None, *, named: str = ""
+    store: Path, on: str | None, artifacts: str | None, queue: str | None, *, named: str = ""
 ) -> StoreLocation | None:
     """The cluster to use; None without one, or when option `named` gives a store and only the settings a cluster."""
     source = click.get_current_context().get_parameter_source
@@ -114,10 +129,10 @@ def find_cluster(
     cluster = on or settings.on
     if not cluster:
         return None
-    shared = artefacts or settings.artefacts
+    shared = artifacts or settings.artifacts
     if not shared:
         raise AwfError(
             f"no shared storage is set for the cluster {cluster}",
-            help="name a directory or a bucket: --artefacts URL, AWF_ARTEFACTS, or artefacts in the settings",
+            help="name a directory or a bucket: --artifacts URL, AWF_ARTIFACTS, or artifacts in the settings",
         )
-    return StoreLocation(store, cluster, shared, queue or settings.queue or "")
+    return StoreLocation(store, cluster, shared, queue or settings.queue or "awf")

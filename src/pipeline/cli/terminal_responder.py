@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from pipeline.cli.terminal import Style, sanitize
-from pipeline.engine.outcome import StatusSource
 from pipeline.handlers.human import HumanQuestion, HumanReply
 
 if TYPE_CHECKING:
     from pipeline.cli.findings.screen import Screen
-    from pipeline.findings.walk.machine import Question
-    from pipeline.findings.walk.present import OptionKey
+    from pipeline.findings.walk.machine import OptionKey
+    from pipeline.findings.walk.present import Question
 
 DETAIL_LINES = 40
 
@@ -66,8 +65,6 @@ class TerminalResponder:
 class TerminalTriage:
     """Asks about findings one by one, as `awf findings walk` does; the end of the input is not an answer."""
 
-    source = StatusSource.HUMAN
-
     def __init__(self, before: Callable[[], None], after: Callable[[], None]) -> None:
         self._before = before  # hides the live view from the first question to the last
         self._after = after
@@ -83,7 +80,7 @@ class TerminalTriage:
         self._screen.ask(question)
         self._screen.prompt(question)
         while (typed := await read_line()) is not None:
-            if key := self._screen.understood(question, typed):
+            if key := self._screen.parse(question, typed):
                 return key
             self._screen.prompt(question)
         return None
@@ -91,7 +88,7 @@ class TerminalTriage:
     def tell(self, line: str) -> None:
         """Report what was done, if a question was asked."""
         if self._screen:
-            self._screen.good(line)
+            self._screen.confirm(line)
 
     def leave(self) -> None:
         """Release the terminal."""

@@ -1,6 +1,7 @@
-"""The journal of a cluster: record n of a run is an object that is created once, whoever creates it.
+"""The journal and the mailbox of a cluster, kept in its object store.
 
-Two who believe to be at the same run cannot both write its next record: the second one finds that he was replaced.
+Record n of a run is an object that is created once. If two workers believe that a run is theirs, only one of them can
+write its next record; the other learns that the run was taken over.
 """
 
 import json
@@ -11,7 +12,6 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from pipeline.cluster.messages import AttemptRequest
 from pipeline.cluster.object_store import ObjectStore, StoreUnavailable
@@ -21,8 +21,8 @@ from pipeline.errors import AwfError
 from pipeline.journal import check_run_id, run_exists
 from pipeline.journal.codec import ATTACHMENT_ERRORS, damaged_record, decode, encode, pack_text, unpack_text
 
-INDEX = "index/"  # what the keys begin with that name the runs in the order of their times
-_BATCH = 100  # objects asked for at once
+INDEX = "index/"  # the prefix of the keys that list the runs in the order they were created
+_BATCH = 100  # objects fetched at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,128 +36,128 @@ class JournalObject:
 
 
 class SharedJournal:
-    """The runs of a cluster. Its ledger is that of one run, `run_id`: the lines of its records, in their order."""
+    """The runs of a cluster. Each run has a ledger of its own; this journal's ledger is that of `run_id`."""
 
     def __init__(self, store: ObjectStore, run_id: str = "", *, now: Callable[[], float] = time.time) -> None:
         self._store = store
         self._now = now
         self._run = run_id
-        self._lines: list[str] = []  # of that run, as far as they were read
-        self._read = 0  # pages of it
+        self._lines: list[str] = []  # of the run's ledger, as far as it was read
+        self._read = 0  # objects of the run
 
     def of(self, run_id: str) -> "SharedJournal":
-        """The same journal with the ledger of another run."""
+        """Return the same journal with the ledger of another run."""
         return SharedJournal(self._store, run_id, now=self._now)
 
     def create(self, run_id: str, record: AnyRecord) -> None:
         check_run_id(run_id)
-        body = _written(encode(record), "", ())
+        body = _encode_object(encode(record), "", ())
         if self._store.find(_record_key(run_id, 1)) is None:
             self._store.create(f"{INDEX}{int(self._now() * 1e9):020d}-{run_id}", b"")
         if not self._store.create(_record_key(run_id, 1), body):
             raise run_exists(run_id)
 
     def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
-        return self._add(run_id, _written(encode(record), attached, lines))
+        return self._append_object(run_id, _encode_object(encode(record), attached, lines))
 
     def write(self, run_id: str, seq: int, record: AnyRecord, attached: str = "", lines: Sequence[str] = ()) -> bool:
-        """Write exactly this record; False when there is one of that number."""
-        return self._store.create(_record_key(run_id, seq), _written(encode(record), attached, lines))
+        """Write the record with this number; return False if there is one already."""
+        return self._store.create(_record_key(run_id, seq), _encode_object(encode(record), attached, lines))
 
     def attached(self, run_id: str, seq: int) -> str:
-        body = self._store.find(_record_key(run_id, seq))
-        if body is None:
-            self._check(run_id)
+        found = self._find(run_id, seq)
+        if found is None:
+            self._require(run_id)
             return ""
-        return _page(body, run_id, seq).attached
+        return found.attached
 
     def entries(self, run_id: str, after: int = 0) -> Iterator[JournalEntry]:
-        self._check(run_id)
-        return (JournalEntry(page.seq, page.record) for page in self.pages(run_id, after) if page.record is not None)
+        self._require(run_id)
+        return (JournalEntry(one.seq, one.record) for one in self.objects(run_id, after) if one.record is not None)
 
     def last(self, run_id: str) -> JournalEntry:
-        self._check(run_id)
+        self._require(run_id)
         for seq in reversed(self._numbers(run_id)):
-            page = self._at(run_id, seq)
-            if page is not None and page.record is not None:
-                return JournalEntry(seq, page.record)
+            found = self._find(run_id, seq)
+            if found is not None and found.record is not None:
+                return JournalEntry(seq, found.record)
         raise damaged_record(f"run {run_id}", 1, "it is missing")
 
-    def pages(self, run_id: str, after: int = 0) -> Iterator[JournalObject]:
-        """The objects of a run from the one after `after`: the next ones one by one, many in batches."""
-        while (page := self._at(run_id, after + 1)) is not None:
-            yield page
-            after = page.seq
-            if after % _BATCH == 0 or after == 1:  # somebody who reads from the beginning, or has fallen far behind
-                for behind in self._batches(run_id, after):
-                    yield behind
-                    after = behind.seq
+    def objects(self, run_id: str, after: int = 0) -> Iterator[JournalObject]:
+        """Return the objects of a run that follow number `after`: a few one by one, many in batches."""
+        while (found := self._find(run_id, after + 1)) is not None:
+            yield found
+            after = found.seq
+            if after % _BATCH == 0 or after == 1:  # the reader starts from the beginning, or has fallen far behind
+                for one in self._read_batches(run_id, after):
+                    yield one
+                    after = one.seq
 
     def append_ledger(self, lines: Iterable[str]) -> int:
-        kept = tuple(lines)
-        if kept:
-            self._check(self._run)
-            self._add(self._run, _written(b"null", "", kept))
+        added = tuple(lines)
+        if added:
+            self._append_object(self._run, _encode_object(b"null", "", added))
         return sum(1 for _ in self.ledger())
 
     def ledger(self, after: int = 0) -> Iterator[tuple[int, str]]:
         if self._run:
-            for page in self.pages(self._run, self._read):
-                self._lines += page.lines
-                self._read = page.seq
+            for one in self.objects(self._run, self._read):
+                self._lines += one.lines
+                self._read = one.seq
         return iter(tuple(enumerate(self._lines, start=1))[after:])
 
     def runs(self) -> Sequence[str]:
-        there = set(self._store.names("runs/"))
-        named = dict.fromkeys(parse_index_name(name)[1] for name in self._store.names(INDEX))
-        return tuple(run for run in named if run in there)
+        present = set(self._store.names("runs/"))
+        indexed = dict.fromkeys(parse_index_name(name)[1] for name in self._store.names(INDEX))
+        return tuple(run for run in indexed if run in present)
 
-    def is_there(self, run_id: str) -> bool:
-        """Whether a run can be read that is known to be in the store; else the store is away."""
+    def is_readable(self, run_id: str) -> bool:
+        """Return whether a run that is known to exist can be read, that is, whether the store is available."""
         try:
             return self._store.find(_record_key(run_id, 1)) is not None
         except StoreUnavailable:
             return False
 
     def lock(self, run_id: str) -> AbstractContextManager[None]:
-        """Nobody owns a run of a cluster: who writes its next record is at it."""
+        """Lock nothing: a run belongs to the worker that writes its next record."""
         check_run_id(run_id)
         return nullcontext()
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no object is held open."""
 
-    def _add(self, run_id: str, body: bytes) -> int:
-        self._check(run_id)
+    def _append_object(self, run_id: str, body: bytes) -> int:
+        self._require(run_id)
         seq = (self._numbers(run_id) or [1])[-1] + 1
         while not self._store.create(_record_key(run_id, seq), body):
             seq += 1
         return seq
 
-    def _at(self, run_id: str, seq: int) -> JournalObject | None:
+    def _find(self, run_id: str, seq: int) -> JournalObject | None:
         body = self._store.find(_record_key(run_id, seq))
-        return None if body is None else _page(body, run_id, seq)
+        return None if body is None else _decode_object(body, run_id, seq)
 
-    def _batches(self, run_id: str, after: int) -> Iterator[JournalObject]:
+    def _read_batches(self, run_id: str, after: int) -> Iterator[JournalObject]:
         numbers = [seq for seq in self._numbers(run_id) if seq > after]
         for start in range(0, len(numbers), _BATCH):
             batch = numbers[start : start + _BATCH]
-            for seq, body in zip(batch, self._store.many([_record_key(run_id, seq) for seq in batch]), strict=True):
+            bodies = self._store.get_many([_record_key(run_id, seq) for seq in batch])
+            for seq, body in zip(batch, bodies, strict=True):
                 if seq != after + 1:
                     raise damaged_record(f"run {run_id}", after + 1, "it is missing")
                 after = seq
-                yield _page(body, run_id, seq)
+                yield _decode_object(body, run_id, seq)
 
     def _numbers(self, run_id: str) -> list[int]:
         return [int(name) for name in self._store.names(f"runs/{run_id}/records/") if name.isdecimal()]
 
-    def _check(self, run_id: str) -> None:
+    def _require(self, run_id: str) -> None:
         if not run_id or self._store.find(_record_key(run_id, 1)) is None:
             raise UnknownRun(f"there is no run {run_id} in {self._store.name}")
 
 
 def parse_index_name(name: str) -> tuple[float, str]:
-    """When a run was entered into the index, and which, by a name in it."""
+    """Return the time and the run of a name in the index; the time is 0 for a name that awf has not written."""
     at, _, run_id = name.partition("-")
     return int(at) / 1e9 if at.isdecimal() else 0.0, run_id
 
@@ -166,34 +166,37 @@ def _record_key(run_id: str, seq: int) -> str:
     return f"runs/{run_id}/records/{seq:08d}"
 
 
-def _written(record: bytes, attached: str, lines: Sequence[str]) -> bytes:
-    """An object: a line about the record, with what goes with it, and the record below."""
-    more = {"attached": b64encode(pack_text(attached)).decode()} if attached else {}
-    head = {"crc": zlib.crc32(record), **({"lines": list(lines)} if lines else {}), **more}
+def _encode_object(record: bytes, attached: str, lines: Sequence[str]) -> bytes:
+    """Return an object: one line with the checksum, the ledger lines and the attached text, then the record."""
+    head: dict[str, object] = {"crc": zlib.crc32(record)}
+    if lines:
+        head["lines"] = list(lines)
+    if attached:
+        head["attached"] = b64encode(pack_text(attached)).decode()
     return json.dumps(head, separators=(",", ":")).encode() + b"\n" + record
 
 
-def _page(body: bytes, run_id: str, seq: int) -> JournalObject:
-    head, _, record = body.partition(b"\n")
+def _decode_object(body: bytes, run_id: str, seq: int) -> JournalObject:
+    first_line, _, record = body.partition(b"\n")
     try:
-        said = json.loads(head)
-        if zlib.crc32(record) != said["crc"]:
+        head = json.loads(first_line)
+        if zlib.crc32(record) != head["crc"]:
             raise damaged_record(f"run {run_id}", seq, "its checksum does not match")
-        attached = unpack_text(b64decode(said["attached"])) if "attached" in said else ""
+        attached = unpack_text(b64decode(head["attached"])) if "attached" in head else ""
     except (ValueError, LookupError, TypeError, *ATTACHMENT_ERRORS) as error:
         raise damaged_record(f"run {run_id}", seq, "its first line cannot be read") from error
-    kept = None if record == b"null" else decode(record, run_id, seq)
-    return JournalObject(seq, kept, tuple(said.get("lines", ())), attached)
+    decoded = None if record == b"null" else decode(record, run_id, seq)
+    return JournalObject(seq, decoded, tuple(head.get("lines", ())), attached)
 
 
 class RunTakenOver(AwfError):
-    """Somebody else has written the next record of this run: what was done here does not count."""
+    """Another worker has written the next record of this run, so the work done here does not count."""
 
 
 class FencedJournal(SharedJournal):
-    """A journal that adds only after the records that are known.
+    """A journal that writes only directly after the records that its worker knows.
 
-    At an attempt of a branch, those of its earlier attempts and of other branches may come in between.
+    An attempt at a branch may also follow records of its own earlier attempts and of other branches.
     """
 
     def __init__(
@@ -202,49 +205,46 @@ class FencedJournal(SharedJournal):
         run_id: str,
         after: int,
         branch: AttemptRequest | None = None,
-        first: Callable[[AnyRecord], None] = lambda _: None,  # what has to be done before a record is written
+        before_write: Callable[[AnyRecord], None] = lambda _: None,
     ) -> None:
         super().__init__(store, run_id)
-        self._first = first
+        self._before_write = before_write
         self._next = after + 1
         self._branch = branch
         self.written: list[JournalObject] = []
 
     def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
-        self._first(record)
+        self._before_write(record)
         while not self.write(run_id, self._next, record, attached, lines):
-            self._pass_over(run_id, self._next)
+            found = next(self.objects(run_id, self._next - 1)).record
+            if found is not None and not (self._branch and _may_precede(found, self._branch)):
+                raise RunTakenOver(f"another worker wrote record {self._next} of run {run_id}: {found.kind}")
             self._next += 1
         self.written.append(JournalObject(self._next, record))
         self._next += 1
         return self._next - 1
 
-    def _pass_over(self, run_id: str, seq: int) -> None:
-        page = next(self.pages(run_id, seq - 1))
-        if page.record is not None and not (self._branch and _is_beside(page.record, self._branch)):
-            raise RunTakenOver(f"record {seq} of run {run_id} was written by somebody else: {page.record.kind}")
 
-
-def _is_beside(record: AnyRecord, mine: AttemptRequest) -> bool:
-    """Whether a record may come before that of an attempt at a branch."""
+def _may_precede(record: AnyRecord, branch: AttemptRequest) -> bool:
+    """Return whether a record may come between the known ones and those of an attempt at a branch."""
     match record:
         case BranchCompleted():
-            return record.branch != mine.stage
+            return record.branch != branch.stage
         case VisitStarted() | AttemptFailed() | StageErrored():
-            return record.stage != mine.stage or record.attempt < mine.attempt
+            return record.stage != branch.stage or record.attempt < branch.attempt
         case _:
             return False
 
 
 class SharedMailbox:
-    """The letters of one cluster."""
+    """Answers and cancel requests for the runs of a cluster. The first answer to a visit stays."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     def put_answer(self, answer: HumanAnswer) -> HumanAnswer:
         key = _answer_key(answer.run_id, answer.stage, answer.visit)
-        if self._store.create(key, _body(asdict(answer))):
+        if self._store.create(key, json.dumps(asdict(answer)).encode()):
             return answer
         return HumanAnswer(**json.loads(self._store.get(key)))
 
@@ -252,9 +252,9 @@ class SharedMailbox:
         body = self._store.find(_answer_key(run_id, stage, visit))
         return HumanAnswer(**json.loads(body)) if body else None
 
-    def put_cancel_request(self, wish: CancelRequest) -> None:
-        number = self.cancel_requests(wish.run_id) + 1
-        while not self._store.create(_cancel_key(wish.run_id, number), _body(asdict(wish))):
+    def put_cancel_request(self, request: CancelRequest) -> None:
+        number = self.cancel_requests(request.run_id) + 1
+        while not self._store.create(_cancel_key(request.run_id, number), json.dumps(asdict(request)).encode()):
             number += 1
 
     def cancel_request(self, run_id: str, after: int) -> CancelRequest | None:
@@ -273,18 +273,14 @@ def _cancel_key(run_id: str, number: int) -> str:
     return f"runs/{run_id}/cancellations/{number:04d}"
 
 
-def _body(fields: dict[str, Any]) -> bytes:
-    return json.dumps(fields).encode()
-
-
-def save_resume_records(store: ObjectStore, run_id: str, records: list[AnyRecord]) -> str:
-    """Leave the records for a run's next resumption; the key by which a worker finds them."""
+def save_resume_records(store: ObjectStore, run_id: str, records: Iterable[AnyRecord]) -> str:
+    """Store the records by which a run is to continue; return the key for the worker that resumes it."""
     key = f"runs/{run_id}/resumptions/{secrets.token_hex(8)}"
     store.put(key, b"\n".join(encode(record) for record in records))
     return key
 
 
 def load_resume_records(store: ObjectStore, key: str) -> list[AnyRecord]:
-    """The records that somebody left."""
+    """Return the records that were stored under a key."""
     run_id = key.split("/")[1]
     return [decode(body, run_id, number) for number, body in enumerate(store.get(key).split(b"\n"), 1)]

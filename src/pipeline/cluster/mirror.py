@@ -1,83 +1,93 @@
-"""The runs of a cluster copied into a store of this machine, so that whoever reads such a store can look at them.
+"""A copy of a cluster's runs in a store on this machine, for the dashboard.
 
-Only what is new is read. A run that is over is copied once; another is asked for its next record, the more seldom the
-longer it has been quiet; and new runs are found by what was entered into the index since the last look.
+Only what is new is read. A run that has ended is copied once; any other is asked for its next record, less often the
+longer nothing happened; and new runs are found by what was added to the index since the last time.
 """
 
-import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Lock, Thread
-from typing import Any, TypeVar
-
-from temporalio.service import RPCError
+from threading import Event, Lock, Thread
 
 from pipeline.app.history import AttemptArtifacts
 from pipeline.app.overview import status_after
 from pipeline.app.store import AnswerReceipt
-from pipeline.cluster.client import Cluster, ClusterStore
+from pipeline.cluster.client import Cluster, ClusterStore, connect_to_cluster
 from pipeline.cluster.journal import INDEX, JournalObject, SharedJournal, parse_index_name
 from pipeline.cluster.messages import QUEUE
-from pipeline.cluster.object_store import ObjectStore, StoreUnavailable, open_object_store
-from pipeline.cluster.server import Address, ServerUnreachable, connect
-from pipeline.engine.records import AnyRecord
+from pipeline.cluster.object_store import ObjectStore, StoreUnavailable
+from pipeline.cluster.server import Address, LoopThread
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
 from pipeline.journal import check_run_id
 from pipeline.journal.codec import encode
 from pipeline.journal.sqlite import SqliteJournal, insert_lines, insert_record
-from pipeline.redaction import PATTERNS_ONLY, Redactor, redactor_of
+from pipeline.redaction import Redactor, redactor_of
 
-CopiedRow = tuple[AnyRecord | None, str, Sequence[str]]  # a record, the text attached to it, and lines for the ledger
+LONGEST_RUNNING = 5.0  # seconds between two reads of a run that is running
+LONGEST_STOPPED = 60.0  # the same for one that has stopped, or whose records cannot be read
+_QUIET = 20.0  # seconds without a record that make the time until the next read one second longer
+_CLOCK_SKEW = 600.0  # seconds by which the clocks of machines that start runs may differ
+_FIRST_RUNS = 64  # runs that are read for the first time in one update
+_MOST_OBJECTS = 1000  # of one run in one update
+_READERS = 16
+_ACTIVE = (RunStatus.RUNNING, RunStatus.WAITING)
+
+_UPDATE_INTERVAL = 1.0  # seconds
+_LIST_INTERVAL = 5.0  # seconds between two requests for all open workflows
+_QUERY_TIMEOUT = 5.0  # seconds for the server to respond to a question
+_HANDOVER = 30.0  # seconds from the first record of a run until the server knows it
+_CLOSE_TIMEOUT = 5.0  # seconds for the last update to end
+_MOST_PROBLEMS = 3  # damaged runs that are named
 
 
 class MirroredJournal(SqliteJournal):
     """A store into which runs are copied. Its ledger holds the lines of all runs, in the order they were copied."""
 
-    def copy(self, run_id: str, number: int, rows: Sequence[CopiedRow]) -> range:
-        """Add the new rows of a run, all or none, and return the numbers of its lines in the ledger.
+    def copy(self, run_id: str, number: int, objects: Iterable[JournalObject]) -> range:
+        """Add the new objects of a run, all or none, and return the numbers of its lines in the ledger.
 
-        The runs of a store are listed by their numbers.
+        The runs of the store are listed by their numbers.
         """
         check_run_id(run_id)
+        lines: list[str] = []
         with self._transaction(create=True) as database:
             database.execute("INSERT OR IGNORE INTO runs VALUES (?, ?)", (number, run_id))
             seq = database.execute("SELECT max(seq) FROM records WHERE run = ?", (number,)).fetchone()[0] or 0
-            for record, attached, _ in rows:
-                if record is not None:
+            for one in objects:
+                lines += one.lines
+                if one.record is not None:
                     seq += 1
-                    insert_record(database, number, seq, encode(record), attached)
-            lines = [line for _, _, more in rows for line in more]
+                    insert_record(database, number, seq, encode(one.record), one.attached)
             end = insert_lines(database, lines)
         return range(end - len(lines) + 1, end + 1)
 
     def _open(self) -> sqlite3.Connection:
-        fresh = self._database is None
+        is_new = self._database is None
         database = super()._open()
-        if fresh:
+        if is_new:
             database.execute("PRAGMA synchronous=OFF")  # what a crash loses is copied again
         return database
 
 
 class RunLedgerJournal(SqliteJournal):
-    """The same store with the lines of one run as its ledger, which are these parts of the whole ledger."""
+    """The mirror with the lines of one run as its ledger: `parts` of the whole ledger."""
 
     def __init__(self, directory: Path, parts: Sequence[range]) -> None:
         super().__init__(directory)
-        self._lines = tuple(parts)
+        self._parts = tuple(parts)
 
     def ledger(self, after: int = 0) -> Iterator[tuple[int, str]]:
         number = 0
-        for part in self._lines:
+        for part in self._parts:
             skipped = min(max(after - number, 0), len(part))
             number += skipped
             whole = super().ledger(part.start - 1 + skipped)
@@ -86,42 +96,33 @@ class RunLedgerJournal(SqliteJournal):
                 yield number, line
 
 
-QUIET = 20.0  # seconds without a record that make it one second longer until the next look
-LONGEST = {RunStatus.RUNNING: 5.0}  # seconds between two looks at a run, by how it stands
-SELDOM = 60.0  # the same, for one that waits for somebody, or whose records cannot be read
-_APART = 600.0  # seconds by which the clocks of machines that start runs may differ
-_FIRST = 64  # runs of which nothing is known yet, at one look
-_PAGES = 1000  # of one run, at one look
-_READERS = 16
-
-
 @dataclass(slots=True)
 class _MirroredRun:
     number: int
-    moved: float  # when something happened to it
-    read: int = 0  # pages
-    status: RunStatus | None = None  # by its last record
-    due: float = 0.0  # when it is looked at again
-    trouble: str = ""  # what is wrong with its records
-    lines: list[range] = field(default_factory=list)  # of the mirror's ledger
+    changed: float  # when the latest record was written
+    read: int = 0  # objects
+    status: RunStatus | None = None  # by its latest record
+    due: float = 0.0  # when it is read again; 0 if it was never read
+    problem: str = ""  # what is wrong with its records
+    lines: list[range] = field(default_factory=list)  # in the mirror's ledger
 
 
 @dataclass(frozen=True, slots=True)
 class RunUpdate:
-    """What a run has that its copy has not."""
+    """What a run has and its copy does not have yet."""
 
     run_id: str
-    pages: tuple[JournalObject, ...]
-    trouble: str = ""
+    objects: tuple[JournalObject, ...]
+    problem: str = ""
 
     @property
     def status(self) -> RunStatus | None:
-        """How the run stands by it; None where it has no record."""
-        return next((status_after(page.record) for page in reversed(self.pages) if page.record), None)
+        """The status of the run after it; None if it holds no record."""
+        return next((status_after(one.record) for one in reversed(self.objects) if one.record), None)
 
 
 class Mirror:
-    """A store with copies of a cluster's runs. One thread at a time looks and copies; any may ask what is known."""
+    """A store with copies of a cluster's runs. One thread at a time reads and copies; any may ask what is known."""
 
     def __init__(self, store: ObjectStore, directory: Path, *, now: Callable[[], float] = time.time) -> None:
         self.directory = directory
@@ -133,309 +134,253 @@ class Mirror:
 
     @property
     def behind(self) -> bool:
-        """Whether there are runs that nobody has looked at yet."""
+        """Whether there are runs that were never read."""
         return any(run.due == 0 for run in list(self._runs.values()))
 
     def status(self, run_id: str) -> RunStatus | None:
-        """How the copy of a run stands; None for one of which nothing is known."""
-        known = self._runs.get(run_id)
-        return known.status if known and not known.trouble else None
+        """Return the status of a run; None if it is not known."""
+        run = self._runs.get(run_id)
+        return run.status if run and not run.problem else None
 
-    def quiet(self, run_id: str) -> float:
-        """The seconds since something happened to a run."""
-        return max(self._now() - self._runs[run_id].moved, 0)
+    def quiet_for(self, run_id: str) -> float:
+        """Return the seconds since the latest record of a run."""
+        return max(self._now() - self._runs[run_id].changed, 0)
 
     def active(self) -> list[str]:
-        """The runs that somebody is at, by their records, or that wait for a person."""
-        return [name for name, run in list(self._runs.items()) if _is_active(run.status)]
+        """Return the runs that are running or wait for a person, by their records."""
+        return [name for name, run in list(self._runs.items()) if run.status in _ACTIVE]
 
-    def troubles(self) -> list[str]:
-        """What is wrong with the records of runs."""
-        return [run.trouble for run in list(self._runs.values()) if run.trouble]
+    def problems(self) -> list[str]:
+        """Return what is wrong with the records of runs."""
+        return [run.problem for run in list(self._runs.values()) if run.problem]
 
-    def ledgers(self) -> list[str]:
-        """The runs that have a ledger, the newest first."""
+    def runs_with_findings(self) -> list[str]:
+        """Return the runs that have a ledger, newest first."""
         found = [(run.number, name) for name, run in list(self._runs.items()) if run.lines]
         return [name for _, name in sorted(found, reverse=True)]
 
     def ledger(self, run_id: str) -> RunLedgerJournal:
-        """The store with the ledger of one run."""
-        known = self._runs.get(run_id)
-        return RunLedgerJournal(self.directory, known.lines if known else ())
+        """Return the store with the ledger of one run."""
+        run = self._runs.get(run_id)
+        return RunLedgerJournal(self.directory, run.lines if run else ())
 
     def expect(self, run_id: str) -> None:
-        """Something will happen to a run: look at it more often for a while."""
-        if known := self._runs.get(run_id):
-            known.moved = known.due = self._now()
+        """Read a run more often for a while, because something will happen to it."""
+        if run := self._runs.get(run_id):
+            run.changed = run.due = self._now()
 
-    def look(self, run_ids: Iterable[str] | None = None) -> None:
-        """Copy what is new, of all runs or of some."""
-        self.keep(self.news(run_ids))
+    def update(self, run_ids: Iterable[str] | None = None) -> None:
+        """Copy what is new: of the runs that are due, or of some."""
+        self.copy(self.read(run_ids))
 
-    def news(self, run_ids: Iterable[str] | None = None) -> list[RunUpdate]:
-        """What is new, of the runs whose turn it is or of some; nothing is copied yet."""
-        self._find()
-        wanted = self._due() if run_ids is None else [name for name in run_ids if name in self._runs]
+    def read(self, run_ids: Iterable[str] | None = None) -> list[RunUpdate]:
+        """Return what is new, without copying it: of the runs that are due, or of some."""
+        self._find_runs()
+        wanted = self._due_runs() if run_ids is None else [name for name in run_ids if name in self._runs]
         with ThreadPoolExecutor(_READERS) as readers:
-            return list(readers.map(self._read, wanted))
+            return list(readers.map(self._read_run, wanted))
 
-    def keep(self, news: Sequence[RunUpdate]) -> None:
-        """Copy what was found, and say when to look again."""
+    def copy(self, updates: Iterable[RunUpdate]) -> None:
+        """Copy what was read, and decide when to read each run again."""
         with closing(MirroredJournal(self.directory)) as journal:
-            for one in news:
-                self._copy(journal, one)
+            for update in updates:
+                self._copy_run(journal, update)
 
-    def _find(self) -> None:
-        """Take note of runs that were begun since the last look, whosever clock was behind."""
-        after = f"{int(max(parse_index_name(self._newest)[0] - _APART, 0) * 1e9):020d}" if self._newest else ""
+    def _find_runs(self) -> None:
+        """Add the runs that were started since the last time, even if the clock of their machine is slow."""
+        after = f"{int(max(parse_index_name(self._newest)[0] - _CLOCK_SKEW, 0) * 1e9):020d}" if self._newest else ""
         names = self._store.names(INDEX, after)
         if self._newest and self._newest not in names:
             raise StoreUnavailable(
-                f"the store {self._store.name} has nothing of what was in it",
-                help="see that it is mounted, and that it is the one that the workers have",
+                f"the store {self._store.name} no longer has what was in it",
+                help="check that it is mounted, and that it is the one that the workers use",
             )
         for name in names:
             at, run_id = parse_index_name(name)
-            if at:  # nobody but us writes there, and what somebody put there by hand is no run
+            if at:  # not a name that a person has put there
                 self._runs.setdefault(run_id, _MirroredRun(len(self._runs) + 1, at))
                 self._newest = max(self._newest, name)
 
-    def _due(self) -> list[str]:
-        """Those that are known and may have moved, and then the newest of those that are not."""
+    def _due_runs(self) -> list[str]:
+        """Return the known runs that are due, then the newest that were never read."""
         now = self._now()
-        moving = [name for name, run in self._runs.items() if 0 < run.due <= now]
-        unknown = (name for name, run in reversed(self._runs.items()) if run.due == 0)
-        return [*moving, *islice(unknown, _FIRST)]
+        due = [name for name, run in self._runs.items() if 0 < run.due <= now]
+        unread = (name for name, run in reversed(self._runs.items()) if run.due == 0)
+        return [*due, *islice(unread, _FIRST_RUNS)]
 
-    def _read(self, run_id: str) -> RunUpdate:
-        pages: list[JournalObject] = []
+    def _read_run(self, run_id: str) -> RunUpdate:
+        objects: list[JournalObject] = []
         try:
-            for page in islice(self._journal.pages(run_id, self._runs[run_id].read), _PAGES):
-                pages.append(page)  # noqa: PERF402 - those before a damaged one are kept
+            for one in islice(self._journal.objects(run_id, self._runs[run_id].read), _MOST_OBJECTS):
+                objects.append(one)  # noqa: PERF402 - those before a damaged one are kept
         except StoreUnavailable:
             raise
         except AwfError as error:
-            return RunUpdate(run_id, tuple(pages), error.message)
-        return RunUpdate(run_id, tuple(pages))
+            return RunUpdate(run_id, tuple(objects), error.message)
+        return RunUpdate(run_id, tuple(objects))
 
-    def _copy(self, journal: MirroredJournal, news: RunUpdate) -> None:
-        run = self._runs[news.run_id]
-        rows = [(page.record, page.attached, page.lines) for page in news.pages if page.seq > run.read]
-        if rows:
-            lines = journal.copy(news.run_id, run.number, rows)
+    def _copy_run(self, journal: MirroredJournal, update: RunUpdate) -> None:
+        run, now = self._runs[update.run_id], self._now()
+        objects = [one for one in update.objects if one.seq > run.read]
+        if objects:
+            lines = journal.copy(update.run_id, run.number, objects)
             run.lines += [lines] if lines else []
-            run.read, run.status = news.pages[-1].seq, news.status or run.status
-            run.moved = max([run.moved, *(page.record.at for page in news.pages if page.record)])
-        run.trouble = news.trouble
-        run.due = self._now() if len(news.pages) == _PAGES else self._again(run)
-
-    def _again(self, run: _MirroredRun) -> float:
-        """When to look at a run again: never at one that is over."""
-        if run.status and run.status.final:
-            return inf
-        now = self._now()
-        longest = LONGEST.get(run.status, SELDOM) if run.status and not run.trouble else SELDOM
-        return now + min(max(now - run.moved, 0) / QUIET, longest)
-
-
-def _is_active(status: RunStatus | None) -> bool:
-    return status in (RunStatus.RUNNING, RunStatus.WAITING)
-
-
-T = TypeVar("T")
-
-_PAUSE = 1.0  # seconds between two looks
-_ASK = 5.0  # seconds between two questions about all runs
-_PATIENCE = 5.0  # seconds for the server to answer a question
-_LONGEST_DEED = 90.0  # seconds for a run to stop
-_LONGEST_END = 5.0  # seconds for the last look to end
-_HANDED_OVER = 30.0  # seconds from the first record of a run until the server knows it
-_TOLD = 3  # damaged runs
-_ACTIVE = (RunStatus.RUNNING, RunStatus.WAITING)
+            run.read, run.status = objects[-1].seq, update.status or run.status
+            run.changed = max([run.changed, *(one.record.at for one in objects if one.record)])
+        run.problem = update.problem
+        if len(update.objects) == _MOST_OBJECTS:
+            run.due = now
+        elif run.status and run.status.final:
+            run.due = inf
+        else:
+            is_running = run.status is RunStatus.RUNNING and not run.problem
+            longest = LONGEST_RUNNING if is_running else LONGEST_STOPPED
+            run.due = now + min(max(now - run.changed, 0) / _QUIET, longest)
 
 
 class MirroredStore(ClusterStore):
-    """One cluster as the dashboard shows it: read from the mirror, acted on through the cluster."""
+    """A cluster as the dashboard shows it: pages read the mirror, actions go to the cluster.
 
-    apart = True  # each run has a ledger of its own
+    While the server or the store is unavailable it does not claim to know whether a run is driven.
+    """
+
+    call_timeout = 90.0  # seconds, for a run to stop
+    on_cluster = True
 
     def __init__(
         self,
         cluster: Cluster,
         address: Address,
-        artefacts: str,
+        artifacts: str,
         directory: Path,
-        loop: "_LoopThread",
-        redactor: Redactor = PATTERNS_ONLY,
+        loop: LoopThread,
+        redactor: Redactor,
     ) -> None:
-        super().__init__(cluster, directory, redactor)
+        super().__init__(cluster, directory, loop, redactor)
         self.name = address.namespace
         self.title = f"{address}, {cluster.store.name}"
         self.project = Path.cwd()
-        self.options = (f"--on={address}", f"--artefacts={artefacts}", f"--queue={cluster.queue}", "--detach")
-        self._loop = loop
+        self.command_options = (f"--on={address}", f"--artifacts={artifacts}", f"--queue={cluster.queue}", "--detach")
         self._mirror = Mirror(cluster.store, directory)
-        self._driven: dict[str, bool] = {}  # what the server said of runs
-        self._asked = 0.0  # when it was asked about all of them
-        self._away: dict[str, str] = {}  # what does not answer, and since when
-        self._whole: set[Path] = set()  # the directories whose files are here to their ends
-        self._bringing = Lock()
-        self._looking = Lock()  # what one has found must be copied before another looks
+        self._open: dict[str, bool] = {}  # whether a run has an open workflow, as the server said last
+        self._listed_at = 0.0  # when the server was asked for all open workflows
+        self._unavailable: dict[str, str] = {}  # what does not respond, with a message
+        self._complete: set[Path] = set()  # directories whose files are copied to their ends
+        self._fetching = Lock()
+        self._updating = Lock()  # what one thread has read must be copied before another reads
 
-    def open(self) -> AbstractContextManager[ClusterStore]:
-        """The store to act on; it may be used by any thread."""
-        return nullcontext(self)
-
-    def driven(self, run_id: str) -> bool | None:
-        """Whether the workers are at a run, or will be without anybody's doing; None when nobody knows."""
+    def driven_status(self, run_id: str) -> bool | None:
+        """Return whether workers run a run, or will without being asked; None if that is not known."""
         status = self._mirror.status(run_id)
-        if self._away or status is None:
+        if self._unavailable or status is None:
             return None
-        if status not in _ACTIVE or self._driven.get(run_id):
+        if status not in _ACTIVE or self._open.get(run_id):
             return status in _ACTIVE
-        return None if self._mirror.quiet(run_id) < _HANDED_OVER else False
+        return None if self._mirror.quiet_for(run_id) < _HANDOVER else False
 
-    def away(self) -> str:
-        """What of the cluster does not answer; nothing when all of it does."""
-        return "; ".join(self._away.values())
+    def connection_problem(self) -> str:
+        """Return which part of the cluster does not respond; empty if all do."""
+        return "; ".join(self._unavailable.values())
 
-    def troubles(self) -> list[str]:
-        """What is wrong with the records of some runs."""
-        told = self._mirror.troubles()
-        more = [f"and {len(told) - _TOLD} more runs have damaged records"] if len(told) > _TOLD else []
-        return [*told[:_TOLD], *more]
+    def run_problems(self) -> Sequence[str]:
+        """Return what is wrong with the records of some runs."""
+        problems = self._mirror.problems()
+        more = len(problems) - _MOST_PROBLEMS
+        return [*problems[:_MOST_PROBLEMS], *([f"and {more} more runs have damaged records"] if more > 0 else [])]
 
-    def ledgers(self) -> list[str]:
-        """The runs that have findings, the newest first."""
-        return self._mirror.ledgers()
+    def runs_with_findings(self) -> Sequence[str]:
+        """Return the runs that have findings, newest first."""
+        return self._mirror.runs_with_findings()
 
     def ledger(self, run_id: str) -> RunLedgerJournal:
-        """A journal whose ledger is that of a run."""
         return self._mirror.ledger(run_id)
 
     def fetch_files(self, found: AttemptArtifacts) -> None:
-        """Have the files of an attempt in the directory, as far as they are written."""
-        with self._bringing:
-            if found.directory not in self._whole and not self._away:
+        with self._fetching:
+            if found.directory not in self._complete and not self._unavailable:
                 super().fetch_files(found)
-                self._whole |= {found.directory} if found.done else set()
+                self._complete |= {found.directory} if found.done else set()
 
     def refresh(self, run_id: str) -> None:
-        """Copy what is new of one run at once, and what comes next as it comes."""
-        with self._looking:
+        """Copy what is new of a run at once, and read it more often for a while."""
+        with self._updating:
             self._mirror.expect(run_id)
-            self._copy(self._mirror.news([run_id]))
+            self._copy(self._mirror.read([run_id]))
 
     def answer(
         self, run_id: str, option: str, *, by: str, stage: str = "", visit: int = 0, feedback: str = ""
     ) -> AnswerReceipt:
-        """Answer what a run asks, and show it at once."""
-        given = super().answer(run_id, option, by=by, stage=stage, visit=visit, feedback=feedback)
+        receipt = super().answer(run_id, option, by=by, stage=stage, visit=visit, feedback=feedback)
         self.refresh(run_id)
-        return given
+        return receipt
 
     def cancel(self, run_id: str, *, by: str, reason: str = "", wait: bool = False) -> str | None:
-        """Stop a run, and show it at once."""
         recorded = super().cancel(run_id, by=by, reason=reason, wait=wait)
         self.refresh(run_id)
         return recorded
 
-    async def look_on(self, end: asyncio.Event) -> None:
-        """Look again and again, until the end."""
-        while not end.is_set():
-            await asyncio.to_thread(self.look)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(end.wait(), 0.01 if self._mirror.behind and not self._away else _PAUSE)
+    def keep_updated(self, stop: Event) -> None:
+        """Update the mirror until told to stop."""
+        while not stop.is_set():
+            self.update()
+            stop.wait(0 if self._mirror.behind and not self._unavailable else _UPDATE_INTERVAL)
 
-    def look(self) -> None:
-        """Look once at the server and at the store; that one is away keeps nobody from looking at the other."""
-        if time.monotonic() - self._asked > _ASK or "server" in self._away:
-            with self._noting("server"):
-                self._ask_about_all()
-        with self._noting("store"), self._looking:
-            self._copy(self._mirror.news())
+    def update(self) -> None:
+        """Ask the server and read the store once, each even if the other is unavailable."""
+        if time.monotonic() - self._listed_at > _LIST_INTERVAL or "server" in self._unavailable:
+            with self._noting_problems("server"):
+                self._list_open_runs()
+        with self._noting_problems("store"), self._updating:
+            self._copy(self._mirror.read())
 
-    def _copy(self, news: list[RunUpdate]) -> None:
-        """Copy news; who is at these runs is asked before, so that nobody reads of a run and takes it for left."""
-        begun = {one.run_id for one in news if one.status in _ACTIVE}
-        begun |= {run for run in self._mirror.active() if self._mirror.quiet(run) < _HANDED_OVER}
-        unknown = [run for run in begun if not self._driven.get(run)]
+    def _copy(self, updates: list[RunUpdate]) -> None:
+        """Copy updates. The server is asked about new runs first, so that no page shows them as interrupted."""
+        active = {update.run_id for update in updates if update.status in _ACTIVE}
+        active |= {run for run in self._mirror.active() if self._mirror.quiet_for(run) < _HANDOVER}
+        unknown = [run for run in active if not self._open.get(run)]
         if unknown:
-            with self._noting("server"):
-                self._driven |= self.call(self.cluster.are_open(unknown), _PATIENCE)
-        self._mirror.keep(news)
+            with self._noting_problems("server"):
+                self._open |= self.call(self.cluster.are_open(unknown), _QUERY_TIMEOUT)
+        self._mirror.copy(updates)
 
-    def _ask_about_all(self) -> None:
-        """Who is at which run. The list may be some moments old: about a run that is not in it the server is asked."""
-        listed = self.call(self.cluster.open_runs(), _PATIENCE)
+    def _list_open_runs(self) -> None:
+        """Ask for all open workflows. The list may be a moment old, so runs that are not in it are asked about."""
+        listed = self.call(self.cluster.open_runs(), _QUERY_TIMEOUT)
         active = self._mirror.active()
-        doubtful = [run for run in active if run not in listed and self._driven.get(run, True)]
-        found = self.call(self.cluster.are_open(doubtful), _PATIENCE) if doubtful else {}
-        self._driven |= {run: found.get(run, run in listed) for run in active}
-        self._asked = time.monotonic()
+        doubtful = [run for run in active if run not in listed and self._open.get(run, True)]
+        found = self.call(self.cluster.are_open(doubtful), _QUERY_TIMEOUT) if doubtful else {}
+        self._open |= {run: found.get(run, run in listed) for run in active}
+        self._listed_at = time.monotonic()
 
     @contextmanager
-    def _noting(self, what: str) -> Iterator[None]:
+    def _noting_problems(self, part: str) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - whatever it is, the pages say that they are not up to date
-            if what not in self._away:
-                told = error.message if isinstance(error, AwfError) else f"{type(error).__name__}: {error}"
+        except Exception as error:  # noqa: BLE001 - whatever it is, pages say that they are not up to date
+            if part not in self._unavailable:
+                message = error.message if isinstance(error, AwfError) else f"{type(error).__name__}: {error}"
                 since = f"{datetime.now().astimezone():%H:%M:%S}"
-                self._away = {**self._away, what: f"{told} (since {since})"}
+                self._unavailable = {**self._unavailable, part: f"{message} (since {since})"}
         else:
-            self._away = {key: told for key, told in self._away.items() if key != what}
-
-    def call(self, work: Coroutine[Any, Any, T], patience: float = _LONGEST_DEED) -> T:
-        try:
-            return self._loop.call(asyncio.wait_for(work, patience))
-        except (RPCError, TimeoutError) as error:
-            words = getattr(error, "message", "") or f"nothing was heard in {patience:g} seconds"
-            raise ServerUnreachable(f"the Temporal server does not answer: {words}") from None
-
-
-class _LoopThread:
-    """An event loop in a thread of its own, which many threads may call."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    @contextmanager
-    def looking(self, window: MirroredStore) -> Iterator[None]:
-        """Have a window kept up to date meanwhile."""
-        end = asyncio.Event()
-        looking = asyncio.run_coroutine_threadsafe(window.look_on(end), self._loop)
-        try:
-            yield
-        finally:
-            self._loop.call_soon_threadsafe(end.set)
-            with suppress(TimeoutError):  # a store that hangs keeps nobody from leaving
-                looking.result(_LONGEST_END)
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_LONGEST_END)
+            self._unavailable = {key: message for key, message in self._unavailable.items() if key != part}
 
 
 @contextmanager
 def open_mirrored_store(
-    on: str, artefacts: str, environ: Mapping[str, str], queue: str = QUEUE
+    on: str, artifacts: str, environ: Mapping[str, str], queue: str = QUEUE
 ) -> Iterator[MirroredStore]:
-    """A window on a cluster for as long as the context lasts; its mirror is private, and gone at the end."""
-    store, address, loop = open_object_store(artefacts), Address.read(on), _LoopThread()
-    try:
-        client = loop.call(connect(address, environ))
-        with TemporaryDirectory(prefix="awf-mirror-", ignore_cleanup_errors=True) as folder:
-            made = MirroredStore(
-                Cluster(client, store, queue), address, artefacts, Path(folder), loop, redactor_of(environ)
-            )
-            made.look()
-            with loop.looking(made):
-                yield made
-    finally:
-        loop.close()
+    """Open a cluster for the dashboard. Its mirror is private, and removed at the end."""
+    with (
+        connect_to_cluster(on, artifacts, environ, queue) as (cluster, loop),
+        TemporaryDirectory(prefix="awf-mirror-", ignore_cleanup_errors=True) as directory,
+    ):
+        store = MirroredStore(cluster, Address.read(on), artifacts, Path(directory), loop, redactor_of(environ))
+        store.update()
+        stop = Event()
+        updating = Thread(target=store.keep_updated, args=(stop,), daemon=True)
+        updating.start()
+        try:
+            yield store
+        finally:
+            stop.set()
+            updating.join(_CLOSE_TIMEOUT)  # not for ever: the object store may hang

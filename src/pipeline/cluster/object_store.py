@@ -1,14 +1,16 @@
-"""Where the machines of a cluster keep what they share: objects by key, in a directory or in a bucket.
+"""What the machines of a cluster share: objects by key, in a directory or in an S3 bucket, and the files of attempts.
 
-An object that was created is never changed, so that whoever creates it first has decided what it says.
+An object that was created is never changed, so the machine that creates it first decides what it says.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from pipeline.app.history import STREAMS, AttemptArtifacts
@@ -17,166 +19,149 @@ from pipeline.engine.ports import JournalError
 from pipeline.engine.records import AnyRecord, AttemptFailed, BranchCompleted, StageErrored, VisitCompleted
 from pipeline.errors import AwfError
 
-_BUCKETS = ("s3",)
-_EXTRA = "install it with: pip install 'awf-pipeline[cluster]'"
+FILES = "files"  # the first part of the keys of attempts' files
+_PARALLEL = 16  # objects fetched at the same time
+_BUCKET_OPTIONS = {"endpoint_url": "endpoint", "region_name": "region"}  # of a URL, as the library calls them
+_RETRIES = 4  # of a request, in about two seconds; a worker that can wait longer tries again
+_LARGEST_PART = 4 * 1024 * 1024  # bytes
 
 
 class StoreUnavailable(JournalError):
-    """The store cannot be used now; nothing is wrong with what is in it."""
+    """The store cannot be used at the moment; nothing is known to be wrong with its objects."""
 
 
 class MissingObject(JournalError):
-    """Something that a record names is not in the store."""
+    """An object that a record refers to is not in the store."""
 
     def __init__(self, key: str, store: str) -> None:
+        parts = key.removeprefix(f"{FILES}/").split("/")
+        run = f" of run {parts[1]}" if parts[0] == "runs" and len(parts) > 1 else ""
         super().__init__(
-            f'"{key}" of run {_run(key)} is not in the store {store}',
-            help="see that every worker and command names the same store, and that nothing is removed from it",
+            f'"{key}"{run} is not in the store {store}',
+            help="check that all workers and commands use the same store, and that nothing is deleted from it",
         )
 
 
-def _run(key: str) -> str:
-    parts = key.removeprefix("files/").split("/")
-    return parts[1] if parts[0] == "runs" and len(parts) > 1 else "(none)"
+class ObjectStore(ABC):
+    """A store of objects. Keys are names joined by slashes. Methods raise StoreUnavailable if the store fails."""
 
+    def __init__(self, name: str) -> None:
+        self.name = name  # what messages call it
 
-class ObjectStore(Protocol):
-    """A store of objects. Keys are parts with slashes between them. A store that cannot be used is StoreAway."""
-
-    @property
-    def name(self) -> str:
-        """What the store is called in messages."""
-
+    @abstractmethod
     def create(self, key: str, body: bytes) -> bool:
-        """Keep an object if there is none under this key; whether this one was first. It is durable on return."""
+        """Store a new object durably; return False, and change nothing, if the key is taken."""
 
+    @abstractmethod
     def put(self, key: str, body: bytes) -> None:
-        """Keep an object, in the place of any that is there."""
+        """Store an object durably, replacing any other with this key."""
+
+    @abstractmethod
+    def find(self, key: str) -> bytes | None:
+        """Return an object, or None if there is none."""
+
+    @abstractmethod
+    def names(self, prefix: str, after: str = "") -> list[str]:
+        """Return what follows a prefix in the keys, up to the next slash, sorted; `prefix` ends with a slash.
+
+        With `after`, which needs a prefix of keys without further slashes, only later names are listed.
+        """
 
     def get(self, key: str) -> bytes:
-        """An object; raises MissingArtefact when there is none."""
+        """Return an object, or raise MissingObject."""
+        body = self.find(key)
+        if body is None:
+            raise MissingObject(key, self.name)
+        return body
 
-    def find(self, key: str) -> bytes | None:
-        """An object, or None when there is none."""
-
-    def many(self, keys: Sequence[str]) -> list[bytes]:
-        """Several objects at once; raises MissingArtefact when one is not there."""
-
-    def keys(self, prefix: str) -> list[str]:
-        """The keys below a prefix that ends with a slash, in order."""
-
-    def names(self, prefix: str, after: str = "") -> list[str]:
-        """The next parts of the keys below a prefix that ends with a slash, in order; only those after a name."""
+    def get_many(self, keys: Sequence[str]) -> list[bytes]:
+        """Return several objects, fetched at the same time, or raise MissingObject."""
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            return list(pool.map(self.get, keys))
 
 
 def open_object_store(url: str) -> ObjectStore:
-    """The store at a URL: a directory, or a bucket as `s3://bucket/prefix?endpoint_url=http://host:port`."""
+    """Return the store at a URL: a directory, or a bucket such as `s3://bucket/prefix?endpoint_url=http://host:port`."""
     if "://" not in url or url.startswith("file://"):
         return DirectoryStore(Path(url.removeprefix("file://")).absolute())
     parts = urlsplit(url)
-    if parts.scheme not in _BUCKETS or not parts.netloc:
-        raise AwfError(f'"{url}" is no store for a cluster', help="name a directory, or a bucket as s3://BUCKET/PREFIX")
-    return BucketStore(f"{parts.netloc}{parts.path}".rstrip("/"), dict(parse_qsl(parts.query)))
+    if parts.scheme != "s3" or not parts.netloc:
+        help = "use a directory, or a bucket as s3://BUCKET/PREFIX"
+        raise AwfError(f'"{url}" is not a directory or a bucket', help=help)
+    return BucketStore(parts.netloc, parts.path.strip("/"), dict(parse_qsl(parts.query)))
 
 
-class DirectoryStore:
-    """A directory that every machine has mounted. Creating is a hard link, of which only one can get a name."""
+class DirectoryStore(ObjectStore):
+    """A directory that every machine has mounted. Of all machines that link a name, only one succeeds."""
 
     def __init__(self, root: Path) -> None:
+        super().__init__(str(root))
         self._root = root
-        self._made: set[Path] = set()  # directories that are known to be there
-
-    @property
-    def name(self) -> str:
-        return str(self._root)
+        # Directories that exist. One that disappears is not made again: the store was unmounted.
+        self._made: set[Path] = set()
 
     def create(self, key: str, body: bytes) -> bool:
-        path = self._placed(key)
-        try:
-            draft = self._draft(path, body)
+        with self._file_errors():
+            path = self._path(key)
+            draft = self._write_draft(path, body)
             try:
                 os.link(draft, path)
             except FileExistsError:
                 return False
             finally:
                 draft.unlink()
-            _sync(path.parent)
-        except OSError as error:
-            raise self._trouble(error) from error
-        return True
+            _sync_directory(path.parent)
+            return True
 
     def put(self, key: str, body: bytes) -> None:
-        path = self._placed(key)
-        try:
-            self._draft(path, body).replace(path)
-            _sync(path.parent)
-        except OSError as error:
-            raise self._trouble(error) from error
-
-    def get(self, key: str) -> bytes:
-        found = self.find(key)
-        if found is None:
-            raise MissingObject(key, self.name)
-        return found
+        with self._file_errors():
+            path = self._path(key)
+            self._write_draft(path, body).replace(path)
+            _sync_directory(path.parent)
 
     def find(self, key: str) -> bytes | None:
-        try:
-            return self._path(key).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise self._trouble(error) from error
-
-    def many(self, keys: Sequence[str]) -> list[bytes]:
-        return [self.get(key) for key in keys]
-
-    def keys(self, prefix: str) -> list[str]:
-        below = self._path(prefix)
-        try:
-            found = [path for path in below.rglob("*") if path.is_file() and not path.name.startswith(".")]
-        except OSError as error:
-            raise self._trouble(error) from error
-        return sorted(str(path.relative_to(self._root)) for path in found)
+        with self._file_errors():
+            try:
+                return self._path(key).read_bytes()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
 
     def names(self, prefix: str, after: str = "") -> list[str]:
-        try:
-            found = os.listdir(self._path(prefix))  # noqa: PTH208 - names, not paths
+        with self._file_errors():
+            try:
+                found = os.listdir(self._path(prefix))  # noqa: PTH208 - names, not paths
+            except (FileNotFoundError, NotADirectoryError):
+                return []
             return sorted(name for name in found if name > after and not name.startswith("."))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as error:
-            raise self._trouble(error) from error
 
     def _path(self, key: str) -> Path:
         if ".." in key.split("/") or key.startswith("/"):
-            raise AwfError(f'"{key}" is no key: it leads out of the store')
+            raise AwfError(f'"{key}" is not a valid key: it leads out of the store')
         return self._root / key
 
-    def _placed(self, key: str) -> Path:
-        path = self._path(key)
+    def _write_draft(self, path: Path, body: bytes) -> Path:
+        """Write a body beside its path, under a name of its own."""
         if path.parent not in self._made:
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise self._trouble(error) from error
+            path.parent.mkdir(parents=True, exist_ok=True)
             self._made.add(path.parent)
-        return path
-
-    def _draft(self, path: Path, body: bytes) -> Path:
         with NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
             file.write(body)
             file.flush()
             os.fsync(file.fileno())
         return Path(file.name)
 
-    def _trouble(self, error: OSError) -> StoreUnavailable:
-        return StoreUnavailable(
-            f"the store {self._root} cannot be used: {error.strerror or error}",
-            help="see that the directory is mounted, writable and has room; runs go on when it is",
-        )
+    @contextmanager
+    def _file_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreUnavailable(
+                f"the store {self.name} cannot be used: {error.strerror or error}",
+                help="check that the directory is mounted, writable and not full; runs then continue by themselves",
+            ) from error
 
 
-def _sync(directory: Path) -> None:
+def _sync_directory(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -184,196 +169,140 @@ def _sync(directory: Path) -> None:
         os.close(descriptor)
 
 
-class BucketStore:
-    """A bucket that speaks the protocol of S3, with a prefix. Creating is a put that must find nothing there."""
+class BucketStore(ObjectStore):
+    """A bucket on S3 or a compatible server. It must support puts that fail if the object exists."""
 
-    def __init__(self, root: str, options: Mapping[str, str]) -> None:
+    def __init__(self, bucket: str, prefix: str, options: Mapping[str, str]) -> None:
         try:
-            import s3fs  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra without types, which a directory does not need
+            from obstore.exceptions import AlreadyExistsError, BaseError  # noqa: PLC0415 - an extra
+            from obstore.store import S3Store  # noqa: PLC0415 - an extra
         except ModuleNotFoundError as error:
-            raise AwfError(f"a bucket needs a part that is not installed ({error.name})", help=_EXTRA) from None
-        self._root = root
-        client = {name: options[name] for name in ("endpoint_url", "region_name") if name in options}
-        self._files: Any = s3fs.S3FileSystem(use_listings_cache=False, client_kwargs=client)
-
-    @property
-    def name(self) -> str:
-        return f"s3://{self._root}"
-
-    def create(self, key: str, body: bytes) -> bool:
-        try:
-            self._files.pipe_file(self._path(key), body, mode="create")
-        except FileExistsError:
-            return False
-        except Exception as error:
-            if _refused(error):
-                return False
-            raise self._trouble(error) from error
-        return True
-
-    def put(self, key: str, body: bytes) -> None:
-        try:
-            self._files.pipe_file(self._path(key), body)
-        except Exception as error:
-            raise self._trouble(error) from error
-
-    def get(self, key: str) -> bytes:
-        found = self.find(key)
-        if found is None:
-            raise MissingObject(key, self.name)
-        return found
-
-    def find(self, key: str) -> bytes | None:
-        try:
-            found: bytes = self._files.cat_file(self._path(key))
-        except FileNotFoundError:
-            return None
-        except Exception as error:
-            raise self._trouble(error) from error
-        return found
-
-    def many(self, keys: Sequence[str]) -> list[bytes]:
-        paths = [self._path(key) for key in keys]
-        try:
-            found = self._files.cat(paths, on_error="return") if paths else {}
-        except Exception as error:
-            raise self._trouble(error) from error
-        return [self._sound(key, found[path]) for key, path in zip(keys, paths, strict=True)]
-
-    def keys(self, prefix: str) -> list[str]:
-        return self._listed(self._files.find, prefix)
-
-    def names(self, prefix: str, after: str = "") -> list[str]:
-        found = self._listed(self._files.ls if not after else partial(self._after, after), prefix)
-        return [key.removeprefix(prefix).rstrip("/") for key in found]
-
-    def _after(self, after: str, path: str, *, detail: bool) -> list[str]:
-        """The paths below one after a name: a bucket begins there, and does not list what comes before."""
-        assert not detail  # noqa: S101 - it has the form of the other ways to list
-        bucket, _, key = path.partition("/")
-        asked: dict[str, Any] = {"BucketStore": bucket, "Prefix": key, "StartAfter": f"{key}{after}"}
-        found: list[str] = []
-        while True:
-            told = self._files.call_s3("list_objects_v2", **asked)
-            found += [f"{bucket}/{one['Key']}" for one in told.get("Contents", ())]
-            if not told.get("IsTruncated"):
-                return found
-            asked["ContinuationToken"] = told["NextContinuationToken"]
-
-    def _listed(self, how: Any, prefix: str) -> list[str]:
-        try:
-            found: Iterable[str] = how(self._path(prefix), detail=False)
-        except FileNotFoundError:
-            return []
-        except Exception as error:
-            raise self._trouble(error) from error
-        below = [path.removeprefix(f"{self._root}/") for path in found]
-        return sorted(key for key in below if key.startswith(prefix) and key != prefix)
-
-    def _sound(self, key: str, found: bytes | Exception) -> bytes:
-        if isinstance(found, FileNotFoundError):
-            raise MissingObject(key, self.name) from found
-        if isinstance(found, Exception):
-            raise self._trouble(found) from found
-        return found
-
-    def _path(self, key: str) -> str:
-        return f"{self._root}/{key}"
-
-    def _trouble(self, error: Exception) -> StoreUnavailable:
-        return StoreUnavailable(
-            f"the store {self.name} cannot be used: {error}",
-            help="see that the bucket can be reached, and that its keys are in the environment; runs go on when it is",
+            help = "install it with: pip install 'awf-pipeline[cluster]'"
+            raise AwfError(f"a bucket needs a package that is not installed ({error.name})", help=help) from None
+        super().__init__(f"s3://{bucket}/{prefix}".rstrip("/"))
+        self._taken, self._errors = AlreadyExistsError, (BaseError, OSError)
+        config: Any = {name: options[option] for option, name in _BUCKET_OPTIONS.items() if option in options}
+        self._bucket = S3Store(
+            bucket,
+            prefix=prefix or None,
+            config=config,
+            client_options={"allow_http": True},
+            retry_config={"max_retries": _RETRIES},
         )
 
+    def create(self, key: str, body: bytes) -> bool:
+        with self._request_errors():
+            try:
+                self._bucket.put(key, body, mode="create", use_multipart=False)
+            except self._taken:
+                return False
+            return True
 
-def _refused(error: Exception) -> bool:
-    """Whether a bucket said that there is such an object: botocore and s3fs have several words for it."""
-    told = str(error)
-    return "PreconditionFailed" in told or "ConditionalRequestConflict" in told or "At least one of the pre-" in told
+    def put(self, key: str, body: bytes) -> None:
+        with self._request_errors():
+            self._bucket.put(key, body)
 
+    def find(self, key: str) -> bytes | None:
+        with self._request_errors():
+            try:
+                return bytes(self._bucket.get(key).bytes())
+            except FileNotFoundError as error:
+                if "NoSuchBucket" in str(error):
+                    raise
+                return None
 
-FILES = "files"  # what their keys begin with
-_LARGEST = 4 * 1024 * 1024  # bytes of a part
+    def names(self, prefix: str, after: str = "") -> list[str]:
+        with self._request_errors():
+            if after:  # the bucket starts there, and does not list what comes before
+                paths = [found["path"] for found in self._bucket.list(prefix, offset=prefix + after).collect()]
+            else:
+                listed = self._bucket.list_with_delimiter(prefix)
+                paths = [*listed["common_prefixes"], *(found["path"] for found in listed["objects"])]
+        return sorted(path.removeprefix(prefix) for path in paths)
+
+    @contextmanager
+    def _request_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except self._errors as error:
+            reason = str(error).partition("\n")[0]
+            raise StoreUnavailable(
+                f"the store {self.name} cannot be used: {reason}",
+                help="check the address of the bucket, its region and the AWS_... variables; "
+                "runs then continue by themselves",
+            ) from error
 
 
 def send_files(store: ObjectStore, directory: Path, record: AnyRecord) -> None:
-    """Put the files that a record names into the store."""
-    for name in _named(record):
-        if (directory / name).is_file():
-            store.put(_file_key(name), (directory / name).read_bytes())
+    """Store the files that a record names."""
+    if isinstance(record, AttemptFailed | StageErrored | BranchCompleted | VisitCompleted):
+        for name in _files_of(record.outcome):
+            if (directory / name).is_file():
+                store.put(f"{FILES}/{name}", (directory / name).read_bytes())
 
 
 def send_output(store: ObjectStore, directory: Path, name: str, sent: int) -> int:
-    """Put what a file has beyond so many bytes into the store; the bytes that are there then."""
+    """Store the next part of a growing file, of which `sent` bytes are stored; return how many are stored now.
+
+    A part is named after the number of bytes before it. So a reader knows the name of the next part, and reads no byte
+    twice and skips none.
+    """
     path = directory / name
     if not path.is_file():
         return sent
     with path.open("rb") as file:
         file.seek(sent)
-        more = file.read(_LARGEST)
-    if more and not store.create(_part(name, sent), more):
-        more = store.get(_part(name, sent))  # an earlier try arrived after all
-    return sent + len(more)
+        part = file.read(_LARGEST_PART)
+    if part and not store.create(_part_key(name, sent), part):
+        part = store.get(_part_key(name, sent))  # an earlier request that seemed to fail
+    return sent + len(part)
 
 
 def fetch_outcome_files(store: ObjectStore, directory: Path, outcome: Outcome) -> None:
-    """Have the files that an outcome names here; one that is nowhere is an error that says which."""
-    for name in _below(outcome):
+    """Copy the files that an outcome names into a directory, or raise MissingObject."""
+    for name in _files_of(outcome):
         path = directory / name
         if not path.exists():
-            body = store.get(_file_key(name))
+            body = store.get(f"{FILES}/{name}")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(body)
 
 
-def fetch_attempt_files(store: ObjectStore, directory: Path, found: AttemptArtifacts) -> None:
-    """Have the files of an attempt here, or of one that runs, or was lost with its worker, what it printed so far."""
-    names = _below(found.outcome) if found.outcome else _printed(directory, found)
+def fetch_attempt_files(store: ObjectStore, directory: Path, attempt: AttemptArtifacts) -> None:
+    """Copy what is new of an attempt's files into a directory.
+
+    Of an attempt that is running, or was lost with its worker, that is what it has printed so far.
+    """
+    if attempt.outcome:
+        names = _files_of(attempt.outcome)
+    else:
+        names = [str((attempt.directory / f"{name}.log").relative_to(directory)) for name in STREAMS]
     for name in names:
         path = directory / name
-        have = path.stat().st_size if path.exists() else None
-        more = _rest(store, name, have or 0) if found.done else _parts(store, name, have or 0)
-        if more or (have is None and more is not None):
+        size = path.stat().st_size if path.exists() else 0
+        if attempt.outcome:
+            body = store.find(f"{FILES}/{name}")
+            new = None if body is None else body[size:]
+        else:
+            new = _read_parts(store, name, size) or None
+        if new or (new is not None and not path.exists()):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab") as file:
-                file.write(more)
+                file.write(new)
 
 
-def _rest(store: ObjectStore, name: str, after: int) -> bytes | None:
-    whole = store.find(_file_key(name))
-    return None if whole is None else whole[after:]
+def _read_parts(store: ObjectStore, name: str, sent: int) -> bytes:
+    parts = b""
+    while (part := store.find(_part_key(name, sent + len(parts)))) is not None:
+        parts += part
+    return parts
 
 
-def _parts(store: ObjectStore, name: str, after: int) -> bytes | None:
-    """What was sent of a file beyond so many bytes; None when there is nothing."""
-    more = b""
-    while (part := store.find(_part(name, after + len(more)))) is not None:
-        more += part
-    return more or None
-
-
-def _named(record: AnyRecord) -> list[str]:
-    match record:
-        case AttemptFailed() | StageErrored() | BranchCompleted() | VisitCompleted():
-            return _below(record.outcome)
-        case _:
-            return []
-
-
-def _below(outcome: Outcome) -> list[str]:
-    """The names of those files of an outcome that are below the store's directory."""
+def _files_of(outcome: Outcome) -> list[str]:
+    """Return the files of an outcome that are in the worker's directory."""
     paths = map(Path, outcome.logs.values())
     return [str(path) for path in paths if not path.is_absolute() and ".." not in path.parts]
 
 
-def _printed(directory: Path, found: AttemptArtifacts) -> list[str]:
-    return [str((found.directory / f"{name}.log").relative_to(directory)) for name in STREAMS]
-
-
-def _file_key(name: str) -> str:
-    return f"{FILES}/{name}"
-
-
-def _part(name: str, before: int) -> str:
-    return f"parts/{name}/{before:012d}"
+def _part_key(name: str, sent: int) -> str:
+    return f"parts/{name}/{sent:012d}"

@@ -341,7 +341,7 @@ def _apply_resumed(state: State, record: RunResumed) -> State:
         until=None,
         repeat=record.repeat,
         options={**state.options, **record.options},
-        settings=_raise_limits(state.settings, record.raised),
+        settings=raise_limits(state.settings, record.raised),
         progress=state.progress._replace(errors={}),
     )
 
@@ -390,7 +390,8 @@ def _effective_settings(workflow: Workflow, options: Mapping[str, Any]) -> Workf
     return workflow.settings.model_copy(update={"max_cost_usd": float(limit)})
 
 
-def _raise_limits(settings: WorkflowSettings, raised: Mapping[str, float]) -> WorkflowSettings:
+def raise_limits(settings: WorkflowSettings, raised: Mapping[str, float]) -> WorkflowSettings:
+    """Return settings with other limits; a duration is given in seconds."""
     values: dict[str, object] = dict(raised)
     for name in ("max_visits", "max_stages", "summary_budget"):
         if name in values:

@@ -1,4 +1,4 @@
-"""`findings.json`: everything outstanding, in a file for agents and tools. A copy: the context has the truth."""
+"""`findings.json`: a run's open reports as a file for agents and commands. The context holds the truth."""
 
 import json
 import os
@@ -12,7 +12,7 @@ _END = b"\n]\n"
 
 
 class FindingsFile:
-    """The findings of one run as a JSON array. What is only added to is only appended to."""
+    """The open reports of one run as a JSON array. New reports are appended, so that a stage's cost stays flat."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -22,22 +22,12 @@ class FindingsFile:
         """The file, holding exactly these reports."""
         if self._written is None or not self._path.exists() or not is_extension(self._written, reports):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.write_bytes(_array(reports))
-        elif len(reports) > len(self._written):
-            _add(self._path, reports[len(self._written) :], first=not self._written)
+            self._path.write_bytes(b"[" + _END)
+            self._written = ()
+        if added := reports[len(self._written) :]:
+            separator = b",\n" if self._written else b"\n"
+            with self._path.open("r+b") as file:
+                file.seek(-len(_END), os.SEEK_END)
+                file.write(separator + b",\n".join(json.dumps(report).encode() for report in added) + _END)
         self._written = reports
         return self._path
-
-
-def _array(reports: Sequence[Any]) -> bytes:
-    return b"[\n" + b",\n".join(map(_line, reports)) + _END if reports else b"[" + _END
-
-
-def _add(path: Path, reports: Sequence[Any], *, first: bool) -> None:
-    with path.open("r+b") as file:
-        file.seek(-len(_END), os.SEEK_END)
-        file.write((b"\n" if first else b",\n") + b",\n".join(map(_line, reports)) + _END)
-
-
-def _line(report: Any) -> bytes:
-    return json.dumps(report).encode()

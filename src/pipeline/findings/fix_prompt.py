@@ -1,6 +1,6 @@
-"""Findings for an agent that fixes them: a line for every one, always; more of the gravest, as far as there is room.
+"""The findings that an agent is given to fix: one line for each, always; more about the most important, if it fits.
 
-What stands in a finding is quoted: it can forge neither a heading nor an instruction. Same findings, same text.
+Text from findings is quoted: it can forge neither a heading nor an instruction. The same findings give the same text.
 """
 
 import re
@@ -10,135 +10,139 @@ from itertools import groupby
 from pipeline.engine.context import Context
 from pipeline.findings.answers import ANSWER_FORMAT
 from pipeline.findings.keys import ReviewKey
-from pipeline.findings.model import Finding, FixAttempt, Gate
-from pipeline.findings.walk.present import count_of, one_line
+from pipeline.findings.model import Finding, FindingId
+from pipeline.findings.triage import importance
+from pipeline.text import ELLIPSIS, plural
 
 HEADING = "## Findings by file"
-_TITLES = (160, 120, 80, 60, 40)  # characters of a title, as there is room
-_FIX = 600
-_IMPACT = 400
-_QUOTE = 240
-_TRIED = 200
-_PATH = 120
+_TITLE_LENGTHS = (160, 120, 80, 60, 40)  # the longest that fits is used for all
+_MAX_DETAILS = 5  # kinds of details of one finding
+_MAX_NAMED = 30  # findings and stages that are named one by one
 _MARKER = re.compile(r"\[(?=\s*(?:FINDING|STATUS|FAILURE_REASON|PREFERRED_LABEL|NEXT)\b)", re.IGNORECASE)
 
+Members = Callable[[FindingId], Sequence[Finding]]
+"""Returns the findings that are joined to another one."""
 
-def findings_section(findings: Sequence[Finding], room: int) -> str:
-    """The section; nothing when there are no findings."""
+
+def _no_members(id: FindingId) -> Sequence[Finding]:
+    del id
+    return ()
+
+
+def findings_section(findings: Sequence[Finding], room: int, members: Members = _no_members) -> str:
+    """Return the section, in `room` characters if the lines alone need no more; empty without findings."""
     if not findings:
         return ""
-    lines, spare = _lines(findings, room)
-    condensed = 0
-    for tier in _TIERS:
-        for finding in sorted(findings, key=_weight):
-            text = tier(finding)
-            if len(text) + 1 > spare:
-                condensed += bool(text)
-            elif text:
-                spare -= len(text) + 1
-                lines[finding.number].append(text)
-    return _composed(findings, lines, condensed)
+    lines, room = _title_lines(findings, room)
+    by_importance = sorted(findings, key=importance)
+    details = {finding.id: list(_details(finding, members(finding.id))) for finding in findings}
+    omitted = 0
+    for kind in range(_MAX_DETAILS):
+        for finding in by_importance:
+            text = details[finding.id][kind]
+            if not text:
+                continue
+            if len(text) + 1 > room:
+                omitted += 1
+                continue
+            room -= len(text) + 1
+            lines[finding.id].append(text)
+    return _compose(findings, lines, omitted)
 
 
-def _lines(findings: Sequence[Finding], room: int) -> tuple[dict[int, list[str]], int]:
-    """A line for each finding, with as much of its title as there is room for, and what room is left then."""
-    lines: dict[int, list[str]] = {}
-    spare = 0
-    for title in _TITLES:
-        lines = {finding.number: [_line(finding, title)] for finding in findings}
-        spare = room - len(_composed(findings, lines, len(_TIERS) * len(findings)))
-        if spare >= 0:
-            break
-    return lines, spare
-
-
-def _composed(findings: Iterable[Finding], lines: Mapping[int, Sequence[str]], condensed: int) -> str:
-    parts = [HEADING, "", ANSWER_FORMAT, ""]
-    by_file = sorted(findings, key=lambda finding: (_path(finding), _weight(finding)))
-    for path, group in groupby(by_file, key=_path):
-        parts.append(f"### {path or 'no file'}")
-        for finding in group:
-            parts += lines[finding.number]
-        parts.append("")
-    if condensed:
-        parts.append(f"{condensed} details left out for want of room: awf findings show NUMBER has everything.")
-    return "\n".join(parts).rstrip()
-
-
-def _line(finding: Finding, title: int) -> str:
-    lines = f":{finding.location.start}" if finding.location and finding.location.start else ""
-    tried = f", tried {len(finding.attempts)} times" if finding.attempts else ""
-    marks = f"{finding.gate.value}, {finding.severity}, {finding.state}{tried}"
-    return f"- #{finding.number} ({marks}) {_path(finding)}{lines}: {_flat(finding.title, title)}"
-
-
-def _fix(finding: Finding) -> str:
-    return f"    fix: {_flat(finding.fix, _FIX)}" if finding.fix else ""
-
-
-def _impact(finding: Finding) -> str:
-    return f"    why: {_flat(finding.impact, _IMPACT)}" if finding.impact else ""
-
-
-def _evidence(finding: Finding) -> str:
-    quote = next((one.quote or one.raw for one in finding.evidence if one.quote or one.raw), "")
-    return f"    seen: {_flat(quote, _QUOTE)}" if quote else ""
-
-
-def _attempts(finding: Finding) -> str:
-    return "\n".join(f"    tried: {_attempt(one)}" for one in finding.attempts[-3:])
-
-
-def _attempt(attempt: FixAttempt) -> str:
-    return _flat(" ".join(part for part in (attempt.outcome, attempt.by, attempt.what) if part), _TRIED)
-
-
-_TIERS: tuple[Callable[[Finding], str], ...] = (_attempts, _fix, _impact, _evidence)
-
-
-def _weight(finding: Finding) -> tuple[bool, int, int, int]:
-    return finding.gate.value is not Gate.MUST, finding.severity.rank, -finding.confidence.value, finding.number
-
-
-def _path(finding: Finding) -> str:
-    return _flat(finding.location.path, _PATH) if finding.location else ""
-
-
-def _flat(text: str | None, most: int) -> str:
-    """A text from outside on one line, so that it can begin neither a heading nor a list, and without markers."""
-    kept = (text or "")[: 4 * most]
-    line = _MARKER.sub("(", " ".join("".join(c if c.isprintable() else " " for c in kept).split()))
-    return line if len(line) <= most and kept == (text or "") else f"{line[: most - 1]}…"
-
-
-_NAMED = 30  # findings and stages that are named one by one
-
-
-def chosen_section(findings: Sequence[Finding], context: Context, reported: Iterable[str], room: int) -> str:
-    """The chosen among some outstanding findings; of the others only those that this run `reported` are mentioned."""
+def chosen_section(
+    findings: Sequence[Finding],
+    context: Context,
+    reported: Iterable[str],
+    room: int,
+    members: Members = _no_members,
+) -> str:
+    """Return the section after a triage: the chosen findings, and what was not chosen of those this run `reported`."""
     wanted, mentioned = set(context.list_at(ReviewKey.CHOSEN)), set(reported)
     chosen = [finding for finding in findings if finding.id in wanted]
     others = [finding for finding in findings if finding.id in mentioned - wanted]
-    said = f"Chosen, for the proposed fix to be applied: {_numbers(chosen) or 'nothing that is still open'}."
-    left = _not_chosen(others, list(_texts(context)))
-    whole = findings_section(chosen, room - len(said) - len(left) - 4)
-    return "\n\n".join(part for part in (whole, said, left) if part)
+    parts = [f"Chosen, for the proposed fix to be applied: {_numbers(chosen) or 'nothing that is still open'}."]
+    not_chosen = [_numbers(others)] if others else []
+    if stages := _stages_with_prose(context):
+        not_chosen.append(f"what {', '.join(stages)} reported")
+    if not_chosen:
+        parts.append(f"Not chosen, and not part of this task: {', and '.join(not_chosen)}.")
+    section = findings_section(chosen, room - sum(len(part) + 2 for part in parts), members)
+    return "\n\n".join(part for part in (section, *parts) if part)
 
 
-def _not_chosen(findings: Sequence[Finding], stages: Sequence[str]) -> str:
-    reports = [f"what {', '.join(stages)} reported"] if stages else []
-    parts = ([_numbers(findings)] if findings else []) + reports
-    return f"Not chosen, and no part of this task: {', and '.join(parts)}." if parts else ""
+def _title_lines(findings: Sequence[Finding], room: int) -> tuple[dict[FindingId, list[str]], int]:
+    """A line for each finding with as much of its title as fits, and the room that is left."""
+    lines: dict[FindingId, list[str]] = {}
+    left = 0
+    for length in _TITLE_LENGTHS:
+        lines = {finding.id: [_title_line(finding, length)] for finding in findings}
+        left = room - len(_compose(findings, lines, _MAX_DETAILS * len(findings)))
+        if left >= 0:
+            break
+    return lines, left
+
+
+def _compose(findings: Iterable[Finding], lines: Mapping[FindingId, Sequence[str]], omitted: int) -> str:
+    parts = [HEADING, "", ANSWER_FORMAT, ""]
+    by_file = sorted(findings, key=lambda finding: (_path(finding), importance(finding)))
+    for path, group in groupby(by_file, key=_path):
+        parts.append(f"### {path or 'no file'}")
+        parts += [line for finding in group for line in lines[finding.id]]
+        parts.append("")
+    if omitted:
+        parts.append(f"{plural(omitted, 'detail')} omitted to save space. Full text: awf findings show NUMBER")
+    return "\n".join(parts).rstrip()
+
+
+def _title_line(finding: Finding, length: int) -> str:
+    marks = [str(finding.gate.value), str(finding.severity), str(finding.state)]
+    reviewers = len({vote.reviewer for vote in finding.votes})
+    if reviewers > 1:
+        marks.append(plural(reviewers, "reviewer"))
+    if finding.attempts:
+        marks.append(f"tried {plural(len(finding.attempts), 'time')}")
+    line = f":{finding.location.start}" if finding.location and finding.location.start else ""
+    return f"- #{finding.number} ({', '.join(marks)}) {_path(finding)}{line}: {_quote(finding.title, length)}"
+
+
+def _details(finding: Finding, members: Sequence[Finding]) -> Iterator[str]:
+    """What is added to a finding's line, in this order if it fits; empty texts for what it does not have."""
+    attempts = [" ".join(filter(None, (one.outcome, one.by, one.what))) for one in finding.attempts[-3:]]
+    yield "\n".join(f"    tried: {_quote(text, 200)}" for text in attempts)
+    yield f"    fix: {_quote(finding.fix, 600)}" if finding.fix else ""
+    yield f"    why: {_quote(finding.impact, 400)}" if finding.impact else ""
+    yield "\n".join(map(_member_line, members))
+    quotation = next((one.quote or one.raw for one in finding.evidence if one.quote or one.raw), "")
+    yield f"    seen: {_quote(quotation, 240)}" if quotation else ""
+
+
+def _member_line(finding: Finding) -> str:
+    about = f": {_quote(finding.impact, 200)}" if finding.impact else ""
+    return (
+        f"    also: {_quote(', '.join(finding.sources), 80)} ({finding.severity}) {_quote(finding.title, 120)}{about}"
+    )
+
+
+def _path(finding: Finding) -> str:
+    return _quote(finding.location.path, 120) if finding.location else ""
+
+
+def _quote(text: str, length: int) -> str:
+    """Return a text from outside on one line, where it starts no heading or list, and without markers."""
+    start = text[: 4 * length]
+    line = _MARKER.sub("(", " ".join("".join(c if c.isprintable() else " " for c in start).split()))
+    return line if len(line) <= length and start == text else f"{line[: length - 1]}{ELLIPSIS}"
 
 
 def _numbers(findings: Sequence[Finding]) -> str:
-    named = [f"#{finding.number}" for finding in findings[:_NAMED]]
-    more = len(findings) - len(named)
-    return ", ".join(named) + (f" and {count_of(more, 'finding')} more" if more else "")
+    named = ", ".join(f"#{finding.number}" for finding in findings[:_MAX_NAMED])
+    more = len(findings) - _MAX_NAMED
+    return f"{named} and {plural(more, 'more finding')}" if more > 0 else named
 
 
-def _texts(context: Context) -> Iterator[str]:
-    """The stages whose reports are texts: nobody can be asked about those one by one."""
+def _stages_with_prose(context: Context) -> list[str]:
+    """The stages that reported in prose: nobody can be asked about those reports one by one."""
     reports = [one for one in context.list_at(ReviewKey.REPORTS) if isinstance(one, dict) and not one.get("findingIds")]
-    names = dict.fromkeys(one_line(str(one.get("stageId", "")), 80) for one in reports)
-    return iter([name for name in names if name][:_NAMED])
+    names = dict.fromkeys(_quote(str(one.get("stageId", "")), 80) for one in reports)
+    return [name for name in names if name][:_MAX_NAMED]

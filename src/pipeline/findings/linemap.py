@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from pipeline.backends.checkout import WORK
 from pipeline.backends.git import git_in
 from pipeline.findings.ledger import Ledger
 
@@ -337,12 +338,8 @@ class GitHistory:
             return None
         git = git_in(self.root, self.environment)
         try:
-            done = git.run_sync(
-                *(*DIFF, *commits, "--"),
-                timeout=self.seconds,
-                options=("--literal-pathspecs",),
-                max_output=MAX_DIFF_BYTES,
-            )
+            # without the records of reviews, which are thousands
+            done = git.run_sync(*DIFF, *commits, "--", *WORK, timeout=self.seconds, max_output=MAX_DIFF_BYTES)
         except OSError:  # git is not installed, or does not answer in time
             return None
         return None if done.returncode else parse_diff(os.fsdecode(done.stdout), keep)

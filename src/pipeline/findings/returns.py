@@ -59,7 +59,7 @@ def _in_answer(answer: str, reviewer: str, root: str) -> ReviewerReport | None:
     if any(len(_LIST.findall(text)) > 1 for text in texts):
         return malformed_report(reviewer, "review", "one object has several lists of findings")
     read: list[ReviewerReport] = [
-        FORMATS["review"](text.encode(errors="replace"), reviewer=reviewer, root=root) for text in texts
+        FORMATS["review"].read(text.encode(errors="replace"), reviewer=reviewer, root=root) for text in texts
     ]
     broken = next((one for one in read if one.status is ReportStatus.MALFORMED), None)
     return broken or (reduce(_add, read) if read else None)
@@ -113,7 +113,7 @@ def reported(stage: ToolStage, report: Path, root: Path) -> ReviewerReport:
         data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
         return ReviewerReport(stage.id, ReportStatus.MALFORMED, problem=f"it is larger than {LARGEST >> 20} MB")
-    read: ReviewerReport = FORMATS[str(stage.findings)](data, reviewer=stage.id, root=str(root))
+    read: ReviewerReport = FORMATS[str(stage.findings)].read(data, reviewer=stage.id, root=str(root))
     return read
 
 

@@ -27,10 +27,9 @@ from pipeline.findings.merge import Policy
 from pipeline.findings.model import ReportStatus, ReviewerReport
 from pipeline.findings.plugin import finding_ids, found_key
 from pipeline.findings.rounds import stall_reason
-from pipeline.findings.verdicts import Verdict, file_verdict
-from pipeline.findings.views import Views, ledger_verdicts
+from pipeline.findings.verdicts import Verdict, file_verdict, ledger_verdicts
+from pipeline.findings.views import FILE, Views
 from pipeline.findings.views.record_store import Trust
-from pipeline.findings.views.records import FILE
 from pipeline.language.model import BaseStage, LlmStage, ToolStage, TriageStage, is_review
 
 _SILENT = (FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL)
@@ -165,12 +164,12 @@ class RunFindings:
         if not (self._stale or self._broken):
             return
         ledger, at = self._book.ledger(), _iso(self._now())
-        problems = [text for one in self._passes for text in self._views.record_pass(ledger, one).problems]
+        problems = [text for one in self._passes for text in self._views.record_pass(ledger, one)]
         last = self._last or ledger.last
         if self._stale and last:
-            problems += self._views.show(ledger, last, last.started_at).problems
+            problems += self._views.write(ledger, last, last.started_at).problems
         else:
-            problems += self._views.put_back(ledger, at)
+            problems += self._views.restore(ledger, at)
         self._note(problems)
         self._passes, self._stale, self._broken = [], False, False
 
@@ -273,9 +272,9 @@ class RunFindings:
         return self._taken_back(at, f"stage:{stage.id}") if isinstance(stage, LlmStage | ToolStage) else ()
 
     def _taken_back(self, at: float, by: str) -> tuple[LedgerEvent, ...]:
-        if not self._views.there:
+        if not self._views.exist:
             return ()
-        edits = self._views.take_back(self.ledger(), _iso(at), by)
+        edits = self._views.read_edits(self.ledger(), _iso(at), by)
         self._note(edits.problems)
         self._broken = self._broken or bool(edits.problems)
         self._stale = self._stale or bool(edits.events)

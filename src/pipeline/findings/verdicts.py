@@ -1,14 +1,19 @@
 """What findings come to, by each rule of its own. No verdict is made from another; a pass with gaps is never clean."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pipeline.engine.outcome import Status
-from pipeline.findings.events import Coverage, ReviewerVerdict
+from pipeline.findings.events import Coverage, Pass, ReviewerVerdict
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import AutofixClass, Category, Finding, Gate, Severity
 
 BLOCK = "BLOCK"
+RECORD = "record"  # the key of a pass's `ext` with additional fields of its record
+TREE_CHANGED = "x_tree_changed"
+RECORD = "record"  # the key of a pass's `ext` with the fields that its record has besides
+TREE_CHANGED = "x_tree_changed"
 
 
 class Verdict(StrEnum):
@@ -89,6 +94,21 @@ def verdicts(
         complete=complete,
         summary=summary(active),
     )
+
+
+def ledger_verdicts(ledger: Ledger, passed: Pass | None = None) -> Verdicts:
+    """The verdicts on all findings, given who answered in a pass, or in the last one."""
+    last = passed or ledger.last
+    found = verdicts(ledger, ledger.coverage(passed), last.reviewer_verdicts if last else ())
+    if last and tree_changed(last) and found.shipping is Shipping.SHIP:
+        return replace(found, shipping=Shipping.BLOCK_ON_REJECTION)
+    return found
+
+
+def tree_changed(passed: Pass) -> bool:
+    """Whether files changed while the reviewers of a pass worked."""
+    extra = passed.ext.get(RECORD)
+    return isinstance(extra, dict) and extra.get(TREE_CHANGED) is True
 
 
 def at_least_fail(verdict: Verdict) -> Verdict:

@@ -163,7 +163,10 @@ class FindingsFormat(StrEnum):
     SARIF = "sarif"
     JUNIT = "junit"
     RDJSON = "rdjson"
+    VERDICT = "verdict"  # `.code-review/review-latest.json`
     REVIEW = "review"  # the JSON of a review agent
+    ESLINT = "eslint"
+    MYPY = "mypy"
 
 
 class Backoff(StrEnum):

@@ -1,55 +1,139 @@
-"""The whole site: pages behind the gate, and what begins and ends with it."""
+"""What is served, and what a request asks of it."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from urllib.parse import parse_qsl
 
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.routing import Mount
-from starlette.staticfiles import StaticFiles
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import ImmutableMultiDict
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
-from pipeline.web.desk import ServedStores, desk_of
-from pipeline.web.errors import HANDLERS, error_page
-from pipeline.web.pages import NAV, ROUTES
-from pipeline.web.place import Place
-from pipeline.web.rendering import HERE
-from pipeline.web.security import AccessPolicy, Security
+from pipeline.app.store import RunStore, open_local_store
+from pipeline.redaction import PATTERNS_ONLY, Redactor
+from pipeline.web.live import Feed
+from pipeline.web.store import OpenStore, StoreReader
 
+MAX_FORM = 256 * 1024  # bytes
+_MAX_FIELDS = 1_000
+_MAX_NAME = 80  # characters
 
-def create(
-    places: Sequence[Path | Place],
-    *,
-    token: str,
-    host: str = "127.0.0.1",
-    port: int = 8765,
-    read_only: bool = False,
-    names: Sequence[str] = (),
-    user: str = "",
-    environ: Mapping[str, str] | None = None,
-) -> Starlette:
-    """The site for these places; `app.state.desk` is what its pages work with."""
-    gate = AccessPolicy(token, host, port, read_only, tuple(name.lower() for name in names))
-    app = Starlette(
-        routes=[Mount("/static", StaticFiles(directory=HERE / "static"), name="static"), *ROUTES],
-        middleware=[Middleware(Security, gate=gate, refuse=error_page)],
-        exception_handlers=HANDLERS,
-        lifespan=_lifespan,
-    )
-    app.state.desk = desk_of(places, read_only=read_only, user=user, environ=environ)
-    app.state.nav = NAV
-    return app
+Form = ImmutableMultiDict[str, str]
 
 
-@asynccontextmanager
-async def _lifespan(app: Starlette) -> AsyncIterator[None]:
-    for one in app.state.desk.stores.values():
-        await one.feed.begin()
-    yield
-    await end_streams(app.state.desk)
+class ServedStore:
+    """One store as the dashboard shows it."""
+
+    def __init__(self, name: str, open_store: OpenStore) -> None:
+        self.name = name  # in addresses
+        self.open = open_store
+        self.reader = StoreReader(open_store)
+        self.feed = Feed(name, self.reader)
+        with open_store() as store:
+            self.directory, self.title = store.directory, store.title
+            self.project, self.command_options = store.project, store.command_options
+            self.on_cluster = store.on_cluster
+
+    @property
+    def connection_problem(self) -> str:
+        """Which part of a cluster does not answer; empty when all of it does."""
+        with self.open() as store:
+            return store.connection_problem()
+
+    @property
+    def run_problems(self) -> Sequence[str]:
+        """What is wrong with some of its runs."""
+        with self.open() as store:
+            return store.run_problems()
+
+    @property
+    def runs_with_findings(self) -> Sequence[str]:
+        """The runs with a ledger of their own, newest first."""
+        with self.open() as store:
+            return store.runs_with_findings()
 
 
-async def end_streams(desk: ServedStores) -> None:
-    """End every open stream, so that the server need not wait for those who listen."""
-    for one in desk.stores.values():
-        await one.feed.end()
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Everything that is served, and for whom."""
+
+    stores: dict[str, ServedStore]
+    read_only: bool = False
+    user: str = ""  # the name under which answers are given unless a form says another
+    redactor: Redactor = PATTERNS_ONLY
+
+
+def serve_stores(stores: Sequence[Path | RunStore], redactor: Redactor) -> dict[str, ServedStore]:
+    """The stores by name: directories on this machine, each once, and stores that any thread may use."""
+    served: dict[str, ServedStore] = {}
+    for store in dict.fromkeys(one.resolve() if isinstance(one, Path) else one for one in stores):
+        named = store.parent if isinstance(store, Path) and store.name == ".awf" else store
+        name = named.name or "store"
+        numbered = (f"{name}-{number}" for number in range(2, len(served) + 2))
+        unique = name if name not in served else next(one for one in numbered if one not in served)
+        served[unique] = ServedStore(unique, _opener(store, redactor))
+    return served
+
+
+def _opener(store: Path | RunStore, redactor: Redactor) -> OpenStore:
+    if isinstance(store, Path):
+        return partial(open_local_store, store, redactor)
+    return lambda: nullcontext(store)
+
+
+def current_site(request: Request) -> Site:
+    """The site that a request came to."""
+    site: Site = request.app.state.site
+    return site
+
+
+def current_store(request: Request) -> ServedStore:
+    """The store that a request's path names; raises a 404 for an unknown one."""
+    name = request.path_params["store"]
+    store = current_site(request).stores.get(name)
+    if store is None:
+        raise HTTPException(404, f'There is no store "{name}" here.')
+    return store
+
+
+def current_user(request: Request, form: Form) -> str:
+    """Who acts: the name in a form, or that of whoever started the server."""
+    return " ".join(form.get("by", "").split())[:_MAX_NAME] or current_site(request).user or "somebody"
+
+
+def form_endpoint(handle: Callable[[Request, Form], Response]) -> Callable[[Request], Awaitable[Response]]:
+    """An endpoint that reads a form, and handles it in a thread."""
+
+    async def endpoint(request: Request) -> Response:
+        form = await _read_form(request)
+        return await run_in_threadpool(handle, request, form)
+
+    return endpoint
+
+
+async def _read_form(request: Request) -> Form:
+    """The fields of a form; of two with the same name `get` returns the last, `getlist` both."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_FORM:
+            raise HTTPException(413, f"A form may hold {MAX_FORM // 1024} KB. Put longer texts into a file.")
+    try:
+        return ImmutableMultiDict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+    except ValueError:
+        raise HTTPException(400, "This form cannot be read: it is not text, or has too many fields.") from None
+
+
+def parse_number(text: str) -> int | None:
+    """The whole number that part of an address is, or None."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+
+
+def wants_json(request: Request) -> bool:
+    """Whether a program asks."""
+    accepted = request.headers.get("accept", "").partition(",")[0].strip()
+    return request.query_params.get("format") == "json" or accepted == "application/json"

@@ -1,4 +1,4 @@
-"""The visits of a run in the order of time, the newest first, each with the place of its bar beside the others."""
+"""The visits of a run, newest first, each with a bar that shows when it ran."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from pipeline.app.history import AttemptEnd, RunNote, VisitRecord
 from pipeline.app.overview import running_status
 from pipeline.engine.state import RunStatus, State
 from pipeline.language.model import waits_for_person
-from pipeline.web.following import RunSnapshot
+from pipeline.web.store import RunSnapshot
 
-SHOWN = 100
-WIDE = 1000  # units from the left to the right end of the bars
-_LEAST = 6.0  # units of a bar that would be too short to see
+PAGE_SIZE = 100
+WIDTH = 1000  # units of all bars together
+_MIN_BAR = 6.0  # units; a shorter bar would be invisible
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class TimelineRow:
 
     at: float
     note: str = ""
-    seen: VisitRecord | None = None
+    visit: VisitRecord | None = None
     status: str = ""
     left: float = 0.0
     width: float = 0.0
@@ -28,91 +28,81 @@ class TimelineRow:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Some rows of a run, and which."""
+    """One page of rows."""
 
     rows: tuple[TimelineRow, ...]
-    first: int  # where they begin in the whole, from 0
+    first: int  # of all rows, oldest first and counted from 0
     end: int
     total: int
     stage: str  # whose visits they are; empty for all
 
     @property
     def newer(self) -> int:
-        """The end of the page of newer rows; 0 where that is the newest."""
-        return self.end + SHOWN if self.end + SHOWN < self.total else 0
+        """The end of the page with newer rows; 0 for the newest page."""
+        return self.end + PAGE_SIZE if self.end + PAGE_SIZE < self.total else 0
 
 
-def timeline(seen: RunSnapshot, now: float, stage: str = "", before: int = 0) -> Timeline:
-    """The newest rows, or those before a place."""
-    parts = [part for part in _parts(seen) if not stage or (isinstance(part, VisitRecord) and part.stage == stage)]
-    end = min(before, len(parts)) if before > 0 else len(parts)
-    first = max(end - SHOWN, 0)
-    shown = parts[first:end]
-    axis = _Axis(shown, seen.state, now)
-    rows = tuple(_row(part, axis, seen) for part in reversed(shown))
-    return Timeline(rows, first, end, len(parts), stage)
+def build_timeline(run: RunSnapshot, now: float, stage: str = "", before: int = 0) -> Timeline:
+    """The newest rows, or those before row `before`."""
+    entries: list[VisitRecord | RunNote] = list(run.history.timeline)
+    if not run.state.status.final and waits_for_person(run.state.stage):  # its visit is recorded when it is answered
+        entries.append(VisitRecord(*run.state.cursor, run.history.at))
+    if stage:
+        entries = [entry for entry in entries if isinstance(entry, VisitRecord) and entry.stage == stage]
+    end = min(before, len(entries)) if before > 0 else len(entries)
+    first = max(end - PAGE_SIZE, 0)
+    axis = _Axis(entries[first:end], run.state, now)
+    rows = tuple(_row(entry, axis, run) for entry in reversed(entries[first:end]))
+    return Timeline(rows, first, end, len(entries), stage)
 
 
-def _parts(seen: RunSnapshot) -> list[VisitRecord | RunNote]:
-    """All that happened, and the stage that waits for a person: its visit is recorded when it is answered."""
-    state = seen.state
-    waits = not state.status.final and waits_for_person(state.stage)
-    asked = [VisitRecord(state.cursor.stage, state.cursor.visit, seen.history.at)] if waits else []
-    return [*seen.history.timeline, *asked]
+def visit_status(visit: VisitRecord, run: RunSnapshot) -> str:
+    """How a visit ended, or the status of the run while it has not."""
+    if ended := visit.outcome or visit.error:
+        return str(ended.status)
+    if visit.end is AttemptEnd.CANCELLED:
+        return str(RunStatus.CANCELLED)
+    if run.state.status is RunStatus.RUNNING:
+        return running_status(driven=run.driven)
+    return str(run.state.status)
 
 
-def _row(part: VisitRecord | RunNote, axis: "_Axis", seen: RunSnapshot) -> TimelineRow:
-    if isinstance(part, RunNote):
-        return TimelineRow(part.at, note=part.text)
-    left = axis.place(part.began)
-    width = max(axis.place(axis.end_of(part)) - left, _LEAST)
+def _row(entry: VisitRecord | RunNote, axis: "_Axis", run: RunSnapshot) -> TimelineRow:
+    if isinstance(entry, RunNote):
+        return TimelineRow(entry.at, note=entry.text)
+    left = axis.position(entry.began)
+    width = max(axis.position(axis.end_of(entry)) - left, _MIN_BAR)
+    left = min(left, WIDTH - width)
     return TimelineRow(
-        part.began,
-        seen=part,
-        status=status_of(part, seen),
-        left=round(min(left, WIDE - width), 1),
-        width=round(width, 1),
+        entry.began, visit=entry, status=visit_status(entry, run), left=round(left, 1), width=round(width, 1)
     )
 
 
-def status_of(visit: VisitRecord, seen: RunSnapshot) -> str:
-    """How a visit ended, or how the run stands at it."""
-    if visit.outcome:
-        return str(visit.outcome.status)
-    if visit.error:
-        return str(visit.error.status)
-    if visit.end is AttemptEnd.CANCELLED:
-        return str(RunStatus.CANCELLED)
-    if seen.state.status is RunStatus.RUNNING:
-        return running_status(driven=seen.driven)
-    return str(seen.state.status)
-
-
 class _Axis:
-    """Time as far as something ran: hours in which a run waited for a person would leave no room for the rest."""
+    """Time as far as something ran: the hours in which a run waits for a person would leave no room for the rest."""
 
-    def __init__(self, parts: Iterable[VisitRecord | RunNote], state: State, now: float) -> None:
-        self._now = now
+    def __init__(self, entries: Iterable[VisitRecord | RunNote], state: State, now: float) -> None:
         self._state = state
-        visits = [part for part in parts if isinstance(part, VisitRecord) and not self._asks(part)]
-        self._spans = _merged([(one.began, max(self.end_of(one), one.began)) for one in visits])
-        self._whole = sum(end - start for start, end in self._spans) or 1.0
+        self._now = now
+        visits = [entry for entry in entries if isinstance(entry, VisitRecord) and not self._asks(entry)]
+        self._spans = _merge([(visit.began, max(self.end_of(visit), visit.began)) for visit in visits])
+        self._total = sum(end - start for start, end in self._spans) or 1.0
 
     def end_of(self, visit: VisitRecord) -> float:
         if visit.ended is not None:
             return visit.ended
         return visit.began if self._asks(visit) else self._now
 
-    def place(self, moment: float) -> float:
-        run = sum(min(end, moment) - start for start, end in self._spans if start < moment)
-        return WIDE * run / self._whole
+    def position(self, moment: float) -> float:
+        before = sum(min(end, moment) - start for start, end in self._spans if start < moment)
+        return WIDTH * before / self._total
 
     def _asks(self, visit: VisitRecord) -> bool:
         stage = self._state.workflow.by_id.get(visit.stage)
         return stage is not None and waits_for_person(stage)
 
 
-def _merged(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def _merge(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """The spans of time that these cover together."""
     merged: list[tuple[float, float]] = []
     for start, end in sorted(spans):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from tests.unit.findings.strategies import ledgers, texts
+from tests.unit.findings.strategies import ledgers
 
 from pipeline.app.findings.explanation import explain, last_seen
 from pipeline.app.findings.intake import (
@@ -51,7 +50,6 @@ from pipeline.findings.events import (
     ReportedAgain,
     StateChanged,
 )
-from pipeline.findings.formats import markdown
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     AutofixClass,
@@ -152,7 +150,7 @@ def test_an_unknown_format_is_an_answer_that_is_none() -> None:
     """It is counted as malformed, and says how to help."""
     (answer,) = decode_files([ReportFile("n.txt", "n", b"fine")], Path("/repo"), format="auto", reviewer="", lens=None)
     assert answer.status is ReportStatus.MALFORMED
-    assert "the format of n.txt is not known; say it with --format sarif|" in answer.problem
+    assert "the format of n.txt is not known; name it with --format sarif|" in answer.problem
 
 
 def test_a_format_by_name_is_not_guessed() -> None:
@@ -520,68 +518,3 @@ def test_every_line_of_the_table_fits(findings: list[Finding]) -> None:
         assert display_width(line) <= 80
         assert "\n" not in line
         assert "\x1b" not in line
-
-
-@settings(deadline=None)
-@given(texts(most=80))
-def test_text_in_markdown_is_text(words: str) -> None:
-    """What a finding says stays on its line and marks nothing up."""
-    told = markdown.text(words).replace("@<!-- -->", "at")
-    assert len(told.splitlines()) <= 1
-    assert not re.search(r"(?<!\\)(?:\\\\)*[`*_<\[\]#|]", told)
-    assert not re.match(r"\s*(?:[-+=>#]|\d{1,9}[.)])", told)
-    assert not re.search(r"(?<!\\)://", told)
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("A plain title, with a-dash and 3.5 in it", "A plain title, with a-dash and 3.5 in it"),
-        ("# no heading\n- no list", "\\# no heading - no list"),
-        ("12. no list", "12\\. no list"),
-        ("- no list", "\\- no list"),
-        ("[a](https://x) <b>", "\\[a\\]\\(https\\://x\\) \\<b\\>"),
-        ("www.example", "www\\.example"),
-        ("ask @everybody", "ask @<!-- -->everybody"),
-        ("\x1b[31m`red`\u202e", "\\[31m\\`red\\`"),
-    ],
-)
-def test_signs_in_markdown_mean_nothing(words: str, told: str) -> None:
-    """No heading, list, link, markup or name of a person can be made by a title."""
-    assert markdown.text(words) == told
-
-
-@settings(deadline=None)
-@given(texts(most=40))
-def test_code_in_markdown_ends_where_it_should(words: str) -> None:
-    """A backtick inside is shorter than the fence around."""
-    told = markdown.code(words)
-    fence = re.match("`+", told)
-    assert fence is not None
-    assert len(told.splitlines()) == 1
-    assert f"{fence[0]}" not in told[len(fence[0]) : -len(fence[0])] or not words.strip()
-
-
-def test_the_report_in_markdown() -> None:
-    """C-04: what was dismissed is listed apart, with who dismissed it; gaps stand at the top."""
-    coverage = Coverage(reviewers={"b": ReportStatus.MALFORMED}, problems={"b": "cut off"})
-    ledger = ledger_of(
-        finding(1, gate=GateDecision(value=Gate.MUST), severity=Severity.CRITICAL, fix="Use *args"),
-        finding(2, state=FindingState.WONT_FIX),
-        finding(3, state=FindingState.FIX_CLAIMED),
-        finding(4, state=FindingState.VERIFIED_FIXED),
-        coverage=coverage,
-    )
-    standing = summarize_verdict(ledger)
-    told = markdown.encode(ledger, verdicts=standing.verdicts, passed=ledger.last)
-    assert [line for line in told.splitlines() if line.startswith("## ")] == [
-        "## Must fix (1)",
-        "## Claimed to be fixed (1)",
-        "## Fixed (1)",
-        "## Suppressed, not gating (1)",
-    ]
-    assert "Verdict: **FAIL**" in told
-    assert "- **Incomplete**: b: cut off" in told
-    assert "Fix: Use \\*args" in told
-    assert told.endswith("\n")
-    assert "No findings." in markdown.encode([])

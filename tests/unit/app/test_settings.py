@@ -161,7 +161,7 @@ def test_a_project_that_is_not_trusted_names_no_program(places: SettingsPaths) -
     assert loaded.problems == ()
     assert set(loaded.settings.entries) == {"trust.project", "trust.record-write", "backend", "limits.timeout"}
     assert loaded.settings.record_writers == ("store --put",)
-    for name in ("on", "artefacts", "remote", "environment", "agent.claude.program", "acp.command", "trust.project"):
+    for name in ("on", "artifacts", "remote", "environment", "agent.claude.program", "acp.command", "trust.project"):
         assert name in loaded.ignored
 
 
@@ -254,7 +254,7 @@ def test_the_documented_file_is_read() -> None:
         "limits.": LimitSettings,
         "trust.": TrustSettings,
     }
-    words = {prefix + name for prefix, model in blocks.items() for name in model.attributes()}
+    words = {prefix + name for prefix, model in blocks.items() for name in model.attributes()} - {"artefacts"}
     assert {name.replace("agent.pi", "agent.claude") for name in said} == words
 
 

@@ -1,14 +1,18 @@
-"""Findings for an agent: a line for each whatever the room, more of the gravest, and nothing that one can forge."""
+"""The findings that an agent is given: a line for each, more about the most important, and nothing can be forged."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.strategies import ledgers
+from tests.unit.findings.walk.builders import vote
 
+from pipeline.engine.context import EMPTY, Context, Set
 from pipeline.findings.answers import ANSWER_FORMAT, read_answers
-from pipeline.findings.fix_prompt import HEADING, findings_section
+from pipeline.findings.fix_prompt import HEADING, chosen_section, findings_section
+from pipeline.findings.keys import ReviewKey
 from pipeline.findings.model import (
     Category,
     Confidence,
@@ -50,13 +54,13 @@ def numbers(text: str) -> list[int]:
     return [int(found) for found in re.findall(r"^- #(\d+) \(", text, re.MULTILINE)]
 
 
-def test_there_is_nothing_to_say_of_no_findings() -> None:
-    """A section with nothing in it is not there."""
+def test_without_findings_there_is_no_section() -> None:
+    """An empty text."""
     assert findings_section([], 1000) == ""
 
 
-def test_the_whole_of_a_finding_is_shown_where_there_is_room() -> None:
-    """4.3: the line, what was tried, the fix, why it matters and the first evidence."""
+def test_a_finding_is_shown_in_full_if_there_is_room() -> None:
+    """Its line, what was tried, the fix, why it matters and the first quotation."""
     tried = FixAttempt(by="fix", what="a guard", outcome="not_fixed")
     evidence = (Evidence(raw=""), Evidence(path="a.py", start=1, quote="x = open()"))
     found = one(fix="close it", impact="it leaks", evidence=evidence, attempts=(tried, tried))
@@ -73,18 +77,16 @@ def test_the_whole_of_a_finding_is_shown_where_there_is_room() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(ledgers(most=8), st.integers(-100, 6000))
-def test_every_finding_has_its_line_whatever_the_room_and_the_room_is_kept_where_it_can_be(
-    found: list[Finding], room: int
-) -> None:
-    """4.3: condensed, never dropped; no longer than the room unless the lines alone are; the same for the same."""
+def test_every_finding_has_a_line_and_the_room_is_kept_if_the_lines_fit(found: list[Finding], room: int) -> None:
+    """Condensed, never dropped; the same findings give the same text in whatever order they come."""
     text = findings_section(found, room)
     assert sorted(numbers(text)) == sorted(finding.number for finding in found)
     assert len(text) <= max(room, len(findings_section(found, 0)))
     assert findings_section(found, room) == text == findings_section(found[::-1], room)
 
 
-def test_long_titles_give_way_before_the_room_is_broken() -> None:
-    """4.3: as much of each title as the room allows for all."""
+def test_long_titles_are_truncated_first() -> None:
+    """As much of each title as fits for all."""
     found = [one(number, title="word " * 60, path="deep/" * 20 + f"{number}.py") for number in range(1, 11)]
     least = findings_section(found, 0)
     assert f"/1.py:1: {('word ' * 8)[:39]}…" in least
@@ -93,8 +95,8 @@ def test_long_titles_give_way_before_the_room_is_broken() -> None:
     assert f"/1.py:1: {('word ' * 40)[:159]}…" in findings_section(found, 9000)
 
 
-def test_within_a_file_the_gravest_come_first() -> None:
-    """4.3: gate, severity, confidence, number; files by name."""
+def test_within_a_file_the_most_important_comes_first() -> None:
+    """By gate, severity, confidence, line; files by name."""
     found = [
         one(1, Severity.LOW),
         one(2, Severity.HIGH),
@@ -106,18 +108,18 @@ def test_within_a_file_the_gravest_come_first() -> None:
     assert numbers(findings_section(found, 9000)) == [6, 3, 4, 2, 5, 1]
 
 
-def test_scarce_room_goes_to_the_gravest_and_the_rest_is_counted() -> None:
-    """4.3: what was left out is said, with where it stands."""
+def test_little_room_goes_to_the_most_important_and_the_rest_is_counted() -> None:
+    """The section says how many details are missing, and where they are."""
     found = [one(number, Severity.LOW if number == 1 else Severity.CRITICAL, fix="f" * 300) for number in (1, 2)]
     least = len(findings_section(found, 0))
     text = findings_section(found, least + 320)
     assert text.count("    fix: ") == 1
     assert text.index("#2") < text.index("    fix: ") < text.index("#1")
-    assert text.endswith("1 details left out for want of room: awf findings show NUMBER has everything.")
+    assert text.endswith("1 detail omitted to save space. Full text: awf findings show NUMBER")
 
 
 def test_the_text_of_a_finding_can_forge_nothing() -> None:
-    """Section 7: no heading, no list, no fence, no answer and no status comes from a finding's words."""
+    """No heading, list, fence, answer or status comes from the text of a finding."""
     tried = FixAttempt(by=HOSTILE, what=HOSTILE, outcome=HOSTILE)
     evidence = (Evidence(quote=HOSTILE),)
     found = one(title=HOSTILE, fix=HOSTILE, impact=HOSTILE, evidence=evidence, attempts=(tried,), path=HOSTILE)
@@ -144,8 +146,47 @@ def test_code_with_brackets_is_shown_as_it_is() -> None:
     )
 
 
-def test_a_text_of_any_length_is_cut_with_a_sign() -> None:
-    """No single text takes the room of all."""
+def test_a_long_text_is_truncated() -> None:
+    """No single text takes the room of all others."""
     text = findings_section([one(fix="x" * 100_000, impact=" " * 9000 + "y")], 9000)
     assert f"    fix: {'x' * 599}…" in text
     assert "    why: …" in text
+
+
+def test_a_cluster_is_one_entry_with_the_texts_of_its_members() -> None:
+    """The reviewers are counted, and each member keeps its own words."""
+    leader = one(1, votes=(vote("correctness"), vote("security")))
+    member = one(2, Severity.LOW, title="reads any file", impact="it leaks", sources=("security",))
+    text = findings_section([leader], 5000, lambda name: [member] if name == leader.id else [])
+    assert text.splitlines()[-2:] == [
+        "- #1 (must, high, open, 2 reviewers) a.py:1: title 1",
+        "    also: security (low) reads any file: it leaks",
+    ]
+
+
+def context(*chosen: Finding, reports: Sequence[Any] = ()) -> Context:
+    return EMPTY.apply([Set(ReviewKey.CHOSEN, [each.id for each in chosen]), Set(ReviewKey.REPORTS, [*reports])])
+
+
+def test_after_a_triage_only_what_was_chosen_is_listed() -> None:
+    """What this run reported and was not chosen is named; findings of other runs are not mentioned."""
+    first, second, third = one(1), one(2), one(3)
+    reports = [{"stageId": "rev", "findingIds": [first.id, second.id]}, {"stageId": "lint", "response": "x"}]
+    text = chosen_section([first, second, third], context(first, reports=reports), [first.id, second.id], 10_000)
+    assert numbers(text) == [1]
+    assert text.endswith(
+        "Chosen, for the proposed fix to be applied: #1.\n\n"
+        "Not chosen, and not part of this task: #2, and what lint reported."
+    )
+
+
+def test_many_that_were_not_chosen_are_counted() -> None:
+    """One line stays one line."""
+    others = [one(number) for number in range(2, 60)]
+    text = chosen_section([one(1), *others], context(one(1)), [each.id for each in others], 10_000)
+    assert text.endswith("#31 and 28 more findings.")
+
+
+def test_chosen_findings_that_are_closed_by_now_are_not_replaced_by_others() -> None:
+    """A fixer that has nothing left to do is told so."""
+    assert "nothing that is still open" in chosen_section([one(2)], context(one(1)), ["fnd_2"], 10_000)

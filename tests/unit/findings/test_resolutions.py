@@ -27,7 +27,7 @@ from pipeline.findings.model import (
 from pipeline.findings.scales import P_LEVEL, default_autofix
 from pipeline.findings.trackers.ticket import NO_TRACKER
 from pipeline.findings.verdicts import Readiness, Shipping, Verdict, verdicts
-from pipeline.findings.walk.present import Action, recommended
+from pipeline.findings.walk.machine import Action, recommend
 
 AT = "2026-01-02T03:04:05Z"
 
@@ -68,7 +68,7 @@ def test_a_class_and_an_owner_decide_who_acts() -> None:
     assert default_autofix(None, Severity.LOW) == (AutofixClass.MANUAL, Owner.HUMAN)
     assert default_autofix("Do it", Severity.INFO) == (AutofixClass.ADVISORY, Owner.HUMAN)
     advisory = found(autofix_class=AutofixClass.ADVISORY, owner=Owner.RELEASE, fix="Roll it out slowly")
-    assert recommended(advisory, NO_TRACKER) is Action.ACKNOWLEDGE
+    assert recommend(advisory, NO_TRACKER) is Action.ACKNOWLEDGE
 
 
 def test_each_verdict_is_made_of_the_findings_and_none_of_another() -> None:

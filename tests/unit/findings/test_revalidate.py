@@ -13,7 +13,7 @@ from tests.unit.findings.strategies import findings
 
 from pipeline.findings.answers import read_answers
 from pipeline.findings.events import FindingRaised, FixAttempted, LinkAdded, StateChanged
-from pipeline.findings.formats.record import get
+from pipeline.findings.formats.record import render_record
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import parse_diff
 from pipeline.findings.model import Category, Finding, FindingState, FixAttempt, Gate, GateDecision, Link, Severity
@@ -223,7 +223,7 @@ def test_a_fix_that_is_verified_is_fixed_in_the_record() -> None:
     ledger = Ledger([FindingRaised(at=SECOND, finding=one)])
     for event in ruling_events(make_ruling(one, CHANGED, said("[FINDING 3: fixed]")), SECOND):
         ledger.apply(event)
-    record = get(ledger.findings[one.id])
+    record = render_record(ledger.findings[one.id])
     assert (record["status"], record["triage_history"][-1]["by"]) == ("fixed", "revalidate")
 
 

@@ -12,9 +12,9 @@ from pipeline.engine.outcome import Outcome, Status, Usage
 from pipeline.engine.records import RunCreated, VisitCompleted
 from pipeline.engine.routing import Selection
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.web import launching
-from pipeline.web.launching import Launched
-from pipeline.web.site import create
+from pipeline.web import launch
+from pipeline.web.app import create_app
+from pipeline.web.launch import StartedProcess
 
 TOKEN = "the-token"  # noqa: S105 - of a server that only this test reaches
 BASE = "http://127.0.0.1:8765"
@@ -33,7 +33,7 @@ workflow "{name}" {
 Browser = Callable[..., TestClient]
 
 
-class Book:
+class RunWriter:
     """Writes runs into a store."""
 
     def __init__(self, journal: SqliteJournal) -> None:
@@ -48,18 +48,15 @@ class Book:
 
     def visit(self, run: str, number: int = 1, ends: Status | None = None, **more: Any) -> int:
         """One more visit of its first stage."""
-        given: dict[str, Any] = {"operations": (), **more}
-        record = VisitCompleted(
-            at=2,
-            stage="build",
-            visit=number,
-            attempt=1,
-            outcome=Outcome(status=Status.SUCCESS, duration=1, usage=Usage(cost_usd=0.5)),
-            chosen=Selection(target=None if ends else "build", reason="because"),
-            ends=ends,
-            **given,
-        )
-        return self.journal.append(run, record)
+        fields: dict[str, Any] = {
+            "at": 2,
+            "stage": "build",
+            "attempt": 1,
+            "outcome": Outcome(status=Status.SUCCESS, duration=1, usage=Usage(cost_usd=0.5)),
+            "chosen": Selection(target=None if ends else "build", reason="because"),
+            "operations": (),
+        }
+        return self.journal.append(run, VisitCompleted(visit=number, ends=ends, **fields | more))
 
 
 @pytest.fixture
@@ -69,10 +66,10 @@ def store(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def book(store: Path) -> Iterator[Book]:
-    """Somebody who writes into it."""
+def writer(store: Path) -> Iterator[RunWriter]:
+    """A writer of its runs."""
     with closing(SqliteJournal(store)) as journal:
-        yield Book(journal)
+        yield RunWriter(journal)
 
 
 @pytest.fixture
@@ -83,7 +80,7 @@ def browser(store: Path) -> Iterator[Browser]:
     def make(
         *, token: str = TOKEN, stores: tuple[Path, ...] = (), headers: dict[str, str] | None = None, **more: Any
     ) -> TestClient:
-        app = create(stores or (store,), token=TOKEN, **more)
+        app = create_app(stores or (store,), token=TOKEN, **more)
         client = TestClient(app, base_url=BASE, raise_server_exceptions=False, follow_redirects=False, headers=headers)
         if token:
             client.cookies.set("awf-8765", token)
@@ -96,17 +93,17 @@ def browser(store: Path) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[Launched]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[StartedProcess]:
     """The processes that pages start."""
-    made: list[Launched] = []
+    made: list[StartedProcess] = []
 
-    def launch(*given: Any) -> Launched:
+    def start_process(*given: Any) -> StartedProcess:
         made.append(real(*given))
         return made[-1]
 
-    real = launching.launch
-    for module in ("acting", "start"):
-        monkeypatch.setattr(f"pipeline.web.pages.{module}.launch", launch)
+    real = launch.start_process
+    for module in ("actions", "start"):
+        monkeypatch.setattr(f"pipeline.web.{module}.start_process", start_process)
     return made
 
 

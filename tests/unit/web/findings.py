@@ -1,12 +1,17 @@
 """A project with findings for the pages about them."""
 
 import json
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pipeline.app.findings.intake import ReportFile, decode_files, import_reports
-from pipeline.app.findings.ledger import find_repository
+from pipeline.app.findings.ledger import find_repository, timestamp
+from pipeline.findings.events import LinkAdded
+from pipeline.findings.ledger import DUPLICATE_OF, LedgerStore
+from pipeline.findings.model import Link
+from pipeline.journal.sqlite import SqliteJournal
 
 AT = datetime(2026, 3, 1, 10, tzinfo=UTC)
 LINES = [f"line_{number} = compute({number})" for number in range(1, 31)]
@@ -38,7 +43,16 @@ def project(root: Path) -> None:
 
 def review(root: Path, *items: dict[str, Any], reviewer: str = "correctness") -> None:
     """Take in what a reviewer answered."""
-    told = {"reviewer": reviewer, "findings": items, "residual_risks": [], "testing_gaps": []}
-    source = ReportFile(reviewer, reviewer, json.dumps(told).encode())
+    answer = {"reviewer": reviewer, "findings": items, "residual_risks": [], "testing_gaps": []}
+    source = ReportFile(reviewer, reviewer, json.dumps(answer).encode())
     returns = decode_files([source], root, format="review", reviewer="", lens=None)
     import_reports(returns, root / ".awf", find_repository(root, root, {"PATH": "/usr/bin:/bin"}), AT)
+
+
+def join(root: Path, member: int, leader: int) -> None:
+    """Make one finding part of the cluster of another; both by number."""
+    with closing(SqliteJournal(root / ".awf")) as journal:
+        store = LedgerStore(journal)
+        ids = {finding.number: finding.id for finding in store.ledger().findings.values()}
+        link = Link(kind=DUPLICATE_OF, to=ids[leader], note="clustered")
+        store.append([LinkAdded(at=timestamp(AT), id=ids[member], link=link)])

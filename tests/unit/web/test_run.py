@@ -8,14 +8,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.unit.web.conftest import PAGE, Book, Browser
-from tests.unit.web.running import GATE, LOOP, SIDE_BY_SIDE, TOOL, ran
+from tests.unit.web.conftest import PAGE, Browser, RunWriter
+from tests.unit.web.workflows import GATE, LOOP, SIDE_BY_SIDE, TOOL, run_workflow
 
 from pipeline.engine.outcome import Outcome, Status
-from pipeline.engine.records import BranchCompleted, RunCreated, RunResumed, VisitCompleted
+from pipeline.engine.records import BranchCompleted, RunCreated, VisitCompleted
 from pipeline.engine.routing import Selection
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.web.following import FollowedRuns, then
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 
@@ -28,22 +27,22 @@ def journal(store: Path) -> Iterator[SqliteJournal]:
 
 
 def stage_class(page: str, stage: str) -> list[str]:
-    """The classes of a stage in the picture."""
+    """The classes of a stage in the chart."""
     found = re.search(rf'<g class="([^"]*)" data-stage="{stage}">', page)
     assert found
     return found[1].split()
 
 
 def edge_class(page: str, source: str, target: str) -> list[str]:
-    """The classes of a line in the picture."""
+    """The classes of an arrow in the chart."""
     found = re.search(rf'<g class="([^"]*)" data-from="{source}" data-to="{target}">', page)
     assert found
     return found[1].split()
 
 
-def test_a_run_is_told(browser: Browser, store: Path) -> None:
-    """The page has the goal, the status, each visit with its outcome and source, and why each way was taken."""
-    ran(store, TOOL.replace("COMMAND", "echo hello"), goal="Say hello")
+def test_the_page_of_a_run(browser: Browser, store: Path) -> None:
+    """It has the goal, the status, and each visit with its outcome, its source and the reason for the transition."""
+    run_workflow(store, TOOL.replace("COMMAND", "echo hello"), goal="Say hello")
     page = browser().get(PAGE).text
     assert "<h1>Say hello</h1>" in page
     assert "success" in page
@@ -51,12 +50,12 @@ def test_a_run_is_told(browser: Browser, store: Path) -> None:
     assert "exit code" in page
     assert "only transition" in page
     assert "reached exit" in page
-    assert "Time and cost by stage" in page
+    assert 'id="s-build"' in page
 
 
-def test_the_picture_shows_states_visits_and_the_way(browser: Browser, store: Path) -> None:
-    """Stages have a class, a sign and words for their state; what was taken is marked, what was not is not."""
-    ran(store, LOOP.replace("LIMIT", "9").replace("TIMES", "3"))
+def test_the_chart_shows_statuses_visits_and_transitions(browser: Browser, store: Path) -> None:
+    """Stages have a class, a sign and words for their status; only transitions that were taken are marked."""
+    run_workflow(store, LOOP.replace("LIMIT", "9").replace("TIMES", "3"))
     page = browser().get(PAGE).text
     assert "good" in stage_class(page, "work")
     assert "✓ ×3" in page
@@ -70,16 +69,16 @@ def test_the_picture_shows_states_visits_and_the_way(browser: Browser, store: Pa
 
 
 def test_a_waiting_stage_is_marked(browser: Browser, store: Path) -> None:
-    """The stage at which a run waits is the current one, and says so with a sign."""
-    ran(store, GATE)
+    """The stage at which a run waits is the current one."""
+    run_workflow(store, GATE)
     page = browser().get(PAGE).text
     assert stage_class(page, "approve")[-2:] == ["other", "current"]
     assert "idle" in stage_class(page, "release")
-    assert 'href="#standing">approve #1' in page
+    assert 'href="#status">approve #1' in page
 
 
 def test_branches_are_marked_while_their_stage_runs(browser: Browser, journal: SqliteJournal) -> None:
-    """A branch that is done shows its result before the others are; the rest are under way."""
+    """A finished branch shows its result while the others run."""
     source = SIDE_BY_SIDE
     journal.create("r1", RunCreated(at=1, run_id="r1", file="x.awf.kdl", source=source, cwd="/", version="1"))
     done = Outcome(status=Status.FAIL, reason="untidy")
@@ -90,17 +89,16 @@ def test_branches_are_marked_while_their_stage_runs(browser: Browser, journal: S
     assert stage_class(page, "unit")[-2:] == ["active", "current"]
     assert "in checks" in page
     assert "bad" not in stage_class(browser().get(PAGE).text, "unit")
-    assert stage_class(browser().get(PAGE).text, "unit")[-2:] == ["other", "current"]  # nobody is at it any more
+    assert stage_class(browser().get(PAGE).text, "unit")[-2:] == ["other", "current"]  # no process drives it any more
 
 
 def test_every_step_can_be_replayed(browser: Browser, store: Path) -> None:
-    """The page shows the run as it stood after each of its records; no step shows what came later."""
-    ran(store, TOOL.replace("COMMAND", "false"), goal="Fail")
+    """The page shows the run after each of its records; no step shows what came later."""
+    run_workflow(store, TOOL.replace("COMMAND", "false"), goal="Fail")
     client = browser()
     head = int(re.findall(r'data-head="(\d+)"', client.get(PAGE).text)[0])
     assert head == 2
     first = client.get(f"{PAGE}?at=1&part=view").text
-    assert "As it stood after step 1 of 2" in first
     assert "exit code 1" not in first
     assert 'data-position="1"' in first
     assert "exit code 1" in client.get(f"{PAGE}?at=2&part=view").text
@@ -108,56 +106,9 @@ def test_every_step_can_be_replayed(browser: Browser, store: Path) -> None:
         assert client.get(f"{PAGE}?at={odd}").status_code == 200
 
 
-def test_a_followed_run_is_the_same_as_one_that_is_read_anew(store: Path, book: Book, journal: SqliteJournal) -> None:
-    """Reading only what is new gives what reading everything gives, whenever somebody looks."""
-    following = FollowedRuns(store)
-    book.begin("r1")
-    for number in range(1, 6):
-        book.visit("r1", number)
-        if number == 3:
-            book.journal.append("r1", RunResumed(at=3))
-        seen, anew = following.now(journal, "r1"), then(journal, "r1", 99)
-        assert (seen.history, seen.head) == (anew.history, anew.head)
-        assert following.now(journal, "r1") == seen
-
-
-def test_a_replaced_store_is_read_anew(store: Path, book: Book) -> None:
-    """What was kept of a run of the same name in another database is not mixed with the new one."""
-    following = FollowedRuns(store)
-    book.begin("r1")
-    book.visit("r1")
-    with closing(SqliteJournal(store)) as journal:
-        assert following.now(journal, "r1").position == 2
-    book.journal.close()
-    for file in store.glob("awf.db*"):
-        file.unlink()
-    book.begin("r1")
-    with closing(SqliteJournal(store)) as journal:
-        assert following.now(journal, "r1").position == 1
-
-
-def test_answers_are_not_kept_in_memory(store: Path, book: Book, journal: SqliteJournal) -> None:
-    """What stages answered is read when somebody asks for it, and is no part of a followed run."""
-    book.begin("r1")
-    outcome = Outcome(status=Status.SUCCESS, response="much " * 1000)
-    record = VisitCompleted(
-        at=2,
-        stage="build",
-        visit=1,
-        attempt=1,
-        outcome=outcome,
-        operations=(),
-        chosen=Selection(target="build", reason=""),
-    )
-    book.journal.append("r1", record)
-    seen = FollowedRuns(store).now(journal, "r1")
-    assert seen.visits[0].outcome
-    assert seen.visits[0].outcome.response == ""
-
-
 def test_a_long_run_is_paged(browser: Browser, store: Path) -> None:
     """Of many visits the newest hundred are shown; all others can be reached, each once."""
-    ran(store, LOOP.replace("LIMIT", "200").replace("TIMES", "151"))
+    run_workflow(store, LOOP.replace("LIMIT", "200").replace("TIMES", "151"))
     client, address, seen = browser(), PAGE, list[str]()
     while address:
         page = client.get(address).text
@@ -177,7 +128,7 @@ def test_a_long_run_is_paged(browser: Browser, store: Path) -> None:
 
 
 def test_rounds_are_counted(browser: Browser, store: Path) -> None:
-    """What each round of reviews resolved, carried and found is told."""
+    """The page has the numbers of each review round."""
     result = {
         "ruleId": "R1",
         "message": {"text": "The handle is never closed"},
@@ -189,17 +140,16 @@ def test_rounds_are_counted(browser: Browser, store: Path) -> None:
     store.parent.mkdir(parents=True)
     (store.parent / "a.py").write_text("open('x')\n")
     source = TOOL.replace('command="COMMAND"', f'command="{command}" findings="sarif"')
-    ran(store, source)
+    run_workflow(store, source)
     page = browser().get(PAGE).text
-    assert "Rounds of reviews" in page
     assert re.search(r'data-word="new">1<', page)
     assert re.search(r'data-word="resolved">0<', page)
-    assert "Round 1" in browser().get(f"{PAGE}?part=rounds").text
+    assert 'data-word="new"' in browser().get(f"{PAGE}?part=rounds").text
 
 
 def test_a_part_is_fetched_alone(browser: Browser, store: Path) -> None:
-    """Each live part is found where its element says, without the page around it."""
-    ran(store, GATE)
+    """Each live part is available at the address in its element, without the page around it."""
+    run_workflow(store, GATE)
     client = browser()
     page = client.get(PAGE).text
     lives = re.findall(r'data-live="([^"]+)" data-topic="([^"]*)"', page)
@@ -210,9 +160,9 @@ def test_a_part_is_fetched_alone(browser: Browser, store: Path) -> None:
         assert "<html" not in part.text
 
 
-def test_a_run_that_is_not_there_is_said_to_be(browser: Browser, book: Book) -> None:
-    """A name that no run has, whatever it looks like, is a page that says so."""
-    book.begin("r1")
+def test_an_unknown_run_is_not_found(browser: Browser, writer: RunWriter) -> None:
+    """Whatever the name looks like, it is a 404."""
+    writer.begin("r1")
     for name in ("nothing", "..%2f..%2fetc", "r1%00", "%2e%2e", EVIL):
         answer = browser().get(f"/s/shop/runs/{name}")
         assert answer.status_code == 404
@@ -220,10 +170,10 @@ def test_a_run_that_is_not_there_is_said_to_be(browser: Browser, book: Book) -> 
 
 
 def test_programs_get_json(browser: Browser, store: Path) -> None:
-    """How a run stands, for a program."""
-    ran(store, GATE)
-    told = browser().get(f"{PAGE}?format=json").json()
-    assert told == {
+    """The status of a run is available as JSON."""
+    run_workflow(store, GATE)
+    status = browser().get(f"{PAGE}?format=json").json()
+    assert status == {
         "run_id": "r1",
         "status": "waiting",
         "reason": 'stage "approve" waits for a person',
@@ -236,19 +186,19 @@ def test_programs_get_json(browser: Browser, store: Path) -> None:
     }
 
 
-def test_an_empty_run_says_what_comes(browser: Browser, book: Book) -> None:
-    """A run of which nothing is done yet has a page all the same."""
-    book.begin("r1", goal="")
-    with book.journal.lock("r1"):
+def test_a_run_without_records_has_a_page(browser: Browser, writer: RunWriter) -> None:
+    """The first stage is shown as running."""
+    writer.begin("r1", goal="")
+    with writer.journal.lock("r1"):
         page = browser().get(PAGE).text
     assert "running" in page
     assert "build #1" in page
 
 
-def test_scripts_are_inert(browser: Browser, book: Book) -> None:
-    """A goal, a workflow's name, a stage's name, a reason, a choice and a condition are shown, never run."""
+def test_texts_of_a_run_are_escaped(browser: Browser, writer: RunWriter) -> None:
+    """Goals, names, reasons, options and conditions are shown as text."""
     source = TOOL.replace("One tool", EVIL.replace('"', "")).replace('"build"', f'"{EVIL}"').replace("COMMAND", "true")
-    book.journal.create(
+    writer.journal.create(
         "r1", RunCreated(at=1, run_id="r1", file="x", source=source, goal=f'"{EVIL}', cwd=f"/{EVIL}", version="1")
     )
     record = VisitCompleted(
@@ -261,7 +211,7 @@ def test_scripts_are_inert(browser: Browser, book: Book) -> None:
         chosen=Selection(target=EVIL, role=EVIL, when=EVIL, reason=EVIL),
         option=EVIL,
     )
-    book.journal.append("r1", record)
+    writer.journal.append("r1", record)
     client = browser()
     pages = [
         PAGE,

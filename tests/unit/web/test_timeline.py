@@ -1,15 +1,16 @@
-"""The visits of a run on a line of time."""
+"""The bars of visits."""
 
 from pathlib import Path
 
-from tests.unit.web.conftest import Book
-from tests.unit.web.running import GATE
+from tests.unit.web.conftest import RunWriter
+from tests.unit.web.test_store import new_reader
+from tests.unit.web.workflows import GATE
 
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import RunCreated, RunWaiting, VisitCompleted
 from pipeline.engine.routing import Selection
-from pipeline.web.following import FollowedRuns, RunSnapshot
-from pipeline.web.timeline import WIDE, timeline
+from pipeline.web.store import RunSnapshot
+from pipeline.web.timeline import WIDTH, build_timeline
 
 HOUR = 3600.0
 
@@ -28,39 +29,39 @@ def done(stage: str, at: float, took: float, to: str, visit: int = 1, option: st
     )
 
 
-def seen_after(book: Book, store: Path, *records: VisitCompleted | RunWaiting) -> RunSnapshot:
+def snapshot_after(writer: RunWriter, store: Path, *records: VisitCompleted | RunWaiting) -> RunSnapshot:
     """The run after these records."""
-    book.journal.create("r1", RunCreated(at=0, run_id="r1", file="x", source=GATE, cwd="/", version="1"))
+    writer.journal.create("r1", RunCreated(at=0, run_id="r1", file="x", source=GATE, cwd="/", version="1"))
     for record in records:
-        book.journal.append("r1", record)
-    return FollowedRuns(store).now(book.journal, "r1")
+        writer.journal.append("r1", record)
+    return new_reader(store).run("r1")
 
 
-def test_waiting_leaves_no_gap(book: Book, store: Path) -> None:
-    """Hours in which a person was waited for take no room from what ran before and after."""
+def test_waiting_leaves_no_gap(writer: RunWriter, store: Path) -> None:
+    """Hours of waiting for a person take no room from what ran before and after."""
     answered = done("approve", 10 * HOUR, 10 * HOUR - 10, "release", option="approve")
-    seen = seen_after(
-        book, store, done("build", 10, 10, "approve"), answered, done("release", 10 * HOUR + 10, 10, "exit")
+    run = snapshot_after(
+        writer, store, done("build", 10, 10, "approve"), answered, done("release", 10 * HOUR + 10, 10, "exit")
     )
-    *_, release, approve, build = timeline(seen, 10 * HOUR + 10).rows
-    assert (build.left, build.width) == (0, WIDE / 2)
-    assert (release.left, release.width) == (WIDE / 2, WIDE / 2)
-    assert approve.width < WIDE / 50
+    *_, release, approve, build = build_timeline(run, 10 * HOUR + 10).rows
+    assert (build.left, build.width) == (0, WIDTH / 2)
+    assert (release.left, release.width) == (WIDTH / 2, WIDTH / 2)
+    assert approve.width < WIDTH / 50
 
 
-def test_the_stage_that_waits_is_a_row(book: Book, store: Path) -> None:
-    """A visit is recorded when it is answered; until then it is the newest row all the same."""
-    seen = seen_after(book, store, done("build", 10, 10, "approve"), RunWaiting(at=11, stage="approve", visit=1))
-    first, note, _ = timeline(seen, 100).rows
-    assert first.seen
-    assert (first.seen.stage, first.status) == ("approve", "waiting")
-    assert note.note == 'waiting: stage "approve" asks a person'
+def test_the_stage_that_waits_is_a_row(writer: RunWriter, store: Path) -> None:
+    """A visit that is recorded only when it is answered is the newest row until then."""
+    run = snapshot_after(writer, store, done("build", 10, 10, "approve"), RunWaiting(at=11, stage="approve", visit=1))
+    first, note, _ = build_timeline(run, 100).rows
+    assert first.visit
+    assert (first.visit.stage, first.status) == ("approve", "waiting")
+    assert note.note
 
 
-def test_no_bar_leaves_the_line(book: Book, store: Path) -> None:
-    """Bars lie within the line, and the shortest can still be seen."""
+def test_bars_stay_within_the_axis(writer: RunWriter, store: Path) -> None:
+    """No bar is outside the axis, and the shortest is still visible."""
     rounds = [done("build" if n % 2 else "approve", n + n / 7, 0.001, "approve", n) for n in range(1, 40)]
-    for row in timeline(seen_after(book, store, *rounds), 50).rows:
+    for row in build_timeline(snapshot_after(writer, store, *rounds), 50).rows:
         assert row.left >= 0
-        assert row.left + row.width <= WIDE + 0.2
+        assert row.left + row.width <= WIDTH + 0.2
         assert row.width >= 1

@@ -1,4 +1,4 @@
-"""The page of a visit: what it was told, what it said and wrote."""
+"""The page of a visit: its prompt, its answer and its logs."""
 
 import re
 import time
@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.unit.web.conftest import Browser
-from tests.unit.web.running import TOOL, ran
+from tests.unit.web.workflows import TOOL, run_workflow
 
-from pipeline.redaction import PATTERNS_ONLY
-from pipeline.web import visiting
+from pipeline.web.visit import MAX_TAIL
 
 VISIT = "/s/shop/runs/r1/visit?stage=build&visit=1"
 TEXT = "/s/shop/runs/r1/text?stage=build&visit=1"
@@ -22,9 +21,9 @@ def log_of(store: Path, name: str = "stdout") -> Path:
     return store / "runs" / "r1" / "build" / "1" / f"{name}.log"
 
 
-def test_a_visit_is_told(browser: Browser, store: Path) -> None:
-    """Its outcome, where that came from, why the run went on as it did, and what its program wrote."""
-    ran(store, TOOL.replace("COMMAND", "echo out; echo err >&2"))
+def test_the_page_of_a_visit(browser: Browser, store: Path) -> None:
+    """It has the outcome and its source, the reason for the transition, and the logs."""
+    run_workflow(store, TOOL.replace("COMMAND", "echo out; echo err >&2"))
     page = browser().get(VISIT).text
     assert "exit code" in page
     assert "only transition" in page
@@ -33,10 +32,10 @@ def test_a_visit_is_told(browser: Browser, store: Path) -> None:
     assert "exit #1 →" in page
 
 
-def test_an_agents_prompt_and_answer_are_told(browser: Browser, store: Path) -> None:
-    """Both stand on the page, and are had whole as plain text."""
+def test_prompt_and_answer_of_an_agent(browser: Browser, store: Path) -> None:
+    """Both are on the page, and available in full as plain text."""
     script = '{"build": [{"status": "success", "response": "I <b>said</b> it"}]}'
-    ran(store, AGENT, goal="hello", options={"backend": "scripted", "script": script})
+    run_workflow(store, AGENT, goal="hello", options={"backend": "scripted", "script": script})
     client = browser()
     page = client.get(VISIT).text
     assert "Say it: hello" in page
@@ -48,8 +47,8 @@ def test_an_agents_prompt_and_answer_are_told(browser: Browser, store: Path) -> 
 
 
 def test_a_huge_log_is_not_loaded(browser: Browser, store: Path) -> None:
-    """Of a log of 50 MB the page has the end alone, at once; all of it comes in pieces."""
-    ran(store, TOOL.replace("COMMAND", "true"))
+    """Of a log of 50 MB the page reads only the end; the whole log is streamed in chunks."""
+    run_workflow(store, TOOL.replace("COMMAND", "true"))
     line = b"x" * 99 + b"\n"
     log_of(store).write_bytes(line * (50 * MEGABYTE // len(line)) + b"the last line\n")
     client = browser()
@@ -57,7 +56,7 @@ def test_a_huge_log_is_not_loaded(browser: Browser, store: Path) -> None:
     page = client.get(VISIT).text
     assert time.monotonic() - began < 2
     assert "the last line" in page
-    assert len(page) < 4 * visiting.TAIL
+    assert len(page) < 4 * MAX_TAIL
     assert "50.0 MB" in page
     with client.stream("GET", f"{TEXT}&name=stdout") as whole:
         sizes = [len(part) for part in whole.iter_bytes(MEGABYTE)]
@@ -65,18 +64,9 @@ def test_a_huge_log_is_not_loaded(browser: Browser, store: Path) -> None:
     assert len(sizes) > 40
 
 
-def test_whole_logs_are_read_in_pieces(tmp_path: Path) -> None:
-    """No more of a log is held than a small part of it."""
-    path = tmp_path / "log"
-    path.write_bytes(b"a line\n" * 1_000_000)
-    pieces = [len(one) for one in visiting.whole(path, PATTERNS_ONLY)]
-    assert sum(pieces) == path.stat().st_size
-    assert max(pieces) < MEGABYTE
-
-
-def test_a_log_is_read_on(browser: Browser, store: Path) -> None:
-    """What was added since is had from where the page is, and no more at once than a page shows."""
-    ran(store, TOOL.replace("COMMAND", "true"))
+def test_a_growing_log_is_read_on(browser: Browser, store: Path) -> None:
+    """A page gets what was added after its position, and no more at once than a page shows."""
+    run_workflow(store, TOOL.replace("COMMAND", "true"))
     log, client = log_of(store), browser()
     log.write_text("one\n")
     first = client.get(f"{TEXT}&name=stdout&after=0")
@@ -90,29 +80,26 @@ def test_a_log_is_read_on(browser: Browser, store: Path) -> None:
     log.write_bytes("ä".encode()[:1])
     cut = client.get(f"{TEXT}&name=stdout&after=0")
     assert (cut.text, cut.headers["x-awf-end"]) == ("", "0")  # half a character waits for its other half
-    log.write_text("y" * 10 * visiting.TAIL)
-    assert len(client.get(f"{TEXT}&name=stdout&after=0").text) == visiting.TAIL
+    log.write_text("y" * 10 * MAX_TAIL)
+    assert len(client.get(f"{TEXT}&name=stdout&after=0").text) == MAX_TAIL
 
 
-def test_a_cut_log_begins_with_a_whole_line(browser: Browser, store: Path) -> None:
-    """The first line that is shown of a long log is not the end of one, and what is left out is said."""
-    ran(store, TOOL.replace("COMMAND", "true"))
+def test_a_truncated_log_starts_with_a_whole_line(browser: Browser, store: Path) -> None:
+    """The first line that is shown of a long log is not the end of one."""
+    run_workflow(store, TOOL.replace("COMMAND", "true"))
     log_of(store).write_text("".join(f"line {number}\n" for number in range(20_000)))
-    shown = re.search(r'id="log-stdout"[^>]*>(line \d+)\n', browser().get(VISIT).text)
-    assert shown
-    assert "are left out here" in browser().get(VISIT).text
+    assert re.search(r'id="log-stdout"[^>]*>line \d+\n', browser().get(VISIT).text)
 
 
 @pytest.mark.parametrize(
     "name", ["../../../../awf.db", "..%2f..%2fawf", "/etc/passwd", "stdout.log", "awf", "", "%00", "stdout%00"]
 )
-def test_no_name_leads_elsewhere(browser: Browser, store: Path, name: str) -> None:
-    """A log is named; what is no name of one, is none, wherever it would lead."""
-    ran(store, TOOL.replace("COMMAND", "true"))
+def test_no_name_leads_to_another_file(browser: Browser, store: Path, name: str) -> None:
+    """A log is chosen by name; anything that is not the name of one is not found."""
+    run_workflow(store, TOOL.replace("COMMAND", "true"))
     for more in ("", "&after=0"):
         answer = browser().get(f"{TEXT}&name={name}{more}")
-        assert answer.status_code == 409
-        assert "has no log" in answer.text
+        assert answer.status_code == 404
         assert "root:" not in answer.text
         assert "SQLite" not in answer.text
 
@@ -121,27 +108,27 @@ def test_no_name_leads_elsewhere(browser: Browser, store: Path, name: str) -> No
     "query",
     ["stage=../../..&visit=1", "stage=build&visit=../1", "stage=build&visit=1&attempt=7", "stage=build&visit=2"],
 )
-def test_no_stage_or_visit_leads_elsewhere(browser: Browser, store: Path, query: str) -> None:
-    """A visit that is not on record has no files, whatever its name would lead to."""
-    ran(store, TOOL.replace("COMMAND", "true"))
+def test_no_stage_or_visit_leads_to_another_file(browser: Browser, store: Path, query: str) -> None:
+    """A visit that was not recorded has no files."""
+    run_workflow(store, TOOL.replace("COMMAND", "true"))
     answer = browser().get(f"/s/shop/runs/r1/text?{query}&name=stdout")
     assert answer.status_code in (404, 409)
 
 
 def test_a_link_out_of_the_store_is_not_followed(browser: Browser, store: Path, tmp_path: Path) -> None:
-    """A stage that puts a link in the place of its log shows nothing of what it leads to."""
+    """A stage that replaces its log by a link shows nothing of the target."""
     secret = tmp_path / "secret"
     secret.write_text("not yours")
-    ran(store, TOOL.replace("COMMAND", "true"))
+    run_workflow(store, TOOL.replace("COMMAND", "true"))
     log_of(store).unlink()
     log_of(store).symlink_to(secret)
     assert "not yours" not in browser().get(VISIT).text
-    assert browser().get(f"{TEXT}&name=stdout").status_code == 409
+    assert browser().get(f"{TEXT}&name=stdout").status_code == 404
 
 
-def test_what_logs_say_is_inert(browser: Browser, store: Path) -> None:
-    """Markup in a log is shown; escape sequences and direction marks do nothing."""
-    ran(store, TOOL.replace("COMMAND", "true"))
+def test_logs_are_escaped(browser: Browser, store: Path) -> None:
+    """Markup is shown as text; escape sequences and direction marks are removed or replaced."""
+    run_workflow(store, TOOL.replace("COMMAND", "true"))
     log_of(store).write_text("<script>alert(1)</script>\x1b[31mred\x1b[0m \u202eabc\r\nnext\0\n")
     page = browser().get(VISIT).text
     assert (
@@ -154,9 +141,9 @@ def test_what_logs_say_is_inert(browser: Browser, store: Path) -> None:
 
 
 def test_secrets_are_not_shown(browser: Browser, store: Path) -> None:
-    """A secret that came into a log another way is redacted on every page and in every text."""
+    """A secret in a log is redacted on every page and in every text."""
     secret = "hunter2-hunter2-hunter2"  # noqa: S105 - what must not be shown
-    ran(store, TOOL.replace("COMMAND", "true"))
+    run_workflow(store, TOOL.replace("COMMAND", "true"))
     log_of(store).write_text(f"the token is {secret}\n")
     client = browser(environ={"API_TOKEN": secret})
     for address in (VISIT, f"{TEXT}&name=stdout", f"{TEXT}&name=stdout&after=0"):
@@ -168,7 +155,7 @@ def test_secrets_are_not_shown(browser: Browser, store: Path) -> None:
 def test_failed_attempts_have_their_own_pages(browser: Browser, store: Path) -> None:
     """Each attempt of a visit is named, and its logs are its own."""
     source = TOOL.replace('command="COMMAND"', 'command="false" { retry max_attempts=2; }')
-    ran(store, source)
+    run_workflow(store, source)
     page = browser().get(VISIT).text
     assert "Attempt 2" in page
     assert "attempt=1" in page

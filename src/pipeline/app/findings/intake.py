@@ -24,7 +24,7 @@ from pipeline.findings.events import (
     ReportedAgain,
     StateChanged,
 )
-from pipeline.findings.formats import FORMATS, detect
+from pipeline.findings.formats import FORMATS, IMPORT_FORMATS, detect
 from pipeline.findings.formats.items import MAX_BYTES, malformed_report
 from pipeline.findings.ingest import PassInfo, assessed, recognise
 from pipeline.findings.ledger import Ledger
@@ -35,7 +35,6 @@ from pipeline.findings.triage import find_stale_dismissals
 
 AUTO = "auto"
 STDIN = "-"
-_NAMELESS = ("sarif", "junit", "rdjson", "review", "verdict")  # formats, not tools: their name says nothing of who
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +102,15 @@ def _decode(source: ReportFile, format: str, reviewer: str, root: str) -> Review
         return malformed_report(name or "stdin", "", source.problem)
     if not source.data.strip():
         return malformed_report(name or "stdin", "", f"{source.name} is empty")
-    kind = detect(source.data, source.name) if format == AUTO else format
+    kind = detect(source.data, source.name) if format == AUTO else FORMATS[format]
     if kind is None:
-        problem = f"the format of {source.name} is not known; say it with --format {'|'.join(FORMATS)}"
+        problem = f"the format of {source.name} is not known; name it with --format {'|'.join(IMPORT_FORMATS)}"
         return malformed_report(name or "stdin", "", problem)
-    answer = FORMATS[kind](source.data, reviewer=reviewer, root=root)
-    nameless = answer.reviewer in ("", kind) and (kind in _NAMELESS or not answer.reviewer)
-    if reviewer or not nameless:
+    answer = kind.read(source.data, reviewer=reviewer, root=root)
+    unnamed = not answer.reviewer or (answer.reviewer == kind.name and not kind.is_tool)
+    if reviewer or not unnamed:
         return answer
-    return FORMATS[kind](source.data, reviewer=source.stem or kind, root=root)
+    return kind.read(source.data, reviewer=source.stem or kind.name, root=root)
 
 
 def _through(answer: ReviewerReport, lens: Lens | None) -> ReviewerReport:
@@ -219,7 +218,7 @@ def import_reports(
         changes = pass_changes(events)
         del events
         ledger = open_book.book.ledger()
-        shown = open_book.views.show(ledger, passed, at)
+        shown = open_book.views.write(ledger, passed, at)
     return ImportResult(
         passed,
         changes,

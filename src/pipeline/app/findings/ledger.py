@@ -115,7 +115,7 @@ def read_snapshot_from(journal: Journal, root: Path, at: str, store: Path | None
 
 def apply_view_edits(ledger: Ledger, root: Path, at: str, store: Path | None = None) -> LedgerSnapshot:
     """A ledger that nobody else uses, with what somebody changed in the files taken in."""
-    edits = Views(root, store).take_back(ledger, at)
+    edits = Views(root, store).read_edits(ledger, at)
     for event in edits.events:
         ledger.apply(event)
     return LedgerSnapshot(ledger, edits.problems)
@@ -126,13 +126,13 @@ def open_ledger(store: Path, root: Path, at: str, trust: Trust = NO_TRUST) -> It
     """The ledger to be added to; what somebody changed in the files is in it before anything else."""
     with lock_ledger(store), closing(SqliteJournal(store)) as journal:
         book, views = LedgerStore(journal), Views(root, store, trust)
-        edits = views.take_back(book.ledger(), at)
+        edits = views.read_edits(book.ledger(), at)
         book.append(edits.all)
         problems = edits.problems
         if edits.events:  # an edit is taken once, also when what follows is interrupted
-            problems += views.reshow(book.ledger(), at)
+            problems += views.refresh(book.ledger(), at)
         elif problems:
-            problems += views.put_back(book.ledger(), at)
+            problems += views.restore(book.ledger(), at)
         yield OpenLedger(book, views, tuple(dict.fromkeys(problems)))
 
 

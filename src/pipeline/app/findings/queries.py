@@ -12,8 +12,7 @@ from pipeline.errors import AwfError
 from pipeline.findings.events import Coverage, Pass
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Category, Finding, FindingId, FindingState, Gate, Severity
-from pipeline.findings.verdicts import Readiness, Shipping, Verdict, Verdicts, at_least_fail
-from pipeline.findings.views import ledger_verdicts
+from pipeline.findings.verdicts import Readiness, Shipping, Verdict, Verdicts, at_least_fail, ledger_verdicts
 
 ALL_STATES = frozenset(FindingState)
 NEEDS_ATTENTION = frozenset(state for state in FindingState if state.needs_attention)

@@ -227,7 +227,7 @@ class Revalidation:
         with open_ledger(self.around.store, self.repository.root, at, self.repository.trust) as open_book:
             current = [_current(ruled, open_book.book.ledger()) for ruled in rulings]
             open_book.book.append([event for ruled in current for event in ruling_events(ruled, at)])
-            shown = open_book.views.reshow(open_book.book.ledger(), at)
+            shown = open_book.views.refresh(open_book.book.ledger(), at)
         return Recorded({ruled.finding.id: ruled for ruled in current}, open_book.problems + shown)
 
     def _reviewer(self) -> FreshReviewer | None:

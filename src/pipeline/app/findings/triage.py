@@ -117,7 +117,7 @@ def apply_triage(
         if agreed and agreed != done.seal:
             raise AwfError("findings changed since they were shown; nothing was decided", help="look at them again")
         open_book.book.append(triaged.events)
-        shown = open_book.views.reshow(open_book.book.ledger(), at)
+        shown = open_book.views.refresh(open_book.book.ledger(), at)
     return TriageResult(done.moves, done.refused, done.problems + shown)
 
 

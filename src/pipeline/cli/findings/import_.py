@@ -16,7 +16,7 @@ from pipeline.cli.options import as_json_option, store_option
 from pipeline.cli.output import print_json
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import ExitCode
-from pipeline.findings.formats import FORMATS
+from pipeline.findings.formats import IMPORT_FORMATS
 from pipeline.findings.model import Lens
 from pipeline.text import plural
 
@@ -28,7 +28,7 @@ _SHOWN = 10  # of each kind; the rest is counted
 @click.option(
     "--format",
     "form",
-    type=click.Choice([AUTO, *FORMATS]),
+    type=click.Choice([AUTO, *IMPORT_FORMATS]),
     default=AUTO,
     show_default=True,
     help="What the files are; by default each is recognised by its content.",

@@ -1,13 +1,10 @@
-"""`awf findings walk`: a person decides on findings, at the keyboard or by a file of answers.
-
-What was decided is recorded when all is: whoever stops before has decided nothing.
-"""
+"""`awf findings walk`: a person decides on findings, at the keyboard or with a file of answers."""
 
 import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,24 +18,25 @@ from pipeline.cli.output import print_json
 from pipeline.cli.terminal import sanitize
 from pipeline.errors import AwfError
 from pipeline.files import read_text
-from pipeline.findings.answers import Answer, fixer_events
+from pipeline.findings.answers import fixer_events
 from pipeline.findings.model import Actor
-from pipeline.findings.trackers import OpenTracker, TrackerContext, all_trackers
-from pipeline.findings.trackers.chain import Chain
-from pipeline.findings.walk.machine import Question, decisions
-from pipeline.findings.walk.present import OptionKey, Route, Step, Walk, read_artifacts
-from pipeline.findings.walk.report import WalkReport, document, markdown
-from pipeline.findings.walk.session import Choose, FixerProgram, Session, open_walk
+from pipeline.findings.trackers import TrackerContext, all_trackers
+from pipeline.findings.trackers.chain import TrackerChain
+from pipeline.findings.walk.machine import OptionKey, Route, Step
+from pipeline.findings.walk.present import Question
+from pipeline.findings.walk.report import render_report, report_data
+from pipeline.findings.walk.session import FixerProgram, Session, decision_events, open_walk
 from pipeline.findings.walk.stage import RecordedAnswers
 from pipeline.plugins.manager import PluginManager
+from pipeline.text import plural
 
 _ASK = "ask"
-_HELP = 'write a JSON list such as ["apply", "defer", "skip", "rest", "proceed"]'
+_ANSWERS_HELP = 'write a JSON list such as ["apply", "defer", "skip", "rest", "proceed"]'
 
 
 @dataclass(slots=True)
 class Keyboard:
-    """A person who types an answer."""
+    """A person who types answers."""
 
     screen: Screen
 
@@ -49,29 +47,30 @@ class Keyboard:
             self.screen.prompt(question)
             typed = sys.stdin.readline()
             if not typed:
-                raise AwfError("the input ended before all was decided", help="--answers takes answers from a file")
-            if key := self.screen.understood(question, typed):
+                raise AwfError("the input ended before everything was decided", help="use --answers for a file")
+            if key := self.screen.parse(question, typed):
                 return key
 
     def tell(self, line: str) -> None:
         """Say what was done."""
-        self.screen.good(line)
+        self.screen.confirm(line)
 
 
 @dataclass(slots=True)
-class Answers:
-    """A person who wrote down all answers beforehand."""
+class AnswerFile:
+    """Answers that were written down beforehand."""
 
-    written: RecordedAnswers
-    screen: Screen | None  # where what is asked and answered can be followed
+    answers: RecordedAnswers
+    screen: Screen | None  # to follow what is asked and answered
 
     def choose(self, question: Question) -> OptionKey:
-        """The next answer; there must be one."""
+        """Return the next answer; it is an error if there is none."""
         if self.screen:
             self.screen.ask(question)
-        if (key := self.written.choose(question)) is None:
+        key = self.answers.next_answer(question)
+        if key is None:
             asked, keys = question.stem.split("\n", 1)[0], ", ".join(option.key for option in question.options)
-            message = f"the answers end after {self.written.given}, and more is asked: {asked}"
+            message = f"no answer after {self.answers.given} to: {asked}"
             raise AwfError(message, help=f"add one of {keys}")
         self.tell(f"Your choice: {key}")
         return key
@@ -83,21 +82,21 @@ class Answers:
 
 
 @click.command("walk")
-@click.option("--answers", type=click.Path(dir_okay=False, path_type=Path), help="A JSON list of answers, as asked.")
+@click.option("--answers", type=click.Path(dir_okay=False, path_type=Path), help="A JSON list of answers, in order.")
 @click.option(
     "--route",
     type=click.Choice([*map(str, Route), _ASK]),
     default=str(Route.EACH),
     show_default=True,
-    help="One by one, all as recommended, a ticket for each, nothing at all, or as you say then.",
+    help="One by one, all as recommended, a ticket for each, only the report, or ask which.",
 )
-@click.option("--advisory", is_flag=True, help="Ask about findings with nothing to fix, too.")
-@click.option("--tracker", metavar="NAME", help="Where tickets go, such as github; else to the first that works.")
-@click.option("--fixer", metavar="COMMAND", help="A program that makes the accepted fixes; it reads them as text.")
+@click.option("--advisory", is_flag=True, help="Include findings with nothing to fix.")
+@click.option("--tracker", metavar="NAME", help="Where tickets go, such as github. [default: the first that works]")
+@click.option("--fixer", metavar="COMMAND", help="A program that reads the accepted findings and fixes them.")
 @click.option(
     "--artifacts",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Where reviewers' whole returns lie, each as REVIEWER.json.",
+    help="The directory of the reviewers' full returns, each as REVIEWER.json.",
 )
 @store_option
 @repo_option
@@ -114,67 +113,62 @@ def command(
     advisory: bool,
     as_json: bool,
 ) -> None:
-    """Decide on findings one by one: apply the fix, file a ticket, skip it, or leave the rest to what is recommended.
+    """Decide on findings one by one: apply the fix, file a ticket, skip it, or accept the rest as recommended.
 
-    Nothing is recorded before the end, and no fix is made before it. Ctrl-C discards every decision; tickets stay.
+    Decisions are recorded and fixes made only at the end. Ctrl-C discards every decision; filed tickets stay.
     """
-    given = _read(answers) if answers else None
+    recorded = RecordedAnswers(_read_answers(answers)) if answers else None
     screen = Screen(sys.stderr if as_json else sys.stdout)
-    person = Keyboard(screen) if given is None else Answers(RecordedAnswers(given), None if as_json else screen)
+    person = AnswerFile(recorded, None if as_json else screen) if recorded else Keyboard(screen)
     repository, ledger = current_repository(repo), load_snapshot(store, repo).ledger
-    chain = Chain(TrackerContext(repository.root, store, os.environ), tracker or "", all_trackers(_brought()))
-    known = read_artifacts(artifacts, ledger) if artifacts else {}
-    way = None if route == _ASK else Route(route)
-    walk = open_walk(ledger, chain, known, route=way, advisory=advisory, confirms=given is None)
-    program = FixerProgram(split_command(fixer or "", "--fixer"), repository.root, repository.environment)
-    session = Session(walk, person.tell, chain, program)
-    report = _decided(session, person.choose)
-    print_problems(_record(session.walk, program.said, store, repository))
-    if as_json:
-        print_json(document(report))
-    else:
-        screen.show(markdown(report))
-    if isinstance(person, Answers) and (left := person.written.left):
-        print_problems((f"{left} answers are left over: so many questions were not asked",))
-
-
-def _brought() -> dict[str, OpenTracker]:
-    """The trackers that installed plugins bring."""
     plugins = PluginManager(time.time)
     plugins.load_installed()
-    return plugins.trackers()
+    context = TrackerContext(repository.root, store, os.environ)
+    chain = TrackerChain(context, tracker or "", all_trackers(plugins.trackers()))
+    chosen_route = None if route == _ASK else Route(route)
+    walk = open_walk(ledger, chain, artifacts, route=chosen_route, advisory=advisory, confirms=recorded is None)
+    fixer_command = split_command(fixer or "", "--fixer")
+    program = FixerProgram(fixer_command, repository.root, repository.environment, ledger.members)
+    session = Session(walk, person.tell, chain, program)
+    _run(session, person.choose)
+    print_problems(_record(session, program, store, repository))
+    if as_json:
+        print_json(report_data(session.walk))
+    else:
+        screen.show_markdown(render_report(session.walk))
+    if recorded and recorded.left:
+        print_problems((f"{plural(recorded.left, 'answer')} left over: fewer questions were asked",))
 
 
-def _decided(session: Session, choose: Choose) -> WalkReport:
-    """Let a person decide; when they stop before the end, say what that means."""
+def _run(session: Session, choose: Callable[[Question], OptionKey]) -> None:
+    """Let a person decide; if they stop before the end, say what that means."""
     try:
-        return session.run(choose)
+        session.run(choose)
     except (KeyboardInterrupt, AwfError):
         click.echo("\nStopped: every decision is discarded, and nothing was recorded.", err=True)
         if session.walk.step is Step.FIXING:
-            click.echo("The fixer was at work: look at what it has changed.", err=True)
+            click.echo("The fixer was running: check what it has changed.", err=True)
         if session.tickets:
             click.echo("\n  ".join(["Tickets that were filed stay:", *map(sanitize, session.tickets)]), err=True)
         raise
 
 
-def _record(walk: Walk, said: Sequence[Answer], store: Path, repository: Repository) -> tuple[str, ...]:
-    """Enter what was decided and what the fixer claims, all at once; problems with the files that show it."""
-    at = timestamp(utc_now())
-    if not walk.decided:
+def _record(session: Session, program: FixerProgram, store: Path, repository: Repository) -> tuple[str, ...]:
+    """Record the decisions and what the fixer claims, all at once; return problems with the views."""
+    if not session.walk.decisions:
         return ()
+    at = timestamp(utc_now())
     with open_ledger(store, repository.root, at, repository.trust) as open_book:
-        claimed = fixer_events([*said], open_book.book.ledger(), run="", round=1, by="fixer", at=at)
-        open_book.book.append([*decisions(walk, at, str(Actor.USER)), *claimed])
-        return open_book.problems + open_book.views.reshow(open_book.book.ledger(), at)
+        claimed = fixer_events(program.answers, open_book.book.ledger(), run="", round=1, by="fixer", at=at)
+        open_book.book.append([*decision_events(session.walk, at, str(Actor.USER)), *claimed])
+        return open_book.problems + open_book.views.refresh(open_book.book.ledger(), at)
 
 
-def _read(path: Path) -> list[str]:
-    """The answers in a file."""
+def _read_answers(path: Path) -> list[str]:
     try:
-        written = json.loads(read_text(path, _HELP))
+        answers = json.loads(read_text(path, _ANSWERS_HELP))
     except (ValueError, RecursionError) as error:
-        raise AwfError(f'"{path}" is no JSON: {error}', help=_HELP) from None
-    if not isinstance(written, list) or not all(isinstance(one, str) for one in written):
-        raise AwfError(f'"{path}" is no list of answers', help=_HELP)
-    return written
+        raise AwfError(f'"{path}" is not valid JSON: {error}', help=_ANSWERS_HELP) from None
+    if not isinstance(answers, list) or not all(isinstance(one, str) for one in answers):
+        raise AwfError(f'"{path}" is not a list of answers', help=_ANSWERS_HELP)
+    return answers

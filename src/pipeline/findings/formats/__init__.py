@@ -1,33 +1,129 @@
-"""The formats in which findings come and go, one module each, loaded when it is used."""
+"""The file formats that findings are read from and written to: one module each, and one line in the list below."""
 
-from collections.abc import Callable, Mapping
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pipeline.findings.model import ReviewerReport
+if TYPE_CHECKING:
+    from pipeline.findings.ledger import Ledger
+    from pipeline.findings.model import Finding, ReviewerReport
 
-_PACKAGE = __name__
-
-
-def _lazily(module: str, name: str) -> Callable[..., Any]:
-    def call(*args: Any, **options: Any) -> Any:
-        return getattr(import_module(f"{_PACKAGE}.{module}"), name)(*args, **options)
-
-    call.__name__ = name
-    call.__qualname__ = f"{module}.{name}"
-    return call
-
-
-_READERS = {"sarif": "sarif", "verdict": "verdict_import"}  # the others have the names of their formats
-FORMATS: Mapping[str, Callable[..., ReviewerReport]] = MappingProxyType(
-    {
-        name: _lazily(_READERS.get(name, name), "decode")
-        for name in ("sarif", "junit", "rdjson", "review", "verdict", "eslint", "mypy")
-    }
+_HEAD = 64 * 1024  # characters of a file that it is recognised by
+_LARGE = 1024 * 1024  # characters above which a file is not parsed just to recognise it
+_XML_ELEMENT = re.compile(
+    r"(?:\s|<\?.*?\?>|<!--.*?-->|<!(?!--)[^>\[]*(?:\[.*?\])?[^>]*>)*<(?:[\w.-]+:)?(\w+)", re.DOTALL
 )
-OUTPUTS: Mapping[str, Callable[..., str]] = MappingProxyType(
-    {"sarif": _lazily("sarif_export", "encode"), **{name: _lazily(name, "encode") for name in ("rdjson", "github")}}
+_KEY = re.compile(r'"([^"\\]*)"\s*:')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One format. Its modules are imported when they are used: most commands need only the names."""
+
+    name: str
+    reader: str = ""  # "module:function" in this package; empty if the format is only written
+    writer: str = ""  # the same; empty if the format is only read
+    keys: tuple[str, ...] = ()  # a JSON object with all the keys of one of these is in this format
+    elements: tuple[str, ...] = ()  # so is XML that starts with one of these
+    line: str = ""  # and text with a line that starts with this expression
+    suffixes: tuple[str, ...] = ()  # of file names, for files without any of these
+    is_tool: bool = False  # its name is that of the tool that writes it
+    all_states: bool = False  # it can express that a finding is fixed or dismissed
+
+    def read(self, data: bytes, *, reviewer: str = "", root: str = "") -> "ReviewerReport":
+        """The report in a file, a malformed one if it cannot be read. Paths below `root` are made relative to it."""
+        from pipeline.findings.formats import items  # noqa: PLC0415 - see the class
+
+        if len(data) > items.MAX_BYTES:
+            problem = f"it has more than {items.MAX_BYTES:,} bytes; split it"
+            return items.malformed_report(reviewer or self.name, self.name, problem)
+        try:
+            report: ReviewerReport = _load(self.reader)(data, reviewer=reviewer, root=root)
+        except ValueError as error:
+            named = error.reviewer if isinstance(error, items.UnreadableFile) else ""
+            problem = f"cannot be read as {self.name}: {items.explain_error(error)}"
+            return items.malformed_report(reviewer or named or self.name, self.name, problem)
+        return report
+
+    def write(self, findings: "Iterable[Finding]", ledger: "Ledger") -> str:
+        """The findings as a file. Some formats also report on the last pass of the ledger."""
+        text: str = _load(self.writer)(findings, ledger)
+        return text
+
+
+_ALL = (
+    Format(
+        name="sarif",
+        reader="sarif:read",
+        writer="sarif_export:write",
+        keys=("runs version", "runs $schema", "runs tool"),
+        suffixes=(".sarif",),
+        all_states=True,
+    ),
+    Format(name="junit", reader="junit:read", elements=("testsuites", "testsuite")),
+    Format(
+        name="rdjson",
+        reader="rdjson:read",
+        writer="rdjson:write",
+        keys=("diagnostics", "message location"),
+        suffixes=(".rdjson", ".rdjsonl"),
+    ),
+    Format(name="verdict", reader="verdict:read", keys=("reviewId verdict",)),
+    Format(name="review", reader="review:read", writer="review:write", keys=("reviewer findings",)),
+    Format(name="eslint", reader="eslint:read", keys=("filePath messages",), is_tool=True),
+    Format(
+        name="mypy",
+        reader="mypy:read",
+        keys=("file line message severity",),
+        line=r"\S.*?:\d+(?::\d+)*: (?:error|note): |Found \d+ errors? in |Success: no issues found",
+        is_tool=True,
+    ),
+    Format(name="github", writer="github:write"),
+    Format(name="markdown", writer="markdown:write", all_states=True),
+    Format(name="json", writer="json_export:write", all_states=True),
 )
-detect: Callable[..., str | None] = _lazily("detection", "detect")
-"""The format of some bytes, by what they say; by the file's name where they could be of two. None if unknown."""
+FORMATS: Mapping[str, Format] = MappingProxyType({format.name: format for format in _ALL})
+IMPORT_FORMATS = tuple(format.name for format in _ALL if format.reader)
+EXPORT_FORMATS = tuple(format.name for format in _ALL if format.writer)
+
+
+def detect(data: bytes, file_name: str = "") -> Format | None:
+    """The format of a file, by its content, or by its name if the content does not tell.
+
+    A file that was cut off is recognised too: it is for its reader to report that.
+    """
+    text = data.decode("utf-8-sig", errors="replace").lstrip()
+    head = text[:_HEAD]
+    if text.startswith("<"):
+        element = _XML_ELEMENT.match(head)
+        return next((format for format in _ALL if element and element[1] in format.elements), None)
+    keys = _object_keys(text) if text.startswith(("{", "[")) else set()
+    for format in _ALL:
+        if any(keys.issuperset(names.split()) for names in format.keys):
+            return format
+    for format in _ALL:
+        if format.line and re.search(f"^(?:{format.line})", head, re.MULTILINE):
+            return format
+    return next((format for format in _ALL if file_name.endswith(format.suffixes)), None)
+
+
+def _object_keys(text: str) -> set[str]:
+    """The keys of a JSON object, or of the first one of a list or a line; all keys in sight if it cannot be parsed."""
+    for part in (text, text.partition("\n")[0]):
+        if len(part) <= _LARGE:
+            with suppress(ValueError, RecursionError):
+                value = json.loads(part)
+                first = value[0] if isinstance(value, list) and value else value
+                return set(first) if isinstance(first, dict) else set()
+    return set(_KEY.findall(text[:_HEAD] + text[-_HEAD:]))
+
+
+def _load(name: str) -> Callable[..., Any]:
+    module, _, function = name.partition(":")
+    loaded: Callable[..., Any] = getattr(import_module(f"{__name__}.{module}"), function)
+    return loaded

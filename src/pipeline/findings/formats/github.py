@@ -1,53 +1,44 @@
-"""Findings as annotations of a GitHub workflow: one command a line.
+"""Findings as annotations of a GitHub workflow: one command per line.
 
-What a finding says cannot end its command or begin another: every character that could is escaped or taken out.
+A finding cannot end its command or start another one: every character that could is escaped or replaced.
 """
 
 import re
 from collections.abc import Iterable
 
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, Gate, Severity
 
 _CONTROL = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def encode(findings: Iterable[Finding]) -> str:
-    """A line for each finding that somebody has still to look at, in the order of their numbers."""
+def write(findings: Iterable[Finding], _ledger: Ledger) -> str:
+    """A line for each finding that needs attention, by number."""
     shown = (finding for finding in findings if finding.state.needs_attention)
     return "".join(f"{_command(finding)}\n" for finding in sorted(shown, key=lambda one: (one.number, one.id)))
 
 
 def _command(finding: Finding) -> str:
-    told = ",".join(f"{name}={_property(value)}" for name, value in _properties(finding))
-    return f"::{_level(finding)} {told}::{_message(_body(finding))}"
-
-
-def _level(finding: Finding) -> str:
+    level = "notice" if finding.severity is Severity.INFO else "warning"
     if finding.gate.value is Gate.MUST:
-        return "error"
-    return "notice" if finding.severity is Severity.INFO else "warning"
-
-
-def _properties(finding: Finding) -> Iterable[tuple[str, str]]:
-    place = finding.location
-    if place:
-        yield "file", place.path
-    if place and place.start:
-        yield "line", str(place.start)
-    if place and place.start and place.end:
-        yield "endLine", str(place.end)
-    yield "title", f"{finding.severity}: {finding.title}"
-
-
-def _body(finding: Finding) -> str:
+        level = "error"
+    properties = {}
+    if location := finding.location:
+        properties["file"] = location.path
+        if location.start:
+            properties["line"] = str(location.start)
+        if location.start and location.end:
+            properties["endLine"] = str(location.end)
+    properties["title"] = f"{finding.severity}: {finding.title}"
+    named = ",".join(f"{name}={_escape_property(value)}" for name, value in properties.items())
     fix = f"Fix: {finding.fix}" if finding.fix else ""
-    return "\n".join(part for part in (finding.impact or finding.title, fix, f"({finding.id})") if part)
+    body = "\n".join(filter(None, (finding.impact or finding.title, fix, f"({finding.id})")))
+    return f"::{level} {named}::{_escape(body)}"
 
 
-def _message(text: str) -> str:
-    clean = _CONTROL.sub(" ", text)
-    return clean.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+def _escape(text: str) -> str:
+    return _CONTROL.sub(" ", text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _message(text).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(text: str) -> str:
+    return _escape(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,111 +1,101 @@
-"""Paths as tools write them, made relative to the repository's root.
+"""What the readers share: models for foreign formats, items to raw findings, and paths and texts as tools write them.
 
-A path that lies elsewhere is kept as it is: it is refused later, where it can be told.
+Nothing is repaired: a file that was cut off is unreadable as a whole, and an item that cannot be read is kept as such.
 """
 
 import gc
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from posixpath import normpath
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, Strict, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, core_schema
 
-from pipeline.findings.formats import strict_json as strict
-from pipeline.findings.model import Confidence, RawFinding, ReportStatus, ReviewerReport, UnreadableItem
+from pipeline.findings.model import (
+    Category,
+    Confidence,
+    Finding,
+    RawFinding,
+    ReportStatus,
+    ReviewerReport,
+    Severity,
+    UnreadableItem,
+)
 from pipeline.findings.normalize import rejected_item
+from pipeline.findings.scales import default_autofix
 
-_WINDOWS = re.compile(r"[A-Za-z]:[\\/]")
-_FILE = re.compile(r"file:(?://(?P<host>[^/]*))?(?P<path>/.*)", re.IGNORECASE | re.DOTALL)
-
-
-def relative_path(path: str, root: str = "") -> str:
-    """A path below the root, without the root; any other in its shortest form."""
-    if not path:
-        return ""
-    plain, base = _posix(path), _posix(root).rstrip("/") if root else ""
-    if base and plain.startswith(f"{base}/"):
-        plain = plain[len(base) + 1 :].lstrip("/") or "."
-    return normpath(plain)
-
-
-def is_absolute(path: str) -> bool:
-    """Whether a path does not depend on where one stands."""
-    return path.startswith("/") or bool(_WINDOWS.match(path))
-
-
-def path_from_uri(uri: str) -> str:
-    """The path that a URI names; another scheme than `file` is kept with its name."""
-    match = _FILE.fullmatch(uri)
-    if match is None:
-        return unquote(uri)
-    path = unquote(match["path"])
-    if _WINDOWS.match(path[1:]):
-        return path[1:]
-    host = match["host"] or ""
-    return path if host in ("", "localhost") else f"//{host}{path}"
-
-
-def _posix(path: str) -> str:
-    return path.replace("\\", "/") if _WINDOWS.match(path) else path
-
-
-MAX_BYTES = 256 * 1024 * 1024  # bytes of one answer
-MAX_DEPTH = 64  # levels of what is kept of an item for its format; no tool nests so deep
+MAX_BYTES = 256 * 1024 * 1024  # of one file
+MAX_DEPTH = 64  # levels of nesting that are kept with a finding
+MAX_FAULTS = 20  # listed for one item
 TOOL_CONFIDENCE = Confidence(value=100, scale="tool")  # a tool states what it computed
+CONTRADICTION = "the report contradicts itself: findings may be missing"
+
+_PROBLEMS = {
+    "missing": "is missing",
+    "too_short": "should not be empty",
+    "string_too_short": "should not be empty",
+    "string_type": "should be a text",
+    "bool_type": "should be true or false",
+    "int_type": "should be an integer",
+    **dict.fromkeys(("list_type", "tuple_type"), "should be a list"),
+    **dict.fromkeys(("model_type", "dict_type"), "should be an object"),
+}  # for pydantic's types of errors; its other messages are used without their subject
+_SUBJECT = re.compile(r"^(?:Input|String|Value error,) ")
+_WINDOWS_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_FILE_URI = re.compile(r"file:(?://(?P<host>[^/]*))?(?P<path>/.*)", re.IGNORECASE | re.DOTALL)
 Item = TypeVar("Item")
+Many = Annotated[tuple[Item, ...], Strict(False)]  # a JSON list; unlike a list it is not copied as a default
 
 
-class ForeignModel(BaseModel):
-    """A part of what a tool writes, with the names that it has there; what is not read of it is passed over."""
+class UnreadableFile(ValueError):
+    """Why a file cannot be read as a whole, and the reviewer that it names nevertheless."""
 
-    model_config = ConfigDict(frozen=True, strict=True)
-
-
-class UnreadableFile(Exception):
-    """Why an answer cannot be read as a whole."""
+    def __init__(self, problem: str, reviewer: str = "") -> None:
+        super().__init__(problem)
+        self.reviewer = reviewer
 
 
 class ItemError(ValueError):
-    """Why one item cannot be a claim."""
+    """Why one item cannot be read as a finding."""
 
 
 class NothingWrong(ItemError):
-    """An item that says that nothing is wrong."""
+    """An item that reports a success."""
 
 
-def text_of(data: bytes) -> str:
-    """The text of an answer."""
-    try:
-        return _sized(data).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UnreadableFile(f"it is not UTF-8: byte {error.start} cannot be read") from error
+class ForeignModel(BaseModel):
+    """The part of a foreign format that is read. Unknown keys are ignored; null means left out."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, value: Any) -> Any:
+        if isinstance(value, dict) and None in value.values():
+            return {key: item for key, item in value.items() if item is not None}
+        return value
 
 
-def json_of(data: bytes) -> Any:
-    """The value of an answer in JSON."""
-    try:
-        return strict.loads(_sized(data))
-    except ValueError as error:
-        raise UnreadableFile(f"{error}; it may have been cut off" if data else "it is empty") from error
+class CamelModel(ForeignModel):
+    """A foreign model whose keys are in camelCase."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
 
 
-def json_lines(text: str) -> Iterator[Any]:
-    """The values of an answer with one on each line."""
-    for number, line in enumerate(text.split("\n"), 1):
-        try:
-            if line.strip():
-                yield json_of(line.encode())
-        except UnreadableFile as error:
-            raise UnreadableFile(f"line {number}: {error}") from error
+@dataclass(frozen=True, slots=True)
+class OrElse:
+    """Annotates a field that only describes: a value of the wrong type counts as `default`."""
 
+    default: Any
 
-def _sized(data: bytes) -> bytes:
-    if len(data) > MAX_BYTES:
-        raise UnreadableFile(f"it has {len(data):,} bytes, and at most {MAX_BYTES:,} are read; split it")
-    return data
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let pydantic fall back to the default."""
+        return core_schema.with_default_schema(handler(source), default=self.default, on_error="default")
 
 
 @contextmanager
@@ -121,21 +111,18 @@ def uncollected() -> Iterator[None]:
 
 
 def limit_nesting(value: Any, what: str) -> Any:
-    """The value, which is to be kept as it is; refused when it nests too deep to be written again."""
+    """Return the value; raise ItemError if it is nested too deeply to be stored and written again."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_DEPTH):
-        level = [inner for item in level for inner in _inside(item) if isinstance(inner, dict | list)]
+        children = (inner.values() if isinstance(inner, dict) else inner for inner in level)
+        level = [item for inner in children for item in inner if isinstance(item, dict | list)]
         if not level:
             return value
     raise ItemError(f"{what} is nested more than {MAX_DEPTH} levels deep")
 
 
-def _inside(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value
-
-
 def malformed_report(reviewer: str, format: str, problem: str) -> ReviewerReport:
-    """The return of a source whose answer cannot be used."""
+    """The report of a reviewer or tool whose answer cannot be used."""
     return ReviewerReport(reviewer=reviewer, status=ReportStatus.MALFORMED, problem=problem, format=format)
 
 
@@ -143,54 +130,82 @@ def collect_items(
     reviewer: str,
     format: str,
     items: Iterable[Item],
-    claim: Callable[[Item, str], RawFinding],
-    title: Callable[[Item], str],
-    **rest: Any,
+    read_item: Callable[[Item, str], RawFinding],
+    contradictions: Iterable[Any] = (),
+    **fields: Any,
 ) -> ReviewerReport:
-    """A claim or a refusal for each item, in their order."""
-    claims: list[RawFinding] = []
-    rejected: list[UnreadableItem] = []
+    """A report with a raw finding or an unreadable item for each item, in order.
+
+    A contradiction is something the report says about its findings as a whole that the findings do not bear out.
+    """
+    findings: list[RawFinding] = []
+    unreadable: list[UnreadableItem] = []
+    number = 0
     for number, item in enumerate(items, 1):
         input_id = f"{reviewer}#{number}"
         try:
-            claims.append(claim(item, input_id))
+            findings.append(read_item(item, input_id))
         except ValueError as error:
             harmless = isinstance(error, NothingWrong)
-            rejected.append(rejected_item(item, input_id, reason_of(error), title(item), harmless=harmless))
-    status = ReportStatus.RETURNED if claims or rejected else ReportStatus.EMPTY
-    whole: dict[str, Any] = {"status": status, "format": format, **rest}
-    return ReviewerReport(reviewer=reviewer, findings=tuple(claims), unreadable=tuple(rejected), **whole)
+            unreadable.append(rejected_item(item, input_id, explain_error(error), "", harmless=harmless))
+    for number, raw in enumerate(contradictions, number + 1):  # noqa: B020 - numbered on from the items
+        unreadable.append(rejected_item(raw, f"{reviewer}#{number}", CONTRADICTION, ""))
+    status = ReportStatus.RETURNED if findings or unreadable else ReportStatus.EMPTY
+    return ReviewerReport(
+        reviewer, status=status, findings=tuple(findings), unreadable=tuple(unreadable), format=format, **fields
+    )
 
 
-def reason_of(error: ValueError) -> str:
-    """What is wrong with an item, in one line."""
+def explain_error(error: ValueError) -> str:
+    """What is wrong with a file or an item: every faulty field of it, on one line."""
     if not isinstance(error, ValidationError):
         return str(error)
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    faults = []
+    for fault in error.errors(include_url=False, include_context=False)[:MAX_FAULTS]:
+        field = ".".join(map(str, fault["loc"]))
+        problem = _PROBLEMS.get(fault["type"]) or _SUBJECT.sub("", fault["msg"])
+        given = fault["input"]
+        if isinstance(given, str | int | float) and problem.startswith("should"):
+            problem += f", not {excerpt(repr(given), 40)}"
+        faults.append(f"{f'`{field}`' if field else 'it'} {problem}")
+    return "; ".join(faults)
 
 
-def title_of(item: Any) -> str:
-    """What a refused item calls itself, as far as it does."""
-    message = item.get("message") if isinstance(item, dict) else None
-    text = message.get("text") if isinstance(message, dict) else message
-    return headline(text) if isinstance(text, str) and text.strip() else ""
+def tool_finding(
+    input_id: str, reviewer: str, message: str, severity: Severity, category: Category, **fields: Any
+) -> RawFinding:
+    """A raw finding from a tool's message; its first line is the title."""
+    title = headline(message)
+    autofix_class, owner = default_autofix(fields.get("fix"), severity)
+    known: dict[str, Any] = {
+        "confidence": TOOL_CONFIDENCE,
+        "impact": "" if title == message.strip() else excerpt(message),
+        "autofix_class": autofix_class,
+        "owner": owner,
+    }
+    return RawFinding(input_id, reviewer, title, severity, category=category, **(known | fields))
 
 
-def own_title(item: Any) -> str:
-    """The title of a refused item that has one by that name."""
-    title = item.get("title") if isinstance(item, dict) else None
-    return title if isinstance(title, str) else ""
+def kept_keys(finding: Finding, format: str) -> Mapping[str, Any]:
+    """What a finding keeps of the item it was read from in a format."""
+    kept = finding.ext.get(format)
+    return kept if isinstance(kept, dict) else {}
+
+
+def rule_id(finding: Finding) -> str:
+    """The rule of the SARIF tool that reported a finding; empty if there is none."""
+    rule = kept_keys(finding, "sarif").get("ruleId")
+    return rule if isinstance(rule, str) else ""
 
 
 def headline(text: str) -> str:
-    """The first line of a text that says something, not longer than a title should be."""
+    """The first line of a text that is not blank, shortened to the length of a title."""
     return excerpt(next((line.strip() for line in text.splitlines() if line.strip()), ""), 200)
 
 
-def rest_of_message(message: str) -> str:
-    """What a message says beyond its headline."""
-    return "" if headline(message) == message.strip() else excerpt(message)
+def excerpt(text: str, limit: int = 2000) -> str:
+    """The beginning of a text."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def replacement_text(text: str) -> str:
@@ -198,6 +213,36 @@ def replacement_text(text: str) -> str:
     return excerpt(f"Replace with: {text}" if text else "Remove it.", 400)
 
 
-def excerpt(text: str, most: int = 2000) -> str:
-    """The beginning of a text, at a length that can be kept with a finding."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def relative_path(path: str, root: str = "") -> str:
+    """A path below `root` without it, any other path in its shortest form. Paths elsewhere are refused on ingest."""
+    if not path:
+        return ""
+    plain, base = _with_slashes(path), _with_slashes(root).rstrip("/")
+    if base and plain.startswith(f"{base}/"):
+        plain = plain[len(base) + 1 :].lstrip("/") or "."
+    return normpath(plain)
+
+
+def strip_root(path: str, root: str) -> str:
+    """A path below `root` without it, any other path as it is."""
+    return path.removeprefix(root.rstrip("/") + "/") if root else path
+
+
+def is_absolute(path: str) -> bool:
+    """Whether a path is absolute, on Unix or on Windows."""
+    return path.startswith("/") or bool(_WINDOWS_DRIVE.match(path))
+
+
+def path_from_uri(uri: str) -> str:
+    """The path in a `file:` URI or a relative reference; any other URI unquoted."""
+    match = _FILE_URI.fullmatch(uri)
+    if match is None:
+        return unquote(uri)
+    path, host = unquote(match["path"]), match["host"] or ""
+    if _WINDOWS_DRIVE.match(path[1:]):
+        return path[1:]
+    return path if host in ("", "localhost") else f"//{host}{path}"
+
+
+def _with_slashes(path: str) -> str:
+    return path.replace("\\", "/") if _WINDOWS_DRIVE.match(path) else path

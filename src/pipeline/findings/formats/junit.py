@@ -1,37 +1,44 @@
-"""The XML of a test report, read as a stream: the failures are kept, the tests that passed are counted."""
+"""JUnit XML in: a raw finding for each failure and error of a test run.
+
+A report in which no test was run is not a clean one, nor is one that counts more failures than it shows.
+"""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from xml.parsers import expat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NoReturn
+from xml.etree import ElementTree as ET
 
-from pipeline.findings import scales as tools
 from pipeline.findings.formats.items import (
-    MAX_BYTES,
-    TOOL_CONFIDENCE,
     ItemError,
     UnreadableFile,
     collect_items,
     excerpt,
     headline,
     is_absolute,
-    malformed_report,
     relative_path,
+    tool_finding,
 )
-from pipeline.findings.model import AutofixClass, Evidence, Location, Owner, RawFinding, ReviewerReport, Severity
+from pipeline.findings.model import Evidence, Location, RawFinding, ReviewerReport, Severity
+from pipeline.findings.scales import category_of_rule
 
-_DEEPEST = 100  # elements within elements
-_NAME = 100  # characters of a name in a contradiction
-_TOLD = 2000  # characters of what a report says there
-_PROBLEMS = ("failure", "error")
+FORMAT = "junit"
+_MAX_DEPTH = 100  # of elements
+_MAX_LINES = 40  # of a failure that are kept
 _SUITES = ("testsuites", "testsuite")
-_COUNTS = ("tests", "failures", "errors")
-_FAILED = re.compile(r"fail|err|broke|crash|abort|time.?out", re.IGNORECASE)  # in a test's `status` or `result`
+_FAILED = re.compile(r"fail|err|broke|crash|abort|time.?out", re.IGNORECASE)  # the `status` or `result` of a test
+_FRAME = re.compile(
+    r"""^[ \t]*File\ "(?P<python>[^"\n]+)",\ line\ (?P<python_line>\d+)
+      | ^(?:E[ \t]+)?[ \t]*(?P<path>[^\s:()<>"']*[^\s:()<>"'/]\.\w+):(?P<line>\d+)(?=:|\s|$)
+      | \((?P<call>/[^():\n]+):(?P<call_line>\d+):\d+\)""",
+    re.MULTILINE | re.VERBOSE,
+)
+_FILE_NAME = re.compile(r".*/[^/]+\.\w{1,5}")
 
 
 @dataclass(frozen=True, slots=True)
-class JUnitProblem:
+class _Failure:
     """One failure or error, and the test it belongs to."""
 
     name: str
@@ -44,222 +51,150 @@ class JUnitProblem:
 
     @property
     def test(self) -> str:
-        """What the test is called in full."""
+        """The full name of the test."""
         return f"{self.classname}::{self.name}"
 
 
 @dataclass(slots=True)
-class JUnitReport:
+class _TestRun:
     """What a report says, as far as it has been read."""
 
-    cases: int = 0
+    tests: int = 0
     skipped: int = 0
-    problems: list[JUnitProblem] = field(default_factory=list)
-    contradictions: list[str] = field(default_factory=list)  # what it states and does not show
+    failures: list[_Failure] = field(default_factory=list)
+    contradictions: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Element:
-    """An element that is being read, and what was found inside it so far."""
+class _Builder(ET.TreeBuilder):
+    """Builds the tree of a document without a document type: an entity could expand to gigabytes or read a file."""
 
-    name: str
-    attributes: dict[str, str]
-    cases: int = 0
-    problems: int = 0
-    skipped: bool = False
+    def doctype(self, *_: object) -> NoReturn:
+        raise UnreadableFile("it declares a document type, which no test report needs")
 
 
-def parse_report(data: bytes) -> JUnitReport:
-    """The report; raises Unreadable when it is not XML, was cut off, or declares what no report needs."""
-    if len(data) > MAX_BYTES:
-        raise UnreadableFile(f"it has {len(data):,} bytes, and at most {MAX_BYTES:,} are read; split it")
-    reader = _Reader()
-    try:
-        reader.parser.Parse(data, True)
-    except expat.ExpatError as error:
-        raise UnreadableFile(f"{error}; it may have been cut off") from error
-    except (LookupError, ValueError) as error:
-        raise UnreadableFile(f"its text cannot be decoded: {error}") from error
-    return reader.report
-
-
-class _Reader:
-    def __init__(self) -> None:
-        self.report = JUnitReport()
-        self.path: list[_Element] = []
-        self.text: list[str] = []
-        self.parser = expat.ParserCreate()
-        self.parser.buffer_text = True
-        self.parser.StartElementHandler = self.start
-        self.parser.EndElementHandler = self.end
-        self.parser.CharacterDataHandler = self.said
-        self.parser.StartDoctypeDeclHandler = self.refuse
-        self.parser.EntityDeclHandler = self.refuse
-
-    def refuse(self, *_: object) -> None:
-        raise UnreadableFile("it declares a document type or an entity, which no test report needs")
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        name = tag.rpartition(":")[2].lower()
-        if not self.path and name not in _SUITES:
-            raise UnreadableFile(f"its first element is {name!r}, and testsuites or testsuite was expected")
-        if len(self.path) >= _DEEPEST:
-            raise UnreadableFile(f"its elements are nested more than {_DEEPEST} levels deep")
-        self.path.append(_Element(name, attributes))
-        self.text.clear()
-
-    def said(self, text: str) -> None:
-        if self.path[-1].name in _PROBLEMS:
-            self.text.append(text)
-
-    def end(self, _: str) -> None:
-        element = self.path.pop()
-        if element.name == "testcase":
-            element.cases += 1
-            self.report.cases += 1
-            self.report.skipped += element.skipped
-            self.report.contradictions += _of_case(element)
-        elif element.name in _SUITES:
-            self.report.contradictions += _of_suite(element)
-        elif element.name in _PROBLEMS:
-            element.problems += 1
-            self.problem(element)
-        if self.path:
-            parent = self.path[-1]
-            parent.cases += element.cases
-            parent.problems += element.problems
-            parent.skipped |= element.name == "skipped"
-
-    def problem(self, element: _Element) -> None:
-        parent = self.path[-1]
-        owner, attributes = parent.attributes, element.attributes
-        suite = next((one.attributes for one in reversed(self.path) if one.name == "testsuite"), {})
-        problem = JUnitProblem(
-            name=owner.get("name", ""),
-            classname=owner.get("classname", ""),
-            suite=suite.get("name", ""),
-            file=owner.get("file", "") or suite.get("file", "") or suite.get("filepath", ""),
-            line=_number(owner.get("line")) or 0,
-            message=attributes.get("message", "") or attributes.get("type", ""),
-            text="".join(self.text),
-        )
-        if parent.name in ("testcase", "testsuite"):
-            self.report.problems.append(problem)
-        else:
-            told = f"{problem.message}\n{problem.text}"[:_TOLD]
-            self.report.contradictions.append(f"<{element.name}> inside <{parent.name}> belongs to no test\n{told}")
-
-
-def _of_case(case: _Element) -> Iterator[str]:
-    for key in ("status", "result"):
-        if _FAILED.search(case.attributes.get(key, "")) and not case.problems:
-            yield f"{_called(case)} has the {key} {case.attributes[key]!r} and shows no failure"
-
-
-def _of_suite(suite: _Element) -> Iterator[str]:
-    """The counts of a suite that exceed what it and the suites inside it show. A count may be left out."""
-    counts = {key: _number(suite.attributes[key]) for key in _COUNTS if key in suite.attributes}
-    for key, count in counts.items():
-        if count is None:
-            yield f"{_called(suite)}: `{key}` is not a count of tests: {suite.attributes[key][:_TOLD]!r}"
-    tests, failed = counts.get("tests") or 0, (counts.get("failures") or 0) + (counts.get("errors") or 0)
-    if tests > suite.cases + suite.problems:  # pytest counts a test and the error of its teardown as two
-        yield f"{_called(suite)} counts {tests} tests and shows {suite.cases}"
-    if failed > suite.problems:
-        yield f"{_called(suite)} counts {failed} failures and shows {suite.problems}"
-
-
-def _called(element: _Element) -> str:
-    return f"{element.name} {element.attributes.get('name', '')[:_NAME]}".strip()
-
-
-def _number(digits: str | None) -> int | None:
-    """A whole number of at most nine digits."""
-    return int(digits) if digits and digits.isascii() and digits.isdigit() and len(digits) < 10 else None
-
-
-FORMAT = "junit"
-_LINES = 40  # of a failure that are kept
-_FRAME = re.compile(
-    r"""^[ \t]*File\ "(?P<python>[^"\n]+)",\ line\ (?P<python_line>\d+)
-      | ^(?:E[ \t]+)?[ \t]*(?P<path>[^\s:()<>"']*[^\s:()<>"'/]\.\w+):(?P<line>\d+)(?=:|\s|$)
-      | \((?P<call>/[^():\n]+):(?P<call_line>\d+):\d+\)""",
-    re.MULTILINE | re.VERBOSE,
-)
-_FILE = re.compile(r".*/[^/]+\.\w{1,5}")
-
-
-def decode(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
-    """The failures of a test run. `root` is the repository's directory, for tracebacks with absolute paths."""
-    name = reviewer or FORMAT
-    try:
-        report = parse_report(data)
-        _check(report)
-    except UnreadableFile as error:
-        return malformed_report(name, FORMAT, f"it cannot be read as JUnit XML: {error}")
-    items: list[JUnitProblem | str] = [*report.problems, *report.contradictions]
-    return collect_items(
-        name, FORMAT, items, _claims(name, root, report), lambda item: "" if isinstance(item, str) else item.name
-    )
-
-
-def _check(report: JUnitReport) -> None:
-    if not report.cases and not report.problems:
+def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
+    """The failures of a test run; raises ValueError."""
+    run = _TestRun()
+    _visit(_parse(data), (), run)
+    if not run.tests and not run.failures:
         raise UnreadableFile("it has no test case: no test was run")
-    if report.cases == report.skipped and not report.problems:
-        raise UnreadableFile(f"all of its tests ({report.skipped}) were skipped: no test was run")
+    if run.tests == run.skipped and not run.failures:
+        raise UnreadableFile(f"all of its {run.skipped} tests were skipped: no test was run")
+    name, times = reviewer or FORMAT, Counter(failure.test for failure in run.failures)
+
+    def read_item(failure: _Failure, input_id: str) -> RawFinding:
+        tool_ids = {FORMAT: failure.test} if times[failure.test] == 1 else {}
+        return _read_failure(failure, input_id, name, root, tool_ids)
+
+    return collect_items(name, FORMAT, run.failures, read_item, run.contradictions)
 
 
-def _claims(reviewer: str, root: str, report: JUnitReport) -> Callable[[JUnitProblem | str, str], RawFinding]:
-    times = Counter(problem.test for problem in report.problems)
+def _parse(data: bytes) -> ET.Element:
+    try:
+        root = ET.fromstring(data, ET.XMLParser(target=_Builder()))  # noqa: S314 - see the builder
+    except ET.ParseError as error:
+        raise UnreadableFile(f"not valid XML, perhaps cut off: {error}") from error
+    except LookupError as error:
+        raise UnreadableFile(f"unknown encoding: {error}") from error
+    if _tag(root) not in _SUITES:
+        raise UnreadableFile(f"its first element is <{_tag(root)[:40]}>, not <testsuites> or <testsuite>")
+    return root
 
-    def claim(problem: JUnitProblem | str, input_id: str) -> RawFinding:
-        if isinstance(problem, str):
-            raise ItemError("the report contradicts itself: failures may be missing")
-        made = _claim(problem, input_id, reviewer, root)
-        return replace(made, tool_ids={FORMAT: problem.test}) if times[problem.test] == 1 else made
 
-    return claim
+def _tag(element: ET.Element) -> str:
+    return element.tag.rpartition("}")[2].lower()
 
 
-def _claim(problem: JUnitProblem, input_id: str, reviewer: str, root: str) -> RawFinding:
-    message = problem.message.strip() or headline(problem.text)
-    if not problem.name and not message:
-        raise ItemError("it names no test and says nothing")
-    places = tuple(_places(problem, root))
-    told = excerpt("\n".join(problem.text.strip().splitlines()[:_LINES]))
-    return RawFinding(
-        input_id=input_id,
-        reviewer=reviewer,
-        title=headline(f"{problem.name}: {headline(message)}" if message else f"{problem.name} fails"),
-        severity=Severity.HIGH,
-        confidence=TOOL_CONFIDENCE,
-        category=tools.category_of_rule(*_rule(problem)),
+def _visit(element: ET.Element, parents: tuple[ET.Element, ...], run: _TestRun) -> tuple[int, int]:
+    """Add what is inside an element to the run; return how many tests and failures that was."""
+    if len(parents) >= _MAX_DEPTH:
+        raise UnreadableFile(f"its elements are nested more than {_MAX_DEPTH} levels deep")
+    tag = _tag(element)
+    if tag in ("failure", "error"):
+        _add_failure(element, parents, run)
+        return 0, 1
+    inside = [_visit(child, (*parents, element), run) for child in element]
+    tests, failures = sum(count for count, _ in inside), sum(count for _, count in inside)
+    if tag == "testcase":
+        tests += 1
+        run.tests += 1
+        run.skipped += any(_tag(child) == "skipped" for child in element)
+        for key in ("status", "result"):
+            if _FAILED.search(element.get(key, "")) and not failures:
+                run.contradictions.append(f"{_label(element)} has the {key} {element.get(key)!r} and shows no failure")
+    elif tag in _SUITES:
+        run.contradictions += _miscounts(element, tests, failures)
+    return tests, failures
+
+
+def _add_failure(element: ET.Element, parents: tuple[ET.Element, ...], run: _TestRun) -> None:
+    parent = parents[-1]
+    suite = next((one for one in reversed(parents) if _tag(one) == "testsuite"), parent)
+    failure = _Failure(
+        name=parent.get("name", ""),
+        classname=parent.get("classname", ""),
+        suite=suite.get("name", ""),
+        file=parent.get("file") or suite.get("file") or suite.get("filepath") or "",
+        line=_count(parent.get("line", "")) or 0,
+        message=element.get("message") or element.get("type") or "",
+        text="".join(element.itertext()),
+    )
+    if _tag(parent) in ("testcase", "testsuite"):
+        run.failures.append(failure)
+    else:
+        message = excerpt(f"{failure.message}\n{failure.text}")
+        run.contradictions.append(f"<{_tag(element)}> in <{_tag(parent)}> does not belong to a test\n{message}")
+
+
+def _miscounts(suite: ET.Element, tests: int, failures: int) -> Iterator[str]:
+    """The counts of a suite that exceed what it shows. A count may be left out."""
+    stated = {key: _count(suite.get(key, "0")) for key in ("tests", "failures", "errors")}
+    for key, count in stated.items():
+        if count is None:
+            yield f"{_label(suite)}: `{key}` is not a count: {excerpt(suite.get(key, ''))!r}"
+    if (stated["tests"] or 0) > tests + failures:  # pytest counts a test and the error of its teardown as two
+        yield f"{_label(suite)} counts {stated['tests']} tests and shows {tests}"
+    if (failed := (stated["failures"] or 0) + (stated["errors"] or 0)) > failures:
+        yield f"{_label(suite)} counts {failed} failures and shows {failures}"
+
+
+def _label(element: ET.Element) -> str:
+    return f"{_tag(element)} {element.get('name', '')[:100]}".strip()
+
+
+def _count(digits: str) -> int | None:
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None
+
+
+def _read_failure(failure: _Failure, input_id: str, reviewer: str, root: str, tool_ids: dict[str, str]) -> RawFinding:
+    message = failure.message.strip() or headline(failure.text)
+    if not failure.name and not message:
+        raise ItemError("it has neither a test's name nor a message")
+    parts = failure.name.split(".")
+    is_lint = len(parts) == 3 and parts[0] == "org"  # a linter writes its findings as tests: `org.ruff.F401`
+    text = excerpt("\n".join(failure.text.strip().splitlines()[:_MAX_LINES]))
+    return tool_finding(
+        input_id,
+        reviewer,
+        f"{failure.name}: {headline(message)}" if message else f"{failure.name} fails",
+        Severity.HIGH,
+        category_of_rule(parts[1], parts[2]) if is_lint else category_of_rule(FORMAT),
         impact=excerpt(message),
-        autofix_class=AutofixClass.MANUAL,
-        owner=Owner.HUMAN,
-        locations=places,
-        evidence=(Evidence(raw=told),) if told else (),
+        locations=tuple(_locations(failure, root)),
+        evidence=(Evidence(raw=text),) if text else (),
+        tool_ids=tool_ids,
     )
 
 
-def _rule(problem: JUnitProblem) -> tuple[str, str]:
-    """The linter and its rule, where a linter writes its findings as tests: `org.ruff.F401`."""
-    parts = problem.name.split(".")
-    return (parts[1], parts[-1]) if len(parts) == 3 and parts[0] == "org" else (FORMAT, "")
-
-
-def _places(problem: JUnitProblem, root: str) -> Iterator[Location]:
-    """Where it failed, innermost first, then the test itself; only what lies in the repository."""
-    frames = [(path, line) for path, line in _frames(problem.text, root) if not is_absolute(path)]
-    file = problem.file or (problem.suite if _FILE.fullmatch(problem.suite) else "")
+def _locations(failure: _Failure, root: str) -> Iterator[Location]:
+    """Where it failed, innermost first; the test itself if there is no traceback. Only paths in the repository."""
+    frames = []
+    for match in _FRAME.finditer(failure.text):
+        path = relative_path(match["python"] or match["path"] or match["call"], root)
+        if not is_absolute(path):
+            frames.append((path, int(match["python_line"] or match["line"] or match["call_line"])))
+    file = failure.file or (failure.suite if _FILE_NAME.fullmatch(failure.suite) else "")
     if file and not frames:
-        frames = [(relative_path(file, root), problem.line)]
+        frames = [(relative_path(file, root), failure.line)]
     for path, line in dict.fromkeys(reversed(frames)):
         yield Location(path=path, start=line or None)
-
-
-def _frames(text: str, root: str) -> Iterator[tuple[str, int]]:
-    for match in _FRAME.finditer(text):
-        path = match["python"] or match["path"] or match["call"]
-        yield relative_path(path, root), int(match["python_line"] or match["line"] or match["call_line"])

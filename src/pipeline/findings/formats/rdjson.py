@@ -1,43 +1,36 @@
-"""Reviewdog's diagnostics, in and out: one object with all (rdjson), or one on each line (rdjsonl).
+"""Reviewdog's diagnostics, in and out: one object with all of them (rdjson), or one per line (rdjsonl).
 
-A line that cannot be read makes the whole unreadable: it may be where the answer was cut off.
+A line that cannot be read makes the whole file unreadable: it may be where the file was cut off.
 """
 
-import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 
-from pipeline.findings import scales as tools
+from pipeline.findings.formats import strict_json
 from pipeline.findings.formats.items import (
-    TOOL_CONFIDENCE,
     ForeignModel,
     ItemError,
-    UnreadableFile,
+    Many,
+    OrElse,
     collect_items,
-    headline,
-    json_lines,
-    json_of,
+    kept_keys,
     limit_nesting,
-    malformed_report,
     relative_path,
     replacement_text,
-    rest_of_message,
-    text_of,
-    title_of,
+    rule_id,
+    tool_finding,
 )
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Evidence, Finding, Location, RawFinding, ReviewerReport, Severity
-from pipeline.findings.scales import RDJSON_SEVERITY, default_autofix
+from pipeline.findings.scales import RDJSON_SEVERITY, category_of_rule, reviewer_name
 
 FORMAT = "rdjson"
 _SEVERITY: Mapping[str | int, Severity] = {
-    "ERROR": Severity.HIGH,
-    "WARNING": Severity.MEDIUM,
-    "INFO": Severity.LOW,
-    1: Severity.HIGH,
-    2: Severity.MEDIUM,
-    3: Severity.LOW,
+    **dict.fromkeys(("ERROR", 1), Severity.HIGH),
+    **dict.fromkeys(("WARNING", 2, "UNKNOWN_SEVERITY", 0), Severity.MEDIUM),
+    **dict.fromkeys(("INFO", 3), Severity.LOW),
 }
 
 
@@ -48,11 +41,21 @@ class _Position(ForeignModel):
 
 class _Range(ForeignModel):
     start: _Position = _Position()
-    end: _Position | None = None
+    end: _Position = _Position()
+
+    @property
+    def lines(self) -> tuple[int | None, int | None]:
+        """The first and last line. A range that ends at column 1 does not touch its last line."""
+        start, end = self.start.line, self.end.line
+        if start < end and self.end.column == 1:
+            end -= 1
+        if 0 < end < start:
+            raise ItemError(f"its range ends on line {end}, before it starts on line {start}")
+        return start or None, (end or None) if start else None
 
 
 class _Place(ForeignModel):
-    path: str
+    path: str = ""
     range: _Range = _Range()
 
 
@@ -68,7 +71,6 @@ class _Suggestion(ForeignModel):
 
 class _Code(ForeignModel):
     value: str = ""
-    url: str = ""
 
 
 class _Source(ForeignModel):
@@ -77,136 +79,97 @@ class _Source(ForeignModel):
 
 class _Diagnostic(ForeignModel):
     message: str = Field(min_length=1)
-    location: _Place | None = None
-    severity: str | int | None = None
+    location: _Place = _Place()
+    severity: str | int = 0
     source: _Source = _Source()
     code: _Code = _Code()
-    suggestions: list[_Suggestion] = Field(default_factory=list)
-    related_locations: list[_Related] = Field(default_factory=list)
+    suggestions: Many[_Suggestion] = ()
+    related_locations: Many[_Related] = ()
 
 
-_SUGGESTIONS = TypeAdapter(list[_Suggestion])
+class _Report(ForeignModel):
+    diagnostics: list[Any]
+    source: _Source = _Source()
 
 
-def decode(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
-    """The diagnostics of either shape. `root` is the repository's directory, for tools that write absolute paths."""
-    try:
-        whole = _whole(data)
-    except UnreadableFile as error:
-        return malformed_report(reviewer or FORMAT, FORMAT, f"it cannot be read as rdjson: {error}")
-    source = whole.get("source")
-    tool = source.get("name") if isinstance(source, dict) else ""
-    name = reviewer or tools.reviewer_name(tool if isinstance(tool, str) else "") or FORMAT
-    usual = {key: whole[key] for key in ("source", "severity") if whole.get(key) is not None}
+class _Kept(ForeignModel):
+    """What a finding keeps of the diagnostic it was read from."""
+
+    code: Annotated[_Code, OrElse(_Code())] = _Code()
+    suggestions: Annotated[Many[_Suggestion], OrElse(())] = ()
+
+
+def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
+    """The diagnostics of either shape; raises ValueError."""
+    whole = _parse(data)
+    report = _Report.model_validate(whole)
+    name = reviewer or reviewer_name(report.source.name) or FORMAT
+    defaults = {key: whole[key] for key in ("source", "severity") if whole.get(key) is not None}
+
     return collect_items(
-        name, FORMAT, whole["diagnostics"], lambda item, input_id: _claim(item, usual, input_id, name, root), title_of
+        name, FORMAT, report.diagnostics, lambda item, input_id: _read_item(item, defaults, input_id, name, root)
     )
 
 
-def _whole(data: bytes) -> dict[str, Any]:
-    text = text_of(data)
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    if len(lines) > 1 and lines[0].endswith("}") and lines[1].startswith("{"):
-        return {"diagnostics": list(json_lines(text))}
-    value = json_of(data)
-    if isinstance(value, dict) and isinstance(value.get("diagnostics"), list):
-        return value
-    if isinstance(value, dict) and "message" in value:
-        return {"diagnostics": [value]}
-    raise UnreadableFile("it has no list named diagnostics, and is no diagnostic itself")
+def _parse(data: bytes) -> Any:
+    """The object with all diagnostics; for one per line, or a single one, an object is made."""
+    text = strict_json.decode_text(data)
+    lines = [line for line in text.split("\n") if line.strip()]
+    if len(lines) > 1 and lines[0].rstrip().endswith("}") and lines[1].lstrip().startswith("{"):
+        return {"diagnostics": [strict_json.parse(line) for line in lines]}
+    value = strict_json.parse(text)
+    is_diagnostic = isinstance(value, dict) and "message" in value and "diagnostics" not in value
+    return {"diagnostics": [value]} if is_diagnostic else value
 
 
-def _claim(item: Any, usual: Mapping[str, Any], input_id: str, reviewer: str, root: str) -> RawFinding:
+def _read_item(item: Any, defaults: dict[str, Any], input_id: str, reviewer: str, root: str) -> RawFinding:
     if not isinstance(item, dict):
-        raise ItemError(f"it is {type(item).__name__}, and a diagnostic is an object")
-    told = _Diagnostic.model_validate({**usual, **{key: value for key, value in item.items() if value is not None}})
-    severity = _severity(told.severity)
-    fix = replacement_text(told.suggestions[0].text) if told.suggestions else None
-    autofix_class, owner = default_autofix(fix, severity)
-    return RawFinding(
-        input_id=input_id,
-        reviewer=reviewer,
-        title=headline(told.message),
-        severity=severity,
-        confidence=TOOL_CONFIDENCE,
-        category=tools.category_of_rule(tools.reviewer_name(told.source.name) or reviewer, told.code.value),
-        impact=rest_of_message(told.message),
-        fix=fix,
-        autofix_class=autofix_class,
-        owner=owner,
-        locations=(_location(told.location, root),) if told.location and told.location.path else (),
-        evidence=tuple(_evidence(related, root) for related in told.related_locations),
-        ext={FORMAT: limit_nesting({key: item[key] for key in item if key not in ("message", "location")}, "it")},
+        raise ItemError("it should be an object")
+    kept = {key: value for key, value in item.items() if value is not None}
+    diagnostic = _Diagnostic.model_validate(defaults | kept)
+    if diagnostic.severity not in _SEVERITY:
+        raise ItemError(f"`severity` should be ERROR, WARNING or INFO, not {diagnostic.severity!r}")
+    start, end = diagnostic.location.range.lines
+    path = relative_path(diagnostic.location.path, root)
+    return tool_finding(
+        input_id,
+        reviewer,
+        diagnostic.message,
+        _SEVERITY[diagnostic.severity],
+        category_of_rule(reviewer_name(diagnostic.source.name) or reviewer, diagnostic.code.value),
+        fix=replacement_text(diagnostic.suggestions[0].text) if diagnostic.suggestions else None,
+        locations=(Location(path=path, start=start, end=end),) if path else (),
+        evidence=tuple(_evidence(related, root) for related in diagnostic.related_locations),
+        ext={FORMAT: limit_nesting({key: kept[key] for key in kept if key not in ("message", "location")}, "it")},
     )
-
-
-def _severity(value: str | int | None) -> Severity:
-    if value in (None, "UNKNOWN_SEVERITY", 0):
-        return Severity.MEDIUM
-    if value not in _SEVERITY:
-        raise ItemError(f"its severity is {value!r}, and ERROR, WARNING or INFO was expected")
-    return _SEVERITY[value]
-
-
-def _lines(place: _Place) -> tuple[int | None, int | None]:
-    """The lines of a range. One that ends before a line's first column does not touch that line."""
-    start, last = place.range.start.line, place.range.end
-    end = last.line - (last.column == 1 and last.line > start) if last else 0
-    if start and 0 < end < start:
-        raise ItemError(f"its range ends on line {end}, before it begins on line {start}")
-    return start or None, (end or None) if start else None
-
-
-def _location(place: _Place, root: str) -> Location:
-    start, end = _lines(place)
-    return Location(path=relative_path(place.path, root), start=start, end=end)
 
 
 def _evidence(related: _Related, root: str) -> Evidence:
-    start, end = _lines(related.location)
+    start, end = related.location.range.lines
     return Evidence(path=relative_path(related.location.path, root), start=start, end=end, raw=related.message)
 
 
-def encode(findings: Iterable[Finding]) -> str:
-    """Those findings that somebody has still to look at, in the order of their numbers."""
+def write(findings: Iterable[Finding], _ledger: Ledger) -> str:
+    """The findings that need attention, by number."""
     shown = sorted((one for one in findings if one.state.needs_attention), key=lambda one: (one.number, one.id))
-    whole = {"source": {"name": "awf"}, "diagnostics": [_diagnostic(finding) for finding in shown]}
-    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    diagnostics = [_diagnostic(finding) for finding in shown]
+    return strict_json.dumps({"source": {"name": "awf"}, "diagnostics": diagnostics}).decode()
 
 
 def _diagnostic(finding: Finding) -> dict[str, Any]:
-    fix = f"Fix: {finding.fix}" if finding.fix else ""
+    fix = f"Fix: {finding.fix}" if finding.fix else ""  # not a suggestion: tools would insert the words
+    kept = _Kept.model_validate(kept_keys(finding, FORMAT))
+    rule = kept.code.value or rule_id(finding) or str(finding.category)
     diagnostic: dict[str, Any] = {
-        "message": "\n\n".join(part for part in (finding.title, finding.impact, fix) if part),
+        "message": "\n\n".join(filter(None, (finding.title, finding.impact, fix))),
         "severity": RDJSON_SEVERITY[finding.severity],
-        "code": _code(finding),
+        "code": {"value": rule},
     }
     if finding.location:
         diagnostic["location"] = {"path": finding.location.path} | _range(finding.location)
-    suggestions = _suggestions(_kept(finding).get("suggestions")) if finding.state.active else []
-    return diagnostic | ({"suggestions": suggestions} if suggestions else {})
-
-
-def _kept(finding: Finding) -> Mapping[str, Any]:
-    kept = finding.ext.get(FORMAT)
-    return kept if isinstance(kept, dict) else {}
-
-
-def _suggestions(kept: Any) -> list[dict[str, Any]]:
-    """What a tool proposed to put where; a fix in words is part of the message, for it can be put nowhere."""
-    try:
-        return [item.model_dump() for item in _SUGGESTIONS.validate_python(kept or [])]
-    except ValidationError:  # not what this format calls a suggestion: it stays where it is kept
-        return []
-
-
-def _code(finding: Finding) -> dict[str, str]:
-    """The rule of the tool that found it, or its category."""
-    code = _kept(finding).get("code")
-    value = code.get("value") if isinstance(code, dict) else None
-    sarif = finding.ext.get("sarif")
-    rule = value or (sarif.get("ruleId") if isinstance(sarif, dict) else None)
-    return {"value": rule if isinstance(rule, str) else str(finding.category)}
+    if finding.state.active and kept.suggestions:
+        diagnostic["suggestions"] = [item.model_dump(exclude_unset=True) for item in kept.suggestions]
+    return diagnostic
 
 
 def _range(location: Location) -> dict[str, Any]:

@@ -1,17 +1,29 @@
-"""The rules for one item of a review's return: those of the schema that is shipped beside this module, and stricter.
+"""What a review agent returns, in and out: JSON with all fields, or compact without the detail.
 
-A number that only looks like an anchor is refused, and a title that says nothing.
+It is read to the letter: a return that cannot be read is malformed as a whole, an item that cannot be read is kept as
+unreadable. `find_reviews`, `parse_review` and `read_item` are the three steps from an answer to raw findings.
 """
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from pipeline.findings.events import Coverage
 from pipeline.findings.fingerprints import QUOTE
-from pipeline.findings.formats import strict_json as strict
-from pipeline.findings.formats.items import ItemError, collect_items, limit_nesting, malformed_report, own_title
+from pipeline.findings.formats import strict_json
+from pipeline.findings.formats.items import (
+    OrElse,
+    UnreadableFile,
+    collect_items,
+    explain_error,
+    kept_keys,
+    limit_nesting,
+    strip_root,
+)
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     AutofixClass,
     Evidence,
@@ -22,64 +34,219 @@ from pipeline.findings.model import (
     ReviewerReport,
     Severity,
 )
-from pipeline.findings.scales import ANCHORS, P_LEVEL, confidence_from_anchor, confidence_to_anchor, default_category
+from pipeline.findings.scales import (
+    ANCHORS,
+    P_LEVEL,
+    confidence_from_anchor,
+    confidence_to_anchor,
+    default_category,
+)
 
-DETAIL = ("why_it_matters", "evidence", "x_evidence_absent")  # what the compact form leaves out
-TITLE = 100  # characters
-_OPTIONAL = ("suggested_fix",)
-
-
-def faults(item: Any, *, compact: bool) -> list[str]:
-    """What is wrong with an item, all of it at once."""
-    if not isinstance(item, dict):
-        return ["it is no JSON object"]
-    return strict.faults(item, _RULES, (*_OPTIONAL, *DETAIL) if compact else _OPTIONAL)
-
-
-def _title_fault(value: Any) -> str:
-    return strict.words(value) or ("" if len(value) <= TITLE else f"has {len(value)} characters; {TITLE} is the most")
-
-
-def _line(value: Any) -> str:
-    return "" if strict.is_int(value) and value >= 1 else "is no line number from 1"
-
-
-def _anchor(value: Any) -> str:
-    allowed = ", ".join(map(str, ANCHORS))
-    return "" if strict.is_int(value) and value in ANCHORS else f"is none of the integers {allowed}"
-
-
-def _evidence(value: Any) -> str:
-    return strict.texts(value) or ("" if value else "is empty: a claim needs at least one")
-
-
-_RULES: dict[str, strict.Rule] = {
-    "title": _title_fault,
-    "severity": strict.one_of(("P0", "P1", "P2", "P3")),
-    "file": strict.text,
-    "line": _line,
-    "why_it_matters": strict.text,
-    "autofix_class": strict.one_of(AutofixClass),
-    "owner": strict.one_of(Owner),
-    "requires_verification": strict.flag,
-    "suggested_fix": lambda value: "" if value is None else strict.text(value),
-    "confidence": _anchor,
-    "evidence": _evidence,
-    "pre_existing": strict.flag,
-}
-KEYS = frozenset(
-    {*_RULES, "x_title", "x_severity", "x_system_breaking", "x_line_absent", "x_evidence_absent"}
-)  # those that have a meaning here
-
-
-_OPENING = re.compile(r'\{\s*"[^"\\]*(?:\\.[^"\\]*)*"\s*:', re.DOTALL)  # a brace and a whole name
-_NAMES = (re.compile(r'"reviewer"\s*:'), re.compile(r'"findings"\s*:'))
-_BESIDE = "` \n\t\r"  # what may stand after the end: white space and a fence
+FORMAT = "review"
+MAX_TITLE = 100  # characters
+_SEVERITY = {"P0": Severity.CRITICAL, "P1": Severity.HIGH, "P2": Severity.MEDIUM, "P3": Severity.LOW}
+_REVIEWER = re.compile(rb'"reviewer"\s*:\s*"([^"\\]{1,100})"')  # in a return that was cut off
+_HEAD = 64 * 1024  # bytes that are searched for it
+_EVIDENCE = re.compile(
+    r"`?(?P<path>(?=[^\s:`./]*[./])[^\s:`]+):(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?`?(?:\s+(?:--|—|–)\s+(?P<code>.*))?",
+    re.DOTALL,
+)
+_OBJECT = re.compile(r'\{\s*"[^"\\]*(?:\\.[^"\\]*)*"\s*:', re.DOTALL)  # a brace and a whole key
+_FINDINGS, _REVIEWER_KEY = re.compile(r'"findings"\s*:'), re.compile(r'"reviewer"\s*:')
+_AFTER_OBJECT = "` \n\t\r"  # what may follow the end: white space and a fence
 _decoder = json.JSONDecoder()
 
 
-class _Uncounted(str):
-    """A text whose lines the JSON decoder does not count for each error: there may be one at every brace."""
+def _check_title(title: str) -> str:
+    if not title.strip():
+        raise ValueError("should not be empty")
+    return title
+
+
+def _check_anchor(confidence: int) -> int:
+    if confidence not in ANCHORS:
+        raise ValueError(f"should be one of {', '.join(map(str, ANCHORS))}")
+    return confidence
+
+
+class CompactReviewItem(BaseModel):
+    """One finding of a return, in the form that may leave out the detail. Unknown keys are kept."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+
+    title: Annotated[str, Field(max_length=MAX_TITLE), AfterValidator(_check_title)]
+    severity: Literal["P0", "P1", "P2", "P3"]
+    file: str
+    line: int = Field(ge=1)
+    why_it_matters: str = ""
+    autofix_class: Annotated[AutofixClass, Field(strict=False)]
+    owner: Annotated[Owner, Field(strict=False)]
+    requires_verification: bool
+    suggested_fix: str | None = None
+    confidence: Annotated[int, AfterValidator(_check_anchor)]
+    evidence: list[str] = Field(default_factory=list, min_length=1)
+    pre_existing: bool
+    # What the format cannot express, written by `write` and read back.
+    x_title: Annotated[str, OrElse("")] = ""
+    x_severity: Annotated[Literal["low", "info", ""], OrElse("")] = ""
+    x_system_breaking: Annotated[bool, OrElse(False)] = False
+    x_line_absent: Annotated[bool, OrElse(False)] = False
+    x_evidence_absent: Annotated[bool, OrElse(False)] = False
+
+
+class ReviewItem(CompactReviewItem):
+    """One finding of a return with all the detail, as in an artifact."""
+
+    why_it_matters: str
+    evidence: list[str] = Field(min_length=1)
+
+
+class Review(BaseModel):
+    """A return."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    reviewer: str
+    findings: list[Any]
+    residual_risks: list[str]
+    testing_gaps: list[str]
+
+
+def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
+    """What a reviewer returned; raises ValueError. The name of who was asked wins over the one in the return."""
+    review = parse_review(data)
+    name = reviewer or review.reviewer
+    return collect_items(
+        name,
+        FORMAT,
+        review.findings,
+        lambda item, input_id: read_item(item, input_id, name, root),
+        residual_risks=tuple(review.residual_risks),
+        testing_gaps=tuple(review.testing_gaps),
+    )
+
+
+def parse_review(data: bytes) -> Review:
+    """The return in a JSON text; raises UnreadableFile."""
+    try:
+        return Review.model_validate(limit_nesting(strict_json.loads(data), "it"))
+    except ValueError as error:
+        named = _REVIEWER.search(data[:_HEAD])
+        raise UnreadableFile(explain_error(error), named[1].decode(errors="replace") if named else "") from error
+
+
+def read_item(value: Any, input_id: str, reviewer: str, root: str = "") -> RawFinding:
+    """One item of a return as a raw finding; raises ValueError, which names every faulty field."""
+    item = CompactReviewItem.model_validate(value)
+    whole_title = item.x_title and shorten_title(item.x_title) == item.title
+    return RawFinding(
+        input_id=input_id,
+        reviewer=reviewer,
+        title=item.x_title if whole_title else item.title,
+        severity=_severity(item),
+        confidence=confidence_from_anchor(item.confidence),
+        category=default_category(reviewer),
+        impact=item.why_it_matters,
+        fix=item.suggested_fix or None,
+        autofix_class=item.autofix_class,
+        owner=item.owner,
+        requires_verification=item.requires_verification,
+        pre_existing=item.pre_existing,
+        system_breaking=item.x_system_breaking,
+        locations=(Location(path=strip_root(item.file, root), start=None if item.x_line_absent else item.line),),
+        evidence=() if item.x_evidence_absent else tuple(parse_evidence(text, root) for text in item.evidence),
+        action=_implied_action(item),
+        ext={FORMAT: item.model_extra} if item.model_extra else {},
+    )
+
+
+def _severity(item: CompactReviewItem) -> Severity:
+    """P3 is low, but what is only advice is information."""
+    if item.severity == "P3" and item.x_severity:
+        return Severity(item.x_severity)
+    if item.severity == "P3" and item.autofix_class is AutofixClass.ADVISORY:
+        return Severity.INFO
+    return _SEVERITY[item.severity]
+
+
+def _implied_action(item: CompactReviewItem) -> str:
+    """What the reviewer would do, which a return only implies: without a fix, or with one for a release, put it off."""
+    if item.autofix_class is AutofixClass.ADVISORY:
+        return "acknowledge"
+    fixable = item.autofix_class is AutofixClass.SAFE_AUTO or (item.suggested_fix or "").strip()
+    return "apply" if fixable and item.owner is not Owner.RELEASE else "defer"
+
+
+def parse_evidence(raw: str, root: str = "") -> Evidence:
+    """What `path:line -- code` points to; any other text stays a text."""
+    match = _EVIDENCE.fullmatch(raw.strip())
+    if match is None:
+        return Evidence(raw=raw)
+    start, end = int(match["start"]) or None, int(match["end"] or 0) or None
+    if start is None or (end is not None and end < start):
+        return Evidence(raw=raw)
+    code = (match["code"] or "").strip()
+    if len(code) > 2 and code[0] == code[-1] == "`" and "`" not in code[1:-1]:
+        code = code[1:-1]
+    return Evidence(path=strip_root(match["path"], root), start=start, end=end, quote=code[:QUOTE], raw=raw)
+
+
+def write(findings: Iterable[Finding], ledger: Ledger) -> str:
+    """Findings as a reviewer would return them, with the risks and gaps of the last pass."""
+    coverage = ledger.last.coverage if ledger.last else Coverage()
+    review = {
+        "reviewer": "awf",
+        "findings": [_item(finding) for finding in findings],
+        "residual_risks": list(coverage.residual_risks),
+        "testing_gaps": list(coverage.testing_gaps),
+    }
+    return strict_json.dumps(review).decode()
+
+
+def _item(finding: Finding) -> dict[str, Any]:
+    located = finding.location or next((item for item in finding.evidence if item.path), None)
+    path, line = (located.path, located.start) if located else (finding.task or finding.scope, None)
+    advisory = finding.autofix_class is AutofixClass.ADVISORY
+    ambiguous = {Severity.LOW: advisory, Severity.INFO: not advisory}.get(finding.severity, False)
+    item: dict[str, Any] = {
+        "title": shorten_title(finding.title),
+        "severity": P_LEVEL[finding.severity],
+        "file": path,
+        "line": line or 1,
+        "why_it_matters": finding.impact,
+        "autofix_class": str(finding.autofix_class),
+        "owner": str(finding.owner),
+        "requires_verification": finding.requires_verification,
+        "suggested_fix": finding.fix,
+        "confidence": confidence_to_anchor(finding.confidence),
+        "evidence": [format_evidence(evidence) for evidence in finding.evidence] or [f"{path}:{line or 1}"],
+        "pre_existing": finding.pre_existing,
+    }
+    beyond = {
+        "x_title": finding.title if len(finding.title) > MAX_TITLE else "",
+        "x_severity": str(finding.severity) if ambiguous else "",
+        "x_system_breaking": finding.system_breaking,
+        "x_line_absent": line is None,
+        "x_evidence_absent": not finding.evidence,
+    }
+    return item | {key: value for key, value in beyond.items() if value} | dict(kept_keys(finding, FORMAT))
+
+
+def format_evidence(evidence: Evidence) -> str:
+    """Evidence as a text: its source's own, if there is one."""
+    if evidence.raw:
+        return evidence.raw
+    location = str(Location(path=evidence.path, start=evidence.start, end=evidence.end))
+    return " -- ".join(filter(None, (location, evidence.quote)))
+
+
+def shorten_title(title: str) -> str:
+    """A title no longer than the format allows."""
+    return title if len(title) <= MAX_TITLE else title[: MAX_TITLE - 1] + "…"
+
+
+class _UncountedText(str):
+    """A text in which a JSON error does not count the lines before it: there may be an error at every brace."""
 
     __slots__ = ()
 
@@ -92,257 +259,34 @@ class _Uncounted(str):
         return -1
 
 
-def find_reviews(text: str) -> list[str]:
-    """Every JSON object that has `findings` in it, fenced or bare; one that cannot be read is given too.
+def find_reviews(answer: str) -> list[str]:
+    """Every JSON object with `findings` in what an agent said, fenced or bare.
 
-    A return that was cut off reaches to the end of the text. It is not repaired: what reads it will say so.
+    One that cannot be read is included, up to the end of the answer. It is not repaired: its reader reports the fault.
     """
     found: list[str] = []
-    last_line = text.rstrip(_BESIDE).rfind("\n") + 1
-    last_name = max(text.rfind('"reviewer"'), text.rfind('"findings"'))
-    uncounted, at = _Uncounted(text), 0
-    while (opening := _OPENING.search(text, at)) and (start := opening.start()) < last_name:
-        value, at = _read(uncounted, start)
-        if value is None:
-            if _meant(text, start, at, cut_off=at >= last_line):
-                found.append(text[start:])
-        elif "findings" in value or _NAMES[1].search(text, start, at):
-            found.append(text[start:at])
+    last_line = answer.rstrip(_AFTER_OBJECT).rfind("\n") + 1
+    last_key = max(answer.rfind('"reviewer"'), answer.rfind('"findings"'))
+    uncounted, end = _UncountedText(answer), 0
+    while (opening := _OBJECT.search(answer, end)) and (start := opening.start()) < last_key:
+        value, end = _decode_object(uncounted, start)
+        has_findings = _FINDINGS.search(answer, start, end)
+        if value is not None:
+            if "findings" in value or has_findings:
+                found.append(answer[start:end])
+        else:
+            has_reviewer, cut_off = _REVIEWER_KEY.search(answer, start, end), end >= last_line
+            if (has_findings and has_reviewer) or (cut_off and (has_findings or has_reviewer)):
+                found.append(answer[start:])
     return found
 
 
-def _read(text: _Uncounted, start: int) -> tuple[dict[str, Any] | None, int]:
-    """An object and where it ends; none, and where it stops making sense, so that no part is read twice."""
+def _decode_object(text: _UncountedText, start: int) -> tuple[dict[str, Any] | None, int]:
+    """An object and its end, or None and where it stops making sense, so that no part is read twice."""
     try:
         return _decoder.raw_decode(text, start)
     except json.JSONDecodeError as error:
         return None, max(error.pos, start + 1)
-    except (RecursionError, ValueError):  # nested too deeply, or a number too long
+    except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
         line = text.find("\n", start)
         return None, len(text) if line < 0 else line + 1
-
-
-def _meant(text: str, start: int, end: int, *, cut_off: bool) -> bool:
-    """Whether what cannot be read was to be a return: it has both names, or the text ends before it can have."""
-    named = [bool(name.search(text, start, end)) for name in _NAMES]
-    return all(named) or (any(named) and cut_off)
-
-
-FORMAT = "review"
-_REVIEWER = re.compile(rb'"reviewer"\s*:\s*"([^"\\]{1,100})"')  # in a return that was cut off
-_HEAD = 64 * 1024  # bytes of it that are looked at
-_WORDS = 10  # of a title, above which it is noted
-_LISTS = ("findings", "residual_risks", "testing_gaps")
-_TOP = ("reviewer", *_LISTS)
-_SEVERITIES = {"P0": Severity.CRITICAL, "P1": Severity.HIGH, "P2": Severity.MEDIUM, "P3": Severity.LOW}
-_EVIDENCE: Final = re.compile(
-    r"`?(?P<path>(?=[^\s:`./]*[./])[^\s:`]+):(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?`?(?:\s+(?:--|—|–)\s+(?P<code>.*))?",
-    re.DOTALL,
-)
-
-
-def decode(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
-    """What a reviewer returned. `root` is where the repository is, for paths that begin there."""
-    try:
-        document = limit_nesting(strict.loads(data), "it")
-    except ValueError as error:
-        named = _REVIEWER.search(data[:_HEAD])
-        name = reviewer or (named[1].decode(errors="replace") if named else "")
-        return malformed_report(name, FORMAT, f"the return cannot be read: {error}")
-    if problem := _whole_fault(document):
-        return malformed_report(reviewer or _name(document), FORMAT, problem)
-    return _returned(document, reviewer or document["reviewer"], root)
-
-
-def check(document: Any, *, compact: bool = False) -> list[str]:
-    """What is wrong with a return, with all the detail or in the compact form; nothing when it may be kept."""
-    if problem := _whole_fault(document):
-        return [problem]
-    return [
-        f"finding {number}: {fault}"
-        for number, item in enumerate(document["findings"], 1)
-        for fault in faults(item, compact=compact)
-    ]
-
-
-def encode(
-    findings: Iterable[Finding],
-    reviewer: str,
-    residual_risks: Sequence[str] = (),
-    testing_gaps: Sequence[str] = (),
-    *,
-    compact: bool,
-) -> bytes:
-    """Findings as a reviewer would return them."""
-    return strict.dumps(
-        {
-            "reviewer": reviewer,
-            "findings": [item(finding, compact=compact) for finding in findings],
-            "residual_risks": list(residual_risks),
-            "testing_gaps": list(testing_gaps),
-        }
-    )
-
-
-def item(finding: Finding, *, compact: bool) -> dict[str, Any]:
-    """One finding as an item of a return. What the format cannot say is in fields whose names begin with `x_`."""
-    path, line = _where(finding)
-    said: dict[str, Any] = {
-        "title": _cut(finding.title),
-        "severity": P_LEVEL[finding.severity],
-        "file": path,
-        "line": line or 1,
-        "why_it_matters": finding.impact,
-        "autofix_class": str(finding.autofix_class),
-        "owner": str(finding.owner),
-        "requires_verification": finding.requires_verification,
-        "suggested_fix": finding.fix,
-        "confidence": confidence_to_anchor(finding.confidence),
-        "evidence": [text(evidence) for evidence in finding.evidence] or [f"{path}:{line or 1}"],
-        "pre_existing": finding.pre_existing,
-        **_beside(finding, line),
-        **finding.ext.get(FORMAT, {}),
-    }
-    return {key: value for key, value in said.items() if not compact or key not in DETAIL}
-
-
-def evidence(raw: str, root: str = "") -> Evidence:
-    """What `path:line -- code` points to; any other text stays a text."""
-    found = _EVIDENCE.fullmatch(raw.strip())
-    if found is None:
-        return Evidence(raw=raw)
-    start, end = int(found["start"]) or None, int(found["end"] or 0) or None
-    if start is None or (end is not None and end < start):
-        return Evidence(raw=raw)
-    quote = _bare(found["code"] or "")[:QUOTE]
-    return Evidence(path=relative(found["path"], root), start=start, end=end, quote=quote, raw=raw)
-
-
-def text(evidence: Evidence) -> str:
-    """Evidence as a text: that of its source, where there is one."""
-    if evidence.raw:
-        return evidence.raw
-    place = str(Location(path=evidence.path, start=evidence.start, end=evidence.end))
-    return " -- ".join(part for part in (place, evidence.quote) if part)
-
-
-def relative(path: str, root: str) -> str:
-    """A path from the root of the repository, when it begins there."""
-    return path.removeprefix(root.rstrip("/") + "/") if root else path
-
-
-def _name(document: Any) -> str:
-    name = document.get("reviewer", "") if isinstance(document, dict) else ""
-    return name if isinstance(name, str) else ""
-
-
-def _whole_fault(document: Any) -> str:
-    if not isinstance(document, dict):
-        return "the return is no JSON object"
-    for key in _TOP:
-        if key not in document:
-            return f"the return has no `{key}`"
-    if not isinstance(document["reviewer"], str):
-        return "`reviewer` is no text"
-    if not isinstance(document["findings"], list):
-        return "`findings` is no list"
-    return next((f"`{key}` is no list of texts" for key in _LISTS[1:] if not strict.is_texts(document[key])), "")
-
-
-def _returned(document: Mapping[str, Any], reviewer: str, root: str) -> ReviewerReport:
-    read = collect_items(
-        reviewer,
-        FORMAT,
-        document["findings"],
-        lambda item, input_id: _claim(item, input_id, reviewer, root),
-        own_title,
-        residual_risks=tuple(document["residual_risks"]),
-        testing_gaps=tuple(document["testing_gaps"]),
-    )
-    unknown = {key: value for key, value in document.items() if key not in _TOP}
-    notes = [note for claim in read.findings if (note := _note(claim))]
-    return replace(read, ext={**({FORMAT: unknown} if unknown else {}), **({"notes": notes} if notes else {})})
-
-
-def _note(claim: RawFinding) -> str:
-    words = len(claim.title.split())
-    return f"{claim.input_id}: its title has {words} words; {_WORDS} or fewer are asked for" if words > _WORDS else ""
-
-
-def _claim(item: Any, input_id: str, reviewer: str, root: str) -> RawFinding:
-    if found := faults(item, compact=True):
-        raise ItemError("; ".join(found))
-    line = None if item.get("x_line_absent") is True else item["line"]
-    texts = [] if item.get("x_evidence_absent") is True else item.get("evidence", [])
-    unknown = {key: value for key, value in item.items() if key not in KEYS}
-    return RawFinding(
-        input_id=input_id,
-        reviewer=reviewer,
-        title=_title(item),
-        severity=_severity(item),
-        confidence=confidence_from_anchor(item["confidence"]),
-        category=default_category(reviewer),
-        impact=item.get("why_it_matters", ""),
-        fix=item.get("suggested_fix") or None,
-        autofix_class=AutofixClass(item["autofix_class"]),
-        owner=Owner(item["owner"]),
-        requires_verification=item["requires_verification"],
-        pre_existing=item["pre_existing"],
-        system_breaking=item.get("x_system_breaking") is True,
-        locations=(Location(path=relative(item["file"], root), start=line),),
-        evidence=tuple(evidence(text, root) for text in texts),
-        action=_action(item),
-        ext={FORMAT: unknown} if unknown else {},
-    )
-
-
-def _action(item: Mapping[str, Any]) -> str:
-    """What a reviewer would do, which a return only implies: who has no fix, or one for a release, would put it off."""
-    if item["autofix_class"] == AutofixClass.ADVISORY:
-        return "acknowledge"
-    fixable = item["autofix_class"] == AutofixClass.SAFE_AUTO or (item.get("suggested_fix") or "").strip()
-    return "apply" if fixable and item["owner"] != Owner.RELEASE else "defer"
-
-
-def _title(item: Mapping[str, Any]) -> str:
-    whole = item.get("x_title")
-    return whole if isinstance(whole, str) and _cut(whole) == item["title"] else item["title"]
-
-
-def _severity(item: Mapping[str, Any]) -> Severity:
-    """What is only to be reported is to be known, not to be fixed."""
-    if item["severity"] == "P3" and item.get("x_severity") in ("low", "info"):
-        return Severity(item["x_severity"])
-    if item["severity"] == "P3" and item["autofix_class"] == AutofixClass.ADVISORY:
-        return Severity.INFO
-    return _SEVERITIES[item["severity"]]
-
-
-def _beside(finding: Finding, line: int | None) -> dict[str, Any]:
-    """What the format has no field for. The class tells a low severity from one for information, as a rule."""
-    advisory = finding.autofix_class is AutofixClass.ADVISORY
-    unlike = {Severity.LOW: advisory, Severity.INFO: not advisory}.get(finding.severity, False)
-    said: dict[str, Any] = {
-        "x_title": finding.title if len(finding.title) > TITLE else None,
-        "x_severity": str(finding.severity) if unlike else None,
-        "x_system_breaking": finding.system_breaking or None,
-        "x_line_absent": line is None or None,
-        "x_evidence_absent": not finding.evidence or None,
-    }
-    return {key: value for key, value in said.items() if value is not None}
-
-
-def _where(finding: Finding) -> tuple[str, int | None]:
-    if finding.location is not None:
-        return finding.location.path, finding.location.start
-    first = next((item for item in finding.evidence if item.path), None)
-    return (first.path, first.start) if first else (finding.task or finding.scope, None)
-
-
-def _cut(title: str) -> str:
-    return title if len(title) <= TITLE else title[: TITLE - 1] + "…"
-
-
-def _bare(code: str) -> str:
-    code = code.strip()
-    return code[1:-1] if len(code) > 2 and code[0] == code[-1] == "`" and "`" not in code[1:-1] else code

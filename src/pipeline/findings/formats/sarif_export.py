@@ -1,125 +1,118 @@
-"""SARIF 2.1.0 out: one run, one result for each finding, whatever became of it.
+"""SARIF 2.1.0 out: one run, with a result for every finding whatever its state.
 
 A dismissed finding is written as suppressed and never left out: a file without it would say that it is gone.
 """
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid5
 
+from pipeline import __version__
+from pipeline.findings.formats import strict_json
+from pipeline.findings.formats.items import kept_keys, rule_id
 from pipeline.findings.formats.sarif import (
     DRIVER,
     FALSE_POSITIVE,
+    FORMAT,
     VERSION,
     WONT_FIX,
-    SarifWords,
-    concrete,
-    mapping,
-    properties_of,
-    text,
+    SarifRule,
+    SarifStatus,
+    carried_properties,
+    concrete_fixes,
 )
-from pipeline.findings.model import Category, Evidence, Finding, FindingState, Location, Observed
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Category, Finding, FindingState, Location, Observed
 from pipeline.findings.scales import CATEGORY_LABEL, SECURITY_SEVERITY
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 BASE = "%SRCROOT%"
-_SPACE = UUID("6f0e3f0c-7d0b-5b43-9d5e-0a6a1c0f2a11")  # of the guids made from our ids
+_GUID_NAMESPACE = UUID("6f0e3f0c-7d0b-5b43-9d5e-0a6a1c0f2a11")
 _BASELINE = {
     Observed.NEW: "new",
     Observed.UNCHANGED: "unchanged",
     Observed.UPDATED: "updated",
     Observed.MOVED: "updated",
-    Observed.ABSENT: "unchanged",  # SARIF's "absent" says that it is gone; that nobody reported it is no proof
+    Observed.ABSENT: "unchanged",  # SARIF's "absent" means that it is gone; not being reported does not prove that
 }
 
 
-def encode(findings: Iterable[Finding], *, version: str = "") -> str:
-    """The findings as a SARIF file, in the order of their numbers. `version` is that of this program."""
+def write(findings: Iterable[Finding], _ledger: Ledger) -> str:
+    """The findings as a SARIF file, by number."""
     ordered = sorted(findings, key=lambda finding: (finding.number, finding.id))
-    driver = {"name": DRIVER} | ({"version": version} if version else {}) | {"rules": _rules(ordered)}
     run = {
-        "tool": {"driver": driver},
+        "tool": {"driver": {"name": DRIVER, "version": __version__, "rules": _rules(ordered)}},
         "originalUriBaseIds": {BASE: {"description": {"text": "The root of the repository."}}},
         "columnKind": "unicodeCodePoints",
         "results": [_result(finding) for finding in ordered],
     }
-    log = {"$schema": SCHEMA, "version": VERSION, "runs": [run]}
-    return json.dumps(log, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return strict_json.dumps({"$schema": SCHEMA, "version": VERSION, "runs": [run]}).decode()
+
+
+def _rules(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    first: dict[str, Finding] = {}
+    for finding in findings:
+        first.setdefault(_rule_id(finding), finding)
+    return [_rule(name, first[name]) for name in sorted(first)]
+
+
+def _rule_id(finding: Finding) -> str:
+    return rule_id(finding) or f"{DRIVER}/{finding.category}"
+
+
+def _rule(name: str, finding: Finding) -> dict[str, Any]:
+    kept = kept_keys(finding, FORMAT).get("rule")
+    known = SarifRule.model_validate(kept if isinstance(kept, dict) else {})
+    rule: dict[str, Any] = {
+        "id": name,
+        "shortDescription": {"text": known.short_description or CATEGORY_LABEL[finding.category]},
+    }
+    if known.name:
+        rule["name"] = known.name
+    if known.help_uri.startswith("https://"):
+        rule["helpUri"] = quote(known.help_uri, safe=":/?#[]@!$&'()*+,;=%")
+    return rule
 
 
 def _result(finding: Finding) -> dict[str, Any]:
-    words = SarifWords.of(finding.severity, finding.state)
-    result = {
-        "ruleId": rule_of(finding),
-        "kind": words.kind,
-        "level": words.level,
-        "message": {"text": _message(finding)},
+    status = SarifStatus.of(finding.severity, finding.state)
+    result: dict[str, Any] = {
+        "ruleId": _rule_id(finding),
+        "kind": status.kind,
+        "level": status.level,
+        "message": {"text": "\n\n".join(filter(None, (finding.title, finding.impact)))},
         "locations": [_location(location, _quote_at(finding, location)) for location in finding.locations],
-        "relatedLocations": [_related(number, item) for number, item in enumerate(finding.evidence, 1) if item.path],
-        "correlationGuid": str(uuid5(_SPACE, finding.id)),
+        "relatedLocations": [
+            {"id": number} | _location(item, item.quote) | ({"message": {"text": item.raw}} if item.raw else {})
+            for number, item in enumerate(finding.evidence, 1)
+            if item.path
+        ],
+        "correlationGuid": str(uuid5(_GUID_NAMESPACE, finding.id)),
         "partialFingerprints": {**finding.fingerprints, "awf/v1": finding.signature},
         "baselineState": _baseline(finding),
         "suppressions": _suppressions(finding),
-        "fixes": concrete(_unknown(finding).get("fixes")) if finding.state.active else [],
+        "fixes": concrete_fixes(kept_keys(finding, FORMAT).get("fixes")) if finding.state.active else [],
         "properties": _properties(finding),
     }
     return {name: value for name, value in result.items() if value or name not in ("relatedLocations", "fixes")}
 
 
-def rule_of(finding: Finding) -> str:
-    """The rule of the tool that found it, or that of its category."""
-    return text(_unknown(finding).get("ruleId")) or f"{DRIVER}/{finding.category}"
-
-
-def _unknown(finding: Finding) -> Mapping[str, Any]:
-    return mapping(finding.ext.get("sarif"))
-
-
-def _rules(findings: list[Finding]) -> list[dict[str, Any]]:
-    first: dict[str, Finding] = {}
-    for finding in findings:
-        first.setdefault(rule_of(finding), finding)
-    return [_rule(name, first[name]) for name in sorted(first)]
-
-
-def _rule(name: str, finding: Finding) -> dict[str, Any]:
-    told = mapping(_unknown(finding).get("rule"))
-    described = text(mapping(told.get("shortDescription")).get("text")) or CATEGORY_LABEL[finding.category]
-    rule: dict[str, Any] = {"id": name, "shortDescription": {"text": described}}
-    if text(told.get("name")):
-        rule["name"] = told["name"]
-    if text(told.get("helpUri")).startswith("https://"):
-        rule["helpUri"] = quote(told["helpUri"], safe=":/?#[]@!$&'()*+,;=%")
-    return rule
-
-
-def _message(finding: Finding) -> str:
-    """Title and impact. A brace or a link in them is text, for a message with no arguments has no places for any."""
-    return "\n\n".join(part for part in (finding.title, finding.impact) if part)
-
-
-def _location(location: Location | Evidence, quoted: str) -> dict[str, Any]:
+def _location(location: Location, quoted: str) -> dict[str, Any]:
     physical: dict[str, Any] = {"artifactLocation": {"uri": quote(location.path), "uriBaseId": BASE}}
     if location.start:
         physical["region"] = {"startLine": location.start}
-    if location.start and location.end:
-        physical["region"]["endLine"] = location.end
-    if location.start and quoted:
-        physical["region"]["snippet"] = {"text": quoted}
+        if location.end:
+            physical["region"]["endLine"] = location.end
+        if quoted:
+            physical["region"]["snippet"] = {"text": quoted}
     logical = {"logicalLocations": [{"fullyQualifiedName": location.symbol}]} if location.symbol else {}
     return {"physicalLocation": physical} | logical
 
 
 def _quote_at(finding: Finding, location: Location) -> str:
-    where = (location.path, location.start)
-    return next((item.quote for item in finding.evidence if item.quote and (item.path, item.start) == where), "")
-
-
-def _related(number: int, evidence: Evidence) -> dict[str, Any]:
-    said = {"message": {"text": evidence.raw}} if evidence.raw else {}
-    return {"id": number} | _location(evidence, evidence.quote) | said
+    place = (location.path, location.start)
+    return next((item.quote for item in finding.evidence if item.quote and (item.path, item.start) == place), "")
 
 
 def _baseline(finding: Finding) -> str:
@@ -129,7 +122,7 @@ def _baseline(finding: Finding) -> str:
 
 
 def _suppressions(finding: Finding) -> list[dict[str, Any]]:
-    """Empty for a finding that is to be shown: by SARIF's rules its state is then known, and not left open."""
+    """Empty for a finding that is not dismissed: to SARIF an empty list means "not suppressed", none "not known"."""
     if not finding.state.dismissed:
         return []
     word = FALSE_POSITIVE if finding.state is FindingState.FALSE_POSITIVE else WONT_FIX
@@ -139,7 +132,18 @@ def _suppressions(finding: Finding) -> list[dict[str, Any]]:
 
 
 def _properties(finding: Finding) -> dict[str, Any]:
-    secure = finding.category is Category.SECURITY
-    number = {"security-severity": SECURITY_SEVERITY[finding.severity]} if secure else {}
-    fix = {"fix": finding.fix} if finding.fix else {}
-    return properties_of(finding) | number | fix
+    bag = {
+        "id": finding.id,
+        "number": finding.number,
+        "state": str(finding.state),
+        "observed": str(finding.observed),
+        "gate": str(finding.gate.value),
+        "confidence": finding.confidence.value,
+        "tags": [str(finding.category)],
+        **carried_properties(finding),
+    }
+    if finding.category is Category.SECURITY:
+        bag["security-severity"] = SECURITY_SEVERITY[finding.severity]
+    if finding.fix:
+        bag["fix"] = finding.fix
+    return bag

@@ -1,128 +1,364 @@
-"""The verdict file as a lens: a team's agents may say that a finding is fixed or will not be, and nothing else."""
+"""The verdict file in `.code-review/`, the contract between a review and the agents of a team.
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+An agent may say `fixed` or `wont_fix` of an open finding, and nothing else. The ids of this format are positions: they
+identify a finding in one file only, and findings at the same position are listed under the most severe of them.
+"""
 
-from pipeline.findings.events import FieldsEdited, LedgerEvent
-from pipeline.findings.fingerprints import verdict_id
-from pipeline.findings.formats.verdict_import import decode, document_fault
-from pipeline.findings.formats.verdict_view import (
-    COUNTING,
-    FORMAT,
-    KEYS,
-    OURS,
-    SEALED,
-    SEALED_TOP,
-    SHOWN,
-    get,
-    item,
-    position,
-    shadowed,
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from pipeline.findings.events import FieldsEdited
+from pipeline.findings.fingerprints import line_range, verdict_id
+from pipeline.findings.formats import strict_json
+from pipeline.findings.formats.items import (
+    collect_items,
+    explain_error,
+    limit_nesting,
+    strip_root,
 )
-from pipeline.findings.formats.view_edits import ViewEdits, changed, refused, same, seal_of
-from pipeline.findings.formats.view_edits import digest as digest_of
-from pipeline.findings.model import Finding, FindingState
-from pipeline.findings.scales import VERDICT_STATUS
+from pipeline.findings.formats.record import no_fix_text
+from pipeline.findings.formats.view_edits import ViewEdits, join_edits, refuse, same_json
+from pipeline.findings.model import Finding, FindingId, FindingState, Location, RawFinding, ReviewerReport, Severity
+from pipeline.findings.scales import (
+    VERDICT_SEVERITY,
+    VERDICT_STATUS,
+    confidence_from_fraction,
+    confidence_to_fraction,
+    default_autofix,
+    default_category,
+)
 from pipeline.findings.triage import agent_refusal, change_state
+from pipeline.findings.verdicts import Verdict, Verdicts
 
-__all__ = ["FORMAT", "decode", "document_fault", "get", "item", "put"]
+FORMAT = "verdict"
+NOTE = "note"  # where an agent says why something will not be fixed
+SHADOWED = "x_shadowed"
+COUNTING = ("open", "reopened")
+_MAX_TITLE = 120  # characters
+_LINES = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_SEVERITY_OF = MappingProxyType({word: severity for severity, word in VERDICT_SEVERITY.items()})
+_STATE_OF: Mapping[str, FindingState] = MappingProxyType(
+    {
+        "open": FindingState.OPEN,
+        "fixed": FindingState.FIX_CLAIMED,
+        "verified": FindingState.VERIFIED_FIXED,
+        "reopened": FindingState.REOPENED,
+        "wont_fix": FindingState.WONT_FIX,
+    }
+)
+_AGENT_MAY_SAY = ("fixed", "wont_fix")
+_LEGACY = ("x_written", "x_findings")  # digests that the first version of awf wrote; they are not read
 
-_STATUSES = frozenset(VERDICT_STATUS.values())
-_TEAM = {"fixed": FindingState.FIX_CLAIMED, "wont_fix": FindingState.WONT_FIX}  # what a team's agent may say
-NOTE = "note"  # where an agent says why it will not be fixed
+
+def _check_text(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is blank")
+    return text
 
 
-def put(edited: Mapping[str, Any], findings: Iterable[Finding], *, at: str, by: str) -> ViewEdits:
-    """What somebody changed in a verdict file. All but the legal moves of a status is told, and stays as it was."""
-    known = _Known(findings)
-    items = [one for first in edited["findings"] for one in (first, *shadowed(first))]
-    found = [_item_edits(one, known, at, by) for one in items]
-    problems = (*_top_problems(edited), *_taken_out(edited, items))
-    return ViewEdits(
-        tuple(event for edits in found for event in edits.events),
-        (*problems, *(problem for edits in found for problem in edits.problems)),
-        tuple(event for edits in found for event in edits.told),
-    )
+def _check_lines(text: str) -> str:
+    match = _LINES.fullmatch(text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2] or match[1]):
+        raise ValueError('it is not a range of lines such as "42-58" or "42"')
+    return text
 
 
-class _Known:
-    """Findings by their own id, and by the position that the file calls them by."""
+_Text = Annotated[str, AfterValidator(_check_text)]
 
-    def __init__(self, findings: Iterable[Finding]) -> None:
-        self._by_id = {str(finding.id): finding for finding in findings}
-        self._by_position: dict[str, Finding] = {}
-        for finding in self._by_id.values():
-            self._by_position.setdefault(verdict_id(*position(finding)), finding)
 
-    def find(self, one: Mapping[str, Any]) -> Finding | None:
+class VerdictItem(BaseModel):
+    """One finding of a verdict file."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+
+    id: _Text
+    domain: _Text
+    severity: Literal["Blocker", "High", "Medium", "Low", "Info"]
+    confidence: Annotated[float, Field(ge=0.5, le=1)]
+    file: _Text
+    lineRange: Annotated[str, AfterValidator(_check_lines)] | None = None
+    title: Annotated[_Text, Field(max_length=_MAX_TITLE)]
+    recommendation: str
+    status: Literal["open", "fixed", "verified", "reopened", "wont_fix"]
+    x_finding: str = ""
+    x_system_breaking: bool = False
+    x_fix_absent: bool = False
+
+
+class VerdictDocument(BaseModel):
+    """A verdict file. Its findings are checked one by one, so that one that is invalid does not cost the others."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+
+    reviewId: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]
+    timestamp: str
+    scope: Literal["changeset", "package", "team", "file"]
+    target: str
+    mode: Literal["full", "quick", "verify"]
+    verdict: Literal["PASS", "WARN", "FAIL", "ABORT"]
+    summary: Any
+    reportPath: str
+    findings: list[dict[str, Any]]
+
+
+_SEED_FIELDS = tuple(name for name in VerdictItem.model_fields if not name.startswith("x_"))
+_ITEM_FIELDS = frozenset({*VerdictItem.model_fields, SHADOWED, *_LEGACY})
+_TOP_FIELDS = frozenset({*VerdictDocument.model_fields, *_LEGACY})
+
+
+def check_document(document: Any) -> str:
+    """What is wrong with a verdict file as a whole; nothing when it can be used."""
+    try:
+        VerdictDocument.model_validate(document)
+    except ValidationError as error:
+        return explain_error(error)
+    return ""
+
+
+def items_of(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """All findings of a verdict file, also those that are listed under another."""
+    for item in document["findings"]:
+        yield item
+        others = item.get(SHADOWED)
+        yield from (other for other in others if isinstance(other, dict)) if isinstance(others, list) else ()
+
+
+def render_verdict(
+    findings: Iterable[Finding],
+    *,
+    review_id: str,
+    timestamp: str,
+    scope: str,
+    target: str,
+    mode: str,
+    report_path: str,
+    verdicts: Verdicts,
+    before: Mapping[str, Any] = MappingProxyType({"findings": ()}),
+) -> dict[str, Any]:
+    """The verdict file. It lists what counts, and what is in the file `before` whatever became of it since."""
+    statuses = {one.get("x_finding"): one.get("status", "open") for one in items_of(before)}
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        listed = finding.state.active or finding.id in statuses
+        if listed and not finding.pre_existing and finding.confidence.value:
+            groups.setdefault(_position(finding), []).append(finding)
+    items = []
+    for group in groups.values():
+        first, *others = sorted(group, key=_precedence)
+        shadowed = [render_item(other, _status(other, statuses)) for other in others]
+        items.append((_order(first), render_item(first, _status(first, statuses)) | _if_any(SHADOWED, shadowed)))
+    listed_items = [item for _, item in sorted(items, key=lambda pair: pair[0])]
+    return {
+        "reviewId": review_id,
+        "timestamp": timestamp,
+        "scope": scope,
+        "target": target,
+        "mode": mode,
+        "verdict": str(_verdict(verdicts.verdict, listed_items, before)),
+        "summary": dict(verdicts.summary),
+        "reportPath": "" if mode == "quick" else report_path,
+        "findings": listed_items,
+        **{key: value for key, value in before.items() if key not in _TOP_FIELDS},
+    }
+
+
+def render_item(finding: Finding, status: str) -> dict[str, Any]:
+    """One finding of the file."""
+    domain, path, lines = _position(finding)
+    item: dict[str, Any] = {
+        "id": verdict_id(domain, path, lines),
+        "domain": domain,
+        "severity": VERDICT_SEVERITY[finding.severity],
+        "confidence": confidence_to_fraction(finding.confidence),
+        "file": path,
+        "lineRange": None if lines == "0" else lines,
+        "title": finding.title if len(finding.title) <= _MAX_TITLE else finding.title[: _MAX_TITLE - 1] + "…",
+        "recommendation": finding.fix or no_fix_text(finding),
+        "status": status,
+        "x_finding": str(finding.id),
+        "x_system_breaking": finding.system_breaking if finding.severity is Severity.CRITICAL else None,
+        "x_fix_absent": None if finding.fix else True,
+    }
+    return {key: value for key, value in item.items() if value is not None} | _extra(finding.ext.get(FORMAT, {}))
+
+
+def _position(finding: Finding) -> tuple[str, str, str]:
+    """What an id is made of: who reported it, the path and the lines."""
+    domain = finding.sources[0] if finding.sources else str(finding.category)
+    path = finding.location.path if finding.location else next((one.path for one in finding.evidence if one.path), "")
+    return domain, path, line_range(finding.location)
+
+
+def _status(finding: Finding, before: Mapping[Any, str]) -> str:
+    """A finding that counts is open; one that the file before had closed is reopened."""
+    if not finding.state.active:
+        return VERDICT_STATUS[finding.state]
+    return "open" if before.get(finding.id, "open") == "open" else "reopened"
+
+
+def _precedence(finding: Finding) -> tuple[bool, int, float, str]:
+    """Which finding of a position is listed first: one that is not closed, the most severe, the most certain."""
+    closed = finding.state is FindingState.VERIFIED_FIXED or finding.state.dismissed
+    return closed, finding.severity.rank, -confidence_to_fraction(finding.confidence), finding.id
+
+
+def _order(finding: Finding) -> tuple[int, float, str, int, str]:
+    _, path, _ = _position(finding)
+    start = finding.location.start if finding.location else None
+    return finding.severity.rank, -confidence_to_fraction(finding.confidence), path, start or 0, finding.id
+
+
+def _if_any(key: str, values: Sequence[Any]) -> dict[str, Any]:
+    return {key: values} if values else {}
+
+
+def _verdict(verdict: Verdict, items: Iterable[Mapping[str, Any]], before: Mapping[str, Any]) -> Verdict:
+    """An ABORT of a file that does not say what caused it stays while any of its blockers counts."""
+    blockers = [one for one in before["findings"] if one.get("severity") == "Blocker"]
+    if before.get("verdict") != Verdict.ABORT or any("x_system_breaking" in one for one in blockers):
+        return verdict
+    ids = {str(one.get("id")) for one in blockers}
+    counting = any(one["id"] in ids and one["status"] in COUNTING for one in items)
+    return Verdict.ABORT if counting else verdict
+
+
+def read_verdict_edits(
+    edited: Mapping[str, Any],
+    written: Mapping[str, Any],
+    findings: Mapping[FindingId, Finding],
+    *,
+    at: str,
+    by: str,
+) -> ViewEdits:
+    """What somebody changed in a verdict file, compared with what awf wrote into it."""
+    known = {one["x_finding"]: one for one in items_of(written) if isinstance(one.get("x_finding"), str)}
+    by_position: dict[Any, dict[str, Any]] = {}
+    for one in known.values():
+        by_position.setdefault(one["id"], one)
+    names = [key for key in dict.fromkeys((*edited, *written)) if key not in ("findings", *_LEGACY)]
+    changed = [key for key in names if not same_json(edited.get(key), written.get(key))]
+    problems = [f"verdict file: `{key}` cannot be edited; it was put back" for key in changed]
+    parts, seen = [], set()
+    for one in items_of(edited):
         own = one.get("x_finding")
-        if isinstance(own, str) and own in self._by_id:
-            return self._by_id[own]
-        position = one.get("id")
-        return self._by_position.get(position) if isinstance(position, str) else None
+        before = known.get(own) if isinstance(own, str) and own in known else by_position.get(str(one.get("id")))
+        finding = findings.get(FindingId(before["x_finding"])) if before else None
+        if before is None or finding is None:
+            problems.append(f"verdict file: {one.get('id')!a} is not a finding of this file; import it instead")
+            continue
+        seen.add(before["x_finding"])
+        parts.append(_read_item(one, before, finding, at, by))
+    problems += [f"verdict file: {id} was removed; it was put back" for id in known if id not in seen]
+    return join_edits([ViewEdits(problems=tuple(problems)), *parts])
 
 
-def _top_problems(edited: Mapping[str, Any]) -> Iterator[str]:
-    seal = seal_of(edited, SEALED_TOP)
-    for key in SEALED_TOP:
-        if seal is not None and digest_of(edited.get(key)) != seal[key]:
-            yield f"verdict file: `{key}` is not for editing; it was put back"
+def _read_item(one: Mapping[str, Any], before: Mapping[str, Any], finding: Finding, at: str, by: str) -> ViewEdits:
+    """What was changed in one finding of a file. A value that became true meanwhile is not an edit."""
+    was = before.get("status", "open")
+    now = render_item(finding, was)
+    own = [
+        key for key in _ITEM_FIELDS if key not in ("status", SHADOWED, *_LEGACY) and (key in one or key in _SEED_FIELDS)
+    ]
+    changed = [key for key in own if not any(same_json(one.get(key), version.get(key)) for version in (before, now))]
+    problems = [f"`{key}` cannot be edited" for key in sorted(changed)]
+    extra = _extra(one)
+    events = []
+    if not any(same_json(extra, _extra(version)) for version in (before, now)):
+        events.append(FieldsEdited(at=at, id=finding.id, by=by, changes={"ext": {FORMAT: extra}}))
+    moved = _read_status(one, finding, was, at, by)
+    refusals = refuse(finding, [*problems, *moved.problems], f"verdict file: {finding.id}", at, by)
+    return join_edits([ViewEdits(tuple(events)), ViewEdits(moved.events), refusals])
 
 
-def _taken_out(edited: Mapping[str, Any], items: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """A finding cannot be got rid of by taking it out."""
-    shown = edited.get(SHOWN)
-    there = {str(one.get("x_finding")) for one in items}
-    for id in shown if isinstance(shown, list) else ():
-        if str(id) not in there:
-            yield f"verdict file: {id} was taken out; it was put back"
+def _extra(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key not in _ITEM_FIELDS}
 
 
-def _item_edits(one: Mapping[str, Any], known: _Known, at: str, by: str) -> ViewEdits:
-    finding = known.find(one)
-    if finding is None:
-        return ViewEdits(problems=(f"verdict file: {one.get('id')!a} is no finding that is known; import it instead",))
-    was = _status_before(one, finding)
-    now = item(finding, was)
-    touched = [key for key in changed(one, now, SEALED) if key != "status"]
-    touched += [key for key in KEYS if key in now and key not in one]
-    moved = _moved(one, finding, was, at, by)
-    problems = [*(f"`{key}` is not for editing" for key in touched), *moved.problems]
-    told = tuple(f"verdict file: {finding.id}: {problem}; it was put back" for problem in problems)
-    return ViewEdits((*_kept(one, finding, at, by), *moved.events), told, refused(finding, problems, at, by))
-
-
-def _status_before(one: Mapping[str, Any], finding: Finding) -> str:
-    """The status as it was written: the one that the seal is of, or else the one that the finding has."""
-    seal = seal_of(one, SEALED)
-    if seal is not None:
-        return next((status for status in sorted(_STATUSES) if digest_of(status) == seal["status"]), "open")
-    status = VERDICT_STATUS[finding.state]
-    return "open" if finding.state.active and one.get("status") == "open" else status
-
-
-def _moved(one: Mapping[str, Any], finding: Finding, was: str, at: str, by: str) -> ViewEdits:
-    status = one.get("status")
-    if same(status, was) or (isinstance(status, str) and status == VERDICT_STATUS[finding.state]):
+def _read_status(one: Mapping[str, Any], finding: Finding, was: str, at: str, by: str) -> ViewEdits:
+    status, note = one.get("status"), one.get(NOTE)
+    if status in (was, VERDICT_STATUS[finding.state]):
         return ViewEdits()
     move = f"{was}→{status}"
-    if was not in COUNTING or not isinstance(status, str) or status not in _TEAM:
-        return _illegal(move, "a team says `fixed` or `wont_fix` of what is open or reopened")
+    if was not in COUNTING or status not in _AGENT_MAY_SAY:
+        return _illegal(move, "an agent may set `fixed` or `wont_fix` on an open or reopened finding")
     if not finding.state.active:
         return _illegal(move, f"meanwhile it is {finding.state}")
-    note = one.get(NOTE) if isinstance(one.get(NOTE), str) else ""
-    if status == "wont_fix" and (why := agent_refusal(finding, "wont-fix", str(note), by)):
-        return _illegal(move, why if str(note).strip() else f"{why}: write it beside the status, as `{NOTE}`")
-    said = f"verdict file: {move}{f', {note}' if note else ''}"
-    return ViewEdits((change_state(finding, _TEAM[status], at=at, by=by, note=said),))
+    reason = note.strip() if isinstance(note, str) else ""
+    if status == "wont_fix" and (why := agent_refusal(finding, "wont-fix", reason, by)):
+        return _illegal(move, why if reason else f"{why}; add it to the finding as `{NOTE}`")
+    said = f"verdict file: {move}{f', {note}' if reason else ''}"
+    return ViewEdits((change_state(finding, _STATE_OF[status], at=at, by=by, note=said),))
 
 
 def _illegal(move: str, why: str) -> ViewEdits:
     return ViewEdits(problems=(f"{move} is refused: {why}",))
 
 
-def _kept(one: Mapping[str, Any], finding: Finding, at: str, by: str) -> Iterator[LedgerEvent]:
-    """What somebody wrote beside the fields of the file is handed back."""
-    unknown = {key: value for key, value in one.items() if key not in OURS}
-    if not same(unknown, finding.ext.get(FORMAT, {})):
-        yield FieldsEdited(at=at, id=finding.id, by=by, changes={"ext": {FORMAT: unknown}})
+def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
+    """What a verdict file of another tool reports; raises ValueError. Paths below `root` become relative to it."""
+    document = limit_nesting(strict_json.loads(data), "it")
+    VerdictDocument.model_validate(document)
+    items = list(items_of(document))
+    read_item = partial(_raw_finding, root=root)
+    return collect_items(reviewer or FORMAT, FORMAT, items, read_item, _contradictions(document, items))
+
+
+def _contradictions(document: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What a file states as a whole although its findings say otherwise; each is an item that cannot be read.
+
+    The review id is part of the text: dismissing one contradiction does not dismiss that of the next review.
+    """
+    review = f"review {document['reviewId']}"
+    unsettled = [one for one in items if one.get("status") not in ("verified", "wont_fix")]
+    listed = {word: sum(one.get("severity") == word for one in unsettled) for word in _SEVERITY_OF}
+    stated = document["verdict"]
+    if stated != Verdict.PASS and not (listed["Blocker"] or (stated == Verdict.WARN and listed["High"])):
+        yield f"The verdict is {stated}, and none of its findings says why\n{review}"
+    summary = document["summary"]
+    if not isinstance(summary, dict):
+        yield f"The summary is not an object with counts\n{review}"
+        return
+    for word, count in listed.items():
+        counted = summary.get(word.lower(), 0)
+        if not strict_json.is_int(counted) or counted < 0:
+            yield f"The summary's count of {word} findings is not a whole number\n{review}: {str(counted)[:200]}"
+        elif counted > count:
+            yield f"The summary counts {counted} {word} findings, and {count} are listed\n{review}"
+
+
+def _raw_finding(given: Any, input_id: str, root: str) -> RawFinding:
+    item = VerdictItem.model_validate(given)
+    severity = _SEVERITY_OF[item.severity]
+    fix = None if item.x_fix_absent else item.recommendation or None
+    autofix_class, owner = default_autofix(fix, severity)
+    lines = _LINES.fullmatch(item.lineRange or "")
+    location = Location(
+        path=strip_root(item.file, root),
+        start=int(lines[1]) if lines else None,
+        end=int(lines[2]) if lines and lines[2] else None,
+    )
+    extra = _extra(given)
+    return RawFinding(
+        input_id=input_id,
+        reviewer=item.domain,
+        title=item.title,
+        severity=severity,
+        confidence=confidence_from_fraction(item.confidence),
+        category=default_category(item.domain),
+        fix=fix,
+        autofix_class=autofix_class,
+        owner=owner,
+        system_breaking=item.x_system_breaking,
+        locations=(location,),
+        tool_ids={"verdict/v1": item.id},
+        state=_STATE_OF[item.status],
+        ext={FORMAT: extra} if extra else {},
+    )
+
+
+decode = read  # the name that the registry calls

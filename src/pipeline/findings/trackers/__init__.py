@@ -1,4 +1,4 @@
-"""Where findings that are put off become tickets: one module for each tracker, and the order they are tried in."""
+"""Where deferred findings become tickets: the trackers by name, in the order in which they are tried."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,46 +6,45 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pipeline.findings.trackers.folder import TicketFolder
-from pipeline.findings.trackers.github import Gh, GitHubIssues, find_repository
+from pipeline.findings.trackers.github import Gh, GhError, GitHubIssues, find_repository
 from pipeline.findings.trackers.ticket import TicketFailed, Tracker
 from pipeline.redaction import redactor_of
 
 
 @dataclass(frozen=True, slots=True)
 class TrackerContext:
-    """Where tickets are made from."""
+    """Where tickets are filed from."""
 
     root: Path  # of the repository
     store: Path
     environ: Mapping[str, str]
-    folder: Path | None = None  # of tickets that are files; in the store by default
 
 
 OpenTracker = Callable[[TrackerContext], Tracker | TicketFailed]
-"""Gives a tracker that can be used here, or says why it cannot."""
+"""Returns a tracker that can be used here, or why it cannot. It files nothing and writes nothing."""
 
 
-def open_github(place: TrackerContext) -> Tracker | TicketFailed:
-    """Issues of the repository that a remote names, where gh is logged in to its host."""
-    repository = find_repository(place.root, place.environ)
+def open_github(context: TrackerContext) -> Tracker | TicketFailed:
+    """Use the issues of the repository that a remote names, if gh is logged in to its host."""
+    repository = find_repository(context.root, context.environ)
     if not repository:
         return TicketFailed("no remote of this repository is on GitHub")
-    gh = Gh(place.root, place.environ)
-    reply = gh.run("auth", "status", f"--hostname={repository.partition('/')[0]}")
-    if reply.failure:
-        return TicketFailed(f"gh cannot be used: {reply.failure}")
-    return GitHubIssues(gh, repository, redactor_of(place.environ).text)
+    gh = Gh(context.root, context.environ)
+    try:
+        gh.run("auth", "status", f"--hostname={repository.partition('/')[0]}")
+    except GhError as error:
+        return TicketFailed(f"gh cannot be used: {error}")
+    return GitHubIssues(gh, repository, redactor_of(context.environ).text)
 
 
-def open_folder(place: TrackerContext) -> Tracker | TicketFailed:
-    """Files in a directory; that it cannot be written is told when it is."""
-    return TicketFolder(place.folder or place.store / "tickets", redactor_of(place.environ).text)
+def open_folder(context: TrackerContext) -> Tracker:
+    """Use files in the store; a directory that cannot be written is reported when a ticket is filed."""
+    return TicketFolder(context.store / "tickets", redactor_of(context.environ).text)
 
 
 TRACKERS: Mapping[str, OpenTracker] = MappingProxyType({"github": open_github, "folder": open_folder})
-"""In the order in which they are tried."""
 
 
-def all_trackers(brought: Mapping[str, OpenTracker]) -> dict[str, OpenTracker]:
-    """All trackers, those of plugins before ours: a folder can always be used, and nothing after it is tried."""
-    return {**brought, **TRACKERS, **brought}
+def all_trackers(contributed: Mapping[str, OpenTracker]) -> dict[str, OpenTracker]:
+    """Return all trackers, those of plugins first: the folder always works, so nothing after it is ever tried."""
+    return {**contributed, **TRACKERS, **contributed}

@@ -1,40 +1,32 @@
-"""Which tracker a ticket goes to: the one that was named, then the others in order. Each is looked at once at most.
-
-A tracker that was given up is not gone back to in the same session. Nothing is looked at before a ticket is to be made.
-"""
+"""Which tracker a ticket goes to: the one that was named, then the others in order."""
 
 from collections.abc import Mapping
 
 from pipeline.errors import AwfError
 from pipeline.findings.model import Finding
 from pipeline.findings.trackers import TRACKERS, OpenTracker, TrackerContext
-from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, Tracker, TrackerStatus, unfit
+from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, Tracker, TrackerStatus, invalid_id
 from pipeline.text import did_you_mean
 
 
-class Chain:
-    """The trackers of one session. It is a tracker itself: the one that is in use."""
+class TrackerChain:
+    """The trackers of one session. Each is opened at most once, and none before a ticket may be filed."""
 
-    def __init__(self, place: TrackerContext, named: str = "", trackers: Mapping[str, OpenTracker] = TRACKERS) -> None:
+    def __init__(
+        self, context: TrackerContext, named: str = "", trackers: Mapping[str, OpenTracker] = TRACKERS
+    ) -> None:
         if named and named not in trackers:
-            help = did_you_mean(named, trackers) or f"the trackers are {', '.join(trackers)}"
-            raise AwfError(f'there is no tracker "{named}"', help=help)
+            help = did_you_mean(named, trackers) or f"choose one of {', '.join(trackers)}"
+            raise AwfError(f'unknown tracker "{named}"', help=help)
         order = sorted(trackers, key=lambda name: name != named)  # the others stay in order
-        self._untried = [(name, trackers[name]) for name in order]
-        self._place = place
-        self._named = named
+        self._untried = [trackers[name] for name in order]
+        self._context = context
+        self._named = bool(named)
         self._named_works = bool(named)
         self._current: Tracker | None = None
-        self.failures: dict[str, str] = {}  # why each that was passed over or given up cannot be used
 
-    @property
-    def name(self) -> str:
-        """What the tracker in use is called; nothing when there is none."""
-        current = self._tracker()
-        return current.name if current else ""
-
-    def sinks(self) -> TrackerStatus:
-        """What is known of the trackers by now; the first call looks for one."""
+    def status(self) -> TrackerStatus:
+        """Return which tracker is in use; the first call looks for one."""
         current = self._tracker()
         if current is None:
             return NO_TRACKER
@@ -46,31 +38,27 @@ class Chain:
         )
 
     def file(self, finding: Finding) -> Filed | TicketFailed:
-        """Make a ticket with the tracker in use. What to do after a failure is for the caller to say."""
-        if reason := unfit(finding):
+        """File a ticket with the tracker in use. The caller decides what to do after a failure."""
+        if reason := invalid_id(finding):
             return TicketFailed(reason)
         current = self._tracker()
         if current is None:
-            return TicketFailed("there is no tracker that can be used")
-        done = current.file(finding)
-        if isinstance(done, TicketFailed):
+            return TicketFailed("no tracker is available")
+        result = current.file(finding)
+        if isinstance(result, TicketFailed):
             self._named_works = False
-        return done
+        return result
 
-    def fall_back(self, reason: str) -> bool:
-        """Give the tracker in use up for this session; whether there is another."""
-        if current := self._tracker():
-            self.failures[current.name] = reason
+    def fall_back(self) -> None:
+        """Give up the tracker in use for this session; the next one that works takes its place."""
+        self._tracker()
         self._current, self._named_works = None, False
-        return self._tracker() is not None
 
     def _tracker(self) -> Tracker | None:
         while self._current is None and self._untried:
-            name, open_tracker = self._untried.pop(0)
-            opened = open_tracker(self._place)
+            opened = self._untried.pop(0)(self._context)
             if isinstance(opened, TicketFailed):
-                self.failures[name] = opened.reason
-                self._named_works = False  # the one that was named is the first
+                self._named_works = False  # the named one is the first
             else:
                 self._current = opened
         return self._current

@@ -1,8 +1,8 @@
-"""Tickets as GitHub issues. A finding has one issue: it is looked for before it is made, among closed ones too."""
+"""Tickets as GitHub issues, filed with `gh`. A finding has one issue: it is searched for first, even if closed."""
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,67 +14,29 @@ from pipeline.findings.model import Finding, FindingState, Severity
 from pipeline.findings.trackers.ticket import (
     Filed,
     Redact,
+    Ticket,
     TicketFailed,
-    comment,
-    comment_mark,
-    label,
-    marked,
+    owner_of,
+    reopened_comment,
+    reopened_mark,
     ticket,
-    unfit,
 )
 
-PROGRAM = "gh"
-SECONDS = 60.0
+_SECONDS = 60.0  # for one command
 _VARIABLES = (
     *("GH_TOKEN", "GITHUB_TOKEN", "GH_HOST", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_CONFIG_DIR"),
     "DBUS_SESSION_BUS_ADDRESS",  # a login may be kept in the desktop's keyring
 )
 _QUIET = {"GH_PROMPT_DISABLED": "1", "GH_NO_UPDATE_NOTIFIER": "1", "NO_COLOR": "1", "GH_PAGER": "cat"}
-_REASON = 400  # characters
-
-
-@dataclass(frozen=True, slots=True)
-class GhReply:
-    """How a command ended: what it said, and why it failed, if it did."""
-
-    out: str = ""
-    failure: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Gh:
-    """The program in one directory."""
-
-    directory: Path
-    environ: Mapping[str, str]
-    seconds: float = SECONDS
-
-    def run(self, *arguments: str, stdin: str = "") -> GhReply:
-        """Run it to its end; a command that cannot be run is a failure too."""
-        try:
-            done = run_program(
-                [PROGRAM, *arguments],
-                cwd=self.directory,
-                env={**child_environment(self.environ, extra_names=_VARIABLES), **_QUIET},
-                stdin=stdin.encode(errors="replace"),
-                timeout=self.seconds,
-            )
-        except FileNotFoundError:
-            return GhReply(failure=f"the program {PROGRAM} was not found")
-        except TimeoutError:
-            return GhReply(failure=f"{PROGRAM} gave no answer within {self.seconds:g} s")
-        except OSError as error:
-            return GhReply(failure=f"{PROGRAM} could not be started: {error.strerror}")
-        return _reply(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
-
-
-def _reply(code: int, out: str, err: str) -> GhReply:
-    if code == 0:
-        return GhReply(out)
-    words = " ".join((err.strip() or out.strip() or f"{PROGRAM} ended with code {code}").split())
-    return GhReply(out, words[:_REASON])
-
-
+_MAX_REASON = 400  # characters
+_MAX_FOUND = 50  # issues in a search result: it matches words, not marks
+_COLORS = {
+    Severity.CRITICAL: "b60205",
+    Severity.HIGH: "d93f0b",
+    Severity.MEDIUM: "fbca04",
+    Severity.LOW: "0e8a16",
+    Severity.INFO: "c5def5",
+}
 _PUBLIC = "github.com"
 _URL = re.compile(
     r"(?:[a-z+]+://)?(?:[^@/\s]+@)?(?P<host>[A-Za-z0-9.-]+)(?::\d+(?=/))?[:/]/?"
@@ -82,94 +44,88 @@ _URL = re.compile(
 )
 
 
-def find_repository(root: Path, environ: Mapping[str, str]) -> str:
-    """`host/owner/name` of the remote that a person chose for gh, else of `origin`, else of the first on GitHub."""
-    remotes = _remotes(root, environ)
-    chosen = _chosen(root, environ)
-    order = sorted(remotes, key=lambda name: (name != chosen, name != "origin"))
-    found = (parse_remote(remotes[name], environ.get("GH_HOST", "")) for name in order)
-    return next((repository for repository in found if repository), "")
+class GhError(Exception):
+    """A command of `gh` failed, with its reason."""
 
 
-def parse_remote(url: str, host: str = "") -> str:
-    """`host/owner/name` of an address on GitHub, or on a host of one's own; nothing for any other."""
-    found = _URL.fullmatch(url)
-    if found is None:
-        return ""
-    name = found["host"].lower().removeprefix("ssh.") if found["host"].lower() == f"ssh.{_PUBLIC}" else found["host"]
-    known = name.lower() in (_PUBLIC, host.lower()) or name.lower().endswith(".ghe.com")
-    return f"{name.lower()}/{found['owner']}/{found['name']}" if known else ""
+@dataclass(frozen=True, slots=True)
+class Gh:
+    """GitHub's own program, run in one directory with few variables.
 
+    Text from outside is never an argument of its own: it follows an `=`, or goes to the standard input.
+    """
 
-def _remotes(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The address of each remote, with what a person has git put in its place."""
-    found: dict[str, str] = {}
-    for line in query_git(root, environ, "remote", "--verbose").splitlines():
-        name, _, rest = line.partition("\t")
-        found.setdefault(name, rest.removesuffix(" (fetch)").removesuffix(" (push)"))
-    return found
+    directory: Path
+    environ: Mapping[str, str]
 
-
-def _chosen(root: Path, environ: Mapping[str, str]) -> str:
-    line = query_git(root, environ, "config", "--get-regexp", r"^remote\..*\.gh-resolved$", "^base$").partition("\n")[0]
-    return line.partition(" ")[0].removeprefix("remote.").removesuffix(".gh-resolved")
-
-
-NAME = "GitHub Issues"
-_FOUND = 50  # issues that a search may give: it finds words, not marks
-_COLOURS = {
-    Severity.CRITICAL: "b60205",
-    Severity.HIGH: "d93f0b",
-    Severity.MEDIUM: "fbca04",
-    Severity.LOW: "0e8a16",
-    Severity.INFO: "c5def5",
-}
+    def run(self, *arguments: str, stdin: str = "") -> str:
+        """Run a command to its end and return its output. Raises GhError if it fails or cannot be run."""
+        try:
+            done = run_program(
+                ["gh", *arguments],
+                cwd=self.directory,
+                env={**child_environment(self.environ, extra_names=_VARIABLES), **_QUIET},
+                stdin=stdin.encode(errors="replace"),
+                timeout=_SECONDS,
+            )
+        except FileNotFoundError:
+            raise GhError("gh is not installed") from None
+        except OSError as error:
+            raise GhError(f"gh could not be run: {error.strerror}") from None
+        output = done.stdout.decode(errors="replace")
+        if done.returncode:
+            reason = done.stderr.decode(errors="replace").strip() or output.strip()
+            raise GhError(" ".join(reason.split())[:_MAX_REASON] or f"gh exited with code {done.returncode}")
+        return output
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """An issue that is a finding's."""
+    """The issue of a finding."""
 
     number: int
     url: str
     closed: bool
-    comments: tuple[str, ...] = ()
 
 
 class GitHubIssues:
     """The issues of one repository, given as `host/owner/name`."""
 
-    name = NAME
+    name = "GitHub Issues"
 
     def __init__(self, gh: Gh, repository: str, redact: Redact) -> None:
         self._gh = gh
         self._repository = repository
         self._redact = redact
-        self._numbers: dict[str, int] = {}  # of this session: what was made just now is not yet found by a search
-        self._labels: dict[str, bool] = {}  # whether each can be used
+        self._numbers: dict[str, int] = {}  # filed in this session: a search does not find them yet
+        self._usable_labels: dict[str, bool] = {}
 
     def file(self, finding: Finding) -> Filed | TicketFailed:
-        """The finding's issue: made, or found and brought back to mind."""
-        if reason := unfit(finding):
-            return TicketFailed(reason)
-        known = self._known(finding)
-        if isinstance(known, TicketFailed):
-            return known
-        done = self._create(finding) if known is None else self._remind(known, finding)
-        if isinstance(done, Issue):
-            self._numbers[finding.id] = done.number
-            return Filed(done.url)
-        return done
+        """Create the finding's issue, or find it and reopen it if the finding is open again."""
+        try:
+            issue = self._find(finding) or self._create(finding)
+            if finding.state is FindingState.REOPENED or (issue.closed and finding.state.active):
+                self._reopen(issue, finding)
+        except GhError as error:
+            return TicketFailed(str(error))
+        self._numbers[finding.id] = issue.number
+        return Filed(issue.url)
 
-    def _known(self, finding: Finding) -> Issue | TicketFailed | None:
-        """By its number where that is on record: a search knows nothing of the last minutes."""
-        for number in self._recorded(finding):
-            read = self._json("issue", "view", "--json=number,url,state,body,comments", last=str(number))
-            if isinstance(read, dict) and (issue := _issue(read, finding)):
+    def _find(self, finding: Finding) -> Issue | None:
+        """Return the finding's issue, by its recorded number if possible: a search is minutes behind."""
+        for number in self._recorded_numbers(finding):
+            try:
+                found = self._json("issue", "view", "--json=number,url,state,body", "--", str(number))
+            except GhError:  # it may be gone
+                continue
+            if issue := _issue(found, finding):
                 return issue
-        return self._searched(finding)
+        search = (f"--search={finding.id} in:body", "--state=all", f"--limit={_MAX_FOUND}")
+        listed = self._json("issue", "list", *search, "--json=number,url,state,body")
+        issues = [issue for one in (listed if isinstance(listed, list) else ()) if (issue := _issue(one, finding))]
+        return min(issues, key=lambda issue: issue.number, default=None)
 
-    def _recorded(self, finding: Finding) -> Iterator[int]:
+    def _recorded_numbers(self, finding: Finding) -> Iterator[int]:
         if finding.id in self._numbers:
             yield self._numbers[finding.id]
         ours = re.compile(re.escape(f"https://{self._repository}/issues/") + r"(\d{1,9})", re.IGNORECASE)
@@ -177,90 +133,75 @@ class GitHubIssues:
             if found := ours.fullmatch(decision.ref):
                 yield int(found[1])
 
-    def _searched(self, finding: Finding) -> Issue | TicketFailed | None:
-        asked = (f"--search={finding.id} in:body", "--state=all", f"--limit={_FOUND}")
-        read = self._json("issue", "list", *asked, "--json=number,url,state,body")
-        if isinstance(read, TicketFailed):
-            return read
-        issues = [issue for one in _listed(read) if (issue := _issue(one, finding))]
-        if not issues:
-            return None
-        first = min(issues, key=lambda issue: issue.number)
-        return self._with_comments(first) if _is_back(first, finding) else first
-
-    def _with_comments(self, issue: Issue) -> Issue | TicketFailed:
-        read = self._json("issue", "view", "--json=comments", last=str(issue.number))
-        if isinstance(read, TicketFailed):
-            return read
-        return Issue(issue.number, issue.url, issue.closed, _comments(read))
-
-    def _create(self, finding: Finding) -> Issue | TicketFailed:
+    def _create(self, finding: Finding) -> Issue:
         made = ticket(finding, self._redact)
-        labels = [f"--label={label(finding)}"] if self._has_label(finding) else []
-        reply = self._gh.run(
-            "issue", "create", self._repo, f"--title={made.title}", *labels, "--body-file=-", stdin=made.body
-        )
-        if reply.failure:
-            return TicketFailed(reply.failure)
-        found = re.search(r"https?://\S+/issues/(\d{1,9})\s*$", reply.out)
+        labels = [f"--label={made.label}"] if self._has_label(made, finding.severity) else []
+        output = self._run("issue", "create", f"--title={made.title}", *labels, "--body-file=-", stdin=made.body)
+        found = re.search(r"https?://\S+/issues/(\d{1,9})\s*$", output)
         if found is None:
-            return TicketFailed("gh did not say where the issue is; look for it before it is filed again")
+            raise GhError("gh did not say where the issue is; look for it before filing it again")
         return Issue(int(found[1]), found[0].strip(), closed=False)
 
-    def _remind(self, issue: Issue, finding: Finding) -> Issue | TicketFailed:
-        """Say once that the finding is back, and open its issue again."""
-        if not _is_back(issue, finding):
-            return issue
-        if not any(comment_mark(finding) in one for one in issue.comments):
-            text = comment(finding, self._redact)
-            reply = self._gh.run("issue", "comment", self._repo, "--body-file=-", "--", str(issue.number), stdin=text)
-            if reply.failure:
-                return TicketFailed(reply.failure)
-        if issue.closed and (failure := self._gh.run("issue", "reopen", self._repo, "--", str(issue.number)).failure):
-            return TicketFailed(failure)
-        return issue
+    def _reopen(self, issue: Issue, finding: Finding) -> None:
+        """Comment once on each reopening of the finding, and reopen its issue."""
+        number = str(issue.number)
+        comments = json.dumps(self._json("issue", "view", "--json=comments", "--", number))
+        if reopened_mark(finding) not in comments:
+            text = reopened_comment(finding, self._redact)
+            self._run("issue", "comment", "--body-file=-", "--", number, stdin=text)
+        if issue.closed:
+            self._run("issue", "reopen", "--", number)
 
-    def _has_label(self, finding: Finding) -> bool:
-        """Whether the severity can be a label. Who may not make one files without: the body says it too."""
-        name = label(finding)
-        if name not in self._labels:
-            looks = (f"--color={_COLOURS[finding.severity]}", "--description=Of a finding of a review")
-            failure = self._gh.run("label", "create", self._repo, *looks, "--", name).failure
-            self._labels[name] = not failure or "already exists" in failure
-        return self._labels[name]
+    def _has_label(self, made: Ticket, severity: Severity) -> bool:
+        """Whether the label exists or could be created; without it the body still states the severity."""
+        if made.label not in self._usable_labels:
+            options = (f"--color={_COLORS[severity]}", "--description=Severity of a review finding")
+            try:
+                self._run("label", "create", *options, "--", made.label)
+            except GhError as error:
+                self._usable_labels[made.label] = "already exists" in str(error)
+            else:
+                self._usable_labels[made.label] = True
+        return self._usable_labels[made.label]
 
-    @property
-    def _repo(self) -> str:
-        return f"--repo={self._repository}"
+    def _run(self, noun: str, verb: str, *arguments: str, stdin: str = "") -> str:
+        return self._gh.run(noun, verb, f"--repo={self._repository}", *arguments, stdin=stdin)
 
-    def _json(self, *arguments: str, last: str = "") -> Any:
-        """What gh answers to a question, or a Failed."""
-        reply = self._gh.run(*arguments, self._repo, *(("--", last) if last else ()))
-        if reply.failure:
-            return TicketFailed(reply.failure)
+    def _json(self, noun: str, verb: str, *arguments: str) -> Any:
         try:
-            return json.loads(reply.out)
+            return json.loads(self._run(noun, verb, *arguments))
         except (ValueError, RecursionError) as error:
-            return TicketFailed(f"gh answered what is no JSON: {error}")
+            raise GhError(f"gh did not answer in JSON: {error}") from None
 
 
-def _is_back(issue: Issue, finding: Finding) -> bool:
-    return finding.state is FindingState.REOPENED or (issue.closed and finding.state.active)
-
-
-def _issue(read: Any, finding: Finding) -> Issue | None:
-    """An issue as gh tells of it; None when it is not this finding's."""
-    match read:
+def _issue(answer: Any, finding: Finding) -> Issue | None:
+    """Return an issue as gh describes it; None if it is not this finding's."""
+    match answer:
         case {"number": int(number), "url": str(url), "state": str(state), "body": str(body)}:
-            if marked(body) == finding.id:
-                return Issue(number, url, state.upper() == "CLOSED", _comments(read))
+            if owner_of(body) == finding.id:
+                return Issue(number, url, state.upper() == "CLOSED")
     return None
 
 
-def _listed(read: Any) -> Iterable[Any]:
-    return read if isinstance(read, list) else ()
+def find_repository(root: Path, environ: Mapping[str, str]) -> str:
+    """Return `host/owner/name` of the remote chosen for gh, else of `origin`, else of the first remote on GitHub."""
+    remotes: dict[str, str] = {}
+    for line in query_git(root, environ, "remote", "--verbose").splitlines():
+        name, _, rest = line.partition("\t")
+        remotes.setdefault(name, rest.removesuffix(" (fetch)").removesuffix(" (push)"))
+    resolved = query_git(root, environ, "config", "--get-regexp", r"^remote\..*\.gh-resolved$", "^base$")
+    chosen = resolved.partition(" ")[0].removeprefix("remote.").removesuffix(".gh-resolved")
+    order = sorted(remotes, key=lambda name: (name != chosen, name != "origin"))
+    found = (parse_remote(remotes[name], environ.get("GH_HOST", "")) for name in order)
+    return next((repository for repository in found if repository), "")
 
 
-def _comments(read: Any) -> tuple[str, ...]:
-    said = read.get("comments") if isinstance(read, dict) else None
-    return tuple(str(one.get("body", "")) for one in _listed(said) if isinstance(one, dict))
+def parse_remote(url: str, own_host: str = "") -> str:
+    """Return `host/owner/name` of an address on GitHub or on one's own host; empty for any other."""
+    found = _URL.fullmatch(url)
+    if found is None:
+        return ""
+    host = found["host"].lower()
+    host = _PUBLIC if host == f"ssh.{_PUBLIC}" else host
+    known = host in (_PUBLIC, own_host.lower()) or host.endswith(".ghe.com")
+    return f"{host}/{found['owner']}/{found['name']}" if known else ""

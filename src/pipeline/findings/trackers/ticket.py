@@ -1,66 +1,70 @@
-"""A finding as a ticket. What comes from outside stands in fences that it cannot close: it links and pings nobody.
+"""What a tracker is and what it is given: a finding as a ticket.
 
-The finding's id stands hidden in the first line and in the metadata, so that a ticket is found again whatever is cut.
+Text from outside is fenced, so that it links to nothing and mentions nobody. The finding's id is in a hidden first line
+and in the metadata, so that a ticket is found again however it was truncated.
 """
 
 import re
 import textwrap
-import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from pipeline.findings.model import Evidence, Finding, FindingState
 from pipeline.findings.scales import confidence_to_word
+from pipeline.text import ELLIPSIS, sanitize_block, sanitize_line
+
+MAX_TITLE = 200  # characters
+MAX_BODY = 60_000  # characters; trackers refuse more than 65,536
+_MAX_PROSE = 9_000  # characters of one text
+_MAX_QUOTES = 16_000  # characters of all quotations
+_MAX_QUOTE = 2_000
+_MAX_METADATA = 500  # characters of one line
+_WIDTH = 100  # columns: trackers do not wrap what is fenced
+_ID = re.compile(r"fnd_[0-9A-Za-z_]{1,64}")
+_MARK = re.compile(r"<!-- awf:(fnd_[0-9A-Za-z_]{1,64}) -->")
+_FORGED_MARK = re.compile(r"<!(?=--\s*awf:)")
+
+Redact = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Filed:
-    """A ticket was made. The url may be any reference by which people find it."""
+    """A ticket was filed. The url may be any reference by which people find it."""
 
     url: str
 
 
 @dataclass(frozen=True, slots=True)
 class TicketFailed:
-    """No ticket was made, and why: in the tracker's words."""
+    """No ticket was filed, and why, in the tracker's words."""
 
     reason: str
 
 
 class Tracker(Protocol):
-    """Makes tickets."""
+    """Files tickets."""
 
     @property
     def name(self) -> str:
         """What people call it, such as `Linear` or `GitHub Issues`."""
 
     def file(self, finding: Finding) -> Filed | TicketFailed:
-        """Make a ticket for a finding. It says what went wrong instead of raising it."""
-
-
-class Trackers(Tracker, Protocol):
-    """The trackers of one session, used one after the other: as a tracker, it is the one in use."""
-
-    def sinks(self) -> "TrackerStatus":
-        """What is known of them by now."""
-
-    def fall_back(self, reason: str) -> bool:
-        """Give the one in use up; whether there is another."""
+        """File a ticket for a finding. Returns what went wrong instead of raising it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackerStatus:
-    """What is known of the trackers: looked up once, and only ever found to be less than was thought."""
+    """Which tracker tickets go to. It decides whether deferring is offered, and how the option is labelled."""
 
     tracker_name: str = ""
-    confidence: Literal["high", "low"] = "low"  # that the named tracker is the one the project uses
+    confidence: Literal["high", "low"] = "low"  # that this is the tracker the project uses
     named_sink_available: bool = False
     any_sink_available: bool = False
 
     @property
     def named(self) -> str:
-        """The tracker's name where it may be told; nothing where a label should be general."""
+        """The name to show in labels; empty where a label should be generic."""
         sure = self.any_sink_available and self.named_sink_available and self.confidence == "high"
         return self.tracker_name if sure else ""
 
@@ -68,176 +72,122 @@ class TrackerStatus:
 NO_TRACKER = TrackerStatus()
 
 
-TITLE = 200  # characters
-LONGEST = 60_000  # characters of a body: trackers refuse more than 65,536
-_PROSE = 9_000  # characters of one text
-_QUOTES = 16_000  # characters of all quotations
-_QUOTE = 2_000
-_META = 500  # characters of one line of metadata
-_WIDTH = 100  # columns: what is fenced is not wrapped by whoever shows it
-_ID = re.compile(r"fnd_[0-9A-Za-z_]{1,64}")
-_MARK = re.compile(r"<!-- awf:(fnd_[0-9A-Za-z_]{1,64}) -->")
-_COMMENT = re.compile(r"<!(?=--\s*awf:)")
-_KEPT = "\n\t"
-_ACTIVE = ("Cc", "Cf", "Cs", "Zl", "Zp")  # what moves a cursor, reverses the reading direction or is no text
-
-
-Redact = Callable[[str], str]
-
-
-def _as_it_is(text: str) -> str:
-    """Leave a text alone."""
-    return text
-
-
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """What a tracker is given."""
+    """What a tracker stores."""
 
     title: str
     body: str
-    labels: tuple[str, ...]
+    label: str
 
 
-def ticket(finding: Finding, redact: Redact = _as_it_is) -> Ticket:
-    """The ticket of a finding, without the secrets that it quotes: a tracker may be open to everybody."""
-    shown = _redacted(finding, redact)
-    text = plain(shown.plain_title or shown.title, TITLE) or str(finding.id)
-    return Ticket(text, _body(shown), (label(finding),))
+def ticket(finding: Finding, redact: Redact) -> Ticket:
+    """Return the ticket of a finding, without the secrets that it quotes: a tracker may be public."""
+    shown = replace(
+        finding,
+        title=redact(finding.title),
+        plain_title=redact(finding.plain_title),
+        impact=redact(finding.impact),
+        fix=redact(finding.fix or ""),
+        evidence=tuple(replace(one, quote=redact(one.quote), raw=redact(one.raw)) for one in finding.evidence),
+    )
+    title = _one_line(shown.plain_title or shown.title, MAX_TITLE) or str(finding.id)
+    return Ticket(title, _body(shown), f"severity: {finding.severity}")
 
 
-def label(finding: Finding) -> str:
-    """The label by which tickets of its severity are found."""
-    return f"severity: {finding.severity}"
+def invalid_id(finding: Finding) -> str:
+    """Why a finding's id cannot be used in a ticket; empty if it can."""
+    return "" if _ID.fullmatch(finding.id) else f"{finding.id!a} is not a valid finding id"
 
 
-def unfit(finding: Finding) -> str:
-    """Why a finding's id cannot stand in a ticket; nothing when it can."""
-    return "" if _ID.fullmatch(finding.id) else f"{finding.id!a} is no id by which a ticket could be found again"
-
-
-def mark(finding: Finding) -> str:
-    """The hidden line that says whose ticket it is."""
-    return f"<!-- awf:{finding.id} -->"
-
-
-def marked(text: str) -> str:
-    """The id of the finding whose ticket a text is; nothing when it is none's."""
+def owner_of(text: str) -> str:
+    """Return the id of the finding whose ticket a text is; empty if it is not a ticket."""
     found = _MARK.search(text)
     return found[1] if found else ""
 
 
-def comment(finding: Finding, redact: Redact = _as_it_is) -> str:
-    """What is said on a ticket whose finding is there again."""
+def reopened_comment(finding: Finding, redact: Redact) -> str:
+    """Return what is added to the ticket of a finding that is open again."""
     last = next((change for change in reversed(finding.history) if change.state is FindingState.REOPENED), None)
     why = fenced(redact(last.note if last else "") or f"It is {finding.state}.")
-    return f"{comment_mark(finding)}\n\nThis finding is open again.\n\n{why}\n\nFinding ID: {finding.id}\n"
+    return f"{reopened_mark(finding)}\n\nThis finding is open again.\n\n{why}\n\nFinding ID: {finding.id}\n"
 
 
-def comment_mark(finding: Finding) -> str:
-    """The hidden line that says which return of a finding a comment is about, so that it is told once."""
+def reopened_mark(finding: Finding) -> str:
+    """Return the hidden line that says which reopening a comment is about, so that each is commented on once."""
     times = sum(change.state is FindingState.REOPENED for change in finding.history)
     return f"<!-- awf:{finding.id} open again {times} -->"
 
 
-def fenced(text: str, most: int = _PROSE, *, wrapped: bool = True) -> str:
-    """A text from outside in a fence longer than any in it."""
-    shown = cut(_calm(text).strip("\n"), most)
-    if wrapped:
-        shown = "\n".join(_wrapped(line) for line in shown.split("\n"))
-    fence = min((_fence(shown, sign) for sign in "`~"), key=len)
+def fenced(text: str, *, wrap: bool = True) -> str:
+    """Return a text from outside in a fence longer than any in it."""
+    shown = _truncate(_defuse(text).strip("\n"), _MAX_PROSE)
+    if wrap:
+        shown = "\n".join(_wrap(line) for line in shown.split("\n"))
+    longest = {sign: max(map(len, re.findall(f"{sign}+", shown)), default=0) for sign in "`~"}
+    sign = min(longest, key=lambda one: longest[one])
+    fence = sign * max(3, longest[sign] + 1)
     return f"{fence}text\n{shown}\n{fence}"
 
 
-def _fence(text: str, sign: str) -> str:
-    longest = max(map(len, re.findall(f"{sign}+", text)), default=0)
-    return sign * max(3, longest + 1)
-
-
-def plain(text: str, most: int) -> str:
-    """A text from outside on one line."""
-    return cut(" ".join(_calm(text).split()), most)
-
-
-def cut(text: str, most: int) -> str:
-    """A text of at most so many characters."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _redacted(finding: Finding, redact: Redact) -> Finding:
-    evidence = tuple(replace(one, quote=redact(one.quote), raw=redact(one.raw)) for one in finding.evidence)
-    names = ("title", "plain_title", "impact", "fix")
-    texts: dict[str, Any] = {name: redact(getattr(finding, name) or "") for name in names}
-    return replace(finding, **texts, evidence=evidence)
-
-
 def _body(finding: Finding) -> str:
-    sections = [mark(finding), *_sections(finding)]
-    if _is_cut(finding):
-        sections.append(f"Cut for length. The whole of it: `awf findings show {finding.id}`")
+    quotes = [text for one in finding.evidence if (text := _quote(one))]
+    shown = list(_within(quotes, _MAX_QUOTES))
+    sections = [
+        f"<!-- awf:{finding.id} -->",
+        "## Why it matters",
+        fenced(finding.impact or finding.title),
+        "## Suggested fix",
+        fenced(finding.fix) if finding.fix else "None was proposed: it needs a decision.",
+        *(["## Evidence", *shown] if shown else []),
+        "## About",
+        fenced("\n".join(_metadata(finding)), wrap=False),
+    ]
+    long_text = max(len(finding.impact), len(finding.fix or "")) > _MAX_PROSE or len(finding.title) > MAX_TITLE
+    long_quote = any(len(one.quote or one.raw) > _MAX_QUOTE for one in finding.evidence)
+    if long_text or long_quote or len(shown) < len(quotes):
+        sections.append(f"Truncated. Full text: `awf findings show {finding.id}`")
     return "\n\n".join(sections) + "\n"
 
 
-def _sections(finding: Finding) -> Iterator[str]:
-    yield "## Why it matters"
-    yield fenced(finding.impact or finding.title)
-    yield "## Suggested fix"
-    yield fenced(finding.fix) if finding.fix else "None was proposed: it needs a decision."
-    if quotes := list(_quotes(finding)):
-        yield "## Evidence"
-        yield from quotes
-    yield "## About"
-    yield fenced("\n".join(_metadata(finding)), wrapped=False)
+def _within(texts: list[str], room: int) -> Iterator[str]:
+    for text in texts:
+        if len(text) <= room:
+            room -= len(text)
+            yield text
 
 
-def _quotes(finding: Finding) -> Iterator[str]:
-    room = _QUOTES
-    for one in finding.evidence:
-        text = _quoted(one)
-        if not text or len(text) > room:
-            continue
-        room -= len(text)
-        yield text
-
-
-def _quoted(evidence: Evidence) -> str:
-    said = evidence.quote or evidence.raw
-    where = f"{evidence.path}:{evidence.start}" if evidence.path and evidence.start else evidence.path
-    lines = [part for part in (plain(where, _META), cut(said, _QUOTE)) if part.strip()]
-    return fenced("\n".join(lines), wrapped=False) if said.strip() else ""
+def _quote(evidence: Evidence) -> str:
+    text = evidence.quote or evidence.raw
+    if not text.strip():
+        return ""
+    where = _one_line(evidence.path_line, _MAX_METADATA)
+    return fenced("\n".join(part for part in (where, _truncate(text, _MAX_QUOTE)) if part.strip()), wrap=False)
 
 
 def _metadata(finding: Finding) -> Iterator[str]:
     yield f"Severity: {finding.severity}"
     yield f"Confidence: {finding.confidence.value} ({confidence_to_word(finding.confidence)})"
-    yield f"Reviewer(s): {plain(', '.join(finding.sources) or 'not known', _META)}"
+    yield f"Reviewer(s): {_one_line(', '.join(finding.sources) or 'unknown', _MAX_METADATA)}"
     yield f"Finding ID: {finding.id}"
     if finding.location is not None:
-        yield f"Place: {plain(str(finding.location), _META)}"
+        yield f"Location: {_one_line(str(finding.location), _MAX_METADATA)}"
 
 
-def _is_cut(finding: Finding) -> bool:
-    """Whether the ticket leaves out something of its finding."""
-    texts = (finding.impact, finding.fix or "")
-    said = [one.quote or one.raw for one in finding.evidence]
-    told = len(list(_quotes(finding))) == sum(bool(text.strip()) for text in said)
-    too_long = any(len(text) > _PROSE for text in texts) or any(len(text) > _QUOTE for text in said)
-    return too_long or not told or len(finding.title) > TITLE
-
-
-def _wrapped(line: str) -> str:
+def _wrap(line: str) -> str:
     if len(line) <= _WIDTH:
         return line
     return "\n".join(textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False)) or line
 
 
-def _calm(text: str) -> str:
-    """A text that can neither act on whoever shows it nor pass for another finding's ticket."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    if not (lines.isascii() and lines.replace("\n", "").isprintable()):
-        lines = "".join("\N{REPLACEMENT CHARACTER}" if _acts(letter) else letter for letter in lines)
-    return _COMMENT.sub("<! ", lines)
+def _one_line(text: str, limit: int) -> str:
+    return _truncate(_defuse(sanitize_line(text)), limit)
 
 
-def _acts(letter: str) -> bool:
-    return letter not in _KEPT and unicodedata.category(letter) in _ACTIVE
+def _truncate(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}{ELLIPSIS}"
+
+
+def _defuse(text: str) -> str:
+    """Return the text without control characters and without another finding's mark."""
+    return _FORGED_MARK.sub("<! ", sanitize_block(text))

@@ -1,57 +1,56 @@
-"""The project's own record of reviews, in `.wystack/`: a file for each finding, and one for each pass.
+"""The directory `.wystack/`: a record for each finding and for each review pass.
 
-A pass is written once. A finding's file that somebody changed is read before it is written over; what is not a record
-is moved aside, and the record is put back from the ledger.
+The record of a pass is written once. The record of a finding that somebody changed is read before it is written over;
+what is not a record is moved aside.
 """
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pipeline import __version__, files
+from pipeline import files
 from pipeline.errors import AwfError
-from pipeline.findings.events import FindingRaised, LedgerEvent
-from pipeline.findings.formats import record
-from pipeline.findings.formats import strict_json as strict
+from pipeline.findings.events import FindingRaised, Pass
+from pipeline.findings.formats import strict_json
 from pipeline.findings.formats.items import limit_nesting
-from pipeline.findings.formats.view_edits import ViewEdits, refused, sealed
+from pipeline.findings.formats.record import VERSION, import_record, read_record_edits, render_record
+from pipeline.findings.formats.view_edits import ViewEdits, join_edits, refuse
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId
-from pipeline.findings.views.record_store import NO_TRUST, SECONDS, RecordStore, Trust, load_record_store
-from pipeline.findings.views.stamps import Stamp, Stamps, stamp_of
-from pipeline.findings.views.written import ViewsWritten
+from pipeline.findings.views.record_store import NO_TRUST, TIMEOUT, RecordStore, Trust, load_record_store
+from pipeline.findings.views.stamps import Stamp, Stamps, digest, stamp_of
 
 DIRECTORY = ".wystack"
-FILE = "file"  # who edited a file outside of any stage
 SUGGESTION = (
     'No workspace record store — review record skipped. Run "mkdir .wystack" at the root of the repository '
     "to enable per-pass tracking."
 )
-_PART = 5_000  # findings whose files are in memory at once
-_LARGEST = 4 * 1024 * 1024  # bytes of one record
-_PASS = re.compile(r"REV-(\d{1,15})-([0-9A-Za-z]{1,64})")
-_RECORD = re.compile(r"(fnd_[0-9A-Za-z_-]{1,64})\.json")
+_BATCH = 5_000  # findings whose files are in memory at once
+_MAX_RECORD = 4 * 1024 * 1024  # bytes
+_PASS_ID = re.compile(r"REV-(\d{1,15})-([0-9A-Za-z]{1,64})")
+_RECORD_NAME = re.compile(r"fnd_[0-9A-Za-z_-]{1,64}\.json")
 
 
 class RecordDirectory:
-    """The records of one repository. Without the directory nothing is written, and that is said once."""
+    """The records of one repository. Nothing is written without the directory."""
 
     def __init__(
-        self, root: Path, stamps: Stamps | None = None, trust: Trust = NO_TRUST, *, timeout: float = SECONDS
+        self, root: Path, stamps: Stamps | None = None, trust: Trust = NO_TRUST, *, timeout: float = TIMEOUT
     ) -> None:
         self._root = root
         self._folder = root / DIRECTORY
         self._findings = self._folder / "findings"
+        self._reviews = self._folder / "reviews"
         self._stamps = stamps or Stamps(None, root)
         self._trust = trust
         self._timeout = timeout  # seconds for the project's own store to take one record
         self._suggested = False
-        self._refused = False  # whether it was said that the project's own store is not used
-        self._taken: dict[str, Stamp] = {}  # the files that were read, as they were: what they say is taken
-        self._unread: set[str] = set()  # those of them that are not records
+        self._store_refused = False  # whether it was reported that the project's own store is not used
+        self._read: dict[str, Stamp] = {}  # the files that were read since awf wrote them
+        self._unreadable: set[str] = set()  # those of them that are not records
 
     @property
     def loaded(self) -> bool:
@@ -59,225 +58,243 @@ class RecordDirectory:
         return self._folder.is_dir()
 
     def suggestion(self) -> str:
-        """The line that says how to keep records; once, and only where none are kept."""
+        """The line that says how to keep records, the first time it is asked for where none are kept."""
         if self.loaded or self._suggested:
             return ""
         self._suggested = True
         return SUGGESTION
 
-    def write_pass(self, passed: Mapping[str, Any]) -> ViewsWritten:
-        """Write the record of a pass, once. Where its id is another's, the next second is taken."""
+    def has_pass(self, passed: Pass) -> bool:
+        """Whether the record of a pass is written. Another store's pass may have the same id."""
+        try:
+            record = strict_json.loads(files.read_file(self._reviews / f"{passed.id}.json") or b"null")
+        except (files.NotAFile, NotADirectoryError, ValueError):
+            return False
+        own = {"id": passed.id, "started_at": passed.started_at, "finding_ids": list(passed.finding_ids)}
+        return isinstance(record, dict) and all(record.get(key) == value for key, value in own.items())
+
+    def write_pass(self, record: Mapping[str, Any]) -> list[str]:
+        """Write the record of a pass once; return problems. If another pass has its id, it gets the next second."""
         if not self.loaded:
-            return ViewsWritten(suggestion=self.suggestion())
-        problems = self._settle("reviews")
+            return []
+        match = _PASS_ID.fullmatch(str(record["id"]))
+        if match is None:
+            raise AwfError(f"{record['id']!a} is not the id of a pass: REV-, seconds, and the commit")
+        problems = self._ensure_directory(self._reviews)
         with files.lock_directory(self._folder):
-            path, data = self._free(passed)
-            if os.path.lexists(path):
-                return ViewsWritten((path,), tuple(problems))
+            second = int(match[1])
+            while True:
+                id = f"REV-{second}-{match[2]}"
+                path, data = self._reviews / f"{id}.json", strict_json.dumps({**record, "id": id})
+                if _has_content(path, data):
+                    return problems
+                if not os.path.lexists(path):
+                    break
+                second += 1
             problems += self._hand_over({path: data})
             if not files.create_file(path, data):
-                raise AwfError(f"{path} was written by another process, which did not wait for its turn")
-            return ViewsWritten((path,), tuple(problems))
+                raise AwfError(f"{path} was written by a process that did not wait for the lock")
+        return problems
 
-    def write_findings(self, findings: Iterable[Finding], *, at: str, by: str = FILE) -> ViewsWritten:
-        """Write the files of findings that are not as they should be, but for those with edits to be applied first."""
-        if not self.loaded:
-            return ViewsWritten(suggestion=self.suggestion())
-        problems = self._settle("findings")
-        with files.lock_directory(self._folder):
-            there = self._there()
-            rest = iter(findings)
-            parts = [self._write(part, there, at, by) for part in iter(lambda: list(islice(rest, _PART)), [])]
-        self._stamps.save()
-        return ViewsWritten(
-            tuple(path for part in parts for path in part.paths),
-            (*problems, *(problem for part in parts for problem in part.problems)),
-            tuple(event for part in parts for event in part.events),
-        )
+    def read_edits(self, ledger: Ledger, at: str, by: str) -> ViewEdits:
+        """What was changed in the records of findings since awf wrote them; unknown records are imported.
 
-    def read_edits(self, ledger: Ledger, *, at: str, by: str = FILE) -> ViewEdits:
-        """What somebody changed in the files of findings. A file that the ledger does not know is taken in."""
-        if not self._usable(self._folder) or not self._usable(self._findings):
+        Only files whose times or size changed are opened.
+        """
+        if not (self._usable(self._folder) and self._usable(self._findings)):
             return ViewEdits(problems=(f"{DIRECTORY}/findings is not a directory of this repository",))
-        found = ViewEdits()
-        for name, about in sorted(self._there().items()):
-            id = FindingId(name.removesuffix(".json"))
-            if not (id in ledger.findings and self._stamps.untouched(name, about)):
-                found += self._edits(name, about, ledger.findings.get(id), at, by)
-        return found
+        written, present = self._stamps.files, self._scan()
+        self._stamps.forget(*(name for name in written.keys() - present.keys() if _RECORD_NAME.fullmatch(name)))
+        changed = [
+            name
+            for name, stamp in present.items()
+            if (name not in written or written[name].stamp != stamp or name[:-5] not in ledger.findings)
+            and self._read.get(name) != stamp
+        ]
+        parts = [self._read_record(name, present[name], ledger, at, by) for name in sorted(changed)]
+        if outdated := sum(part.outdated for part in parts):
+            older = (
+                f"{outdated} records are older than the ledger" if outdated > 1 else "1 record is older than the ledger"
+            )
+            parts.append(ViewEdits(problems=(f"{DIRECTORY}/findings: {older}; only triage was read from there",)))
+        return join_edits(parts)
 
-    def _edits(self, name: str, about: os.stat_result, finding: Finding | None, at: str, by: str) -> ViewEdits:
-        if self._taken.get(name) == stamp_of(about):
-            return ViewEdits()  # it was read before, and what it says is taken or refused
-        self._taken[name] = stamp_of(about)
-        return self._look(self._findings / name, finding, at, by)
+    def write_findings(self, ledger: Ledger, at: str, by: str) -> list[str]:
+        """Write the records that do not show their findings as they are; return problems.
 
-    def _write(
-        self, findings: Iterable[Finding], there: Mapping[str, os.stat_result], at: str, by: str
-    ) -> ViewsWritten:
+        A record with edits that were not read yet is left for the next `read_edits`.
+        """
+        if not self.loaded:
+            return []
+        problems = self._ensure_directory(self._findings)
+        with files.lock_directory(self._folder):
+            written = self._stamps.files
+            stale = (
+                finding
+                for finding in ledger.findings.values()
+                if (entry := written.get(f"{finding.id}.json")) is None or entry.version != _version(finding)
+            )
+            while batch := list(islice(stale, _BATCH)):
+                problems += self._write_batch(batch, at, by)
+        self._stamps.save()
+        return problems
+
+    def _write_batch(self, findings: Iterable[Finding], at: str, by: str) -> list[str]:
+        problems: list[str] = []
         pages: dict[Path, bytes] = {}
-        events, problems, versions = list[LedgerEvent](), list[str](), dict[Path, str]()
+        versions: dict[Path, str] = {}
         for finding in findings:
-            name, version = f"{finding.id}.json", _version(finding)
-            if name in there and self._stamps.shows(name, version) and self._stamps.untouched(name, there[name]):
+            path = self._findings / f"{finding.id}.json"
+            unread = self._read_unread(path, finding, at, by)
+            problems += unread.problems
+            if unread.events:
                 continue
-            path = self._findings / name
-            edits = ViewEdits() if self._is_read(name, there.get(name)) else self._look(path, finding, at, by)
-            events += edits.events
-            problems += edits.problems
-            if not edits.events:
-                pages[path], versions[path] = render(finding), version
-            if name in self._unread:
+            if path.name in self._unreadable:
                 self._move_aside(path)
-        changed = {path: data for path, data in pages.items() if not self._is(path, data, versions[path])}
+            pages[path], versions[path] = render_file(finding), _version(finding)
+        changed = {path: data for path, data in pages.items() if not _has_content(path, data)}
         problems += self._hand_over(changed)
         files.write_files(changed)
-        for path in changed:
-            self._stamps.wrote(path, path.name, versions[path])
-        return ViewsWritten(tuple(changed), tuple(problems), tuple(events))
+        for path, data in pages.items():
+            self._stamps.record(path.name, stamp_of(path.lstat()), versions[path], digest(data))
+        return problems
 
-    def _is_read(self, name: str, about: os.stat_result | None) -> bool:
-        """Whether nothing in a file is news: it is not there, awf wrote it, or it was read since somebody else did."""
-        return about is None or self._stamps.untouched(name, about) or self._taken.get(name) == stamp_of(about)
-
-    def _is(self, path: Path, data: bytes, version: str) -> bool:
-        """Whether a file has this content already."""
+    def _read_unread(self, path: Path, finding: Finding, at: str, by: str) -> ViewEdits:
+        """The edits in a record that was changed after the last `read_edits`."""
         try:
-            if files.read_file(path, len(data)) != data:
-                return False
-        except files.NotAFile:
-            return False
-        self._stamps.wrote(path, path.name, version)
-        return True
-
-    def _there(self) -> dict[str, os.stat_result]:
-        """The files that have the name of a record, with what the system says of them."""
-        try:
-            with os.scandir(self._findings) as entries:
-                return {one.name: one.stat(follow_symlinks=False) for one in entries if _RECORD.fullmatch(one.name)}
+            stamp = stamp_of(path.lstat())
         except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise AwfError(
-                f"{DIRECTORY}/findings cannot be read: {error.strerror}", help="make it readable, and resume"
-            ) from error
-
-    def _settle(self, name: str) -> list[str]:
-        """See that a directory of the records is one; what was moved aside for that."""
-        try:
-            moved = (
-                files.ensure_directory(self._folder, self._root),
-                files.ensure_directory(self._folder / name, self._root),
-            )
-        except OSError as error:
-            raise AwfError(
-                f"{DIRECTORY}/{name} cannot be used: {error.strerror}", help="make it readable and writable, and resume"
-            ) from error
-        return [problem for problem in moved if problem]
-
-    def _usable(self, folder: Path) -> bool:
-        return not os.path.lexists(folder) or (folder.is_dir() and files.is_inside(self._root, folder))
-
-    def _free(self, passed: Mapping[str, Any]) -> tuple[Path, bytes]:
-        """Where to write a pass, and what: under its own id, or where it was written before."""
-        found = _PASS.fullmatch(str(passed["id"]))
-        if found is None:
-            raise AwfError(f"{passed['id']!a} is no id of a pass: it is REV-, the seconds, and the commit")
-        second = int(found[1])
-        while True:
-            id = f"REV-{second}-{found[2]}"
-            path, data = self._folder / "reviews" / f"{id}.json", strict.dumps({**passed, "id": id})
-            if not os.path.lexists(path) or _has(path, data):
-                return path, data
-            second += 1
-
-    def _look(self, path: Path, finding: Finding | None, at: str, by: str) -> ViewEdits:
-        """What somebody changed in a file; one that is not a record says nothing, and is to be put back."""
-        try:
-            data = files.read_file(path, _LARGEST)
-        except files.NotAFile as error:
-            return self._unusable(path, finding, str(error), at, by)
-        except OSError as error:
-            raise AwfError(
-                f"{_named(path)} cannot be read: {error.strerror}", help="make it readable, and resume"
-            ) from error
-        if data is None or (finding is not None and data == render(finding)):
             return ViewEdits()
-        read = _read(data, path)
-        if isinstance(read, str):
-            return self._unusable(path, finding, read, at, by)
-        if finding is not None:
-            return record.put(finding, read, at, by)
-        adopted = record.adopt(read, at)
-        if isinstance(adopted, str):
-            return self._unusable(path, None, f"cannot be taken in: {adopted}", at, by)
-        return ViewEdits((FindingRaised(at=adopted.created_at, finding=adopted),))
+        written = self._stamps.files.get(path.name)
+        if self._read.get(path.name) == stamp or (written and written.stamp == stamp):
+            return ViewEdits()
+        return self._edits_in(path, stamp, finding, at, by)
 
-    def _unusable(self, path: Path, finding: Finding | None, why: str, at: str, by: str) -> ViewEdits:
+    def _read_record(self, name: str, stamp: Stamp, ledger: Ledger, at: str, by: str) -> ViewEdits:
+        self._read[name] = stamp
+        finding = ledger.findings.get(FindingId(name.removesuffix(".json")))
+        return self._edits_in(self._findings / name, stamp, finding, at, by)
+
+    def _edits_in(self, path: Path, stamp: Stamp, finding: Finding | None, at: str, by: str) -> ViewEdits:
+        """The edits in a record. One that cannot be read has none, and is written again."""
+        try:
+            data = files.read_file(path, _MAX_RECORD)
+        except files.NotAFile as error:
+            return self._reject(path, finding, str(error), at, by)
+        except OSError as error:
+            problem = f"{_label(path)} cannot be read: {error.strerror}"
+            raise AwfError(problem, help="make it readable, and resume") from error
+        if data is None:
+            return ViewEdits()
+        written = self._stamps.files.get(path.name)
+        if finding and written and written.digest == digest(data):  # only its times changed
+            self._stamps.record(path.name, stamp, written.version, written.digest)
+            return ViewEdits()
+        if finding and data == render_file(finding):
+            self._stamps.record(path.name, stamp, _version(finding), digest(data))
+            return ViewEdits()
+        self._stamps.forget(path.name)
+        record = _parse_record(data, path.stem)
+        if isinstance(record, str):
+            return self._reject(path, finding, record, at, by)
+        if finding:
+            return read_record_edits(finding, record, at, by)
+        imported = import_record(record, at)
+        if isinstance(imported, str):
+            return self._reject(path, None, f"cannot be imported: {imported}", at, by)
+        return ViewEdits((FindingRaised(at=imported.created_at, finding=imported),))
+
+    def _reject(self, path: Path, finding: Finding | None, why: str, at: str, by: str) -> ViewEdits:
         if finding is None:
-            return ViewEdits(problems=(f"{_named(path)} {why}; it is not used",))
-        self._unread.add(path.name)
-        problem = f"{_named(path)} {why}; it was moved aside and put back"
-        return ViewEdits(problems=(problem,), told=refused(finding, (f"its record {why}",), at, by))
+            return ViewEdits(problems=(f"{_label(path)} {why}; it is not used",))
+        self._stamps.forget(path.name)
+        self._unreadable.add(path.name)
+        noted = refuse(finding, [f"its record {why}"], _label(path), at, by)
+        return ViewEdits(problems=(f"{_label(path)} {why}; it was moved aside and written again",), notes=noted.notes)
 
     def _move_aside(self, path: Path) -> None:
-        self._unread.discard(path.name)
+        self._unreadable.discard(path.name)
         try:
             files.move_aside(path)
         except FileNotFoundError:
             pass  # it is gone already
         except OSError as error:
-            raise AwfError(
-                f"{_named(path)} is not a record, and cannot be moved aside: {error.strerror}",
-                help="make the directory writable, and resume",
-            ) from error
+            problem = f"{_label(path)} is not a record and cannot be moved aside: {error.strerror}"
+            raise AwfError(problem, help="make the directory writable, and resume") from error
 
-    def _hand_over(self, files: Mapping[Path, bytes]) -> list[str]:
-        """Give the records to the project's own store first; once that fails, the rest is kept here alone."""
-        if not files or self._refused:
-            return []
+    def _scan(self) -> dict[str, Stamp]:
+        """The files that are named like records."""
+        try:
+            with os.scandir(self._findings) as entries:
+                return {
+                    entry.name: stamp_of(entry.stat(follow_symlinks=False))
+                    for entry in entries
+                    if _RECORD_NAME.fullmatch(entry.name)
+                }
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            problem = f"{DIRECTORY}/findings cannot be read: {error.strerror}"
+            raise AwfError(problem, help="make it readable, and resume") from error
+
+    def _ensure_directory(self, folder: Path) -> list[str]:
+        """Make sure that a directory is one; return notes about what was moved aside for that."""
+        try:
+            notes = [files.ensure_directory(path, self._root) for path in (self._folder, folder)]
+        except OSError as error:
+            problem = f"{DIRECTORY}/{folder.name} cannot be used: {error.strerror}"
+            raise AwfError(problem, help="make it readable and writable, and resume") from error
+        return [note for note in notes if note]
+
+    def _usable(self, folder: Path) -> bool:
+        return not os.path.lexists(folder) or (folder.is_dir() and files.is_inside(self._root, folder))
+
+    def _hand_over(self, records: Mapping[Path, bytes]) -> Iterator[str]:
+        """Give records to the project's own store first. After a failure the rest is kept in the directory only."""
+        if not records or self._store_refused:
+            return
         store = load_record_store(self._folder, self._trust, self._timeout)
         if isinstance(store, str):
-            self._refused = True
-            return [f"fallback.used: {store}; records are kept in {DIRECTORY} alone"]
-        if isinstance(store, RecordStore):
-            for done, (path, data) in enumerate(files.items()):
+            self._store_refused = True
+            yield f"fallback.used: {store}; records are kept in {DIRECTORY} only"
+        elif isinstance(store, RecordStore):
+            for done, (path, data) in enumerate(records.items()):
                 if problem := store.write(data):
-                    rest = len(files) - done - 1
-                    return [f"fallback.used: {problem}; {_named(path)} and {rest} more are kept here"]
-        return []
+                    rest = len(records) - done - 1
+                    yield f"fallback.used: {problem}; {_label(path)} and {rest} more are kept in {DIRECTORY} only"
+                    return
 
 
-def render(finding: Finding) -> bytes:
+def render_file(finding: Finding) -> bytes:
     """The file of a finding."""
-    return strict.dumps(sealed(record.get(finding), record.SEALED))
+    return strict_json.dumps(render_record(finding))
 
 
 def _version(finding: Finding) -> str:
-    """What changes with whatever a file shows: every event leaves a line of history."""
-    return f"{__version__}:{len(finding.history)}"
+    """What changes with whatever a record shows: an event adds to a history, or to the votes of a cluster's leader."""
+    return f"{VERSION}.{len(finding.history)}.{len(finding.votes)}.{len(finding.sources)}.{finding.agreement}"
 
 
-def _has(path: Path, data: bytes) -> bool:
+def _has_content(path: Path, data: bytes) -> bool:
     try:
         return files.read_file(path, len(data)) == data
     except files.NotAFile:
         return False
 
 
-def _named(path: Path) -> str:
+def _label(path: Path) -> str:
     return f"{DIRECTORY}/{path.parent.name}/{path.name}"
 
 
-def _read(data: bytes, path: Path) -> dict[str, Any] | str:
+def _parse_record(data: bytes, id: str) -> dict[str, Any] | str:
     """A record, or why it cannot be read."""
     try:
-        read = limit_nesting(strict.loads(data), "it")
+        record = limit_nesting(strict_json.loads(data), "it")
     except ValueError as error:
         return f"cannot be read: {error}"
-    if not isinstance(read, dict):
+    if not isinstance(record, dict):
         return "is not a JSON object"
-    version: Any = read.get("schemaVersion")
-    if strict.is_int(version) and version > record.VERSION:
+    version: Any = record.get("schemaVersion")
+    if strict_json.is_int(version) and version > VERSION:
         return f"has version {str(version)[:20]}, which is newer than this program"
-    return read if read.get("findingId") == path.stem else "has a `findingId` that is not its name"
+    return record if record.get("findingId") == id else "has a `findingId` that is not its name"

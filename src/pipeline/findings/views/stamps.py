@@ -1,6 +1,6 @@
-"""What awf wrote last, kept in the store: so that only files that changed since are read, and can be put back.
+"""What awf wrote last, kept in the store so that only files that changed since are read.
 
-It is a cache: without it everything is read, and comes out the same.
+It is a cache: if it is missing or wrong, files are read in full and compared with the ledger.
 """
 
 import json
@@ -8,45 +8,65 @@ import os
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from pipeline import files
 
 _FOLDER = "views"
 _INDEX = "written.json"
-_FORMAT = 1
+_FORMAT = 2
 Stamp = tuple[int, int, int]  # time of the content, time of any change, size
 
 
+class WrittenFile(NamedTuple):
+    """A file as awf wrote it."""
+
+    mtime: int
+    ctime: int
+    size: int
+    version: str  # of what it shows
+    digest: str
+
+    @property
+    def stamp(self) -> Stamp:
+        """What changes when the file does."""
+        return self[:3]
+
+
 class Stamps:
-    """The files of one repository as awf wrote them, each with the version that it shows."""
+    """The files of one repository as awf wrote them."""
 
     def __init__(self, store: Path | None, root: Path) -> None:
-        name = sha256(os.fsencode(root)).hexdigest()[:16]  # a store may have runs of several repositories
+        name = sha256(os.fsencode(root)).hexdigest()[:16]  # a store may hold runs of several repositories
         self._folder = store / _FOLDER / name if store else None
         self._root = str(root)
-        self._known: dict[str, tuple[str, Stamp]] | None = None  # by name; read at the first question
+        self._files: dict[str, WrittenFile] | None = None  # by name; read when they are first needed
         self._changed = False
 
-    def untouched(self, name: str, now: os.stat_result) -> bool:
-        """Whether a file is as awf wrote it."""
-        return self._by_name().get(name, ("", None))[1] == stamp_of(now)
+    @property
+    def files(self) -> dict[str, WrittenFile]:
+        """The files by their names."""
+        if self._files is None:
+            self._files = self._load()
+        return self._files
 
-    def shows(self, name: str, version: str) -> bool:
-        """Whether awf wrote this version of a file last."""
-        return self._by_name().get(name, (None,))[0] == version
-
-    def wrote(self, path: Path, name: str, version: str) -> None:
-        """Note a file that awf has just written, or found to be what it would write."""
-        self._by_name()[name] = version, stamp_of(path.lstat())
+    def record(self, name: str, stamp: Stamp, version: str, digest: str) -> None:
+        """Note a file that awf wrote, or that has the content that awf would write."""
+        self.files[name] = WrittenFile(*stamp, version, digest)
         self._changed = True
 
-    def keep(self, name: str, data: bytes) -> None:
-        """Keep a copy of what was written, to put back."""
+    def forget(self, *names: str) -> None:
+        """Have these files written again."""
+        for name in names:
+            self._changed = self.files.pop(name, None) is not None or self._changed
+
+    def save_copy(self, name: str, data: bytes) -> None:
+        """Keep a copy of what was written."""
         if self._folder:
             self._folder.mkdir(parents=True, exist_ok=True)
             files.write_file(self._folder / name, data)
 
-    def kept(self, name: str) -> bytes | None:
+    def read_copy(self, name: str) -> bytes | None:
         """The copy of what was written last."""
         with suppress(files.NotAFile, NotADirectoryError):
             return files.read_file(self._folder / name) if self._folder else None
@@ -54,32 +74,27 @@ class Stamps:
 
     def save(self) -> None:
         """Keep what is known for the next process."""
-        if not self._changed or self._folder is None or not self._folder.parents[1].is_dir():
-            return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        index = {"format": _FORMAT, "root": self._root, "files": self._by_name()}
-        files.write_file(self._folder / _INDEX, json.dumps(index, separators=(",", ":")).encode())
-        self._changed = False
+        if self._changed and self._folder and self._folder.parents[1].is_dir():
+            index = {"format": _FORMAT, "root": self._root, "files": self.files}
+            self.save_copy(_INDEX, json.dumps(index, separators=(",", ":")).encode())
+            self._changed = False
 
-    def _by_name(self) -> dict[str, tuple[str, Stamp]]:
-        if self._known is None:
-            self._known = self._read()
-        return self._known
-
-    def _read(self) -> dict[str, tuple[str, Stamp]]:
-        """What an earlier process noted; nothing where that is damaged, or about another repository."""
+    def _load(self) -> dict[str, WrittenFile]:
+        """What an earlier process noted; nothing if that is damaged or about another repository."""
         try:
-            index = json.loads(self.kept(_INDEX) or b"null")
+            index = json.loads(self.read_copy(_INDEX) or b"null")
             if index["format"] != _FORMAT or index["root"] != self._root:
                 return {}
-            return {
-                name: (version, (mtime, ctime, size))
-                for name, (version, (mtime, ctime, size)) in index["files"].items()
-            }
+            return {name: WrittenFile(*fields) for name, fields in index["files"].items()}
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return {}
 
 
-def stamp_of(about: os.stat_result) -> Stamp:
-    """What changes when a file does. The second time cannot be set by whoever edits it."""
-    return about.st_mtime_ns, about.st_ctime_ns, about.st_size
+def stamp_of(status: os.stat_result) -> Stamp:
+    """What changes when a file does. Nobody can set the second of the times."""
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size
+
+
+def digest(data: bytes) -> str:
+    """A digest of a file's content."""
+    return sha256(data).hexdigest()[:16]

@@ -1,114 +1,136 @@
-"""The verdict file in `.code-review/`: the latest, the archive of those before, and the reason of an abort.
+"""The directory `.code-review/`: the latest verdict, the archive of earlier ones, and the reason for an ABORT.
 
-An archived file is never written over. A copy of the latest, as awf wrote it, is in the store: what somebody else makes
-of the file is read as an edit, and what is not a verdict is moved aside and put back from that copy.
+An archived verdict is never overwritten. The store has a copy of the latest verdict as awf wrote it: whatever differs
+from that is an edit, and a file that is not a verdict is moved aside and restored from the copy.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pipeline import files
 from pipeline.errors import AwfError
-from pipeline.findings.formats import strict_json as strict
-from pipeline.findings.formats import verdict
+from pipeline.findings.events import Pass
+from pipeline.findings.formats import strict_json
 from pipeline.findings.formats.items import limit_nesting
-from pipeline.findings.formats.verdict_view import COUNTING
+from pipeline.findings.formats.verdict import COUNTING, check_document, items_of, read_verdict_edits, render_verdict
 from pipeline.findings.formats.view_edits import ViewEdits
-from pipeline.findings.model import Finding
-from pipeline.findings.verdicts import Verdict
-from pipeline.findings.views.records import FILE
-from pipeline.findings.views.stamps import Stamps
-from pipeline.findings.views.written import ViewsWritten
+from pipeline.findings.git import in_repository, run_git
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.verdicts import Verdict, ledger_verdicts
+from pipeline.findings.views.stamps import Stamps, digest, stamp_of
 
 DIRECTORY = ".code-review"
 LATEST = "review-latest.json"
 ABORT = "abort-reason.md"
 _NEXT = "review-next.json"  # in the store: what is about to be written
-_VERSION = "latest"
-_EDITABLE = ("status", "note")
-_WRITABLE = "make it readable and writable, and resume"
+_LABEL = f"{DIRECTORY}/{LATEST}"
+_HELP = "make it readable and writable, and resume"
+_NO_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
 
 
 class VerdictFile:
     """The verdict file of one repository and what belongs to it."""
 
-    def __init__(self, root: Path, stamps: Stamps | None = None) -> None:
+    def __init__(self, root: Path, stamps: Stamps | None = None, environ: Mapping[str, str] = _NO_ENVIRONMENT) -> None:
         self._root = root
         self._folder = root / DIRECTORY
         self._stamps = stamps or Stamps(None, root)
+        self._environ = environ
         self.path = self._folder / LATEST
 
-    def write(self, document: Mapping[str, Any]) -> ViewsWritten:
-        """Write a verdict by the rules of its mode. A verification goes on from a sound latest file, or is refused."""
-        if fault := verdict.document_fault(document):
-            raise AwfError(f"this verdict cannot be written: {fault}")
-        try:
-            moved = files.ensure_directory(self._folder, self._root)
-        except OSError as error:
-            raise AwfError(f"{DIRECTORY} cannot be used: {error.strerror}", help=_WRITABLE) from error
-        with files.lock_directory(self._folder):
-            if document["mode"] == "verify" and (refusal := self._refusal(document)):
-                return ViewsWritten(problems=(refusal,))
-            problems = [moved] if moved else []
-            problems += self._set_aside(document)
-            self._put(document)
-        self._stamps.save()
-        return ViewsWritten((self.path,), tuple(problems))
-
     @property
-    def there(self) -> bool:
-        """Whether there is a latest verdict: the file, or what awf wrote into it."""
-        return os.path.lexists(self.path) or self._stamps.kept(LATEST) is not None
+    def exists(self) -> bool:
+        """Whether there is a latest verdict: the file, or the copy of what awf wrote into it."""
+        return os.path.lexists(self.path) or self._stamps.read_copy(LATEST) is not None
 
-    def sound(self) -> dict[str, Any] | str:
-        """The latest verdict as awf wrote it, else as it is; or why there is none to go on from."""
-        kept = self._stamps.kept(LATEST)
-        if kept is not None and isinstance(read := _read(kept), dict):
-            return read
-        return self._present()
+    def write(self, ledger: Ledger, passed: Pass, at: str) -> list[str]:
+        """Write the verdict of a pass by the rules of its mode; return problems. A verification needs a full review."""
+        latest = self._latest() if passed.mode == "verify" else {}
+        if isinstance(latest, str) or latest.get("mode") == "quick":
+            why = latest if isinstance(latest, str) else "the latest review is a quick one; run a full review first"
+            return [f"nothing to verify: {why}"]
+        closed = [{"x_finding": str(id), "status": "open"} for id in ledger.closed_since_last_pass]
+        document = _render(
+            ledger,
+            latest or {"findings": closed},
+            passed,
+            review_id=latest.get("reviewId") or review_id(passed),
+            timestamp=at,
+            scope=passed.scope,
+            target=passed.target,
+            mode=passed.mode,
+            report_path="",
+        )
+        unignored = ensure_git_ignored(self._root, DIRECTORY, self._environ)
+        return [*([unignored] if unignored else []), *self._save(document)]
 
-    def read_edits(self, findings: Iterable[Finding], *, at: str, by: str = FILE) -> ViewEdits:
-        """What somebody changed in the latest verdict; nothing, at little cost, where it is as it was written."""
-        try:
-            untouched = self._stamps.untouched(LATEST, self.path.lstat())
-        except (FileNotFoundError, NotADirectoryError):
-            return self._missing()
-        except OSError:  # reading it says what is wrong
-            untouched = False
-        if untouched:
-            return ViewEdits()
-        latest = self._present()
+    def refresh(self, ledger: Ledger, at: str) -> list[str]:
+        """Write the latest verdict again after findings changed; return problems. It stays the same review."""
+        latest = self._latest() if self.exists else {}
         if isinstance(latest, str):
-            return ViewEdits(problems=(latest,))
-        kept = self._stamps.kept(LATEST)
-        if kept is not None and self._data() in (kept, self._stamps.kept(_NEXT)):
-            self._stamps.wrote(self.path, LATEST, _VERSION)  # it was only touched
-            return ViewEdits()
-        edits = verdict.put(latest, findings, at=at, by=by)
-        if edits.events or edits.problems or kept is None:
-            return edits
-        if _without_edits(latest) == _without_edits(_read(kept)):
-            return ViewEdits()  # they are in the ledger, and the process died before the file was written again
-        return ViewEdits(problems=(f"{DIRECTORY}/{LATEST} was changed in what is not for editing; it was put back",))
+            return [latest]
+        if not latest or self._is_foreign(latest, ledger):
+            return []
+        return self._save(_render_again(ledger, latest, at))
 
-    def _missing(self) -> ViewEdits:
-        """Nothing is said of a verdict that was never written; one that was is missed."""
-        if self._stamps.kept(LATEST) is None:
-            return ViewEdits()
-        return ViewEdits(problems=(f"{DIRECTORY}/{LATEST} was removed; it is put back",))
+    def restore(self, ledger: Ledger, at: str) -> list[str]:
+        """Put back what awf wrote, if somebody changed it; return problems."""
+        copy = self._stamps.read_copy(LATEST)
+        document = _parse(copy) if copy is not None else None
+        if not isinstance(document, dict):
+            return self.refresh(ledger, at)
+        return [] if self._read() == copy else self._save(document)
 
-    def _present(self) -> dict[str, Any] | str:
-        """The latest verdict as it is, or why it is none."""
-        data = self._data()
+    def read_edits(self, ledger: Ledger, at: str, by: str) -> ViewEdits:
+        """What was changed in the latest verdict since awf wrote it; it is read only if its times or size changed."""
+        copy = self._stamps.read_copy(LATEST)
+        written = self._stamps.files.get(LATEST)
+        try:
+            stamp = stamp_of(self.path.lstat())
+        except (FileNotFoundError, NotADirectoryError):
+            return ViewEdits() if copy is None else ViewEdits(problems=(f"{_LABEL} was removed; it is put back",))
+        except OSError:  # reading it says what is wrong
+            stamp = (0, 0, 0)
+        if written and written.stamp == stamp:
+            return ViewEdits()
+        data = self._read()
+        document = _parse(data) if isinstance(data, bytes) else data
+        if not isinstance(document, dict):
+            return ViewEdits(problems=(f"{_LABEL} {document}; it was moved aside and put back",))
+        if copy is not None and data in (copy, self._stamps.read_copy(_NEXT)):  # it was only touched
+            self._stamps.record(LATEST, stamp, "", digest(copy))
+            return ViewEdits()
+        base = _parse(copy) if copy is not None else None
+        if not isinstance(base, dict):
+            base = {"findings": []} if self._is_foreign(document, ledger) else _render_again(ledger, document)
+        return read_verdict_edits(document, base, ledger.findings, at=at, by=by)
+
+    def _is_foreign(self, document: Mapping[str, Any], ledger: Ledger) -> bool:
+        """Whether another program wrote a verdict: awf has no trace of it."""
+        if self._stamps.read_copy(LATEST) is not None or LATEST in self._stamps.files:
+            return False
+        if document["reviewId"] in {review_id(passed) for passed in ledger.passes.values()}:
+            return False
+        return not any(item.get("x_finding") in ledger.findings for item in items_of(document))
+
+    def _latest(self) -> dict[str, Any] | str:
+        """The latest verdict as awf wrote it, else as it is, or why there is none to continue from."""
+        copy = self._stamps.read_copy(LATEST)
+        if copy is not None and isinstance(document := _parse(copy), dict):
+            return document
+        data = self._read()
         if data is None:
-            return f"there is no {DIRECTORY}/{LATEST}; run a full review first"
-        read = _read(data) if isinstance(data, bytes) else data
-        return f"{DIRECTORY}/{LATEST} {read}; it was moved aside and put back" if isinstance(read, str) else read
+            return f"there is no {_LABEL}; run a full review first"
+        found = _parse(data) if isinstance(data, bytes) else data
+        return f"{_LABEL} {found}" if isinstance(found, str) else found
 
-    def _data(self) -> bytes | str | None:
-        """The content of the latest verdict, or why it has none."""
+    def _read(self) -> bytes | str | None:
+        """The content of the file, or why it cannot be read; None if there is no file."""
         if os.path.lexists(self._folder) and not (self._folder.is_dir() and files.is_inside(self._root, self._folder)):
             return "is not in a directory of this repository"
         try:
@@ -118,121 +140,148 @@ class VerdictFile:
         except NotADirectoryError:
             return None
         except OSError as error:
-            raise AwfError(f"{DIRECTORY}/{LATEST} cannot be read: {error.strerror}", help=_WRITABLE) from error
+            raise AwfError(f"{_LABEL} cannot be read: {error.strerror}", help=_HELP) from error
 
-    def _refusal(self, document: Mapping[str, Any]) -> str:
-        latest = self.sound()
-        if isinstance(latest, str):
-            return f"nothing to verify: {latest}"
-        if latest["mode"] == "quick":
-            return "nothing to verify: the latest review is a quick one; run a full review first"
-        if latest["reviewId"] != document["reviewId"]:
-            return f"nothing to verify: the latest review is {latest['reviewId']}, not {document['reviewId']}"
-        return ""
+    def _save(self, document: Mapping[str, Any]) -> list[str]:
+        if fault := check_document(document):
+            raise AwfError(f"this verdict cannot be written: {fault}")
+        try:
+            moved = files.ensure_directory(self._folder, self._root)
+        except OSError as error:
+            raise AwfError(f"{DIRECTORY} cannot be used: {error.strerror}", help=_HELP) from error
+        with files.lock_directory(self._folder):
+            problems = [*([moved] if moved else []), *self._make_room(document)]
+            self._replace(document)
+        self._stamps.save()
+        return problems
 
-    def put_back(self) -> None:
-        """Give the latest verdict the content that awf gave it, if somebody changed it."""
-        kept = self._stamps.kept(LATEST)
-        if kept is None or self._data() == kept:
+    def _make_room(self, document: Mapping[str, Any]) -> Iterator[str]:
+        """Archive the latest verdict under its own id, unless it is a quick one or the same review."""
+        data, copy = self._read(), self._stamps.read_copy(LATEST)
+        found = _parse(data) if isinstance(data, bytes) else data
+        if isinstance(found, str):
+            yield f"{_LABEL} {found}; it was moved aside to {files.move_aside(self.path)}"
+        source = copy if copy is not None else data
+        latest = _parse(source) if isinstance(source, bytes) else None
+        if not isinstance(latest, dict) or not isinstance(source, bytes):
             return
-        document = _read(kept)
-        if isinstance(document, dict):
-            self.write(document)
-
-    def _set_aside(self, document: Mapping[str, Any]) -> Iterator[str]:
-        """Archive the latest verdict under its own id, unless it was a quick one or is the one being written."""
-        data, kept = self._data(), self._stamps.kept(LATEST)
-        latest = _read(data) if isinstance(data, bytes) else data
-        if isinstance(latest, str):
-            name = files.move_aside(self.path)
-            yield f"{DIRECTORY}/{LATEST} {latest}; it was moved aside to {name}"
-        source = kept if kept is not None else data
-        latest = _read(source) if isinstance(source, bytes) else None
-        if not isinstance(latest, dict) or document["mode"] == "verify":
+        if latest["mode"] == "quick" or latest["reviewId"] == document["reviewId"]:
             return
-        if latest["mode"] != "quick" and latest["reviewId"] != document["reviewId"] and isinstance(source, bytes):
-            name = f"review-{latest['reviewId']}.json"
-            archived = self._archive(name, source)
-            if archived != name:
-                yield f"{DIRECTORY}/{name} was there already; the verdict after it was kept as {archived}"
-
-    def _archive(self, name: str, data: bytes) -> str:
-        """Keep a verdict under a name, or under the next one where another has it."""
-        stem = name.removesuffix(".json")
-        number = 1
-        while True:
-            path = self._folder / (name if number == 1 else f"{stem}.{number}.json")
-            if _has(path, data) or files.create_file(path, data):
-                return path.name
+        name = f"review-{latest['reviewId']}.json"
+        archived, number = name, 1
+        while not (_has_content(self._folder / archived, source) or files.create_file(self._folder / archived, source)):
             number += 1
+            archived = f"review-{latest['reviewId']}.{number}.json"
+        if archived != name:
+            yield f"{DIRECTORY}/{name} exists already; the later verdict was archived as {archived}"
 
-    def _put(self, document: Mapping[str, Any]) -> None:
-        """Write the latest verdict. The reason of an abort is there before it, and goes after it."""
-        aborted = document["verdict"] == Verdict.ABORT
-        if aborted:
-            files.write_file(self._folder / ABORT, reason(document).encode())
-        data = strict.dumps(document)
-        self._stamps.keep(_NEXT, data)  # whatever is killed in between: the file is one of the two that awf wrote
-        if not _has(self.path, data):
+    def _replace(self, document: Mapping[str, Any]) -> None:
+        """Write the latest verdict. The reason for an ABORT is written before it and removed after it."""
+        aborts = document["verdict"] == Verdict.ABORT
+        if aborts:
+            files.write_file(self._folder / ABORT, _abort_reason(document).encode())
+        data = strict_json.dumps(document)
+        self._stamps.save_copy(_NEXT, data)  # if awf is killed here, the file has one of the two known contents
+        if not _has_content(self.path, data):
             files.write_file(self.path, data)
-        self._stamps.keep(LATEST, data)
-        self._stamps.wrote(self.path, LATEST, _VERSION)
-        if not aborted:
+        self._stamps.save_copy(LATEST, data)
+        self._stamps.record(LATEST, stamp_of(self.path.lstat()), "", digest(data))
+        if not aborts:
             files.remove_file(self._folder / ABORT)
 
 
-def _without_edits(document: dict[str, Any] | str) -> Any:
-    """A verdict without what may be edited in it."""
-    if isinstance(document, str):
-        return document
-    rows = [{name: value for name, value in row.items() if name not in _EDITABLE} for row in document["findings"]]
-    return {**document, "findings": rows}
+def review_id(passed: Pass) -> str:
+    """The id of a pass in a verdict file: eight hexadecimal digits."""
+    return sha256(passed.id.encode()).hexdigest()[:8]
 
 
-def _has(path: Path, data: bytes) -> bool:
+def ensure_git_ignored(root: Path, name: str, environ: Mapping[str, str]) -> str:
+    """Have git ignore a directory in this clone; return what went wrong, if anything."""
+    rule = f"{name}/"
+    exclude = root / ".git" / "info" / "exclude"
+    try:
+        if not in_repository(root) or rule.encode() in (_lines(exclude) if exclude.is_file() else ()):
+            return ""
+        if run_git(root, environ, "check-ignore", f"{name}/any", accepted=(0, 1)):
+            return ""
+        exclude = root / run_git(root, environ, "rev-parse", "--git-path", "info/exclude").strip()
+        exclude.parent.mkdir(parents=True, exist_ok=True)
+        with files.lock_directory(exclude.parent):
+            lines = _lines(exclude)
+            if rule.encode() not in lines:
+                files.write_file(exclude, b"".join(line + b"\n" for line in (*lines, rule.encode())))
+    except (OSError, files.NotAFile, AwfError) as error:
+        return f"git could not be told to ignore {rule}: {error}; add it to .gitignore"
+    return ""
+
+
+def _lines(path: Path) -> list[bytes]:
+    return (files.read_file(path) or b"").splitlines()
+
+
+def _render(ledger: Ledger, before: Mapping[str, Any], passed: Pass | None, **header: str) -> dict[str, Any]:
+    verdicts = ledger_verdicts(ledger, passed)
+    return render_verdict(ledger, verdicts=replace(verdicts, verdict=verdicts.stated), before=before, **header)
+
+
+def _render_again(ledger: Ledger, latest: Mapping[str, Any], at: str = "") -> dict[str, Any]:
+    """A verdict with its findings as they are now."""
+    header = {key: latest[key] for key in ("scope", "target", "mode")}
+    return _render(
+        ledger,
+        latest,
+        None,
+        review_id=latest["reviewId"],
+        timestamp=at or latest["timestamp"],
+        report_path=latest["reportPath"],
+        **header,
+    )
+
+
+def _has_content(path: Path, data: bytes) -> bool:
     try:
         return files.read_file(path, len(data)) == data
     except (files.NotAFile, FileNotFoundError):
         return False
 
 
-def reason(document: Mapping[str, Any]) -> str:
-    """What made a verdict an abort, and what is to be done now."""
+def _parse(data: bytes) -> dict[str, Any] | str:
+    """A verdict, or why the file is not one."""
+    try:
+        document = limit_nesting(strict_json.loads(data), "it")
+    except ValueError as error:
+        return f"cannot be read: {error}"
+    if fault := check_document(document):
+        return f"cannot be used: {fault}"
+    verdict: dict[str, Any] = document
+    return verdict
+
+
+def _abort_reason(document: Mapping[str, Any]) -> str:
+    """What caused an ABORT, and what to do next."""
     blockers = [one for one in document["findings"] if one["severity"] == "Blocker" and one["status"] in COUNTING]
-    breaking = [one for one in blockers if one.get("x_system_breaking") is True] or blockers
-    lines = [f"- `{_place(one)}`: {_line(one['title'])} ({_line(one['domain'])})" for one in breaking]
+    causes = [one for one in blockers if one.get("x_system_breaking") is True] or blockers
+    lines = [f"- `{_quote(_place(one))}`: {_quote(one['title'])} ({_quote(one['domain'])})" for one in causes]
     return "\n".join(
         [
             f"# Review {document['reviewId']} was aborted",
             "",
-            f"Reviewed: {document['scope']} `{_line(document['target'])}`, {document['timestamp']}",
+            f"Reviewed: {document['scope']} `{_quote(document['target'])}`, {document['timestamp']}",
             "",
-            "What follows endangers the whole system, so that no agent is to fix it by itself:",
+            "These findings endanger the whole system. No agent should fix them on its own:",
             "",
             *lines,
             "",
-            "Next: a person looks at the cause, decides what to do, and starts a full review afterwards.",
+            "Next: have a person look at the cause and decide what to do, then start a full review.",
             "",
         ]
     )
 
 
-def _place(one: Mapping[str, Any]) -> str:
-    return _line(f"{one['file']}:{one['lineRange']}" if "lineRange" in one else one["file"])
+def _place(item: Mapping[str, Any]) -> str:
+    return f"{item['file']}:{item['lineRange']}" if "lineRange" in item else str(item["file"])
 
 
-def _line(text: str) -> str:
-    """A text from outside on one line, without what would end a quotation."""
+def _quote(text: str) -> str:
+    """Text from outside on one line, without what would end a quotation."""
     return " ".join(text.replace("`", "'").split())
-
-
-def _read(data: bytes) -> dict[str, Any] | str:
-    """A verdict file, or why it cannot be used."""
-    try:
-        document = limit_nesting(strict.loads(data), "it")
-    except ValueError as error:
-        return f"cannot be read: {error}"
-    if fault := verdict.document_fault(document):
-        return f"cannot be used: {fault}"
-    read: dict[str, Any] = document
-    return read

@@ -1,1 +1,1 @@
-"""One finding after the other put before a person, and the report on what was decided."""
+"""The walk through findings: a person decides on them one by one, at the terminal, in a triage stage or in a file."""

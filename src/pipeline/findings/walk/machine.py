@@ -1,286 +1,403 @@
-"""The walk as a state machine: what comes next, and what an answer makes of it. It looks at values only.
+"""The walk through findings as a state machine: what can be chosen, and what an answer or a result leads to.
 
-Tickets are the only thing done on the way; fixes are asked for once, at the end, all together.
+It computes values only. A session carries out what a step asks for; texts are in `present`. A walk is kept nowhere:
+if it is dropped, every decision is lost, and nothing else.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from pipeline.errors import AwfError
-from pipeline.findings.events import DecisionMade, LedgerEvent
-from pipeline.findings.model import Decision, Finding, FindingId
+from pipeline.findings.events import Coverage
+from pipeline.findings.model import AutofixClass, Decision, Finding, FindingId, Severity, Vote
+from pipeline.findings.scales import P_LEVEL
 from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerStatus
-from pipeline.findings.walk import planning
-from pipeline.findings.walk.present import (
-    GO_OR_NOT,
-    Action,
-    Block,
-    Fixes,
-    Item,
-    Option,
-    OptionKey,
-    Route,
-    Step,
-    Trouble,
-    Validation,
-    Walk,
-    WalkContext,
-    WalkDecision,
-    block,
-    failed_menu,
-    menu,
-    one_line,
-    preview,
-    preview_stem,
-    routing_question,
-    stem,
-)
-from pipeline.findings.walk.report import WalkReport, report, skipped_because
+from pipeline.text import sanitize_line, truncate
+
+MAX_VALIDATED = 15  # findings that are checked once more before a bulk apply
+_MAX_REASON = 300  # columns of what a tracker says
+
+
+class Action(StrEnum):
+    """What can be done about a finding, most conservative first: that order breaks ties between reviewers."""
+
+    SKIP = "skip"  # nothing is done, and it stays open
+    DEFER = "defer"  # a ticket is filed
+    APPLY = "apply"  # the fixer gets it
+    ACKNOWLEDGE = "acknowledge"  # it was read; there is nothing to fix
+
+
+class OptionKey(StrEnum):
+    """What an option is known by: answers are keys, never labels."""
+
+    APPLY = "apply"
+    ACKNOWLEDGE = "acknowledge"
+    DEFER = "defer"
+    SKIP = "skip"
+    REST = "rest"  # this finding and all that follow, as recommended
+    PROCEED = "proceed"
+    CANCEL = "cancel"
+    RETRY = "retry"  # the same tracker
+    FALLBACK = "fallback"  # the next tracker
+    CONVERT = "convert"  # a ticket that cannot be filed, into a skip
+    EACH = "each"
+    ALL = "all"
+    FILE = "file"
+    REPORT = "report"
+
+
+class Route(StrEnum):
+    """How the findings are worked through."""
+
+    EACH = "each"  # one by one
+    ALL = "all"  # all at once, as recommended
+    FILE = "file"  # a ticket for each, and no fix
+    REPORT = "report"  # nothing is done
+
+
+class Step(StrEnum):
+    """What a walk waits for: an answer to a question, or the result of something that the session does."""
+
+    ROUTING = "routing"  # question: which route to take
+    ASKING = "asking"  # question: what to do about the current finding
+    CONFIRMING = "confirming"  # question: whether the first ticket may go to a tracker that nobody named
+    FAILED = "failed"  # question: what to do instead of a ticket that could not be filed
+    PREVIEWING = "previewing"  # question: whether the plan may be carried out
+    FILING = "filing"  # a ticket for the current finding, then `record_ticket`
+    FALLING_BACK = "falling back"  # the next tracker, then `record_fallback`
+    VALIDATING = "validating"  # a look at `findings_to_validate`, then `record_validations`
+    FIXING = "fixing"  # one fixer for all accepted findings, then `record_fixes`
+    DONE = "done"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Something for a person to decide: what is shown above it, the question, and what can be chosen."""
-
-    stem: str
-    options: tuple[Option, ...]
-    above: Block | str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A ticket is to be made on a tracker; `filed` takes what came of it."""
+class WalkItem:
+    """One finding to decide on, with its recommendation and what is shown about it."""
 
     finding: Finding
+    recommended: Action
+    impact: str = ""
+    why_it_works: str = ""
+    pointer: str = ""  # where the whole fix can be read
+    skip_reason: str = ""  # recorded if a person skips it
+    unexplained_by: tuple[str, ...] = ()  # the reviewers, if none of them said what breaks
+    same_as: tuple[int, ...] = ()  # the numbers of findings that it may be the same as
+    members: tuple[Finding, ...] = ()  # the findings of other reviewers that are joined to it
+
+    @property
+    def advisory(self) -> bool:
+        """Whether there is nothing to fix."""
+        return self.finding.autofix_class is AutofixClass.ADVISORY
+
+    @property
+    def level(self) -> str:
+        """Its severity, P0 to P3."""
+        return P_LEVEL[self.finding.severity]
+
+
+@dataclass(frozen=True, slots=True)
+class TicketAttempt:
+    """A ticket that was to be filed: its reference, or why it failed and what was done then."""
+
+    id: FindingId
     tracker: str
+    reference: str = ""
+    failure: str = ""
+    then: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class FallBack:
-    """A tracker is to be given up for this session; `fell_back` takes what is known of the others."""
+class Validation:
+    """What a validator says about one finding."""
 
-    reason: str
+    validated: bool
+    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Validate:
-    """Somebody is to look whether these hold; `validated` takes what they say."""
-
-    findings: tuple[Finding, ...]
+NOT_VALIDATED = Validation(validated=False, reason="validator failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Dispatch:
-    """One fixer is to make all accepted fixes; `dispatched` takes what came of it."""
+class Fixes:
+    """What became of the accepted fixes. One that is in neither was not attempted."""
 
-    ids: tuple[FindingId, ...]
+    made: frozenset[FindingId] = frozenset()
+    failed: Mapping[FindingId, str] = field(default_factory=dict)  # with the reason
 
 
 @dataclass(frozen=True, slots=True)
-class WalkDone:
-    """Nothing is left to ask or do."""
+class WalkContext:
+    """What a report says beside the findings of the walk."""
 
-    report: WalkReport
+    findings: tuple[Finding, ...] = ()  # the whole ledger
+    coverage: Coverage | None = None  # of the last pass
+    suppressed: int = 0  # items of the last pass that nobody is shown
+    reviewed: bool = True  # whether there was a pass at all
 
 
-Next = Question | File | FallBack | Validate | Dispatch | WalkDone
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The state of a walk."""
 
+    items: tuple[WalkItem, ...]
+    context: WalkContext
+    trackers: TrackerStatus = NO_TRACKER
+    route: Route = Route.EACH
+    validates: bool = False  # whether a validator is available
+    confirms: bool = False  # whether the first ticket for a tracker that was not named needs a confirmation
+    step: Step = Step.ASKING
+    position: int = 0
+    decisions: Mapping[FindingId, Decision] = field(default_factory=dict)  # in the order in which they were made
+    validations: Mapping[FindingId, Validation] = field(default_factory=dict)
+    dropped: Mapping[FindingId, str] = field(default_factory=dict)  # refused by the validator, with the reason
+    untracked: frozenset[FindingId] = frozenset()  # skipped because no tracker was available
+    plan: tuple[tuple[WalkItem, Action], ...] = ()  # agreed to, and not yet carried out
+    tickets: tuple[TicketAttempt, ...] = ()
+    fixes: Fixes = Fixes()
 
-_REASON = 300  # characters of what a tracker says
+    @property
+    def item(self) -> WalkItem:
+        """The current finding."""
+        return self.plan[0][0] if self.plan else self.items[self.position]
+
+    @property
+    def remaining(self) -> tuple[WalkItem, ...]:
+        """The current finding and those not decided yet."""
+        return self.items[self.position :]
+
+    @property
+    def tracker(self) -> str:
+        """The name of the tracker that gets the next ticket."""
+        return self.trackers.tracker_name or "the tracker"
+
+    @property
+    def accepted(self) -> tuple[Finding, ...]:
+        """The findings whose fixes were accepted, in the order of the walk."""
+        chosen = {id for id, decision in self.decisions.items() if decision.action == Action.APPLY}
+        return tuple(item.finding for item in self.items if item.finding.id in chosen)
 
 
 class IllegalAnswer(AwfError):
-    """What was answered is none of the options, or nothing was asked."""
+    """An answer that is not an option, or to no question."""
+
+
+def recommendations(finding: Finding) -> dict[str, Vote]:
+    """The last vote with an action of each reviewer, in the order in which they first voted."""
+    actions = set(Action)
+    return {vote.reviewer: vote for vote in finding.votes if vote.action in actions}
+
+
+def recommend(finding: Finding, trackers: TrackerStatus) -> Action:
+    """Return the most conservative action that reviewers recommend, else what the finding itself suggests."""
+    voted = {Action(vote.action) for vote in recommendations(finding).values()}
+    if voted:
+        return min(voted, key=tuple(Action).index)
+    if finding.autofix_class is AutofixClass.ADVISORY:
+        return Action.ACKNOWLEDGE
+    if finding.fix:
+        return Action.APPLY
+    return Action.DEFER if trackers.any_sink_available else Action.SKIP
+
+
+def available_action(action: Action, item: WalkItem, trackers: TrackerStatus) -> Action:
+    """Return the action, or the nearest one that is in the finding's menu."""
+    if item.advisory and action is Action.APPLY:
+        return Action.ACKNOWLEDGE
+    no_tracker = action is Action.DEFER and not trackers.any_sink_available
+    return Action.SKIP if no_tracker or (action is Action.ACKNOWLEDGE and not item.advisory) else action
+
+
+def choices(walk: Walk) -> tuple[OptionKey, ...]:
+    """Return what can be answered now, in the fixed order of its menu; empty if nothing is asked."""
+    tickets = walk.trackers.any_sink_available
+    match walk.step:
+        case Step.ROUTING:
+            return (OptionKey.EACH, OptionKey.ALL, *((OptionKey.FILE,) if tickets else ()), OptionKey.REPORT)
+        case Step.ASKING:
+            first = OptionKey.ACKNOWLEDGE if walk.item.advisory else OptionKey.APPLY
+            rest = (OptionKey.REST,) if len(walk.items) > 1 else ()
+            return (first, *((OptionKey.DEFER,) if tickets else ()), OptionKey.SKIP, *rest)
+        case Step.CONFIRMING | Step.PREVIEWING:
+            return (OptionKey.PROCEED, OptionKey.CANCEL)
+        case Step.FAILED:
+            return (OptionKey.RETRY, OptionKey.FALLBACK, OptionKey.CONVERT)
+        case _:
+            return ()
 
 
 def begin(
-    items: tuple[Item, ...],
-    sinks: TrackerStatus = NO_TRACKER,
-    around: WalkContext | None = None,
+    items: tuple[WalkItem, ...],
+    trackers: TrackerStatus = NO_TRACKER,
+    context: WalkContext | None = None,
     *,
     route: Route | None = Route.EACH,
     validates: bool = False,
     confirms: bool = False,
 ) -> Walk:
-    """A walk at its beginning; without a route it asks for one."""
-    about = around or WalkContext(tuple(item.finding for item in items))
-    walk = Walk(items, about, sinks, route or Route.EACH, validates=validates, confirms=confirms)
+    """Return a walk at its beginning; without a route it asks for one."""
+    context = context or WalkContext(tuple(item.finding for item in items))
+    walk = Walk(items, context, trackers, route or Route.EACH, validates=validates, confirms=confirms)
     if not items:
-        return replace(walk, step=Step.OVER)
-    return replace(walk, step=Step.ROUTING) if route is None else _taken(walk, route)
-
-
-def ask(walk: Walk) -> Next:
-    """What comes next."""
-    match walk.step:
-        case Step.FILING:
-            return File(walk.item.finding, walk.tracker)
-        case Step.FALLING_BACK:
-            return FallBack(walk.troubles[-1].reason)
-        case Step.VALIDATING:
-            return Validate(planning.unjudged(walk))
-        case Step.FIXING:
-            return Dispatch(walk.accepted)
-        case Step.OVER:
-            return WalkDone(report(walk))
-        case _:
-            return _question(walk)
+        return replace(walk, step=Step.DONE)
+    return replace(walk, step=Step.ROUTING) if route is None else _take_route(walk, route)
 
 
 def answer(walk: Walk, key: str) -> Walk:
-    """The walk after an answer, given by the key of an option."""
-    asked = ask(walk)
-    keys = [option.key for option in asked.options] if isinstance(asked, Question) else []
-    if key not in keys:
-        expected = f"expected one of {', '.join(keys)}" if keys else "nothing was asked"
-        raise IllegalAnswer(f'"{one_line(key, 60)}" is no answer here: {expected}')
+    """Return the walk after an answer, given as the key of an option. Raises IllegalAnswer."""
+    offered = choices(walk)
+    if key not in offered:
+        expected = f"choose one of {', '.join(offered)}" if offered else "nothing was asked"
+        raise IllegalAnswer(f'illegal answer "{truncate(sanitize_line(key), 60)}": {expected}')
     match walk.step:
         case Step.ROUTING:
-            return _taken(walk, Route(key))
+            return _take_route(walk, Route(key))
         case Step.ASKING:
-            return _answered(walk, OptionKey(key))
-        case Step.CONFIRMING:
-            return replace(walk, step=Step.FILING, confirms=False) if key == OptionKey.PROCEED else _back(walk)
-        case Step.PREVIEWING:
-            return _carried_out(_agreed(walk)) if key == OptionKey.PROCEED else _back(walk)
-        case _:
-            return _recovered(walk, OptionKey(key))
-
-
-def filed(walk: Walk, result: Filed | TicketFailed) -> Walk:
-    """The walk after a ticket was made, or not: then it stays where it is, and trusts its trackers less."""
-    if isinstance(result, Filed):
-        return _decided(walk, WalkDecision(Action.DEFER, reference=one_line(result.url, _REASON), tracker=walk.tracker))
-    trouble = Trouble(walk.item.finding.id, walk.tracker, one_line(result.reason, _REASON) or "no reason given")
-    sinks = replace(walk.sinks, named_sink_available=False)
-    return replace(walk, step=Step.FAILED, sinks=sinks, troubles=(*walk.troubles, trouble))
-
-
-def fell_back(walk: Walk, sinks: TrackerStatus) -> Walk:
-    """The walk after a tracker was given up: with the next one, or, where there is none, without tickets."""
-    left = replace(walk, sinks=replace(sinks, named_sink_available=False))
-    if sinks.any_sink_available:
-        return replace(_then(left, f"fell back to {left.tracker}"), step=Step.FILING)
-    stuck = _then(left, "no other sink")
-    return _carried_out(stuck) if walk.plan else replace(stuck, step=Step.ASKING)
-
-
-def validated(walk: Walk, told: Mapping[FindingId, Validation]) -> Walk:
-    """The walk after somebody looked at what is left. Of what they were asked and did not answer, nothing is known."""
-    answers = {finding.id: told.get(finding.id) or planning.UNANSWERED for finding in planning.unjudged(walk)}
-    return replace(walk, step=Step.PREVIEWING, judged={**walk.judged, **answers})
-
-
-def dispatched(walk: Walk, fixes: Fixes) -> Walk:
-    """The walk after the fixer."""
-    return replace(walk, step=Step.OVER, fixes=fixes)
-
-
-def decisions(walk: Walk, at: str, by: str) -> list[LedgerEvent]:
-    """What was decided, for the ledger. A walk that is not over has decided nothing."""
-    if walk.step is not Step.OVER:
-        return []
-    return [
-        DecisionMade(
-            at=at, id=id, decision=Decision(at=at, action=made.action, by=by, reason=made.reason, ref=made.reference)
-        )
-        for id, made in walk.decided.items()
-    ]
-
-
-def _question(walk: Walk) -> Question:
-    number, total, item, sinks = walk.position + 1, len(walk.items), walk.item, walk.sinks
-    match walk.step:
-        case Step.ROUTING:
-            return Question(*routing_question(total, sinks))
-        case Step.CONFIRMING:
-            return Question(f"This files a ticket on {walk.tracker}. Proceed?", GO_OR_NOT)
+            return _answer_finding(walk, OptionKey(key))
         case Step.FAILED:
-            trouble = walk.troubles[-1]
-            told = f"Defer failed: {trouble.tracker} returned {trouble.reason.rstrip('.')}."
-            return Question(f"{told} How should the agent handle this finding?", failed_menu(trouble.tracker))
-        case Step.PREVIEWING:
-            dropped = planning.refused(walk)
-            items = {one.finding.id: one for one in walk.remaining if one.finding.id in dropped}
-            shown = preview(planning.plan(walk), sinks, walk.route, len(walk.decided), items)
-            return Question(preview_stem(walk.route), GO_OR_NOT, shown)
-        case _:
-            options = menu(total, sinks, item.recommended, advisory=item.advisory)
-            return Question(stem(item, number, total, sinks), options, block(item, number, total, sinks))
+            return _answer_failure(walk, OptionKey(key))
+    if key == OptionKey.CANCEL:  # back to the question before; what was decided stays decided
+        return replace(walk, step=Step.ASKING if walk.route is Route.EACH else Step.ROUTING)
+    if walk.step is Step.CONFIRMING:
+        return replace(walk, step=Step.FILING, confirms=False)
+    agreed = replace(walk, plan=plan(walk), dropped=refusals(walk), position=len(walk.items))
+    return _carry_out(agreed)
 
 
-def _taken(walk: Walk, route: Route) -> Walk:
-    """The walk on one of the ways through the findings; where tickets cannot be filed, that is no way."""
-    if route is Route.FILE and not walk.sinks.any_sink_available:
+def record_ticket(walk: Walk, result: Filed | TicketFailed) -> Walk:
+    """Return the walk after a ticket was filed or failed. After a failure the tracker is not named again."""
+    id = walk.item.finding.id
+    if isinstance(result, Filed):
+        reference = truncate(sanitize_line(result.url), _MAX_REASON)
+        attempt = TicketAttempt(id, walk.tracker, reference=reference)
+        return _decide(replace(walk, tickets=(*walk.tickets, attempt)), Action.DEFER, ref=reference)
+    failure = truncate(sanitize_line(result.reason), _MAX_REASON) or "no reason given"
+    trackers = replace(walk.trackers, named_sink_available=False)
+    tickets = (*walk.tickets, TicketAttempt(id, walk.tracker, failure=failure))
+    return replace(walk, step=Step.FAILED, trackers=trackers, tickets=tickets)
+
+
+def record_fallback(walk: Walk, trackers: TrackerStatus) -> Walk:
+    """Return the walk after a tracker was given up: with the next one, or without tickets if there is none."""
+    walk = replace(walk, trackers=replace(trackers, named_sink_available=False))
+    if trackers.any_sink_available:
+        return replace(_note_failure(walk, f"fell back to {walk.tracker}"), step=Step.FILING)
+    walk = _note_failure(walk, "no other sink")
+    return _carry_out(walk) if walk.plan else replace(walk, step=Step.ASKING)
+
+
+def record_validations(walk: Walk, results: Mapping[FindingId, Validation]) -> Walk:
+    """Return the walk after validation. A finding without a result was not validated."""
+    answers = {finding.id: results.get(finding.id, NOT_VALIDATED) for finding in findings_to_validate(walk)}
+    return replace(walk, step=Step.PREVIEWING, validations={**walk.validations, **answers})
+
+
+def record_fixes(walk: Walk, fixes: Fixes) -> Walk:
+    """Return the walk after the fixer."""
+    return replace(walk, step=Step.DONE, fixes=fixes)
+
+
+def plan(walk: Walk) -> tuple[tuple[WalkItem, Action], ...]:
+    """Every remaining finding with the action that would be taken, without those that the validator refused."""
+    dropped = refusals(walk)
+    return tuple((item, _planned_action(walk, item)) for item in walk.remaining if item.finding.id not in dropped)
+
+
+def findings_to_validate(walk: Walk) -> tuple[Finding, ...]:
+    """The findings to validate before they are acted on: the most severe, up to a limit."""
+    acting = (Action.APPLY, Action.DEFER)
+    acted_on = [item.finding for item in walk.remaining if _planned_action(walk, item) in acting]
+    return tuple(finding for finding in acted_on[:MAX_VALIDATED] if finding.id not in walk.validations)
+
+
+def refusals(walk: Walk) -> dict[FindingId, str]:
+    """The remaining findings that the validator refused, with its reasons.
+
+    A P0 or P1 is not dropped only because the validator did not answer.
+    """
+    found: dict[FindingId, str] = {}
+    for item in walk.remaining:
+        result = walk.validations.get(item.finding.id)
+        severe = item.finding.severity.rank <= Severity.HIGH.rank
+        if result and not result.validated and not (result is NOT_VALIDATED and severe):
+            found[item.finding.id] = result.reason or "no reason given"
+    return found
+
+
+def _take_route(walk: Walk, route: Route) -> Walk:
+    if route is Route.FILE and not walk.trackers.any_sink_available:
         return replace(walk, step=Step.ROUTING)
-    chosen = replace(walk, route=route)
+    walk = replace(walk, route=route)
     match route:
         case Route.EACH:
-            return replace(chosen, step=Step.ASKING)
+            return replace(walk, step=Step.ASKING)
         case Route.REPORT:
-            return replace(chosen, step=Step.OVER)
+            return replace(walk, step=Step.DONE)
         case _:
-            return _all_at_once(chosen)
+            return _preview(walk)
 
 
-def _answered(walk: Walk, key: OptionKey) -> Walk:
+def _preview(walk: Walk) -> Walk:
+    validate = walk.validates and findings_to_validate(walk)
+    return replace(walk, step=Step.VALIDATING if validate else Step.PREVIEWING)
+
+
+def _answer_finding(walk: Walk, key: OptionKey) -> Walk:
     match key:
         case OptionKey.REST:
-            return _all_at_once(walk)
+            return _preview(walk)
         case OptionKey.DEFER:
-            asks = walk.confirms and not walk.sinks.named
-            return replace(walk, step=Step.CONFIRMING if asks else Step.FILING)
+            confirm = walk.confirms and not walk.trackers.named
+            return replace(walk, step=Step.CONFIRMING if confirm else Step.FILING)
         case OptionKey.SKIP:
-            return _decided(walk, WalkDecision(Action.SKIP, skipped_because(walk.item)))
+            return _decide(walk, Action.SKIP, reason=walk.item.skip_reason)
         case _:
-            return _decided(walk, WalkDecision(Action(key)))
+            return _decide(walk, Action(key))
 
 
-def _recovered(walk: Walk, key: OptionKey) -> Walk:
-    """The walk after a person said what to do instead of a ticket that could not be made."""
-    if key is OptionKey.RETRY:
-        return replace(_then(walk, "retried"), step=Step.FILING)
-    if key is OptionKey.FALLBACK:
-        return replace(walk, step=Step.FALLING_BACK)
-    failure = walk.troubles[-1].reason
-    return _decided(_then(walk, "converted to Skip"), WalkDecision(Action.SKIP, f"no ticket could be made: {failure}"))
+def _answer_failure(walk: Walk, key: OptionKey) -> Walk:
+    match key:
+        case OptionKey.RETRY:
+            return replace(_note_failure(walk, "retried"), step=Step.FILING)
+        case OptionKey.FALLBACK:
+            return replace(walk, step=Step.FALLING_BACK)
+        case _:
+            reason = f"no ticket could be filed: {walk.tickets[-1].failure}"
+            return _decide(_note_failure(walk, "converted to Skip"), Action.SKIP, reason=reason)
 
 
-def _then(walk: Walk, what: str) -> Walk:
-    return replace(walk, troubles=(*walk.troubles[:-1], replace(walk.troubles[-1], then=what)))
+def _note_failure(walk: Walk, then: str) -> Walk:
+    return replace(walk, tickets=(*walk.tickets[:-1], replace(walk.tickets[-1], then=then)))
 
 
-def _all_at_once(walk: Walk) -> Walk:
-    waits = walk.validates and planning.unjudged(walk)
-    return replace(walk, step=Step.VALIDATING if waits else Step.PREVIEWING)
-
-
-def _back(walk: Walk) -> Walk:
-    """The walk where it was before; what was decided stays decided."""
-    return replace(walk, step=Step.ASKING if walk.route is Route.EACH else Step.ROUTING)
-
-
-def _agreed(walk: Walk) -> Walk:
-    dropped = planning.refused(walk)
-    return replace(walk, plan=planning.plan(walk), dropped=dropped, position=len(walk.items))
-
-
-def _decided(walk: Walk, made: WalkDecision) -> Walk:
-    """The walk after a decision on the finding that was the matter."""
-    noted = replace(walk, decided={**walk.decided, walk.item.finding.id: made})
+def _decide(walk: Walk, action: Action, *, reason: str = "", ref: str = "") -> Walk:
+    """Return the walk with a decision on the current finding, at the next one."""
+    decision = Decision(at="", action=action, reason=reason, ref=ref)  # the session adds when and by whom
+    decided = replace(walk, decisions={**walk.decisions, walk.item.finding.id: decision})
     if walk.plan:
-        return _carried_out(replace(noted, plan=walk.plan[1:]))
-    on = replace(noted, position=walk.position + 1, step=Step.ASKING)
-    return on if on.position < len(on.items) else _carried_out(on)
+        return _carry_out(replace(decided, plan=walk.plan[1:]))
+    decided = replace(decided, position=walk.position + 1, step=Step.ASKING)
+    return decided if decided.remaining else _carry_out(decided)
 
 
-def _carried_out(walk: Walk) -> Walk:
-    """The walk with its plan carried out up to the next ticket; at its end the fixer is due."""
-    made: dict[FindingId, WalkDecision] = {}
-    for done, (item, action) in enumerate(walk.plan):
-        decision = planning.settled(item, action, walk.sinks)
-        if decision.action is Action.DEFER:
-            return replace(walk, decided={**walk.decided, **made}, plan=walk.plan[done:], step=Step.FILING)
-        made[item.finding.id] = decision
-    over = replace(walk, decided={**walk.decided, **made}, plan=())
-    return replace(over, step=Step.FIXING if over.accepted else Step.OVER)
+def _carry_out(walk: Walk) -> Walk:
+    """Return the walk with its plan carried out up to the next ticket; after the last, the fixer is due."""
+    decisions, untracked = dict(walk.decisions), set(walk.untracked)
+    for done, (item, planned) in enumerate(walk.plan):
+        action = available_action(planned, item, walk.trackers)
+        if action is Action.DEFER:
+            left = walk.plan[done:]
+            return replace(walk, decisions=decisions, untracked=frozenset(untracked), plan=left, step=Step.FILING)
+        reason = item.skip_reason if action is Action.SKIP else ""
+        wanted_ticket = Action.DEFER in (planned, item.recommended)
+        if action is Action.SKIP and wanted_ticket and not walk.trackers.any_sink_available:
+            reason = "no tracker sink available"
+            untracked.add(item.finding.id)
+        decisions[item.finding.id] = Decision(at="", action=action, reason=reason)
+    walk = replace(walk, decisions=decisions, untracked=frozenset(untracked), plan=())
+    return replace(walk, step=Step.FIXING if walk.accepted else Step.DONE)
+
+
+def _planned_action(walk: Walk, item: WalkItem) -> Action:
+    wanted = Action.DEFER if walk.route is Route.FILE else item.recommended
+    return available_action(wanted, item, walk.trackers)

@@ -1,173 +1,257 @@
-"""A walk opened and on its way: what it asks for is done here, by those who are given, and nothing else is done."""
+"""A walk with its effects: findings are read from the ledger, tickets filed, fixes made, decisions recorded."""
 
-import subprocess
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pipeline.backends.process import run_program
+from pipeline.files import NotAFile, read_file
 from pipeline.findings.answers import Answer, read_answers
-from pipeline.findings.fix_prompt import findings_section
+from pipeline.findings.events import DecisionMade, Disposition, LedgerEvent
+from pipeline.findings.fingerprints import norm_title
+from pipeline.findings.fix_prompt import Members, findings_section
+from pipeline.findings.formats import FORMATS
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, FindingId
-from pipeline.findings.trackers.ticket import NO_TRACKER, Trackers
+from pipeline.findings.merge import passes
+from pipeline.findings.model import AutofixClass, Finding, FindingId, RawFinding
+from pipeline.findings.scales import P_LEVEL
+from pipeline.findings.trackers.chain import TrackerChain
+from pipeline.findings.trackers.ticket import NO_TRACKER, TrackerStatus
+from pipeline.findings.triage import importance
 from pipeline.findings.walk.machine import (
-    Dispatch,
-    FallBack,
-    File,
-    Question,
-    Validate,
-    WalkDone,
-    answer,
-    ask,
-    begin,
-    dispatched,
-    fell_back,
-    filed,
-    validated,
-)
-from pipeline.findings.walk.present import (
     Action,
-    Artifact,
     Fixes,
     OptionKey,
     Route,
     Step,
     Validation,
     Walk,
-    confirmation,
-    walk_context,
-    walk_items,
+    WalkContext,
+    WalkItem,
+    answer,
+    begin,
+    findings_to_validate,
+    recommend,
+    record_fallback,
+    record_fixes,
+    record_ticket,
+    record_validations,
 )
-from pipeline.findings.walk.report import WalkReport
+from pipeline.findings.walk.present import Question, confirmation, question, skip_reason
 
 TASK = "Fix all findings listed below, in one go. They were accepted by a person; change nothing else."
-_ROOM = 100_000  # characters of the findings
-_SILENT = "the fixer did not say what became of it"
+_MAX_PROMPT = 100_000  # characters of the findings
+_FIXER_SECONDS = 4 * 3600.0
+_NEAR = 3  # lines by which two reports of one defect may differ
+
+Fixer = Callable[[Sequence[Finding]], Fixes]
+"""Makes fixes, all in one go."""
+Validator = Callable[[Sequence[Finding]], Mapping[FindingId, Validation]]
+"""Says about findings, by their ids, whether they hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """The whole return of one reviewer."""
+
+    path: str
+    findings: tuple[RawFinding, ...]
+
+
+_NO_ARTIFACT = Artifact("", ())
+
+
+@dataclass(slots=True)
+class Session:
+    """One walk with those who take part in it. Its state can be read at any time, such as after an interruption."""
+
+    walk: Walk
+    tell: Callable[[str], None]  # says to the person who decides what was done
+    trackers: TrackerChain
+    fixer: Fixer
+    validator: Validator = lambda _findings: {}
+
+    def run(self, choose: Callable[[Question], OptionKey]) -> Walk:
+        """Put every question to `choose` until the walk is done."""
+        conversation = self.converse()
+        try:
+            asked = next(conversation)
+            while True:
+                asked = conversation.send(choose(asked))
+        except StopIteration:
+            return self.walk
+
+    def converse(self) -> Generator[Question, OptionKey, None]:
+        """Yield every question, and be sent its answer; everything else is done on the way."""
+        while self.walk.step is not Step.DONE:
+            before = self.walk
+            match before.step:
+                case Step.FILING:
+                    self.walk = record_ticket(before, self.trackers.file(before.item.finding))
+                case Step.FALLING_BACK:
+                    self.trackers.fall_back()
+                    self.walk = record_fallback(before, self.trackers.status())
+                case Step.VALIDATING:
+                    self.walk = record_validations(before, self.validator(findings_to_validate(before)))
+                case Step.FIXING:
+                    self.walk = record_fixes(before, self.fixer(before.accepted))
+                case _:
+                    self.walk = answer(before, (yield question(before)))
+            self._confirm(before)
+
+    def _confirm(self, before: Walk) -> None:
+        """Confirm a decision that a person made just now, and every ticket; a plan was shown before."""
+        if before.step not in (Step.ASKING, Step.FILING, Step.FAILED):
+            return
+        decision = self.walk.decisions.get(before.item.finding.id)
+        if decision and (decision.action == Action.DEFER or not before.plan):
+            self.tell(confirmation(before.item, Action(decision.action), decision.ref))
+
+    @property
+    def tickets(self) -> tuple[str, ...]:
+        """The tickets that were filed: they stay, whatever becomes of the walk."""
+        return tuple(attempt.reference for attempt in self.walk.tickets if attempt.reference)
+
+
+def open_walk(
+    ledger: Ledger,
+    trackers: TrackerChain,
+    artifacts: Path | None = None,
+    *,
+    route: Route | None = Route.EACH,
+    advisory: bool = False,
+    confirms: bool = False,
+) -> Walk:
+    """Return a walk through the open findings; without a route it asks for one.
+
+    No tracker is looked for if there is nothing to decide.
+    """
+    findings = pending_findings(ledger, advisory=advisory)
+    status = trackers.status() if findings else NO_TRACKER
+    known = read_artifacts(artifacts, findings) if artifacts else {}
+    items = tuple(_item(finding, ledger, status, known) for finding in findings)
+    return begin(items, status, walk_context(ledger), route=route, confirms=confirms)
+
+
+def pending_findings(findings: Iterable[Finding], *, advisory: bool = False) -> list[Finding]:
+    """Return the open findings of this change that need a decision, most severe first; advice only if asked for."""
+    classes = {AutofixClass.GATED_AUTO, AutofixClass.MANUAL} | ({AutofixClass.ADVISORY} if advisory else set())
+    found = [
+        finding
+        for finding in findings
+        if finding.autofix_class in classes
+        and finding.state.active
+        and not finding.pre_existing
+        and passes(finding.severity, finding.confidence)
+    ]
+    return sorted(found, key=lambda finding: (P_LEVEL[finding.severity], importance(finding)))
+
+
+def walk_context(ledger: Ledger) -> WalkContext:
+    """Return what a ledger says beside the findings of a walk."""
+    last = ledger.last
+    hidden = (Disposition.SUPPRESSED, Disposition.FILTERED)
+    suppressed = sum(entry.disposition in hidden for entry in last.entries) if last else 0
+    return WalkContext(tuple(ledger), ledger.coverage(), suppressed, last is not None)
+
+
+def decision_events(walk: Walk, at: str, by: str) -> list[LedgerEvent]:
+    """Return what was decided, for the ledger. A walk that is not done has decided nothing."""
+    if walk.step is not Step.DONE:
+        return []
+    return [
+        DecisionMade(at=at, id=id, decision=replace(decision, at=at, by=by)) for id, decision in walk.decisions.items()
+    ]
+
+
+def read_artifacts(directory: Path, findings: Iterable[Finding]) -> dict[str, Artifact]:
+    """Return the whole returns of the reviewers who reported some findings; unreadable ones are left out."""
+    found: dict[str, Artifact] = {}
+    for name in dict.fromkeys(name for finding in findings for name in _reviewers(finding)):
+        path = directory / f"{name}.json"
+        try:
+            content = read_file(path) if Path(name).name == name else None
+        except (OSError, ValueError, NotAFile):  # the report counts what is missing
+            continue
+        if content is not None:
+            found[name] = Artifact(str(path), FORMATS["review"].read(content, reviewer=name).findings)
+    return found
+
+
+def _item(finding: Finding, ledger: Ledger, trackers: TrackerStatus, artifacts: Mapping[str, Artifact]) -> WalkItem:
+    """Return a finding with what it says, else what the first of its reviewers says whose return has it."""
+    path, raw = next(_reported(finding, artifacts), ("", None))
+    impact = finding.impact or (raw.impact if raw else "")
+    shown = f"awf findings show {finding.number or finding.id}"
+    return WalkItem(
+        finding,
+        recommend(finding, trackers),
+        impact=impact,
+        why_it_works=_why_it_works(finding) or (_why_it_works(raw) if raw else ""),
+        pointer=f"{path} → findings[].suggested_fix" if path else shown,
+        skip_reason=skip_reason(finding, impact),
+        unexplained_by=() if impact else _reviewers(finding),
+        same_as=tuple(other.number for id in finding.may_be if (other := ledger.find(id))),
+        members=tuple(ledger.members(finding.id)),
+    )
+
+
+def _reviewers(finding: Finding) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(vote.reviewer for vote in finding.votes)) or finding.sources
+
+
+def _reported(finding: Finding, artifacts: Mapping[str, Artifact]) -> Iterator[tuple[str, RawFinding]]:
+    """A finding as its reviewers returned it: in the same file, at most three lines away, with the same title."""
+    for name in _reviewers(finding):
+        titles = {norm_title(vote.title) for vote in finding.votes if vote.reviewer == name}
+        titles.add(norm_title(finding.title))
+        artifact = artifacts.get(name, _NO_ARTIFACT)
+        for raw in artifact.findings:
+            here, there = finding.location, raw.locations[0] if raw.locations else None
+            if here is None or there is None or here.path != there.path:
+                continue
+            if abs((here.start or 0) - (there.start or 0)) <= _NEAR and norm_title(raw.title) in titles:
+                yield artifact.path, raw
+
+
+def _why_it_works(finding: Finding | RawFinding) -> str:
+    extra = finding.ext.get("review")
+    reason = extra.get("why_it_works") if isinstance(extra, Mapping) else None
+    return reason if isinstance(reason, str) else ""
 
 
 @dataclass(slots=True)
 class FixerProgram:
-    """A program that makes fixes in a repository. Without a command all of them stay to be made."""
+    """A program that makes all accepted fixes in one run: it reads the findings and says what became of each."""
 
-    command: Sequence[str]
+    command: Sequence[str]  # without one, nothing is fixed
     root: Path
     environ: Mapping[str, str]
-    said: list[Answer] = field(default_factory=list)  # what became of each, in its own words
+    members: Members  # of a finding that stands for a cluster
+    answers: list[Answer] = field(default_factory=list)  # what it said about each finding
 
     def __call__(self, findings: Sequence[Finding]) -> Fixes:
         """Run it once for all these findings."""
         if not self.command:
             return Fixes()
         ids = {finding.number: finding.id for finding in findings}
+        prompt = f"{TASK}\n\n{findings_section(findings, _MAX_PROMPT, self.members)}\n"
         try:
-            done = self._run(f"{TASK}\n\n{findings_section(findings, _ROOM)}\n")
+            done = run_program(
+                self.command,
+                env=self.environ,
+                cwd=self.root,
+                stdin=prompt.encode(errors="replace"),
+                timeout=_FIXER_SECONDS,
+                inherit_stderr=True,
+            )
         except OSError as error:
-            reason = f"{self.command[0]} cannot be run: {error.strerror}"
+            reason = f"{self.command[0]}: {error.strerror}"
             return Fixes(failed=dict.fromkeys(ids.values(), reason))
-        self.said += [one for one in read_answers(done.stdout.decode(errors="replace")) if one.number in ids]
-        return self._fixes(ids, f"the fixer ended with exit code {done.returncode}" if done.returncode else _SILENT)
-
-    def _run(self, text: str) -> "subprocess.CompletedProcess[bytes]":
-        return subprocess.run(
-            self.command,
-            cwd=self.root,
-            env=dict(self.environ),
-            input=text.encode(errors="replace"),
-            stdout=subprocess.PIPE,
-            check=False,
-        )
-
-    def _fixes(self, ids: Mapping[int, FindingId], otherwise: str) -> Fixes:
-        made = frozenset(ids[one.number] for one in self.said if one.word == "fixed")
-        why = {ids[one.number]: ", ".join(filter(None, (one.word.replace("_", " "), one.why))) for one in self.said}
-        return Fixes(made, {id: why.get(id, otherwise) for id in ids.values() if id not in made})
-
-
-Fixer = Callable[[Sequence[Finding]], Fixes]
-"""Makes fixes, all in one go."""
-Validator = Callable[[Sequence[Finding]], Mapping[FindingId, Validation]]
-"""Says of findings, by their ids, whether they hold."""
-Choose = Callable[[Question], OptionKey]
-"""Gives the option that somebody chose."""
-
-
-def open_walk(
-    ledger: Ledger,
-    trackers: Trackers,
-    known: Mapping[str, Artifact] | None = None,
-    *,
-    route: Route | None = Route.EACH,
-    advisory: bool = False,
-    confirms: bool = False,
-) -> Walk:
-    """A walk through what is open; without a route it asks for one.
-
-    No tracker is looked for when there is nothing to decide.
-    """
-    waiting = walk_items(ledger, NO_TRACKER, advisory=advisory)
-    sinks = trackers.sinks() if waiting else NO_TRACKER
-    items = tuple(
-        replace(item, same_as=tuple(other.number for id in item.finding.may_be if (other := ledger.find(id))))
-        for item in walk_items((item.finding for item in waiting), sinks, known, advisory=advisory)
-    )
-    return begin(items, sinks, walk_context(ledger), route=route, confirms=confirms)
-
-
-@dataclass(slots=True)
-class Session:
-    """One walk with those who take part in it. Where it stands can be seen at any time, as when it is interrupted."""
-
-    walk: Walk
-    tell: Callable[[str], None]  # says to whoever decides what was done
-    trackers: Trackers
-    fixer: Fixer
-    validator: Validator = lambda _findings: {}
-
-    def run(self, choose: Choose) -> WalkReport:
-        """Go on until nothing is left to ask or do."""
-        talk = self.talk()
-        try:
-            question = next(talk)
-            while True:
-                question = talk.send(choose(question))
-        except StopIteration as over:
-            report: WalkReport = over.value
-            return report
-
-    def talk(self) -> Generator[Question, OptionKey, WalkReport]:
-        """Every question in its turn, to be sent its answer; all else is done on the way. The report comes last."""
-        while not isinstance(coming := ask(self.walk), WalkDone):
-            before = self.walk
-            self.walk = answer(before, (yield coming)) if isinstance(coming, Question) else self._after(coming)
-            for line in _confirmed(before, self.walk):
-                self.tell(line)
-        return coming.report
-
-    @property
-    def tickets(self) -> tuple[str, ...]:
-        """The tickets that were made: they stay, whatever becomes of the walk."""
-        return tuple(made.reference for made in self.walk.decided.values() if made.action is Action.DEFER)
-
-    def _after(self, coming: File | FallBack | Validate | Dispatch) -> Walk:
-        match coming:
-            case File():
-                return filed(self.walk, self.trackers.file(coming.finding))
-            case FallBack():
-                self.trackers.fall_back(coming.reason)
-                return fell_back(self.walk, self.trackers.sinks())
-            case Validate():
-                return validated(self.walk, self.validator(coming.findings))
-            case Dispatch():
-                accepted = set(coming.ids)
-                queue = [item.finding for item in self.walk.items if item.finding.id in accepted]
-                return dispatched(self.walk, self.fixer(queue))
-
-
-def _confirmed(before: Walk, after: Walk) -> Iterator[str]:
-    """A line for the decision that came with a step; of a plan that was agreed to, only for tickets."""
-    if after.decided is before.decided:
-        return
-    planned = before.step is Step.PREVIEWING or bool(before.plan)
-    made = after.decided.get(before.item.finding.id)
-    if made and (made.action is Action.DEFER or not planned):
-        yield confirmation(before.item, made.action, made.reference)
+        self.answers += [one for one in read_answers(done.stdout.decode(errors="replace")) if one.number in ids]
+        unsaid = f"the fixer exited with code {done.returncode}" if done.returncode else "the fixer did not mention it"
+        failed = dict.fromkeys(ids.values(), unsaid)
+        for one in self.answers:
+            failed[ids[one.number]] = ", ".join(filter(None, (one.word.replace("_", " "), one.why)))
+        made = frozenset(ids[one.number] for one in self.answers if one.word == "fixed")
+        return Fixes(made, {id: reason for id, reason in failed.items() if id not in made})

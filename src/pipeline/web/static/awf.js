@@ -1,8 +1,8 @@
 // Keeps a page up to date.
 //
 // An element with data-live="URL" and data-topic="runs" (or "run:ID", "findings", several separated by spaces) is fetched
-// again from its URL, as HTML, when something of its topic happens. It keeps its id, its focus, its scroll position and
-// its open <details>; whatever in it has an id is found again. An element that was swapped gets the event "awf:swapped".
+// again from its URL, as HTML, when a message has its topic. Focus, scroll positions and open <details> are restored for
+// elements with an id. An element that was replaced gets the event "awf:swapped".
 "use strict";
 
 const WAIT = 300; // milliseconds between two fetches of the same part
@@ -22,7 +22,7 @@ function dispatch(message) {
 function refresh(part) {
   const now = state.get(part) || {};
   state.set(part, now);
-  if (now.busy) now.again = true; // what came meanwhile is not in what is on its way
+  if (now.busy) now.again = true; // the response on its way may lack what this message is about
   else if (!now.timer) now.timer = setTimeout(load, Math.max(0, (now.last || 0) + WAIT - Date.now()), part, now);
 }
 
@@ -32,9 +32,9 @@ async function load(part, now) {
   try {
     const answer = await fetch(part.dataset.live, { headers: { Accept: "text/html" }, redirect: "error" });
     if (answer.ok) swap(part, await answer.text(), now);
-    else tell("offline", answer.status === 401 ? "signed out" : "not up to date");
+    else showConnection("offline", answer.status === 401 ? "signed out" : "not up to date");
   } catch {
-    tell("offline", "not up to date"); // the stream connects again, and then everything is loaded
+    showConnection("offline", "not up to date"); // everything is loaded again when the stream reconnects
   }
   now.busy = false;
   now.last = Date.now();
@@ -50,7 +50,7 @@ function swap(part, html, now) {
   const scrolled = [part, ...part.querySelectorAll("[id]")]
     .filter((one) => one.scrollTop || one.scrollLeft)
     .map((one) => [one.id, one.scrollLeft, one.scrollTop]);
-  part.innerHTML = html; // the server escaped every text, and the policy of the page lets no script run from here
+  part.innerHTML = html; // the server escaped every text, and the content policy allows no inline script
   for (const [id, was] of open) withId(id, (one) => (one.open = was));
   for (const [id, left, top] of scrolled) withId(id, (one) => one.scrollTo(left, top));
   if (focus) withId(focus, (one) => one.focus({ preventScroll: true }));
@@ -63,7 +63,7 @@ function withId(id, use) {
   if (found) use(found);
 }
 
-// The stream. A hidden page lets go of it: browsers keep only a few connections to one server.
+// The stream. A hidden page closes it: browsers allow only a few connections to one server.
 
 let stream = null;
 let position = document.body.dataset.position || "";
@@ -71,17 +71,17 @@ let position = document.body.dataset.position || "";
 function connect() {
   if (stream || document.hidden || !document.body.dataset.events) return;
   stream = new EventSource(`${document.body.dataset.events}?after=${encodeURIComponent(position)}`);
-  stream.onopen = () => tell("live", "live");
+  stream.onopen = () => showConnection("live", "live");
   stream.onmessage = (event) => {
     position = event.lastEventId;
     const message = JSON.parse(event.data);
-    if (message.what === "trouble" && !message.run) tell("offline", message.text);
-    else tell("live", "live");
+    if (message.what === "trouble" && !message.run) showConnection("offline", message.text);
+    else showConnection("live", "live");
     dispatch(message);
   };
   stream.onerror = () => {
-    const lost = stream.readyState === EventSource.CLOSED; // refused: the server is another one now
-    tell("offline", lost ? "signed out" : "reconnecting");
+    const lost = stream.readyState === EventSource.CLOSED; // refused: the server was restarted
+    showConnection("offline", lost ? "signed out" : "reconnecting");
   };
 }
 
@@ -90,7 +90,7 @@ function disconnect() {
   stream = null;
 }
 
-function tell(kind, words) {
+function showConnection(kind, words) {
   const live = document.getElementById("live");
   if (!live || (live.dataset.state === kind && live.textContent === words)) return;
   live.dataset.state = kind;
@@ -134,7 +134,7 @@ function tick() {
 
 setInterval(tick, 1000);
 
-// Small things
+// Theme, filters and the search key
 
 const theme = document.getElementById("theme");
 const dark = matchMedia("(prefers-color-scheme: dark)");

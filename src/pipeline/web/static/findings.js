@@ -1,12 +1,12 @@
-// Findings: what is chosen stays chosen when the table is swapped, and a decision is looked at without leaving the page.
+// Findings: chosen rows stay chosen when the table is updated, and a decision is previewed without leaving the page.
 //
-// A form with data-dialog="ID" is sent in the background, and its answer, the block "plan" of the page that it would
-// lead to, is shown in that dialog. Without this script the same forms lead to the same pages.
+// A form with data-dialog="ID" is sent in the background, and the block "plan" of the resulting page is shown in that
+// dialog. Without this script the same forms lead to the same pages.
 "use strict";
 
 // Choosing
 
-const deed = document.getElementById("deed");
+const bar = document.getElementById("decide-bar");
 const scope = document.getElementById("scope");
 let chosen = new Set();
 
@@ -21,16 +21,16 @@ function count() {
     all.checked = picked.length > 0 && picked.length === boxes().length;
     all.indeterminate = picked.length > 0 && !all.checked;
   }
-  if (!deed) return;
+  if (!bar) return;
   const everything = Boolean(scope && scope.checked);
-  deed.classList.toggle("idle", !picked.length && !everything);
+  bar.classList.toggle("idle", !picked.length && !everything);
   const total = document.querySelector(".tally")?.dataset.total || "0";
-  document.getElementById("count").textContent = everything ? `all ${Number(total).toLocaleString("en")} chosen` : `${picked.length} chosen`;
+  document.getElementById("count").textContent = everything ? `all ${Number(total).toLocaleString("en")} selected` : `${picked.length} selected`;
   const shown = document.getElementById("total");
   if (shown) shown.textContent = Number(total).toLocaleString("en");
 }
 
-let last = null; // the box that a range begins at
+let last = null; // where a range starts
 
 document.addEventListener("click", (event) => {
   const box = event.target.closest(".findings .pick input[name=id]");
@@ -65,13 +65,13 @@ async function send(form, button) {
     const answer = await fetch(`${form.action}?part=plan`, { method: "POST", body, headers: { Accept: "text/html" } });
     show(dialog, await answer.text());
   } catch {
-    show(dialog, "<p>The server does not answer. As far as this page knows, nothing was decided.</p>");
+    show(dialog, "<p>The server does not answer. Nothing was decided, as far as this page can tell.</p>");
   }
   if (button) button.disabled = false;
 }
 
 function show(dialog, html) {
-  const page = new DOMParser().parseFromString(html, "text/html"); // an error is a whole page: its content is shown
+  const page = new DOMParser().parseFromString(html, "text/html"); // of a whole page, such as an error, the content is shown
   const main = page.querySelector("main") || page.body;
   dialog.replaceChildren(...main.childNodes);
   if (!dialog.querySelector("[data-close]")) dialog.append(closing());
@@ -102,7 +102,7 @@ document.addEventListener("click", (event) => {
 });
 
 document.getElementById("decision")?.addEventListener("close", (event) => {
-  if (!event.target.querySelector("[data-done]")) return; // it was not decided: what is chosen stays so
+  if (!event.target.querySelector("[data-done]")) return; // nothing was decided: keep the selection
   if (scope) scope.checked = false;
   for (const box of boxes()) box.checked = false;
   count();

@@ -1,8 +1,8 @@
-// A run's page: replaying it step by step, logs that grow, and forms that keep what was typed while parts are swapped.
+// A run's page: step-by-step replay, growing logs, and forms that keep what was typed when parts are updated.
 "use strict";
 {
-  const PACE = 700; // milliseconds between two steps that play by themselves
-  const LOOK = 1000; // milliseconds between two looks at a log
+  const PACE = 700; // milliseconds between two steps of a replay
+  const LOOK = 1000; // milliseconds between two reads of a log
   const KEPT = 400000; // characters of a log that stay on the page
 
   // Replay
@@ -12,7 +12,7 @@
 
   if (slider && view) {
     const play = document.getElementById("replay-play");
-    const topic = `run:${document.getElementById("standing").dataset.topic.slice(4)}`;
+    const topic = `run:${document.getElementById("status").dataset.topic.slice(4)}`;
     let playing = 0;
 
     const show = (step) => {
@@ -61,7 +61,7 @@
       slider.focus();
     });
 
-    // What the server drew says where it is; the run may have gone on meanwhile.
+    // The server says which step it drew; the run may have continued meanwhile.
     const settle = () => {
       const drawn = view.querySelector("[data-head]");
       if (!drawn) return;
@@ -76,7 +76,7 @@
     view.addEventListener("awf:swapped", settle);
     settle();
 
-    // The run goes on while its past is looked at: the slider gets longer all the same.
+    // While an earlier step is shown, the run continues, and the slider gets longer.
     document.addEventListener("awf:message", ({ detail }) => {
       if (!detail.position || !(detail.topics || []).includes(topic) || view.dataset.topic) return;
       slider.max = Math.max(Number(slider.max), detail.position);
@@ -84,7 +84,7 @@
     });
   }
 
-  // A picture that is wider than the screen begins where the run is, or else in the middle.
+  // A chart that is wider than the screen is scrolled to where the run is, or to the middle.
 
   const canvas = document.getElementById("canvas");
   if (canvas && canvas.scrollWidth > canvas.clientWidth) {
@@ -134,11 +134,11 @@
     }
   });
 
-  // A choice that needs words is not sent without them.
+  // An option that needs feedback is not sent without it.
 
   document.addEventListener("click", ({ target }) => {
     const words = target.closest("[name=option]") && target.form.querySelector("textarea");
     if (!words) return;
-    words.setCustomValidity(target.dataset.needs && !words.value.trim() ? `"${target.value}" needs your words.` : "");
+    words.setCustomValidity(target.dataset.needs && !words.value.trim() ? `"${target.value}" needs feedback.` : "");
   });
 }

@@ -1,4 +1,4 @@
-// Light or dark before anything is painted; the choice is kept in this browser alone.
+// Light or dark before the first paint; the choice is stored in this browser only.
 "use strict";
 {
   const chosen = localStorage.getItem("awf-theme");

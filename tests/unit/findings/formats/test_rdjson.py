@@ -1,6 +1,7 @@
 """Reviewdog's diagnostics, in both shapes and both directions."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.strategies import ledgers, plain
 
-from pipeline.findings.formats.rdjson import decode, encode
+from pipeline.findings.formats import FORMATS
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Category, Finding, FindingState, ReportStatus, Severity
 from pipeline.findings.scales import RDJSON_SEVERITY
+
+read = FORMATS["rdjson"].read
+
+
+def write(findings: Iterable[Finding]) -> str:
+    return FORMATS["rdjson"].write(findings, Ledger())
+
 
 SAMPLE = (Path(__file__).parent / "samples" / "ruff.rdjson").read_bytes()
 GOOD = {"message": "good", "location": {"path": "a.py", "range": {"start": {"line": 3}}}}
@@ -24,7 +33,7 @@ def of(*items: object, **told: object) -> bytes:
 
 def test_ruffs_diagnostics_are_all_read() -> None:
     """21 diagnostics with their places, rules and suggestions; the severity is that of the whole."""
-    found = decode(SAMPLE, root="/srv/shop")
+    found = read(SAMPLE, root="/srv/shop")
     assert (found.reviewer, found.status, len(found.findings), found.inputs) == ("ruff", ReportStatus.RETURNED, 21, 21)
     second = found.findings[1]
     assert (second.locations[0].path, second.locations[0].start) == ("src/odd dir/ünï code.py", 1)
@@ -39,8 +48,8 @@ def test_one_diagnostic_on_each_line_is_the_same() -> None:
     """Both shapes, rdjsonl and rdjson, hold the same diagnostics, one line or many."""
     items = json.loads(SAMPLE)["diagnostics"]
     lines = "".join(json.dumps(item) + "\n" for item in items).encode()
-    assert [claim.title for claim in decode(lines).findings] == [claim.title for claim in decode(SAMPLE).findings]
-    assert len(decode(json.dumps(items[0]).encode()).findings) == 1
+    assert [claim.title for claim in read(lines).findings] == [claim.title for claim in read(SAMPLE).findings]
+    assert len(read(json.dumps(items[0]).encode()).findings) == 1
 
 
 @pytest.mark.parametrize(
@@ -56,19 +65,19 @@ def test_one_diagnostic_on_each_line_is_the_same() -> None:
 )
 def test_severities(value: Any, severity: str) -> None:
     """A word or its number; what is not said is in the middle."""
-    assert decode(of({**GOOD, "severity": value})).findings[0].severity == severity
-    assert decode(of(GOOD, severity=value)).findings[0].severity == severity
+    assert read(of({**GOOD, "severity": value})).findings[0].severity == severity
+    assert read(of(GOOD, severity=value)).findings[0].severity == severity
 
 
 def test_an_end_before_the_first_column_is_on_the_line_above() -> None:
     """A range up to the beginning of line 5 does not touch line 5."""
     place = {"path": "a.py", "range": {"start": {"line": 3, "column": 1}, "end": {"line": 5, "column": 1}}}
-    assert decode(of({"message": "m", "location": place})).findings[0].locations[0].end == 4
+    assert read(of({"message": "m", "location": place})).findings[0].locations[0].end == 4
 
 
 def test_related_places_are_evidence() -> None:
     """What a diagnostic points at besides is kept with its words."""
-    found = decode(of({**GOOD, "related_locations": [{"message": "declared", "location": GOOD["location"]}]}))
+    found = read(of({**GOOD, "related_locations": [{"message": "declared", "location": GOOD["location"]}]}))
     assert (found.findings[0].evidence[0].raw, found.findings[0].evidence[0].start) == ("declared", 3)
 
 
@@ -85,9 +94,9 @@ def test_related_places_are_evidence() -> None:
         ({"message": "m", "deep": json.loads("[" * 90 + "]" * 90)}, "nested"),
     ],
 )
-def test_one_bad_diagnostic_is_rejected_and_the_others_stay(item: Any, reason: str) -> None:
-    """000-37: an item that cannot be read is dropped alone, with the reason."""
-    found = decode(of(GOOD, item))
+def test_one_bad_diagnostic_is_unreadable_and_the_others_stay(item: Any, reason: str) -> None:
+    """An item that cannot be read is kept as such, with the reason."""
+    found = read(of(GOOD, item))
     assert [claim.title for claim in found.findings] == ["good"]
     assert (found.unreadable[0].input_id, reason in found.unreadable[0].reason) == ("rdjson#2", True)
 
@@ -109,24 +118,24 @@ def test_one_bad_diagnostic_is_rejected_and_the_others_stay(item: Any, reason: s
 )
 def test_what_cannot_be_read_to_its_end_is_malformed(data: bytes) -> None:
     """A broken line, a name that stands twice, no diagnostics at all: never fewer findings."""
-    found = decode(data)
+    found = read(data)
     assert (found.status, found.inputs, bool(found.problem)) == (ReportStatus.MALFORMED, 0, True)
 
 
 def test_no_diagnostics_is_clean() -> None:
     """The tool says so itself."""
-    assert decode(of()).status is ReportStatus.EMPTY
+    assert read(of()).status is ReportStatus.EMPTY
 
 
 @settings(max_examples=60, deadline=None)
 @given(ledgers())
 def test_what_is_written_can_be_read(found: list[Finding]) -> None:
     """Every outstanding finding comes back with its title's first line, its place and its severity as rdjson has it."""
-    text = encode(found)
-    assert text == encode(reversed(found))
+    text = write(found)
+    assert text == write(reversed(found))
     assert text.endswith("}\n")
     shown = [item for item in found if not item.state.dismissed and item.state is not FindingState.VERIFIED_FIXED]
-    back = decode(text.encode())
+    back = read(text.encode())
     assert (len(back.findings), back.unreadable) == (len(shown), ())
     for item, claim in zip(shown, back.findings, strict=True):
         assert RDJSON_SEVERITY[claim.severity] == RDJSON_SEVERITY[item.severity]
@@ -136,12 +145,12 @@ def test_what_is_written_can_be_read(found: list[Finding]) -> None:
 
 def test_a_suggestion_comes_back_and_a_fix_in_words_is_part_of_the_message() -> None:
     """Only what can be put somewhere is a suggestion: reviewers would apply the words."""
-    claim = decode(SAMPLE, root="/srv/shop").findings[1]
+    claim = read(SAMPLE, root="/srv/shop").findings[1]
     item = plain(ext=dict(claim.ext))
-    out = json.loads(encode([item]))["diagnostics"][0]
+    out = json.loads(write([item]))["diagnostics"][0]
     assert out["suggestions"][0]["text"] == "import os\nimport sys"
     assert out["code"] == {"value": "E401"}
-    worded = json.loads(encode([plain(ext={"rdjson": {"suggestions": "no list"}}, fix="Think again.")]))["diagnostics"][
+    worded = json.loads(write([plain(ext={"rdjson": {"suggestions": "no list"}}, fix="Think again.")]))["diagnostics"][
         0
     ]
     assert "suggestions" not in worded
@@ -152,4 +161,4 @@ def test_a_suggestion_comes_back_and_a_fix_in_words_is_part_of_the_message() -> 
 @given(st.binary(max_size=100))
 def test_no_bytes_make_it_raise(data: bytes) -> None:
     """Whatever the bytes are, there is a return."""
-    assert decode(data).format == "rdjson"
+    assert read(data).format == "rdjson"

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.findings.strategies import findings, ledgers
+from pydantic import ValidationError
+from tests.unit.findings.strategies import ledgers
 
-from pipeline.findings.formats import review
+from pipeline.findings.formats import FORMATS, review
+from pipeline.findings.formats.review import ReviewItem
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import AutofixClass, Evidence, Finding, RawFinding, ReportStatus, ReviewerReport, Severity
 
 ITEM: dict[str, Any] = {
@@ -28,6 +31,7 @@ ITEM: dict[str, Any] = {
     "evidence": ["src/cache.py:36 -- open(base + name)"],
     "pre_existing": False,
 }
+read = FORMATS["review"].read
 COMPACT = {key: value for key, value in ITEM.items() if key not in ("why_it_matters", "evidence")}
 
 
@@ -36,7 +40,11 @@ def returned(*items: Any, **top: Any) -> dict[str, Any]:
 
 
 def decoded(document: Any, **options: str) -> ReviewerReport:
-    return review.decode(json.dumps(document).encode(), **options)
+    return read(json.dumps(document).encode(), **options)
+
+
+def written(*found: Finding) -> dict[str, Any]:
+    return json.loads(FORMATS["review"].write(found, Ledger()))  # type: ignore[no-any-return]
 
 
 def only(document: Any) -> RawFinding:
@@ -78,11 +86,9 @@ def test_the_compact_form_is_a_return_too_and_not_an_artifact() -> None:
     result = decoded(returned(COMPACT))
     assert result.status is ReportStatus.RETURNED
     assert (result.findings[0].impact, result.findings[0].evidence) == ("", ())
-    assert review.check(returned(COMPACT), compact=True) == []
-    assert review.check(returned(COMPACT)) == [
-        "finding 1: `why_it_matters` is missing",
-        "finding 1: `evidence` is missing",
-    ]
+    with pytest.raises(ValidationError) as refused:
+        ReviewItem.model_validate(COMPACT)
+    assert [fault["loc"] for fault in refused.value.errors()] == [("why_it_matters",), ("evidence",)]
 
 
 @pytest.mark.parametrize("key", ["reviewer", "findings", "residual_risks", "testing_gaps"])
@@ -109,30 +115,29 @@ def test_a_return_without_one_of_its_parts_is_malformed(key: str) -> None:
 def test_a_part_of_the_wrong_kind_makes_a_return_malformed(key: str, value: Any) -> None:
     """003-01: a part of the wrong type drops the whole return."""
     result = decoded(returned(**{key: value}))
-    assert result.status is ReportStatus.MALFORMED
-    assert f"`{key}`" in result.problem
+    assert (result.status, result.reviewer) == (ReportStatus.MALFORMED, "review" if key == "reviewer" else "security")
+    assert f"`{key}" in result.problem
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    "data",
     [
-        (b'{"reviewer": "a", "reviewer": "b", "findings": [], "residual_risks": [], "testing_gaps": []}', "twice"),
-        (b'{"reviewer": "a", "findings": [{"line": 1, "line": 2}], "residual_risks": [], "testing_gaps": []}', "twice"),
-        (b'{"reviewer": "a", "findings": [], "residual_risks": [], "testing_gaps": [], "x": NaN}', "NaN"),
-        (b'{"reviewer": "a", "findings": [], "residual_risks": [], "testing_gaps": [], "x": 1e999}', "too large"),
-        (b'{"reviewer": "a", "findings": [', "no JSON"),
-        (b'{"reviewer": "\xff"}', "UTF-8"),
-        (b'{"x":' * 90 + b"1" + b"}" * 90, "deep"),
-        (b"[" * 100_000, "deep"),
-        (b"[]", "object"),
-        (b"", "no JSON"),
+        b'{"reviewer": "a", "reviewer": "b", "findings": [], "residual_risks": [], "testing_gaps": []}',
+        b'{"reviewer": "a", "findings": [{"line": 1, "line": 2}], "residual_risks": [], "testing_gaps": []}',
+        b'{"reviewer": "a", "findings": [], "residual_risks": [], "testing_gaps": [], "x": NaN}',
+        b'{"reviewer": "a", "findings": [], "residual_risks": [], "testing_gaps": [], "x": 1e999}',
+        b'{"reviewer": "a", "findings": [',
+        b'{"reviewer": "\xff"}',
+        b'{"x":' * 90 + b"1" + b"}" * 90,
+        b"[" * 100_000,
+        b"[]",
+        b"",
     ],
 )
-def test_what_two_readers_could_take_differently_is_malformed(data: bytes, says: str) -> None:
-    """003-01: keys that are there twice, numbers that are none, and what was cut off are never made sense of."""
-    result = review.decode(data, reviewer="a")
+def test_what_two_readers_could_take_differently_is_malformed(data: bytes) -> None:
+    """003-01: duplicate keys, numbers that are not JSON, and what was cut off are never made sense of."""
+    result = read(data, reviewer="a")
     assert (result.status, result.inputs) == (ReportStatus.MALFORMED, 0)
-    assert says in result.problem
 
 
 @pytest.mark.parametrize(
@@ -172,8 +177,7 @@ def test_an_item_that_cannot_be_a_claim_is_rejected_alone(key: str, value: Any) 
     assert [claim.input_id for claim in result.findings] == ["security#1", "security#3"]
     (rejected,) = result.unreadable
     assert rejected.input_id == "security#2"
-    assert f"`{key}`" in rejected.reason
-    assert review.check(returned({**ITEM, key: value}))
+    assert f"`{key}" in rejected.reason
 
 
 @pytest.mark.parametrize("key", sorted(set(COMPACT) - {"suggested_fix"}))
@@ -190,13 +194,10 @@ def test_every_item_is_a_claim_or_rejected() -> None:
     assert {item.input_id for item in result.unreadable} == {f"security#{number}" for number in (2, 3, 4, 5)}
 
 
-def test_a_title_of_a_hundred_characters_stands_and_one_of_many_words_is_noted() -> None:
-    """003-03: a hundred characters are allowed; more than ten words are no fault, but are told."""
+def test_a_title_may_have_a_hundred_characters() -> None:
+    """003-03: a longer one is a fault, many words are not."""
     assert only(returned({**ITEM, "title": "x" * 100})).title == "x" * 100
-    assert decoded(returned({**ITEM, "title": "a b c d e f g h i j"})).ext == {}
-    noted = decoded(returned({**ITEM, "title": "a b c d e f g h i j k"}))
-    assert noted.ext["notes"] == ["security#1: its title has 11 words; 10 or fewer are asked for"]
-    assert len(noted.findings) == 1
+    assert only(returned({**ITEM, "title": "a b c d e f g h i j k"})).title == "a b c d e f g h i j k"
 
 
 def test_nothing_found_is_an_answer() -> None:
@@ -211,9 +212,8 @@ def test_the_one_who_was_asked_is_the_reviewer() -> None:
 
 
 def test_unknown_keys_are_kept() -> None:
-    """003-14: keys that mean nothing here are handed on, from the item and from the top."""
+    """003-14: keys of an item that mean nothing here are handed on; those of the return are no fault."""
     result = decoded(returned({**ITEM, "cwe": "CWE-22"}, model="m1"))
-    assert result.ext == {"review": {"model": "m1"}}
     assert result.findings[0].ext == {"review": {"cwe": "CWE-22"}}
 
 
@@ -249,7 +249,7 @@ def test_a_path_that_begins_at_the_root_is_made_relative() -> None:
 )
 def test_evidence_that_names_lines_is_parsed_and_kept_as_it_was(raw: str, parsed: Evidence) -> None:
     """C-12: `path:line -- code` is parsed; whatever it is, the text itself is kept."""
-    assert review.evidence(raw) == replace(parsed, raw=raw)
+    assert review.parse_evidence(raw) == replace(parsed, raw=raw)
 
 
 def test_what_is_only_to_be_reported_is_information() -> None:
@@ -265,30 +265,22 @@ def test_what_is_only_to_be_reported_is_information() -> None:
 @settings(max_examples=40, deadline=None)
 def test_what_is_encoded_is_a_sound_artifact_and_says_the_same(found: list[Finding]) -> None:
     """003-18, C-12, C-13: any finding can be told in this format, and comes back as it was."""
-    data = review.encode(found, "security", ["a risk"], ["a gap"], compact=False)
-    assert review.check(json.loads(data)) == []
-    result = review.decode(data)
-    assert (result.unreadable, result.residual_risks, result.testing_gaps) == ((), ("a risk",), ("a gap",))
+    document = written(*found)
+    for item in document["findings"]:
+        ReviewItem.model_validate(item)
+    result = decoded(document)
+    assert (result.reviewer, result.unreadable) == ("awf", ())
     for finding, claim in zip(found, result.findings, strict=True):
         for name in ("title", "severity", "impact", "fix", "autofix_class", "owner", "pre_existing"):
             assert getattr(claim, name) == getattr(finding, name), name
         assert claim.system_breaking == finding.system_breaking
-        assert [item.raw for item in claim.evidence] == [review.text(item) for item in finding.evidence]
-
-
-@given(findings())
-@settings(max_examples=25, deadline=None)
-def test_the_compact_form_has_no_detail(finding: Finding) -> None:
-    """003-18: and it is what the compact rules allow."""
-    document = json.loads(review.encode([finding], "qa", compact=True))
-    assert not {"why_it_matters", "evidence"} & set(document["findings"][0])
-    assert review.check(document, compact=True) == []
+        assert [item.raw for item in claim.evidence] == [review.format_evidence(item) for item in finding.evidence]
 
 
 def test_a_long_title_is_cut_and_comes_back_whole() -> None:
     """C-13: the view has its limit; the finding keeps its title."""
     finding = whole_finding(title="y" * 130)
-    item = review.item(finding, compact=False)
+    (item,) = written(finding)["findings"]
     assert item["title"] == "y" * 99 + "…"
     assert only(returned(item)).title == "y" * 130
 
@@ -296,7 +288,7 @@ def test_a_long_title_is_cut_and_comes_back_whole() -> None:
 def test_unknown_keys_of_an_item_come_back() -> None:
     """003-14: what came with a finding in this format goes out with it."""
     finding = whole_finding(ext={"review": {"cwe": "CWE-22"}, "sarif": {"rule": "x"}})
-    item = review.item(finding, compact=True)
+    (item,) = written(finding)["findings"]
     assert item["cwe"] == "CWE-22"
     assert "rule" not in item
 
@@ -340,13 +332,13 @@ def test_the_return_is_found_in_what_an_agent_says(text: str) -> None:
 def test_a_return_that_was_cut_off_is_found_and_malformed(end: int, after: str) -> None:
     """003-01: wherever it was cut, it is found, and it is never repaired into fewer findings."""
     (found,) = review.find_reviews(f"Done.\n```json\n{GOOD[:end]}{after}")
-    assert review.decode(found.encode()).status is ReportStatus.MALFORMED
+    assert read(found.encode()).status is ReportStatus.MALFORMED
 
 
 def test_a_cut_return_after_a_whole_one_is_the_last() -> None:
     """What an agent meant to say last was cut off: the one before it is not taken instead."""
     *_, found = review.find_reviews(f"{json.dumps(returned())} and now {GOOD[:-9]}")
-    assert review.decode(found.encode()).status is ReportStatus.MALFORMED
+    assert read(found.encode()).status is ReportStatus.MALFORMED
 
 
 def test_a_return_in_a_wrapper_or_without_a_reviewer_is_found() -> None:
@@ -368,31 +360,27 @@ def test_a_long_text_is_searched_once(piece: str) -> None:
     assert time.perf_counter() - started < 5
 
 
-@pytest.mark.parametrize("document", [returned(), returned(ITEM), returned({**ITEM, "suggested_fix": None})])
-def test_the_shipped_schema_allows_what_we_allow(document: dict[str, Any]) -> None:
-    """003-01 to 003-14: the rules in code are those of the schema that is shipped with the package."""
-    schema = json.loads(resources.files("pipeline.findings.formats").joinpath("findings-schema.json").read_text())
+SCHEMA = json.loads(resources.files("pipeline.findings.formats").joinpath("findings-schema.json").read_text())
+
+
+@pytest.mark.parametrize("item", [ITEM, {**ITEM, "suggested_fix": None}])
+def test_the_shipped_schema_allows_what_we_allow(item: dict[str, Any]) -> None:
+    """003-01 to 003-14: the models follow the schema that is shipped with the package."""
     jsonschema = pytest.importorskip("jsonschema", reason="the development lock does not have it yet")
-    jsonschema.Draft7Validator.check_schema(schema)
-    jsonschema.validate(document, schema)
-    assert review.check(document) == []
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    jsonschema.validate(returned(item), SCHEMA)
+    ReviewItem.model_validate(item)
 
 
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_what_the_shipped_schema_refuses_we_refuse(data: st.DataObject) -> None:
-    """003-02 to 003-12: whatever one field is made into, we are as strict as the schema, or stricter."""
+    """003-02 to 003-12: whatever one field is changed to, we are as strict as the schema, or stricter."""
     jsonschema = pytest.importorskip("jsonschema", reason="the development lock does not have it yet")
-    schema = json.loads(resources.files("pipeline.findings.formats").joinpath("findings-schema.json").read_text())
     odd: st.SearchStrategy[Any] = (
         st.none() | st.booleans() | st.integers(-1, 101) | st.floats(0, 100) | st.text(max_size=3) | st.just([])
     )
-    document = returned({**ITEM, data.draw(st.sampled_from(sorted(ITEM))): data.draw(odd)})
-    if not jsonschema.Draft7Validator(schema).is_valid(document):
-        assert review.check(document)
-
-
-def test_the_schema_is_shipped() -> None:
-    """003-01: the schema is data of the package."""
-    schema = json.loads(resources.files("pipeline.findings.formats").joinpath("findings-schema.json").read_text())
-    assert schema["required"] == ["reviewer", "findings", "residual_risks", "testing_gaps"]
+    item = {**ITEM, data.draw(st.sampled_from(sorted(ITEM))): data.draw(odd)}
+    if not jsonschema.Draft7Validator(SCHEMA).is_valid(returned(item)):
+        with pytest.raises(ValidationError):
+            ReviewItem.model_validate(item)

@@ -1,4 +1,4 @@
-"""A repository on GitHub, a program that plays `gh`, and findings to make tickets of."""
+"""A repository on GitHub, a fake `gh`, and findings to file."""
 
 import os
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.findings.trackers.stand_in import StandIn, checkout
+from tests.unit.findings.trackers.fake_gh import FakeGh, checkout
 
 from pipeline.findings.events import FindingRaised, StateChanged
 from pipeline.findings.ledger import Ledger
@@ -29,7 +29,7 @@ Make = Callable[..., Finding]
 
 @pytest.fixture
 def make() -> Make:
-    """A finding that says what a test wants it to."""
+    """A function that makes findings."""
 
     def made(id: str = "fnd_0badcafe", **more: Any) -> Finding:
         values: dict[str, Any] = {
@@ -53,8 +53,8 @@ def make() -> Make:
     return made
 
 
-def turned(finding: Finding, *states: FindingState, note: str = "it is back") -> Finding:
-    """A finding that went through some states."""
+def with_states(finding: Finding, *states: FindingState, note: str = "it is back") -> Finding:
+    """A finding after some changes of its state."""
     ledger = Ledger([FindingRaised(at=AT, finding=finding)])
     for state in states:
         ledger.apply(StateChanged(at=AT, id=finding.id, state=state, by="orchestrator", note=note))
@@ -62,13 +62,13 @@ def turned(finding: Finding, *states: FindingState, note: str = "it is back") ->
 
 
 @pytest.fixture
-def gh(tmp_path: Path) -> StandIn:
-    """The program that plays `gh`, with nothing in it yet."""
-    return StandIn(tmp_path / "bin")
+def gh(tmp_path: Path) -> FakeGh:
+    """A fake `gh` without issues."""
+    return FakeGh(tmp_path / "bin")
 
 
 @pytest.fixture
-def place(tmp_path: Path, gh: StandIn) -> TrackerContext:
+def context(tmp_path: Path, gh: FakeGh) -> TrackerContext:
     """A checkout of `acme/shop`, with `gh` on its PATH."""
     root = checkout(tmp_path / "shop", origin="https://github.com/acme/shop.git")
     (tmp_path / "home").mkdir()

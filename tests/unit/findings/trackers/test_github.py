@@ -1,37 +1,37 @@
-"""GitHub issues through a program that plays `gh`: one issue for a finding, whatever happens."""
+"""GitHub issues with a fake `gh`: one issue for a finding, whatever happens."""
 
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.findings.trackers.conftest import AT, Make, turned
-from tests.unit.findings.trackers.stand_in import StandIn, checkout
+from tests.unit.findings.trackers.conftest import AT, Make, with_states
+from tests.unit.findings.trackers.fake_gh import FakeGh, checkout
 
 from pipeline.findings.model import Decision, FindingState
 from pipeline.findings.trackers import TrackerContext, open_github
-from pipeline.findings.trackers.github import Gh, GitHubIssues, find_repository, parse_remote
+from pipeline.findings.trackers.github import Gh, GhError, GitHubIssues, find_repository, parse_remote
 from pipeline.findings.trackers.ticket import Filed, TicketFailed, Tracker
 
 URL = "https://github.com/acme/shop/issues/1"
 
 
 @pytest.fixture
-def issues(place: TrackerContext, gh: StandIn) -> Tracker:
-    """The tracker of `acme/shop`, as a session finds it."""
-    return again(place, gh)
+def issues(context: TrackerContext, gh: FakeGh) -> Tracker:
+    """The tracker of `acme/shop`."""
+    return new_session(context, gh)
 
 
-def again(place: TrackerContext, gh: StandIn) -> Tracker:
-    """The tracker as a new session finds it; the calls that found it are forgotten."""
-    opened = open_github(place)
+def new_session(context: TrackerContext, gh: FakeGh) -> Tracker:
+    """The tracker as a new session opens it; the calls so far are forgotten."""
+    opened = open_github(context)
     assert isinstance(opened, GitHubIssues), opened
     gh.set(calls=[])
     return opened
 
 
-def test_a_finding_becomes_an_issue(issues: Tracker, gh: StandIn, make: Make) -> None:
-    """002-73: title, body and the label of the severity, which is made when it is not there."""
+def test_a_finding_becomes_an_issue(issues: Tracker, gh: FakeGh, make: Make) -> None:
+    """With title, body and a label for the severity, which is created if it is missing."""
     assert issues.file(make()) == Filed(URL)
     (issue,) = gh["issues"]
     assert (issue["title"], issue["label"]) == ("Old token stays valid", "severity: high")
@@ -39,120 +39,120 @@ def test_a_finding_becomes_an_issue(issues: Tracker, gh: StandIn, make: Make) ->
     assert gh.commands == ["issue list", "label create", "issue create"]
 
 
-def test_filing_twice_makes_one_issue(place: TrackerContext, gh: StandIn, make: Make) -> None:
-    """6.10: another session looks the finding up before it makes an issue."""
-    assert again(place, gh).file(make()) == Filed(URL)
-    assert again(place, gh).file(make()) == Filed(URL)
+def test_filing_twice_makes_one_issue(context: TrackerContext, gh: FakeGh, make: Make) -> None:
+    """Another session searches for the finding before it creates an issue."""
+    assert new_session(context, gh).file(make()) == Filed(URL)
+    assert new_session(context, gh).file(make()) == Filed(URL)
     assert len(gh["issues"]) == 1
     assert gh.commands == ["issue list"]
 
 
-def test_an_issue_of_this_session_is_known_before_a_search_finds_it(issues: Tracker, gh: StandIn, make: Make) -> None:
-    """6.10: the search of GitHub is minutes behind; within a session it is not needed."""
+def test_an_issue_of_this_session_is_known_before_a_search_finds_it(issues: Tracker, gh: FakeGh, make: Make) -> None:
+    """GitHub's search is minutes behind."""
     gh.set(indexing=False)
     assert issues.file(make()) == issues.file(make()) == Filed(URL)
     assert len(gh["issues"]) == 1
 
 
-def test_an_issue_on_record_is_known_before_a_search_finds_it(place: TrackerContext, gh: StandIn, make: Make) -> None:
-    """6.10: nor is it needed where the ledger has the reference."""
+def test_a_recorded_issue_is_known_before_a_search_finds_it(context: TrackerContext, gh: FakeGh, make: Make) -> None:
+    """The ledger has its reference."""
     gh.set(indexing=False)
-    again(place, gh).file(make())
+    new_session(context, gh).file(make())
     other = Decision(at=AT, action="defer", ref="https://github.com/acme/other/issues/7")
     recorded = make(decisions=(Decision(at=AT, action="defer", ref=URL), other))
-    assert again(place, gh).file(recorded) == Filed(URL)
+    assert new_session(context, gh).file(recorded) == Filed(URL)
     assert len(gh["issues"]) == 1
     assert gh.commands == ["issue view"]
 
 
-def test_a_reference_that_is_another_findings_is_not_trusted(place: TrackerContext, gh: StandIn, make: Make) -> None:
-    """6.10: an issue is a finding's by the mark in it; one that is gone, or another's, is passed over."""
-    again(place, gh).file(make("fnd_11111111"))
+def test_a_reference_to_another_findings_issue_is_not_trusted(context: TrackerContext, gh: FakeGh, make: Make) -> None:
+    """The mark in an issue decides; a missing issue is passed over."""
+    new_session(context, gh).file(make("fnd_11111111"))
     gone = Decision(at=AT, action="defer", ref="https://github.com/acme/shop/issues/99")
     wrong = make(decisions=(Decision(at=AT, action="defer", ref=URL), gone))
-    assert again(place, gh).file(wrong) == Filed("https://github.com/acme/shop/issues/2")
+    assert new_session(context, gh).file(wrong) == Filed("https://github.com/acme/shop/issues/2")
 
 
-def test_an_id_that_begins_like_another_is_another(place: TrackerContext, gh: StandIn, make: Make) -> None:
-    """6.10: a search finds words that begin so; the mark decides."""
-    again(place, gh).file(make("fnd_0badcafe1234"))
-    assert again(place, gh).file(make("fnd_0badcafe")) == Filed("https://github.com/acme/shop/issues/2")
+def test_an_id_that_is_a_prefix_of_another_is_another(context: TrackerContext, gh: FakeGh, make: Make) -> None:
+    """A search matches prefixes; the mark decides."""
+    new_session(context, gh).file(make("fnd_0badcafe1234"))
+    assert new_session(context, gh).file(make("fnd_0badcafe")) == Filed("https://github.com/acme/shop/issues/2")
 
 
-def test_of_several_issues_the_first_is_the_findings(place: TrackerContext, gh: StandIn, make: Make) -> None:
-    """6.10: where two sessions at once made two, everybody goes on with the same."""
-    again(place, gh).file(make())
+def test_of_several_issues_the_first_is_used(context: TrackerContext, gh: FakeGh, make: Make) -> None:
+    """Two sessions at once may have created two."""
+    new_session(context, gh).file(make())
     (issue,) = gh["issues"]
     gh.set(issues=[issue, issue | {"number": 2, "url": "https://github.com/acme/shop/issues/2"}])
-    assert again(place, gh).file(make()) == Filed(URL)
+    assert new_session(context, gh).file(make()) == Filed(URL)
 
 
-def test_a_finding_that_came_back_is_told_of_on_its_old_issue(place: TrackerContext, gh: StandIn, make: Make) -> None:
-    """6.10: a re-opened finding comments on the old issue and opens it again, and says so once."""
-    again(place, gh).file(make())
+def test_a_reopened_finding_is_commented_on_once(context: TrackerContext, gh: FakeGh, make: Make) -> None:
+    """Its old issue is reopened."""
+    new_session(context, gh).file(make())
     gh.change(1, state="CLOSED")
-    back = turned(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, note="the fix did not hold")
-    assert again(place, gh).file(back) == Filed(URL)
+    back = with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, note="the fix did not hold")
+    assert new_session(context, gh).file(back) == Filed(URL)
     assert gh.commands == ["issue list", "issue view", "issue comment", "issue reopen"]
-    assert again(place, gh).file(back) == Filed(URL)
+    assert new_session(context, gh).file(back) == Filed(URL)
     assert gh.commands == ["issue list", "issue view"]
     (issue,) = gh["issues"]
     assert issue["state"] == "OPEN"
     assert [one["body"].count("the fix did not hold") for one in issue["comments"]] == [1]
 
 
-def test_what_was_interrupted_after_the_comment_is_finished(place: TrackerContext, gh: StandIn, make: Make) -> None:
-    """6.10: a comment that is there is not made again; the issue is opened all the same."""
-    again(place, gh).file(make())
+def test_an_interrupted_reopening_is_completed(context: TrackerContext, gh: FakeGh, make: Make) -> None:
+    """The comment is not repeated."""
+    new_session(context, gh).file(make())
     gh.change(1, state="CLOSED")
-    back = turned(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED)
+    back = with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED)
     gh.set(fails={"issue reopen": "HTTP 502"})
-    assert again(place, gh).file(back) == TicketFailed("HTTP 502")
+    assert new_session(context, gh).file(back) == TicketFailed("HTTP 502")
     gh.set(fails={})
-    assert again(place, gh).file(back) == Filed(URL)
+    assert new_session(context, gh).file(back) == Filed(URL)
     (issue,) = gh["issues"]
     assert (issue["state"], len(issue["comments"])) == ("OPEN", 1)
 
 
-def test_a_closed_issue_of_an_open_finding_is_opened_again(place: TrackerContext, gh: StandIn, make: Make) -> None:
-    """Nothing that is put off is lost behind a closed issue; one that is said to be fixed is left alone."""
-    again(place, gh).file(make())
+def test_a_closed_issue_of_an_open_finding_is_reopened(context: TrackerContext, gh: FakeGh, make: Make) -> None:
+    """Not if a fix is claimed."""
+    new_session(context, gh).file(make())
     gh.change(1, state="CLOSED")
-    assert again(place, gh).file(turned(make(), FindingState.FIX_CLAIMED)) == Filed(URL)
+    assert new_session(context, gh).file(with_states(make(), FindingState.FIX_CLAIMED)) == Filed(URL)
     assert gh["issues"][0]["state"] == "CLOSED"
-    assert again(place, gh).file(make()) == Filed(URL)
+    assert new_session(context, gh).file(make()) == Filed(URL)
     assert gh["issues"][0]["state"] == "OPEN"
 
 
 @pytest.mark.parametrize("command", ["issue list", "issue create"])
-def test_a_failure_has_the_trackers_own_reason(issues: Tracker, gh: StandIn, make: Make, command: str) -> None:
-    """002-63: ticket creation failures are told with the tracker's reason; an unanswered search makes no issue."""
+def test_a_failure_has_the_trackers_own_reason(issues: Tracker, gh: FakeGh, make: Make, command: str) -> None:
+    """No issue is created after a search that failed."""
     gh.set(fails={command: "HTTP 410: Issues has been disabled\nin this repository"})
     assert issues.file(make()) == TicketFailed("HTTP 410: Issues has been disabled in this repository")
     assert gh["issues"] == []
 
 
 @pytest.mark.parametrize("command", ["issue view", "issue comment"])
-def test_a_failure_to_comment_is_a_failure(place: TrackerContext, gh: StandIn, make: Make, command: str) -> None:
-    """002-63: a return that could not be told is not told of as filed."""
-    again(place, gh).file(make())
+def test_a_failure_to_comment_is_a_failure(context: TrackerContext, gh: FakeGh, make: Make, command: str) -> None:
+    """The issue is not reported as filed."""
+    new_session(context, gh).file(make())
     gh.set(fails={command: "HTTP 403: locked"})
-    back = turned(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED)
-    assert again(place, gh).file(back) == TicketFailed("HTTP 403: locked")
+    back = with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED)
+    assert new_session(context, gh).file(back) == TicketFailed("HTTP 403: locked")
 
 
-def test_an_answer_that_is_no_answer_is_a_failure(issues: Tracker, gh: StandIn, make: Make) -> None:
-    """002-63: what cannot be read makes no issue, and an issue without an address is not taken for filed."""
+def test_an_answer_that_cannot_be_read_is_a_failure(issues: Tracker, gh: FakeGh, make: Make) -> None:
+    """An issue without an address does not count as filed."""
     gh.set(says={"issue list": "<html>"})
-    assert "no JSON" in str(issues.file(make()))
+    assert isinstance(issues.file(make()), TicketFailed)
     gh.set(says={"issue create": "done\n"})
-    assert "did not say where" in str(issues.file(make()))
+    assert isinstance(issues.file(make()), TicketFailed)
     gh.set(says={"issue list": '{"odd": 1}', "issue create": ""})
     assert isinstance(issues.file(make()), TicketFailed)
 
 
-def test_who_may_not_make_labels_files_without(issues: Tracker, gh: StandIn, make: Make) -> None:
-    """002-73: the label is a help; without it the severity still stands in the body."""
+def test_without_the_right_to_create_labels_there_is_none(issues: Tracker, gh: FakeGh, make: Make) -> None:
+    """The severity is still in the body."""
     gh.set(fails={"label create": "HTTP 403: Resource not accessible"})
     assert issues.file(make()) == Filed(URL)
     (issue,) = gh["issues"]
@@ -160,8 +160,8 @@ def test_who_may_not_make_labels_files_without(issues: Tracker, gh: StandIn, mak
     assert "Severity: high" in issue["body"]
 
 
-def test_a_label_that_is_there_is_used_and_asked_for_once(issues: Tracker, gh: StandIn, make: Make) -> None:
-    """002-73: a label is made once in a session."""
+def test_an_existing_label_is_used(issues: Tracker, gh: FakeGh, make: Make) -> None:
+    """It is asked for once in a session."""
     gh.set(labels=["severity: high"])
     issues.file(make())
     issues.file(make("fnd_11111111"))
@@ -169,8 +169,8 @@ def test_a_label_that_is_there_is_used_and_asked_for_once(issues: Tracker, gh: S
     assert gh.commands.count("label create") == 1
 
 
-def test_a_title_is_never_an_option(issues: Tracker, gh: StandIn, make: Make) -> None:
-    """No text from a finding is a word of its own in a command."""
+def test_a_title_is_never_an_option(issues: Tracker, gh: FakeGh, make: Make) -> None:
+    """No text from a finding is an argument of its own."""
     assert issues.file(make(title="--repo=evil/evil --web", impact="--body-file=/etc/passwd")) == Filed(URL)
     for call in gh["calls"]:
         words = call["words"]
@@ -181,10 +181,10 @@ def test_a_title_is_never_an_option(issues: Tracker, gh: StandIn, make: Make) ->
     assert gh["issues"][0]["title"] == "--repo=evil/evil --web"
 
 
-def test_the_program_gets_few_variables(place: TrackerContext, gh: StandIn, make: Make) -> None:
-    """The program gets what every program gets and its own token, and asks nobody anything."""
+def test_the_program_gets_few_variables(context: TrackerContext, gh: FakeGh, make: Make) -> None:
+    """It gets its own token and no other secret, and prompts for nothing."""
     secret = {"GH_TOKEN": "t1", "GITHUB_TOKEN": "t2", "AWS_SECRET_ACCESS_KEY": "no", "MY_PASSWORD": "no", "OTHER": "no"}
-    opened = open_github(replace(place, environ={**place.environ, **secret}))
+    opened = open_github(replace(context, environ={**context.environ, **secret}))
     assert isinstance(opened, GitHubIssues)
     opened.file(make(evidence=()))
     for call in gh["calls"]:
@@ -193,51 +193,38 @@ def test_the_program_gets_few_variables(place: TrackerContext, gh: StandIn, make
         assert "no" not in call["env"].values()
 
 
-def test_secrets_of_the_environment_stay_out_of_issues(place: TrackerContext, gh: StandIn, make: Make) -> None:
-    """A finding may quote a key; an issue may be open to everybody."""
-    opened = open_github(replace(place, environ={**place.environ, "DEPLOY_TOKEN": "s3cr3t-s3cr3t-s3cr3t"}))
+def test_secrets_of_the_environment_stay_out_of_issues(context: TrackerContext, gh: FakeGh, make: Make) -> None:
+    """A finding may quote a key, and an issue may be public."""
+    opened = open_github(replace(context, environ={**context.environ, "DEPLOY_TOKEN": "s3cr3t-s3cr3t-s3cr3t"}))
     assert isinstance(opened, GitHubIssues)
     opened.file(make(impact="the key s3cr3t-s3cr3t-s3cr3t is in the code"))
     assert "s3cr3t" not in gh["issues"][0]["body"]
 
 
-def test_an_id_that_is_none_is_refused(issues: Tracker, gh: StandIn, make: Make) -> None:
-    """6.10: nothing is asked of GitHub with it."""
-    assert isinstance(issues.file(make("fnd_x --> y")), TicketFailed)
-    assert gh.commands == []
-
-
-def test_a_program_that_hangs_is_ended(gh: StandIn, place: TrackerContext) -> None:
-    """The program runs with a time limit."""
-    gh.set(hangs=["issue list"])
-    reply = Gh(place.root, place.environ, seconds=0.5).run("issue", "list")
-    assert reply.failure == "gh gave no answer within 0.5 s"
-
-
-def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
-    """A missing gh is a reason, not an error; so is a word that no program can be given."""
-    assert Gh(tmp_path, {"PATH": str(tmp_path)}).run("auth", "status").failure == "the program gh was not found"
-    assert "could not be started" in Gh(tmp_path, {"PATH": str(tmp_path)}).run("\0").failure
-
-
-def test_a_program_that_fails_in_silence_is_told(gh: StandIn, place: TrackerContext) -> None:
-    """A failure always has a reason."""
+def test_a_program_that_cannot_be_run_or_fails_silently_has_a_reason(
+    tmp_path: Path, gh: FakeGh, context: TrackerContext
+) -> None:
+    """A missing gh, an argument that no program can be given, and an exit without a message."""
+    for argument in ("status", "\0"):
+        with pytest.raises(GhError, match="gh"):
+            Gh(tmp_path, {"PATH": str(tmp_path)}).run("auth", argument)
     gh.set(fails={"issue list": ""})
-    assert Gh(place.root, place.environ).run("issue", "list").failure == "gh ended with code 1"
+    with pytest.raises(GhError, match="code 1"):
+        Gh(context.root, context.environ).run("issue", "list")
 
 
-def test_it_is_used_only_where_somebody_is_logged_in(place: TrackerContext, gh: StandIn) -> None:
-    """002-72: GitHub Issues via gh, authenticated at the host of the remote."""
+def test_it_is_used_only_if_gh_is_logged_in(context: TrackerContext, gh: FakeGh) -> None:
+    """To the host of the remote."""
     gh.set(hosts=[])
-    assert open_github(place) == TicketFailed("gh cannot be used: You are not logged into github.com")
+    assert open_github(context) == TicketFailed("gh cannot be used: You are not logged into github.com")
     assert gh["calls"][0]["words"] == ["--hostname=github.com"]
 
 
-def test_it_is_used_only_for_a_remote_on_github(tmp_path: Path, place: TrackerContext, gh: StandIn) -> None:
-    """002-72: a repository that is elsewhere has no issues there, and gh is not even asked."""
+def test_it_is_used_only_for_a_remote_on_github(tmp_path: Path, context: TrackerContext, gh: FakeGh) -> None:
+    """Otherwise gh is not run at all."""
     elsewhere = checkout(tmp_path / "elsewhere", origin="https://gitlab.com/acme/shop.git")
-    assert open_github(replace(place, root=elsewhere)) == TicketFailed("no remote of this repository is on GitHub")
-    assert open_github(replace(place, root=tmp_path / "bin")) == TicketFailed(
+    assert open_github(replace(context, root=elsewhere)) == TicketFailed("no remote of this repository is on GitHub")
+    assert open_github(replace(context, root=tmp_path / "bin")) == TicketFailed(
         "no remote of this repository is on GitHub"
     )
     assert gh.commands == []
@@ -262,16 +249,12 @@ def test_it_is_used_only_for_a_remote_on_github(tmp_path: Path, place: TrackerCo
     ],
 )
 def test_addresses_of_repositories(url: str, repository: str) -> None:
-    """002-72: every form of an address on GitHub, or on the host that a person set, and no other."""
+    """Every form of an address on GitHub or on the host that the user set, and no other."""
     assert parse_remote(url, "git.acme.example") == repository
+    assert "git.acme.example" not in parse_remote(url)
 
 
-def test_no_host_is_not_every_host() -> None:
-    """Without a host of one's own only GitHub's are taken."""
-    assert parse_remote("https://git.acme.example/acme/shop") == ""
-
-
-def test_the_remote_that_a_person_chose_goes_first(tmp_path: Path, place: TrackerContext) -> None:
+def test_the_remote_chosen_for_gh_comes_first(tmp_path: Path, context: TrackerContext) -> None:
     """A fork has several remotes: gh's own default, then origin, then the first on GitHub."""
     root = checkout(
         tmp_path / "fork",
@@ -279,13 +262,13 @@ def test_the_remote_that_a_person_chose_goes_first(tmp_path: Path, place: Tracke
         mirror="https://gitlab.com/acme/shop.git",
         upstream="https://github.com/acme/shop",
     )
-    assert find_repository(root, place.environ) == "github.com/me/shop"
+    assert find_repository(root, context.environ) == "github.com/me/shop"
     config = root / ".git" / "config"
     config.write_text(config.read_text() + '[remote "upstream"]\n\tgh-resolved = base\n')
-    assert find_repository(root, place.environ) == "github.com/acme/shop"
+    assert find_repository(root, context.environ) == "github.com/acme/shop"
 
 
-def test_origin_goes_before_others(tmp_path: Path, place: TrackerContext) -> None:
-    """Issues go to where one pushes, not to the project one has forked."""
+def test_origin_comes_before_other_remotes(tmp_path: Path, context: TrackerContext) -> None:
+    """Issues go to where one pushes, not to the project that was forked."""
     root = checkout(tmp_path / "x", a="https://github.com/a/a", origin="https://github.com/me/shop")
-    assert find_repository(root, place.environ) == "github.com/me/shop"
+    assert find_repository(root, context.environ) == "github.com/me/shop"

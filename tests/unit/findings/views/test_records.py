@@ -1,4 +1,4 @@
-"""`.wystack/` has a file for each finding and each pass; what people change there comes back as events."""
+"""`.wystack/` has a record for each finding and each pass; what people change there comes back as events."""
 
 import json
 import os
@@ -14,45 +14,19 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from tests.unit.findings.strategies import ledgers
+from tests.unit.findings.views.sample import AT, LATER, a_finding, a_pass, ledger_of
 
 from pipeline import files
 from pipeline.errors import AwfError
-from pipeline.findings.events import FieldsEdited, FindingRaised, StateChanged
+from pipeline.findings.events import FieldsEdited, StateChanged
 from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, FindingState
 from pipeline.findings.views.record_store import Trust
-from pipeline.findings.views.records import SUGGESTION, RecordDirectory, render
+from pipeline.findings.views.records import SUGGESTION, RecordDirectory, render_file
 from pipeline.findings.views.stamps import Stamps
 
-AT = "2026-06-01T00:00:00Z"
-
-
-def a_finding(number: int = 1, **fields: Any) -> Finding:
-    known: dict[str, Any] = {
-        "id": f"fnd_{number:08x}",
-        "signature": f"sha256:{number}",
-        "title": "A title",
-        "impact": "It breaks.",
-        "category": "bug",
-        "severity": "high",
-        "confidence": {"value": 75},
-        "locations": [{"path": f"{number}.py", "start": 1}],
-        "sources": ["qa"],
-        "pass_id": "REV-1-abc",
-        "created_at": AT,
-        "updated_at": AT,
-    }
-    return Finding.model_validate(known | fields)
-
-
-def later(number: int = 1, **fields: Any) -> Finding:
-    """A finding to which something happened."""
-    return a_finding(number, history=[{"at": AT, "what": "edited"}], **fields)
-
-
-def ledger_of(*found: Finding) -> Ledger:
-    return Ledger(FindingRaised(at=AT, finding=finding) for finding in found)
+ONE = FindingId("fnd_00000001")
 
 
 @pytest.fixture
@@ -61,197 +35,295 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def file_of(root: Path, finding: Finding) -> Path:
-    return root / ".wystack" / "findings" / f"{finding.id}.json"
+def file_of(root: Path, number: int = 1) -> Path:
+    return root / ".wystack" / "findings" / f"fnd_{number:08x}.json"
 
 
 def edit(path: Path, **fields: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
 
-def test_without_a_workspace_nothing_is_written_and_that_is_said_once(tmp_path: Path) -> None:
+def read(records: RecordDirectory, ledger: Ledger) -> ViewEdits:
+    return records.read_edits(ledger, AT, "file")
+
+
+def write(records: RecordDirectory, ledger: Ledger) -> list[str]:
+    return records.write_findings(ledger, AT, "file")
+
+
+def retitle(ledger: Ledger, *numbers: int, at: str = LATER) -> None:
+    for number in numbers:
+        id = FindingId(f"fnd_{number:08x}")
+        ledger.apply(FieldsEdited(at=at, id=id, by="user", changes={"title": "Another"}))
+
+
+def titles(root: Path) -> list[str]:
+    return [json.loads(path.read_text())["title"] for path in sorted((root / ".wystack/findings").glob("fnd_*.json"))]
+
+
+def test_without_the_directory_nothing_is_written_and_a_suggestion_is_made_once(tmp_path: Path) -> None:
     """000-03, 000-07: no directory, no file, and one line however often one writes."""
-    workspace = RecordDirectory(tmp_path)
-    assert workspace.read_edits(ledger_of(a_finding()), at=AT) == ViewEdits()
-    first = workspace.write_findings([a_finding(1), a_finding(2)], at=AT)
-    second = workspace.write_pass({"id": "REV-1-abc"})
-    assert (first.suggestion, second.suggestion, workspace.suggestion()) == (SUGGESTION, "", "")
+    records, ledger = RecordDirectory(tmp_path), ledger_of(a_finding())
+    assert read(records, ledger) == ViewEdits()
+    assert (write(records, ledger), records.write_pass({"id": "REV-1-abc"})) == ([], [])
+    assert (records.suggestion(), records.suggestion(), list(tmp_path.iterdir())) == (SUGGESTION, "", [])
     assert "\n" not in SUGGESTION
     assert SUGGESTION.startswith("No workspace record store — review record skipped.")
-    assert (first.paths, second.paths, list(tmp_path.iterdir())) == ((), (), [])
 
 
 def test_every_finding_has_a_file_of_its_own(root: Path) -> None:
-    """000-02, 000-53: a hundred and more findings are that many files, each named by its id, for git and for people."""
-    workspace = RecordDirectory(root)
-    written = workspace.write_findings([a_finding(number) for number in range(120)], at=AT)
-    assert len(written.paths) == 120
-    assert workspace.suggestion() == ""
-    for path in written.paths:
+    """000-02, 000-53: more than a hundred findings are that many files, each named by its id."""
+    records = RecordDirectory(root)
+    assert write(records, ledger_of(*(a_finding(number) for number in range(120)))) == []
+    paths = list((root / ".wystack/findings").iterdir())
+    assert (len(paths), records.suggestion()) == (120, "")
+    for path in paths:
         text = path.read_text()
         assert json.loads(text)["findingId"] == path.stem
         assert text.startswith('{\n  "schemaVersion": 1,\n')
         assert text.endswith("}\n")
-    assert {path.parent for path in written.paths} == {root / ".wystack" / "findings"}
 
 
 def test_only_what_changed_is_written(root: Path) -> None:
-    """A second write of the same writes nothing."""
-    workspace = RecordDirectory(root)
-    workspace.write_findings([a_finding(1), a_finding(2)], at=AT)
-    written = workspace.write_findings([a_finding(1), later(2, title="Another")], at=AT)
-    assert written.paths == (file_of(root, a_finding(2)),)
+    """A file whose finding did not change is not touched; one that was removed is written again."""
+    records, ledger = RecordDirectory(root), ledger_of(*map(a_finding, range(1, 4)))
+    write(records, ledger)
+    before = {path: path.stat() for path in (root / ".wystack/findings").iterdir()}
+    retitle(ledger, 2)
+    file_of(root, 3).unlink()
+    assert read(records, ledger) == ViewEdits()
+    write(records, ledger)
+    assert titles(root) == ["A title", "Another", "A title"]
+    assert file_of(root, 1).stat() == before[file_of(root, 1)]
 
 
 @given(ledgers(4))
 @settings(max_examples=25, deadline=None)
 def test_what_is_left_alone_changes_nothing(found: list[Finding]) -> None:
-    """GetPut through files: whatever the findings, and even when the ledger has moved on since."""
+    """GetPut through files: whatever the findings, also when the ledger has changed since, and whoever reads."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / ".wystack").mkdir()
-        workspace = RecordDirectory(Path(folder))
-        ledger = ledger_of(*found)
-        workspace.write_findings(ledger.findings.values(), at=AT)
-        assert workspace.read_edits(ledger, at=AT) == ViewEdits()
+        (store := Path(folder, ".awf")).mkdir()
+        root, ledger = Path(folder), ledger_of(*found)
+        write(RecordDirectory(root, Stamps(store, root)), ledger)
         for finding in found:
             ledger.apply(StateChanged(at=AT, id=finding.id, state=FindingState.UNCERTAIN, by="user"))
             ledger.apply(FieldsEdited(at=AT, id=finding.id, by="user", changes={"title": "Another"}))
-        assert workspace.read_edits(ledger, at=AT) == ViewEdits()
-        assert len(workspace.write_findings(ledger.findings.values(), at=AT).paths) == len(found)
+        for touch in (False, True):  # with its times changed, a file is read, and has the known content
+            for path in (root / ".wystack").glob("findings/fnd_*.json") if touch else ():
+                os.utime(path, (1, 1))
+            records = RecordDirectory(root, Stamps(store, root))
+            assert read(records, ledger) == ViewEdits()
+        write(records, ledger)
+        assert titles(root) == ["Another"] * len(found)
+
+
+def test_a_file_of_an_earlier_moment_is_updated_and_not_an_edit(root: Path) -> None:
+    """As after a checkout of an old branch: nothing in it is taken back, and one line says so."""
+    records, ledger = RecordDirectory(root), ledger_of(a_finding(1), a_finding(2))
+    write(records, ledger)
+    old = {number: file_of(root, number).read_bytes() for number in (1, 2)}
+    retitle(ledger, 1, 2)
+    ledger.apply(StateChanged(at=LATER, id=ONE, state=FindingState.WONT_FIX, by="user", note="no"))
+    write(records, ledger)
+    for number, data in old.items():
+        file_of(root, number).write_bytes(data)
+    edits = read(RecordDirectory(root), ledger)
+    assert (edits.events, len(edits.problems), edits.notes) == ((), 1, ())
+    write(RecordDirectory(root), ledger)
+    assert titles(root) == ["Another", "Another"]
+    assert json.loads(file_of(root).read_text())["status"] == "wont-fix"
 
 
 def test_triage_in_a_file_is_an_event(root: Path) -> None:
     """000-42, 000-14: a person's triage comes back; the records of passes are not touched by it."""
-    workspace, finding = RecordDirectory(root), a_finding()
-    workspace.write_pass({"id": "REV-1-abc"})
+    records, ledger = RecordDirectory(root), ledger_of(a_finding())
+    records.write_pass({"id": "REV-1-abc"})
     before = (root / ".wystack" / "reviews" / "REV-1-abc.json").read_bytes()
-    workspace.write_findings([finding], at=AT)
+    write(records, ledger)
     entry = {"at": AT, "status": "false-positive", "note": "covered", "by": "user"}
-    edit(file_of(root, finding), status="false-positive", triage_history=[entry], scope="src")
-    ledger = ledger_of(finding)
-    edits = workspace.read_edits(ledger, at=AT)
+    edit(file_of(root), status="false-positive", triage_history=[entry], scope="src")
+    edits = read(records, ledger)
     assert ([type(event) for event in edits.events], edits.problems) == ([FieldsEdited, StateChanged], ())
     assert {event.by for event in edits.events if isinstance(event, FieldsEdited | StateChanged)} == {"file"}
     for event in edits.events:
         ledger.apply(event)
-    assert ledger.findings[finding.id].state is FindingState.FALSE_POSITIVE
-    assert workspace.write_findings(ledger.findings.values(), at=AT).problems == ()
-    assert workspace.read_edits(ledger, at=AT) == ViewEdits()
-    told = {**entry, "by": "orchestrator", "x_by": "file"}
-    assert json.loads(file_of(root, finding).read_text())["triage_history"] == [told]
+    assert ledger.findings[ONE].state is FindingState.FALSE_POSITIVE
+    assert write(records, ledger) == []
+    assert read(records, ledger) == ViewEdits()
+    shown = {**entry, "by": "orchestrator", "x_by": "file"}
+    assert json.loads(file_of(root).read_text())["triage_history"] == [shown]
     assert (root / ".wystack" / "reviews" / "REV-1-abc.json").read_bytes() == before
 
 
 def test_unknown_keys_of_a_file_survive(root: Path) -> None:
-    """Unknown keys survive: what somebody added stays in the file when the finding changes."""
-    workspace, finding = RecordDirectory(root), a_finding()
-    workspace.write_findings([finding], at=AT)
-    edit(file_of(root, finding), jira="ABC-1")
-    ledger = ledger_of(finding)
-    for event in workspace.read_edits(ledger, at=AT).events:
+    """What somebody added stays in the file when the finding changes."""
+    records, ledger = RecordDirectory(root), ledger_of(a_finding())
+    write(records, ledger)
+    edit(file_of(root), jira="ABC-1")
+    for event in read(records, ledger).events:
         ledger.apply(event)
-    ledger.apply(FieldsEdited(at=AT, id=finding.id, by="user", changes={"title": "Another"}))
-    assert workspace.write_findings(ledger.findings.values(), at=AT).paths
-    shown = json.loads(file_of(root, finding).read_text())
+    retitle(ledger, 1)
+    write(records, ledger)
+    shown = json.loads(file_of(root).read_text())
     assert (shown["jira"], shown["title"]) == ("ABC-1", "Another")
-    assert workspace.read_edits(ledger, at=AT) == ViewEdits()
+    assert read(records, ledger) == ViewEdits()
 
 
-def test_a_file_that_somebody_changed_is_read_before_it_is_written(root: Path) -> None:
-    """The edit is handed back, and the file is left until it was applied; other files are written."""
-    workspace = RecordDirectory(root)
-    workspace.write_findings([a_finding(1), a_finding(2)], at=AT)
-    edit(file_of(root, a_finding(1)), scope="src/auth")
-    edited = file_of(root, a_finding(1)).read_bytes()
-    written = workspace.write_findings([later(1, title="New"), later(2, title="New")], at=AT)
-    assert written.paths == (file_of(root, a_finding(2)),)
-    assert [event.changes for event in written.events if isinstance(event, FieldsEdited)] == [{"scope": "src/auth"}]
-    assert file_of(root, a_finding(1)).read_bytes() == edited
+def test_a_file_that_was_edited_meanwhile_is_not_written_over(root: Path) -> None:
+    """An edit after the last reading is left in the file until it is read; other files are written."""
+    records, ledger = RecordDirectory(root), ledger_of(a_finding(1), a_finding(2))
+    write(records, ledger)
+    edit(file_of(root), scope="src/auth")
+    edited = file_of(root).read_bytes()
+    retitle(ledger, 1, 2, at=AT)
+    write(records, ledger)
+    assert (file_of(root).read_bytes(), titles(root)) == (edited, ["A title", "Another"])
+    changes = [event.changes for event in read(records, ledger).events if isinstance(event, FieldsEdited)]
+    assert changes == [{"scope": "src/auth"}]
 
 
-def test_an_illegal_edit_is_told_and_taken_back(root: Path) -> None:
-    """000-43: what may not be is reported, and the file says again what is so."""
-    workspace, finding = RecordDirectory(root), a_finding()
-    workspace.write_findings([finding], at=AT)
-    edit(file_of(root, finding), status="fixed")
-    edits = workspace.read_edits(ledger_of(finding), at=AT)
-    assert (edits.events, len(edits.problems), len(edits.told)) == ((), 1, 1)
-    written = workspace.write_findings([finding], at=AT)
-    assert (written.paths, written.problems) == ((file_of(root, finding),), ()), "it was reported once"
-    assert file_of(root, finding).read_bytes() == render(finding)
+def test_an_illegal_edit_is_reported_once_and_put_back(root: Path) -> None:
+    """000-43, 0-37: byte for byte, and the finding's history says so."""
+    records, ledger = RecordDirectory(root), ledger_of(a_finding())
+    write(records, ledger)
+    before = file_of(root).read_bytes()
+    edit(file_of(root), status="fixed")
+    edits = read(records, ledger)
+    assert (edits.events, len(edits.problems), len(edits.notes)) == ((), 1, 1)
+    assert read(records, ledger) == ViewEdits()
+    assert (write(records, ledger), file_of(root).read_bytes()) == ([], before)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    "text",
     [
-        ('{"schemaVersion": 1,', "cannot be read"),
-        ("<<<<<<< HEAD\n{}\n", "cannot be read"),
-        ("[]", "not a JSON object"),
-        ("null", "not a JSON object"),
-        ("9", "not a JSON object"),
-        ('{"schemaVersion": 2, "findingId": "fnd_00000001"}', "newer"),
-        ('{"schemaVersion": 1, "findingId": "fnd_other"}', "not its name"),
-        ('{"title": "a", "title": "b"}', "twice"),
-        ('{"a":' * 80 + "1" + "}" * 80, "deep"),
+        '{"schemaVersion": 1,',
+        "<<<<<<< HEAD\n{}\n",
+        *("[]", "null", "9"),
+        '{"schemaVersion": 2, "findingId": "fnd_00000001"}',
+        '{"schemaVersion": 1, "findingId": "fnd_other"}',
+        '{"title": "a", "title": "b"}',
+        '{"a":' * 80 + "1" + "}" * 80,
     ],
 )
-def test_a_file_that_cannot_be_read_is_moved_aside_and_put_back(root: Path, text: str, says: str) -> None:
-    """The record says again what is so, and what somebody may want to fix is kept beside it."""
-    workspace, finding = RecordDirectory(root), a_finding()
-    workspace.write_findings([finding], at=AT)
-    path = file_of(root, finding)
+def test_a_file_that_is_not_a_record_is_moved_aside(root: Path, text: str) -> None:
+    """The record is written again, and what somebody may want to fix is kept beside it."""
+    records, ledger = RecordDirectory(root), ledger_of(a_finding())
+    write(records, ledger)
+    path = file_of(root)
     path.write_text(text)
-    edits = workspace.read_edits(ledger_of(finding), at=AT)
-    assert (edits.events, says in edits.problems[0]) == ((), True)
-    workspace.write_findings([finding], at=AT)
-    assert path.read_bytes() == render(finding)
+    edits = read(records, ledger)
+    assert (edits.events, len(edits.problems), len(edits.notes)) == ((), 1, 1)
+    write(records, ledger)
+    assert path.read_bytes() == render_file(ledger.findings[ONE])
     assert path.with_name(f"{path.name}.unreadable-1").read_text() == text
 
 
+@pytest.mark.parametrize("kind", ["link", "loop", "zero", "fifo", "directory"])
+def test_what_is_not_a_file_is_moved_aside(root: Path, tmp_path: Path, kind: str) -> None:
+    """000-37: neither read nor written through, wherever it leads."""
+    records, path, ledger = RecordDirectory(root), file_of(root), ledger_of(a_finding())
+    write(records, ledger)
+    path.unlink()
+    (tmp_path / "secret").write_text("{}")
+    made: dict[str, Callable[[], object]] = {
+        "link": lambda: path.symlink_to(tmp_path / "secret"),
+        "loop": lambda: path.symlink_to(path),
+        "zero": lambda: path.symlink_to("/dev/zero"),
+        "fifo": lambda: os.mkfifo(path),
+        "directory": path.mkdir,
+    }
+    made[kind]()
+    edits = read(records, ledger)
+    assert (edits.events, len(edits.problems), len(edits.notes)) == ((), 1, 1)
+    write(records, ledger)
+    assert path.read_bytes() == render_file(ledger.findings[ONE])
+    assert os.path.lexists(path.with_name(f"{path.name}.unreadable-1"))
+    assert (tmp_path / "secret").read_text() == "{}"
+
+
 @pytest.mark.parametrize("state", ["open", "false_positive", "wont_fix", "verified_fixed", "fix_claimed"])
-def test_a_record_that_the_ledger_does_not_know_is_taken_in_as_open(root: Path, state: str) -> None:
-    """000-06, 000-23, 0-37: after a fresh clone the files are all there is; what was done nobody here knows."""
-    finding = a_finding(state=state, severity="info")
-    RecordDirectory(root).write_findings([finding], at=AT)
-    (event,) = RecordDirectory(root).read_edits(Ledger(), at=AT).events
+def test_a_record_that_the_ledger_does_not_know_is_imported_as_open(root: Path, state: str) -> None:
+    """000-06, 000-23, 0-37: after a fresh clone the files are all there is; nobody here knows what was done."""
+    write(RecordDirectory(root), ledger_of(a_finding(state=state, severity="info")))
+    (event,) = read(RecordDirectory(root), Ledger()).events
     ledger = Ledger([event])
-    known = ledger.findings[FindingId("fnd_00000001")]
+    known = ledger.findings[ONE]
     assert (known.state, known.severity, known.title) == (FindingState.OPEN, "info", "A title")
-    RecordDirectory(root).write_findings(ledger.findings.values(), at=AT)
-    assert RecordDirectory(root).read_edits(ledger, at=AT) == ViewEdits()
-    assert json.loads(file_of(root, finding).read_text())["status"] == "open"
+    write(RecordDirectory(root), ledger)
+    assert read(RecordDirectory(root), ledger) == ViewEdits()
+    assert json.loads(file_of(root).read_text())["status"] == "open"
 
 
-def test_a_foreign_file_that_is_no_record_is_told(root: Path) -> None:
-    """000-21: what cannot be taken in is named; a file with another name is nobody's."""
+def test_a_foreign_file_that_is_not_a_record_is_reported_and_left_alone(root: Path) -> None:
+    """000-21: a file with another name is not looked at."""
     folder = root / ".wystack" / "findings"
     folder.mkdir()
     (folder / "fnd_1.json").write_text('{"findingId": "fnd_1"}')
     (folder / "README.json").write_text("{")
     (folder / ".fnd_2.json.tmp").write_text("{")
-    edits = RecordDirectory(root).read_edits(Ledger(), at=AT)
-    assert edits.events == ()
+    edits = read(RecordDirectory(root), Ledger())
     (problem,) = edits.problems
-    assert "fnd_1.json" in problem
+    assert (edits.events, "fnd_1.json" in problem) == ((), True)
+    assert (folder / "fnd_1.json").read_text() == '{"findingId": "fnd_1"}'
+
+
+def test_files_that_nobody_touched_are_not_opened(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """0-38: another process compares times and sizes only, when reading and when writing."""
+    store, ledger = root / ".awf", ledger_of(*(a_finding(number) for number in range(100)))
+    store.mkdir()
+    write(RecordDirectory(root, Stamps(store, root)), ledger)
+    opened: list[str] = []
+    read_file = files.read_file
+
+    def watched(path: Path, most: int = files.LARGEST) -> bytes | None:
+        opened.append(path.name)
+        return read_file(path, most)
+
+    monkeypatch.setattr(files, "read_file", watched)
+    again = RecordDirectory(root, Stamps(store, root))
+    retitle(ledger, 7)
+    assert read(again, ledger) == ViewEdits()
+    write(again, ledger)
+    assert [name for name in opened if name.startswith("fnd_")] == ["fnd_00000007.json"]
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"format": 2}', "forged", "removed"])
+def test_without_sound_stamps_files_are_read_in_full(root: Path, damage: str) -> None:
+    """0-38: stamps are a cache; an edit is found and judged the same without them."""
+    (store := root / ".awf").mkdir()
+    ledger = ledger_of(a_finding())
+    write(RecordDirectory(root, Stamps(store, root)), ledger)
+    (index,) = store.glob("views/*/written.json")
+    if damage == "forged":
+        index.write_text(index.read_text().replace('"1.', '"9.'))
+    elif damage == "removed":
+        index.unlink()
+    else:
+        index.write_text(damage)
+    edit(file_of(root), status="wont-fix", scope="src")
+    edits = read(RecordDirectory(root, Stamps(store, root)), ledger)
+    assert ([type(event) for event in edits.events], len(edits.problems)) == ([FieldsEdited], 1)
 
 
 def test_a_pass_is_written_once(root: Path) -> None:
-    """000-01, 000-14, 000-16: named by its id; another pass of the same second and commit takes the next second."""
-    workspace = RecordDirectory(root)
-    first = workspace.write_pass({"id": "REV-1767322800-abc1234", "round": 1})
-    again = workspace.write_pass({"id": "REV-1767322800-abc1234", "round": 1})
-    other = workspace.write_pass({"id": "REV-1767322800-abc1234", "round": 2})
-    assert [path.name for path in first.paths] == ["REV-1767322800-abc1234.json"]
-    assert again.paths == first.paths
-    assert [path.name for path in other.paths] == ["REV-1767322801-abc1234.json"]
-    assert [json.loads(path.read_text())["round"] for path in (*first.paths, *other.paths)] == [1, 2]
-    assert json.loads(other.paths[0].read_text())["id"] == "REV-1767322801-abc1234"
+    """000-01, 000-14, 000-16: named by its id; another pass of the same second and commit gets the next second."""
+    records = RecordDirectory(root)
+    for round in (1, 1, 2):
+        assert records.write_pass({"id": "REV-1767322800-abc1234", "round": round}) == []
+    written = [json.loads(path.read_text()) for path in sorted((root / ".wystack/reviews").iterdir())]
+    assert [(record["id"], record["round"]) for record in written] == [
+        ("REV-1767322800-abc1234", 1),
+        ("REV-1767322801-abc1234", 2),
+    ]
+    assert not records.has_pass(a_pass())
 
 
 @pytest.mark.parametrize("id", ["../REV-1-a", "REV-1", "REV-x-abc", "REV-1-../../a", ""])
-def test_an_id_that_is_no_name_is_refused(root: Path, id: str) -> None:
+def test_an_id_that_is_not_a_name_is_refused(root: Path, id: str) -> None:
     """000-01: no id leads out of the directory."""
-    with pytest.raises(AwfError, match="no id of a pass"):
+    with pytest.raises(AwfError):
         RecordDirectory(root).write_pass({"id": id})
 
 
@@ -266,52 +338,13 @@ def test_a_directory_that_leads_out_of_the_repository_is_moved_aside(tmp_path: P
         (root / ".wystack" / name).symlink_to(away)
     else:
         (root / ".wystack").symlink_to(away)
-    workspace = RecordDirectory(root)
+    records = RecordDirectory(root)
     if name != "reviews":
-        assert workspace.read_edits(Ledger(), at=AT).problems
-    written = [workspace.write_findings([a_finding()], at=AT), workspace.write_pass({"id": "REV-1-abc"})]
-    assert sum(len(one.problems) for one in written) == 1
-    assert list(away.rglob("*")) == []
-    assert [path.name for one in written for path in one.paths] == ["fnd_00000001.json", "REV-1-abc.json"]
-
-
-@pytest.mark.parametrize("kind", ["link", "loop", "zero", "fifo", "directory"])
-def test_what_is_not_a_file_is_moved_aside(root: Path, tmp_path: Path, kind: str) -> None:
-    """000-37: neither read nor written through, wherever it leads."""
-    workspace, path = RecordDirectory(root), file_of(root, a_finding())
-    workspace.write_findings([a_finding()], at=AT)
-    path.unlink()
-    (tmp_path / "secret").write_text("{}")
-    made: dict[str, Callable[[], object]] = {
-        "link": lambda: path.symlink_to(tmp_path / "secret"),
-        "loop": lambda: path.symlink_to(path),
-        "zero": lambda: path.symlink_to("/dev/zero"),
-        "fifo": lambda: os.mkfifo(path),
-        "directory": path.mkdir,
-    }
-    made[kind]()
-    edits = workspace.read_edits(ledger_of(a_finding()), at=AT)
-    assert (edits.events, len(edits.problems), len(edits.told)) == ((), 1, 1)
-    workspace.write_findings([a_finding()], at=AT)
-    assert path.read_bytes() == render(a_finding())
-    assert os.path.lexists(path.with_name(f"{path.name}.unreadable-1"))
-    assert (tmp_path / "secret").read_text() == "{}"
-
-
-def test_many_records_that_nobody_touched_are_not_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """0-38: another process looks at times and sizes alone."""
-    store, found = root / ".awf", [a_finding(number) for number in range(100)]
-    store.mkdir()
-    RecordDirectory(root, Stamps(store, root)).write_findings(found, at=AT)
-    read = files.read_file
-
-    def watched(path: Path, most: int = files.LARGEST) -> bytes | None:
-        assert not path.name.startswith("fnd_")
-        return read(path, most)
-
-    monkeypatch.setattr(files, "read_file", watched)
-    again = RecordDirectory(root, Stamps(store, root))
-    assert again.read_edits(ledger_of(*found), at=AT) == ViewEdits()
+        assert read(records, Ledger()).problems
+    problems = write(records, ledger_of(a_finding())) + records.write_pass({"id": "REV-1-abc"})
+    assert (len(problems), list(away.rglob("*"))) == (1, [])
+    assert file_of(root).is_file()
+    assert (root / ".wystack/reviews/REV-1-abc.json").is_file()
 
 
 COPY = [
@@ -333,16 +366,14 @@ def bind(root: Path, command: Any) -> Trust:
 
 
 def test_a_project_s_own_store_gets_every_record_first(root: Path) -> None:
-    """000-04: through the binding first, and the file is kept as well; what did not change is not handed over."""
-    workspace = RecordDirectory(root, trust=bind(root, COPY))
-    findings = workspace.write_findings([a_finding()], at=AT)
-    passed = workspace.write_pass({"id": "REV-1-abc"})
-    assert (findings.problems, passed.problems) == ((), ())
+    """000-04: the file is written as well; what did not change is not handed over."""
+    records, ledger = RecordDirectory(root, trust=bind(root, COPY)), ledger_of(a_finding())
+    assert write(records, ledger) + records.write_pass({"id": "REV-1-abc"}) == []
     assert json.loads((root / "store-fnd_00000001.json").read_text()) == []
     assert json.loads((root / "store-REV-1-abc.json").read_text()) == [".wystack/findings/fnd_00000001.json"]
-    assert file_of(root, a_finding()).read_bytes() == render(a_finding())
+    assert file_of(root).read_bytes() == render_file(ledger.findings[ONE])
     (root / "store-fnd_00000001.json").unlink()
-    workspace.write_findings([a_finding()], at=AT)
+    write(records, ledger)
     assert not (root / "store-fnd_00000001.json").exists()
 
 
@@ -350,79 +381,62 @@ def test_a_program_that_the_user_did_not_name_is_not_run(root: Path) -> None:
     """0-39: not with other words either; it is reported once, and the files are written."""
     trust = bind(root, [*COPY, "and", "more"])
     bind(root, COPY)
-    workspace = RecordDirectory(root, trust=trust)
-    first = workspace.write_findings([a_finding()], at=AT)
-    second = workspace.write_pass({"id": "REV-1-abc"})
-    assert (len(first.paths), len(second.paths)) == (1, 1)
-    assert [len(first.problems), len(second.problems)] == [1, 0]
-    assert "record-write" in first.problems[0]
+    records = RecordDirectory(root, trust=trust)
+    (problem,) = write(records, ledger_of(a_finding()))
+    assert (records.write_pass({"id": "REV-1-abc"}), "record-write" in problem) == ([], True)
+    assert file_of(root).is_file()
     assert not list(root.glob("store-*"))
 
 
 def test_a_trusted_program_gets_no_keys(root: Path) -> None:
     """0-39: it runs in a cleaned environment."""
     code = "import os, pathlib, sys; sys.stdin.read(); pathlib.Path('env').write_text(' '.join(os.environ))"
-    RecordDirectory(root, trust=bind(root, [sys.executable, "-c", code])).write_findings([a_finding()], at=AT)
+    write(RecordDirectory(root, trust=bind(root, [sys.executable, "-c", code])), ledger_of(a_finding()))
     names = (root / "env").read_text().split()
-    assert "PATH" in names
-    assert "SECRET_TOKEN" not in names
+    assert ("PATH" in names, "SECRET_TOKEN" in names) == (True, False)
+
+
+CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
 
 
 @pytest.mark.parametrize(
     ("command", "says"),
     [
         ([sys.executable, "-c", "import sys; sys.exit('no room')"], "no room"),
-        (["/no/such/program"], "could not be started"),
-        ([sys.executable, "-c", "import time; time.sleep(60)"], "longer than 0.5 seconds"),
-        ("rm -rf /", "list of texts"),
-        ([], "list of texts"),
-        ([1], "list of texts"),
+        (["/no/such/program"], "could not be run"),
+        ([sys.executable, "-c", "import time; time.sleep(60)"], "0.5 seconds"),
+        ([sys.executable, "-c", CHILD], "0.5 seconds"),
+        *(("rm -rf /", "record.write"), ([], "record.write"), ([1], "record.write")),
     ],
 )
-def test_a_store_that_fails_is_told_once_and_the_files_are_written(root: Path, command: Any, says: str) -> None:
-    """000-04b: the fallback is recorded with its reason, and nothing is lost."""
+def test_a_store_that_fails_is_reported_once_and_the_files_are_written(root: Path, command: Any, says: str) -> None:
+    """000-04b: the fallback is recorded with its reason, nothing is lost, and no child is waited for."""
     trust = bind(root, command)
     started = time.monotonic()
-    written = RecordDirectory(root, trust=trust, timeout=0.5).write_findings(
-        [a_finding(number) for number in range(5)], at=AT
-    )
+    records = RecordDirectory(root, trust=trust, timeout=0.5)
+    (problem,) = write(records, ledger_of(*(a_finding(number) for number in range(5))))
     assert time.monotonic() - started < 20
-    assert len(written.paths) == 5
-    (problem,) = written.problems
-    assert problem.startswith("fallback.used: ")
-    assert says in problem
+    assert (problem.startswith("fallback.used: "), says in problem) == (True, True)
+    assert len(titles(root)) == 5
 
 
-def test_what_a_slow_store_started_is_ended_with_it(root: Path) -> None:
-    """A program that hangs with a child of its own keeps nobody waiting."""
-    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
-    trust = bind(root, [sys.executable, "-c", code])
-    started = time.monotonic()
-    assert RecordDirectory(root, trust=trust, timeout=0.5).write_pass({"id": "REV-1-abc"}).problems
-    assert time.monotonic() - started < 20
-
-
-@pytest.mark.parametrize("text", ["{", '{"record.write": 3}'])
-def test_settings_that_make_no_sense_are_told(root: Path, text: str) -> None:
-    """000-04b: a binding that cannot be read is one that failed."""
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [*(("{", 1), ('{"record.write": 3}', 1), ("{}", 0), ("[]", 0)), ('{"bindings": {"record.read": ["x"]}}', 0)],
+)
+def test_only_a_binding_of_ours_is_looked_at(root: Path, text: str, problems: int) -> None:
+    """000-04, 000-04b: one that cannot be read is one that failed; without one there is nothing to report."""
     (root / ".wystack" / "storage.json").write_text(text)
-    written = RecordDirectory(root).write_findings([a_finding()], at=AT)
-    assert (len(written.paths), len(written.problems)) == (1, 1)
-
-
-@pytest.mark.parametrize("text", ["{}", "[]", '{"bindings": {"record.read": ["x"]}}'])
-def test_other_settings_are_not_ours(root: Path, text: str) -> None:
-    """000-04: without the binding there is nothing to tell."""
-    (root / ".wystack" / "storage.json").write_text(text)
-    assert RecordDirectory(root).write_findings([a_finding()], at=AT).problems == ()
+    assert len(write(RecordDirectory(root), ledger_of(a_finding()))) == problems
+    assert file_of(root).is_file()
 
 
 def test_two_processes_at_once_lose_nothing(root: Path) -> None:
     """Passes of the same second from several processes are all there."""
     code = (
         "import sys; from pathlib import Path; from pipeline.findings.views.records import RecordDirectory\n"
-        "workspace = RecordDirectory(Path(sys.argv[1]))\n"
-        "for number in range(8): workspace.write_pass({'id': 'REV-5-abc', 'who': sys.argv[2], 'number': number})"
+        "records = RecordDirectory(Path(sys.argv[1]))\n"
+        "for number in range(8): records.write_pass({'id': 'REV-5-abc', 'who': sys.argv[2], 'number': number})"
     )
     programs = [subprocess.Popen([sys.executable, "-c", code, str(root), who]) for who in "ab"]
     assert [program.wait(60) for program in programs] == [0, 0]

@@ -1,4 +1,4 @@
-"""The files about findings: always what the ledger has, whoever wrote last, and nobody's edit is lost."""
+"""The files about findings show what the ledger has, whoever wrote last, and nobody's edit is lost."""
 
 import json
 import os
@@ -24,7 +24,8 @@ from pipeline.findings.model import (
     ReportStatus,
     Severity,
 )
-from pipeline.findings.views import Views, ledger_verdicts
+from pipeline.findings.verdicts import ledger_verdicts
+from pipeline.findings.views import Views
 from pipeline.findings.views.record_store import Trust
 
 AT = "2026-01-02T03:04:05Z"
@@ -78,19 +79,19 @@ def statuses(root: Path) -> list[str]:
 def test_a_fresh_file_has_what_counts(root: Path) -> None:
     """001-13, C-04: every finding that counts is open; what is dismissed is not in it."""
     known = ledger(turned(2, FindingState.WONT_FIX, pass_id=PASS.id))
-    assert Views(root).show(known, PASS, AT).problems == ()
+    assert Views(root).write(known, PASS, AT).problems == ()
     assert (statuses(root), latest(root)["mode"], latest(root)["verdict"]) == (["open"], "full", "WARN")
 
 
 def test_what_is_said_between_two_passes_stays_in_the_file_until_the_next(root: Path) -> None:
     """001-09: a claim is `fixed` and a dismissal `wont_fix` in the file; the next full review begins afresh."""
-    Views(root).show(ledger(), PASS, AT)
+    Views(root).write(ledger(), PASS, AT)
     known = ledger(turned(1, FindingState.FIX_CLAIMED), turned(2, FindingState.WONT_FIX))
-    Views(root).show(known, PASS, AT)
+    Views(root).write(known, PASS, AT)
     assert (statuses(root), latest(root)["verdict"], latest(root)["mode"]) == (["fixed", "wont_fix"], "PASS", "full")
     later = replace(PASS, id=PassId("REV-1767322900-abc1234"), finding_ids=())
     known.apply(PassRecorded(at=AT, assessment=later))
-    Views(root).show(known, later, AT)
+    Views(root).write(known, later, AT)
     assert statuses(root) == []
     assert len(list((root / ".code-review").glob("review-[0-9a-f]*.json"))) == 1, "the one before is in the archive"
 
@@ -98,11 +99,11 @@ def test_what_is_said_between_two_passes_stays_in_the_file_until_the_next(root: 
 def test_files_written_again_come_out_the_same(root: Path) -> None:
     """Showing is a function of the ledger: a crash between two writes costs nothing."""
     known = ledger(turned(1, FindingState.FIX_CLAIMED))
-    Views(root).show(known, PASS, AT)
+    Views(root).write(known, PASS, AT)
     before = {path: path.read_bytes() for path in root.rglob("*.json")}
-    Views(root).show(known, PASS, AT)
+    Views(root).write(known, PASS, AT)
     assert {path: path.read_bytes() for path in root.rglob("*.json")} == before
-    assert Views(root).take_back(known, AT).events == ()
+    assert Views(root).read_edits(known, AT).events == ()
 
 
 def test_a_pass_is_recorded_once_whatever_becomes_of_its_findings(root: Path) -> None:
@@ -132,7 +133,7 @@ def test_an_incomplete_pass_never_says_clean_in_any_file(root: Path) -> None:
     gaps = Coverage(reviewers={"qa": ReportStatus.MISSING}, problems={"qa": "it timed out"})
     passed = replace(PASS, coverage=gaps, finding_ids=())
     known = Ledger([PassRecorded(at=AT, assessment=passed)])
-    Views(root).show(known, passed, AT)
+    Views(root).write(known, passed, AT)
     (path,) = (root / ".wystack/reviews").glob("*.json")
     assert json.loads(path.read_text())["verdict"] == "block-on-rejection"
     assert latest(root)["verdict"] == "FAIL"
@@ -140,7 +141,7 @@ def test_an_incomplete_pass_never_says_clean_in_any_file(root: Path) -> None:
 
 def test_without_a_workspace_no_records_are_written_and_that_is_said_once(tmp_path: Path) -> None:
     """000-07: the verdict file is there, records are not, and one line says how to have them."""
-    shown = Views(tmp_path).show(ledger(), PASS, AT)
+    shown = Views(tmp_path).write(ledger(), PASS, AT)
     assert shown.suggestion.startswith("No workspace record store")
     assert not (tmp_path / ".wystack").exists()
     assert (tmp_path / ".code-review/review-latest.json").is_file()
@@ -149,22 +150,22 @@ def test_without_a_workspace_no_records_are_written_and_that_is_said_once(tmp_pa
 def test_git_does_not_see_the_verdict_file(root: Path) -> None:
     """001-02: the first pass sees to that, in this clone alone."""
     subprocess.run(["git", "init", "-q", str(root)], check=True)
-    assert Views(root, trust=Trust(environ=os.environ)).show(ledger(), PASS, AT).problems == ()
+    assert Views(root, trust=Trust(environ=os.environ)).write(ledger(), PASS, AT).problems == ()
     assert ".code-review/" in (root / ".git/info/exclude").read_text().splitlines()
 
 
 def test_edits_in_either_place_are_taken_back(root: Path) -> None:
     """3.3: an edit anywhere is an event; what may not be edited is told."""
     known = ledger()
-    Views(root).show(known, PASS, AT)
+    Views(root).write(known, PASS, AT)
     file = root / ".code-review/review-latest.json"
     file.write_text(file.read_text().replace('"status": "open"', '"status": "fixed"', 1))
-    edits = Views(root).take_back(known, AT)
+    edits = Views(root).read_edits(known, AT)
     assert [(event.id, event.state) for event in edits.events if isinstance(event, StateChanged)] == [
         ("fnd_00000001", FindingState.FIX_CLAIMED)
     ]
     file.write_text(file.read_text().replace("Title 2", "Nothing"))
-    assert "`title` is not for editing" in Views(root).take_back(known, AT).problems[0]
+    assert "`title`" in Views(root).read_edits(known, AT).problems[0]
 
 
 def test_the_verdicts_are_those_of_the_last_pass_where_none_is_named() -> None:

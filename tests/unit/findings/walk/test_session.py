@@ -1,24 +1,40 @@
-"""A walk that is carried out: by people, trackers, a validator and a fixer that are given."""
+"""A walk with its effects: opened from a ledger, driven by answers, with trackers, a validator and a fixer."""
 
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.unit.findings.walk.made import LINEAR, finding, walk_of
+from tests.unit.findings.walk.builders import (
+    AT,
+    LINEAR,
+    FixedChain,
+    finding,
+    ledger_of,
+    raw_finding,
+    vote,
+    walk_of,
+)
 
-from pipeline.findings.model import Finding
-from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerStatus
-from pipeline.findings.walk.machine import IllegalAnswer, Question
-from pipeline.findings.walk.present import Fixes, OptionKey, Validation
-from pipeline.findings.walk.session import TASK, FixerProgram, Session
+from pipeline.findings.events import LinkAdded
+from pipeline.findings.formats import FORMATS
+from pipeline.findings.ledger import DUPLICATE_OF, Ledger
+from pipeline.findings.model import Finding, Link, Location, RawFinding
+from pipeline.findings.trackers import TrackerContext
+from pipeline.findings.trackers.chain import TrackerChain
+from pipeline.findings.trackers.ticket import Filed, TicketFailed
+from pipeline.findings.walk.machine import Fixes, IllegalAnswer, OptionKey, Validation, WalkItem
+from pipeline.findings.walk.present import Question
+from pipeline.findings.walk.session import TASK, FixerProgram, Session, open_walk, read_artifacts
 
 ONE, TWO = finding(1), finding(2, fix=None)
+BARE = finding(impact="", votes=(vote("testing"), vote("correctness")))
 
 
 @dataclass
-class Writer:
-    """A person with answers at hand."""
+class Person:
+    """A person with answers at hand; without any they press Ctrl-C."""
 
     answers: list[str]
     told: list[str] = field(default_factory=list)
@@ -29,108 +45,156 @@ class Writer:
         word = self.answers.pop(0)
         return OptionKey(word) if word in {option.key for option in question.options} else OptionKey.REPORT
 
-    def tell(self, line: str) -> None:
-        self.told.append(line)
-
 
 @dataclass
-class Paper:
-    """Trackers on paper: the first is broken, the second works."""
+class FakeTracker:
+    """A tracker that works or does not."""
 
-    used: int = 0
-
-    @property
-    def name(self) -> str:
-        return ("Linear", "Paper")[self.used]
-
-    def sinks(self) -> TrackerStatus:
-        return TrackerStatus(self.name, any_sink_available=True) if self.used < 2 else NO_TRACKER
+    name: str
+    works: bool = True
 
     def file(self, finding: Finding) -> Filed | TicketFailed:
-        return Filed(f"T-{finding.number}") if self.used else TicketFailed("down")
-
-    def fall_back(self, reason: str) -> bool:
-        assert reason == "down"
-        self.used += 1
-        return self.used < 2
+        return Filed(f"T-{finding.number}") if self.works else TicketFailed("down")
 
 
-def session(writer: Writer, **how: object) -> Session:
+def session(person: Person, **how: Any) -> Session:
+    """A session with two trackers, of which the first is down, and a validator that refuses the second finding."""
+    opened = {"linear": lambda _context: FakeTracker("Linear", works=False), "paper": lambda _: FakeTracker("Paper")}
     return Session(
-        walk_of(ONE, TWO, sinks=LINEAR, **how),
-        writer.tell,
-        Paper(),
+        walk_of(ONE, TWO, trackers=LINEAR, **how),
+        person.told.append,
+        TrackerChain(TrackerContext(Path(), Path(), {}), trackers=opened),
         fixer=lambda queue: Fixes(frozenset(one.id for one in queue)),
         validator=lambda found: {one.id: Validation(one.number == 1, "no") for one in found},
     )
 
 
 def test_a_session_carries_out_what_the_walk_asks_for() -> None:
-    """002-22, 002-43, 002-50: lines that confirm, the next tracker after a failure, and the fixer at the end."""
-    writer = Writer(["apply", "defer", "fallback"])
-    one = session(writer)
-    report = one.run(writer.choose)
-    assert writer.told == ["→ Applied. Fix staged at src/cache.py:36-37.", "→ Deferred. Ticket filed: T-2."]
+    """Confirmations, the next tracker after a failure, and the fixer at the end."""
+    person = Person(["apply", "defer", "fallback"])
+    one = session(person)
+    walk = one.run(person.choose)
+    assert person.told == ["→ Applied. Fix staged at src/cache.py:36-37.", "→ Deferred. Ticket filed: T-2."]
     assert one.tickets == ("T-2",)
-    assert report.lines[0].note == "src/cache.py:36-37"
+    assert walk.fixes.made == {ONE.id}
 
 
 def test_a_plan_confirms_only_its_tickets() -> None:
-    """002-44: the plan itself was shown."""
-    writer = Writer(["rest", "proceed", "fallback"])
-    one = session(writer)
-    one.run(writer.choose)
-    assert writer.told == ["→ Deferred. Ticket filed: T-2."]
+    """The plan itself was shown."""
+    person = Person(["rest", "proceed", "fallback"])
+    session(person).run(person.choose)
+    assert person.told == ["→ Deferred. Ticket filed: T-2."]
 
 
-def test_a_validator_is_asked_where_there_is_one() -> None:
-    """002-44, 002-74: what it refuses is dropped."""
-    writer = Writer(["rest", "proceed"])
-    report = session(writer, validates=True).run(writer.choose)
-    assert report.counts["dropped"] == 1
+def test_a_validator_is_asked_if_there_is_one() -> None:
+    """What it refuses is dropped."""
+    person = Person(["rest", "proceed"])
+    assert list(session(person, validates=True).run(person.choose).dropped) == [TWO.id]
 
 
-def test_002_46_an_interruption_leaves_the_tickets() -> None:
-    """002-46: everything else is lost, and no fixer has run."""
-    writer = Writer(["defer", "fallback"])
-    one = session(writer)
+def test_an_interruption_leaves_the_tickets() -> None:
+    """Everything else is lost, and no fixer has run."""
+    person = Person(["defer", "fallback"])
+    one = session(person)
     with pytest.raises(KeyboardInterrupt):
-        one.run(writer.choose)
+        one.run(person.choose)
     assert one.tickets == ("T-1",)
     assert one.walk.fixes == Fixes()
 
 
-def test_an_answer_that_is_none_stops_it() -> None:
-    """002-11: a question is never silently skipped."""
-    writer = Writer(["dance"])
+def test_an_illegal_answer_stops_it() -> None:
+    """No question is skipped silently."""
+    person = Person(["dance"])
     with pytest.raises(IllegalAnswer):
-        session(writer).run(writer.choose)
+        session(person).run(person.choose)
 
 
 def program(root: Path, text: str) -> FixerProgram:
-    return FixerProgram((sys.executable, "-c", text), root, {})
+    return FixerProgram((sys.executable, "-c", text), root, {}, ledger_of(ONE, TWO).members)
 
 
-def test_002_50_a_fixer_is_run_once_with_everything(tmp_path: Path) -> None:
-    """002-50, 002-52: in the repository, with all findings as text; what it says of each is kept."""
+def test_a_fixer_is_run_once_with_everything(tmp_path: Path) -> None:
+    """In the repository, with all findings as text; what it says about each is kept."""
     text = "import sys; open('got', 'w').write(sys.stdin.read()); print('[FINDING 1: fixed]\\n[FINDING 9: fixed]')"
     fixer = program(tmp_path, text)
     fixes = fixer([ONE, TWO])
-    assert (tmp_path / "got").read_text().startswith(TASK)
-    assert "#1 " in (tmp_path / "got").read_text()
-    assert "#2 " in (tmp_path / "got").read_text()
-    assert fixes == Fixes(frozenset({ONE.id}), {TWO.id: "the fixer did not say what became of it"})
-    assert [answer.number for answer in fixer.said] == [1]
+    prompt = (tmp_path / "got").read_text()
+    assert prompt.startswith(TASK)
+    assert ("#1 " in prompt, "#2 " in prompt) == (True, True)
+    assert (set(fixes.made), list(fixes.failed)) == ({ONE.id}, [TWO.id])
+    assert [answer.number for answer in fixer.answers] == [1]
 
 
-def test_002_63_a_fixer_that_fails_says_why(tmp_path: Path) -> None:
-    """002-63: by its own words, its exit code, or because it is not there."""
-    said = program(tmp_path, "print('[FINDING 1: not fixed, because it is hard]'); raise SystemExit(3)")([ONE, TWO])
-    assert said.failed == {ONE.id: "not fixed, because it is hard", TWO.id: "the fixer ended with exit code 3"}
-    gone = FixerProgram(("no-such-program",), tmp_path, {})([ONE])
-    assert gone.failed == {ONE.id: "no-such-program cannot be run: No such file or directory"}
+def test_a_fixer_that_fails_says_why(tmp_path: Path) -> None:
+    """By its own words, its exit code, or because it cannot be run; without a command nothing fails."""
+    failed = program(tmp_path, "print('[FINDING 1: not fixed, because it is hard]'); raise SystemExit(3)")([ONE, TWO])
+    assert failed.failed == {ONE.id: "not fixed, because it is hard", TWO.id: "the fixer exited with code 3"}
+    missing = FixerProgram(("no-such-program",), tmp_path, {}, ledger_of(ONE).members)
+    assert "no-such-program" in missing([ONE]).failed[ONE.id]
+    assert FixerProgram((), tmp_path, {}, ledger_of(ONE).members)([ONE]) == Fixes()
 
 
-def test_002_51_without_a_fixer_nothing_is_made(tmp_path: Path) -> None:
-    """002-51: nor does anything fail."""
-    assert FixerProgram((), tmp_path, {})([ONE]) == Fixes()
+def item(one: Finding, directory: Path, **returns: RawFinding) -> WalkItem:
+    """A finding as it is asked about, with what these reviewers returned."""
+    for name, raw in returns.items():
+        found = finding(title=raw.title, impact=raw.impact, locations=raw.locations, ext=raw.ext)
+        (directory / f"{name}.json").write_bytes(FORMATS["review"].write([found], Ledger()).encode())
+    return open_walk(ledger_of(one), FixedChain(LINEAR), directory).items[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "title", "path", "found"),
+    [
+        (36, "Path traversal in loadUserFromCache", "src/cache.py", True),
+        (39, "path traversal in: loadUserFromCache!", "src/cache.py", True),
+        (33, "Path traversal in loadUserFromCache", "src/cache.py", True),
+        (40, "Path traversal in loadUserFromCache", "src/cache.py", False),
+        (36, "Another title", "src/cache.py", False),
+        (36, "Path traversal in loadUserFromCache", "src/other.py", False),
+    ],
+)
+def test_a_return_is_matched_by_file_line_and_title(
+    tmp_path: Path, line: int, title: str, path: str, *, found: bool
+) -> None:
+    """The same file, at most three lines apart, the same words; without a match the reviewers are named."""
+    got = item(BARE, tmp_path, correctness=raw_finding(title=title, locations=(Location(path=path, start=line),)))
+    assert got.impact == ("Any file can be read." if found else "")
+    assert got.unexplained_by == (() if found else ("testing", "correctness"))
+
+
+def test_the_first_reviewer_with_a_match_is_used(tmp_path: Path) -> None:
+    """In the order of their votes, each looked up by their own title."""
+    got = item(BARE, tmp_path, correctness=raw_finding(impact="second"), testing=raw_finding(impact="first"))
+    assert (got.impact, got.pointer) == ("first", f"{tmp_path}/testing.json → findings[].suggested_fix")
+    own = finding(impact="", votes=(vote("correctness", title="Reads any file"),))
+    assert item(own, tmp_path, correctness=raw_finding(title="Reads any file")).impact
+
+
+def test_a_finding_with_its_own_detail_needs_no_return(tmp_path: Path) -> None:
+    """What the ledger has is preferred; anything but a text is no reason."""
+    reasons = {"review": {"why_it_works": "It is so elsewhere."}}
+    got = item(finding(ext=reasons), tmp_path)
+    assert (got.impact, got.why_it_works) == (ONE.impact, "It is so elsewhere.")
+    assert (got.pointer, got.unexplained_by) == ("awf findings show 1", ())
+    assert item(BARE, tmp_path, testing=raw_finding(ext=reasons)).why_it_works == "It is so elsewhere."
+    assert item(finding(ext={"review": {"why_it_works": 7}}), tmp_path).why_it_works == ""
+
+
+def test_unreadable_returns_are_left_out(tmp_path: Path) -> None:
+    """Missing, malformed or named like a path."""
+    (tmp_path / "correctness.json").write_bytes(FORMATS["review"].write([finding()], Ledger()).encode())
+    (tmp_path / "testing.json").write_text("{")
+    (tmp_path / "folder.json").mkdir()
+    names = ("correctness", "testing", "folder", "../correctness", "security", "\0")
+    got = read_artifacts(tmp_path, [finding(votes=tuple(map(vote, names)))])
+    assert got["correctness"].findings[0].impact.startswith("Any caller")
+    assert got["testing"].findings == ()
+    assert set(got) == {"correctness", "testing"}
+
+
+def test_a_cluster_is_one_item(tmp_path: Path) -> None:
+    """The leader is asked about; its members are shown with it."""
+    ledger = ledger_of(ONE, finding(2))
+    ledger.apply(LinkAdded(at=AT, id=finding(2).id, link=Link(kind=DUPLICATE_OF, to=ONE.id)))
+    [got] = open_walk(ledger, FixedChain(LINEAR), tmp_path).items
+    assert (got.finding.number, [one.number for one in got.members]) == (1, [2])

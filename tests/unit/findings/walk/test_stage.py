@@ -1,4 +1,4 @@
-"""Triage stages: who decides, what is on record then, and what the next fixer is given."""
+"""Triage stages: who decides, what is recorded, and for how long findings stay chosen."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.findings.walk.made import AT, finding
+from tests.unit.findings.walk.builders import AT, finding
 
 from pipeline.engine.context import EMPTY, Context, Delete, Set
 from pipeline.engine.outcome import Outcome, Status, StatusSource, stage_operations
@@ -18,15 +18,13 @@ from pipeline.engine.records import RunCreated
 from pipeline.engine.state import begin
 from pipeline.errors import AwfError
 from pipeline.findings.events import DecisionMade, FindingRaised, decode_event
-from pipeline.findings.fix_prompt import chosen_section
 from pipeline.findings.keys import ReviewKey
 from pipeline.findings.ledger import LedgerStore
 from pipeline.findings.model import Finding
 from pipeline.findings.run_findings import RunFindings
-from pipeline.findings.trackers import TRACKERS, all_trackers
 from pipeline.findings.trackers.ticket import TicketFailed
-from pipeline.findings.walk.machine import Question
-from pipeline.findings.walk.present import OptionKey
+from pipeline.findings.walk.machine import OptionKey
+from pipeline.findings.walk.present import Question
 from pipeline.findings.walk.stage import TriageHandler, answers_for_visit
 from pipeline.journal.memory import MemoryJournal
 from pipeline.language.model import LlmStage, TriageStage, TriageTarget
@@ -38,14 +36,13 @@ ONE, TWO, THREE = finding(1), finding(2), finding(3, fix=None)
 
 
 @dataclass
-class Somebody:
-    """A person at hand, with answers in their head; without any they leave."""
+class Person:
+    """A person at the terminal with answers; without any they leave."""
 
     answers: list[OptionKey]
     told: list[str] = field(default_factory=list)
     asked: list[Question] = field(default_factory=list)
     left: int = 0
-    source: StatusSource = StatusSource.HUMAN
 
     async def choose(self, question: Question) -> OptionKey | None:
         self.asked.append(question)
@@ -64,14 +61,14 @@ class Somebody:
 
 
 class Stage:
-    """A triage of these findings, on paper."""
+    """A triage of these findings, in memory."""
 
-    def __init__(self, root: Path, *findings: Finding, person: Somebody | None = None) -> None:
+    def __init__(self, root: Path, *findings: Finding, person: Person | None = None) -> None:
         journal = MemoryJournal()
         LedgerStore(journal).append([FindingRaised(at=AT, finding=one) for one in findings])
-        self.clerk = RunFindings(LedgerStore(journal), root, {}, lambda: 0.0, root / ".awf")
-        brought = {"github": lambda _place: TicketFailed("none here")}
-        self.handler = TriageHandler(self.clerk, {}, lambda: brought, [person] if person else [])
+        self.findings = RunFindings(LedgerStore(journal), root, {}, lambda: 0.0, root / ".awf")
+        trackers = {"github": lambda _context: TicketFailed("none here")}
+        self.handler = TriageHandler(self.findings, {}, lambda: trackers, [person] if person else [])
         record = RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, goal="g", cwd=str(root), version="0")
         self.state = begin(record)
         self.store = root / ".awf"
@@ -87,18 +84,18 @@ class Stage:
         return outcome
 
     def recorded(self, outcome: Outcome, visit: int = 1) -> dict[int, tuple[str, str]]:
-        """The decisions that go on record with the stage: by number, what and by whom."""
+        """The decisions that are recorded with the stage: by number, what and by whom."""
         context = EMPTY.apply(stage_operations(STAGE, outcome))
-        added = self.clerk.after_stage(STAGE, visit, outcome, context, self.state, 0.0)
-        numbers = {one.id: one.number for one in self.clerk.ledger()}
+        added = self.findings.after_stage(STAGE, visit, outcome, context, self.state, 0.0)
+        numbers = {one.id: one.number for one in self.findings.ledger()}
         events = [decode_event(one.text) for one in added if isinstance(one, LedgerLine)]
         made = [one for one in events if isinstance(one, DecisionMade)]
         return {numbers[one.id]: (one.decision.action, one.decision.by) for one in made}
 
 
 def test_each_question_goes_to_the_first_who_has_an_answer(tmp_path: Path) -> None:
-    """The file of answers first; where it ends, whoever is there goes on."""
-    person = Somebody([OptionKey.SKIP, OptionKey.SKIP])
+    """The answer file first; after its end, the person at the terminal."""
+    person = Person([OptionKey.SKIP, OptionKey.SKIP])
     stage = Stage(tmp_path, ONE, TWO, THREE, person=person)
     outcome = stage.done(answers={"sort": ["apply"]})
     assert (outcome.status, outcome.source, outcome.preferred_label) == (Status.SUCCESS, StatusSource.HUMAN, "apply")
@@ -112,16 +109,16 @@ def test_each_question_goes_to_the_first_who_has_an_answer(tmp_path: Path) -> No
     assert person.left == 1
 
 
-def test_nobody_there_is_waiting_and_decides_nothing(tmp_path: Path) -> None:
-    """002-46: also when somebody leaves in the middle."""
-    stage = Stage(tmp_path, ONE, TWO, person=Somebody([OptionKey.APPLY]))
+def test_without_an_answer_the_run_waits_and_nothing_is_decided(tmp_path: Path) -> None:
+    """Also if the person leaves in the middle."""
+    stage = Stage(tmp_path, ONE, TWO, person=Person([OptionKey.APPLY]))
     assert isinstance(stage.run(), Waiting)
     assert stage.recorded(Outcome(status=Status.SUCCESS)) == {}
 
 
-def test_an_interruption_tells_of_tickets_and_goes_on_up(tmp_path: Path) -> None:
-    """002-46: whoever is asked hears that nothing counts, and which tickets stay; the run is cancelled."""
-    person = Somebody([OptionKey.DEFER, OptionKey.PROCEED, OptionKey.CANCEL])
+def test_an_interruption_names_the_tickets_and_cancels_the_run(tmp_path: Path) -> None:
+    """The person is told that nothing was recorded, and which tickets stay."""
+    person = Person([OptionKey.DEFER, OptionKey.PROCEED, OptionKey.CANCEL])
     stage = Stage(tmp_path, ONE, TWO, person=person)
     with pytest.raises(asyncio.CancelledError):
         stage.run()
@@ -132,8 +129,8 @@ def test_an_interruption_tells_of_tickets_and_goes_on_up(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("findings", [(ONE, THREE), (ONE,), (THREE,)])
-def test_a_word_in_advance_accepts_what_is_recommended(tmp_path: Path, findings: tuple[Finding, ...]) -> None:
-    """002-44: many or one; it is nobody's decision, and says so."""
+def test_auto_approve_accepts_what_is_recommended(tmp_path: Path, findings: tuple[Finding, ...]) -> None:
+    """Many or one; it is recorded as not a person's decision."""
     stage = Stage(tmp_path, *findings)
     outcome = stage.done(auto_approve=True)
     expected = {ONE.id: ("apply", "orchestrator"), THREE.id: ("defer", "orchestrator")}
@@ -142,29 +139,27 @@ def test_a_word_in_advance_accepts_what_is_recommended(tmp_path: Path, findings:
     assert outcome.preferred_label == ("apply" if ONE in findings else "done")
 
 
-def test_answers_in_a_file_need_no_word_on_the_tracker(tmp_path: Path) -> None:
-    """002-72: who writes answers beforehand cannot know what will be asked about it; a person is asked."""
+def test_recorded_answers_need_no_confirmation_of_the_tracker(tmp_path: Path) -> None:
+    """They were written before the tracker was known; a person is asked."""
     assert Stage(tmp_path, ONE).done(answers={"sort": ["defer"]}).preferred_label == "done"
-    person = Somebody([OptionKey.DEFER, OptionKey.PROCEED])
+    person = Person([OptionKey.DEFER, OptionKey.PROCEED])
     Stage(tmp_path, ONE, person=person).done()
     assert [len(one.options) for one in person.asked] == [3, 2]
 
 
 def test_nothing_to_decide_asks_nobody(tmp_path: Path) -> None:
-    """002-66: the report has one line, and the run goes on."""
+    """The report has one line, and the run continues."""
     outcome = Stage(tmp_path).done()
     assert (outcome.source, outcome.preferred_label, outcome.updates) == (StatusSource.DEFAULT, "done", {})
     assert outcome.response == "Nothing was reviewed.\n\nVerdict: Not ready."
 
 
-def test_a_wrong_answer_is_an_error_with_what_would_be_right(tmp_path: Path) -> None:
-    """Nothing is guessed at."""
+def test_a_wrong_answer_is_an_error_that_names_the_options(tmp_path: Path) -> None:
+    """Nothing is guessed."""
     outcome = Stage(tmp_path, ONE, TWO).done(answers={"sort": ["dance"]})
     assert outcome.status is Status.ERROR
-    assert outcome.reason == (
-        'answer 1, "dance", is no answer to: Finding 1 of 2 — P1 path traversal in loadUserFromCache.; '
-        "one of apply, defer, skip, rest"
-    )
+    assert "dance" in outcome.reason
+    assert "apply, defer, skip, rest" in outcome.reason
 
 
 @pytest.mark.parametrize(
@@ -178,50 +173,19 @@ def test_a_wrong_answer_is_an_error_with_what_would_be_right(tmp_path: Path) -> 
     ],
 )
 def test_answers_are_by_visit(given: Sequence[Any], visit: int, words: list[str]) -> None:
-    """A list of lists has one for each visit; a list of words is for the first."""
+    """A list of lists has one list for each visit; a list of words is for the first."""
     assert answers_for_visit(given, visit) == words
 
 
-def test_answers_to_something_else_are_refused() -> None:
-    """What is meant for a human stage is no answer here."""
-    with pytest.raises(AwfError, match="the answers to visit 1 are no list of words"):
+def test_answers_for_a_human_stage_are_refused() -> None:
+    """They are objects, not words."""
+    with pytest.raises(AwfError, match="visit 1"):
         answers_for_visit([{"option": "yes"}], 1)
-
-
-def test_trackers_of_plugins_come_first_and_in_place_of_ours() -> None:
-    """A folder can always be used: what came after it would never be tried."""
-    mine, theirs = dict(TRACKERS), lambda _place: TicketFailed("no")
-    assert list(all_trackers({"linear": theirs})) == ["linear", *mine]
-    assert all_trackers({"github": theirs})["github"] is theirs
 
 
 def context(*chosen: Finding, reports: Sequence[Any] = ()) -> Context:
     values = [Set(ReviewKey.CHOSEN, [one.id for one in chosen]), Set(ReviewKey.REPORTS, [*reports])]
     return EMPTY.apply(values)
-
-
-def test_a_fixer_is_given_what_was_chosen_and_told_what_was_not() -> None:
-    """002-50: under their numbers; findings of other runs that were not chosen are no matter here."""
-    reports = [{"stageId": "rev", "findingIds": [ONE.id, TWO.id]}, {"stageId": "lint", "response": "x"}]
-    text = chosen_section([ONE, TWO, THREE], context(ONE, reports=reports), [ONE.id, TWO.id], 10_000)
-    assert "- #1 (" in text
-    assert "- #2 (" not in text
-    assert text.endswith(
-        "Chosen, for the proposed fix to be applied: #1.\n\n"
-        "Not chosen, and no part of this task: #2, and what lint reported."
-    )
-
-
-def test_many_that_were_not_chosen_are_counted() -> None:
-    """One line stays one line."""
-    others = [finding(number) for number in range(2, 60)]
-    text = chosen_section([ONE, *others], context(ONE), [one.id for one in others], 10_000)
-    assert text.endswith("#31 and 28 findings more.")
-
-
-def test_what_was_chosen_and_is_settled_by_now_is_said() -> None:
-    """A fixer that has nothing left to do is not given something else."""
-    assert "nothing that is still open" in chosen_section([TWO], context(ONE), [TWO.id], 10_000)
 
 
 @pytest.mark.parametrize(
@@ -234,15 +198,15 @@ def test_what_was_chosen_and_is_settled_by_now_is_said() -> None:
         (STAGE, Outcome(status=Status.SUCCESS, updates={ReviewKey.CHOSEN: [TWO.id]}), False),
     ],
 )
-def test_what_was_chosen_holds_until_it_was_worked_on(
+def test_findings_stay_chosen_until_they_were_worked_on(
     tmp_path: Path,
     stage: Any,
     outcome: Outcome,
     gone: bool,  # noqa: FBT001 - a table's column
 ) -> None:
-    """A fixer that passes, a review, or the next triage ends it; a fixer that failed has not used it up."""
-    paper = Stage(tmp_path, ONE)
-    left = list(paper.clerk.after_stage(stage, 1, outcome, context(ONE), paper.state, 0.0))
+    """Until a fix stage passes, a review runs, or the next triage ends; a failed fix stage keeps them."""
+    triage = Stage(tmp_path, ONE)
+    left = list(triage.findings.after_stage(stage, 1, outcome, context(ONE), triage.state, 0.0))
     assert (Delete(ReviewKey.CHOSEN) in left) is gone
 
 
@@ -254,7 +218,7 @@ KEYS = st.lists(st.sampled_from(["apply", "skip", "defer", "rest", "proceed", "c
 def test_what_is_chosen_is_what_is_recorded(
     tmp_path_factory: pytest.TempPathFactory, many: int, keys: list[str]
 ) -> None:
-    """Whatever is answered: all is decided or nothing is, and the Apply set is the one on record."""
+    """Whatever is answered: everything is decided or nothing is, and what is chosen is what was recorded."""
     stage = Stage(tmp_path_factory.mktemp("stage"), *(finding(number) for number in range(1, many + 1)))
     outcome = stage.run(answers={"sort": [keys]})
     whole = isinstance(outcome, Outcome) and outcome.status is Status.SUCCESS

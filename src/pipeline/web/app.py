@@ -1,0 +1,169 @@
+"""The dashboard as an application, and the server that `awf serve` runs: one address, with a token in it."""
+
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import uvicorn
+from sse_starlette.sse import EventSourceResponse, SendTimeoutError
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
+
+from pipeline.app.store import RunStore
+from pipeline.errors import AwfError
+from pipeline.redaction import redactor_of
+from pipeline.web import actions, finding, findings, run, runs, start, triage, visit
+from pipeline.web.rendering import ERROR_HANDLERS, WEB, error_page, render, url
+from pipeline.web.security import ANY_HOST, AccessPolicy, SecurityMiddleware
+from pipeline.web.site import Site, current_site, current_store, serve_stores
+
+DEFAULT_PORT = 8765
+SEND_TIMEOUT = 20.0  # seconds for a page to take a message; after that it has to connect again
+_SHUTDOWN_TIMEOUT = 2  # seconds for requests that are being answered when the server stops
+
+
+def create_app(
+    stores: Sequence[Path | RunStore],
+    *,
+    token: str,
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    read_only: bool = False,
+    host_names: Sequence[str] = (),
+    user: str = "",
+    environ: Mapping[str, str] | None = None,
+) -> Starlette:
+    """The dashboard for these stores; `app.state.site` is what its pages work with."""
+    policy = AccessPolicy(token, host, port, read_only, tuple(name.lower() for name in host_names))
+    app = Starlette(
+        routes=ROUTES,
+        middleware=[Middleware(SecurityMiddleware, policy=policy, refuse=error_page)],
+        exception_handlers=ERROR_HANDLERS,
+        lifespan=_lifespan,
+    )
+    redactor = redactor_of(environ or {})
+    app.state.site = Site(serve_stores(stores, redactor), read_only, user, redactor)
+    return app
+
+
+def index(request: Request) -> Response:
+    """All stores; the runs of the only one if there is just one."""
+    stores = current_site(request).stores
+    if len(stores) == 1:
+        return RedirectResponse(url("s", *stores, "runs"), 303)
+    return render(request, "stores.html", {"stores": stores.values()})
+
+
+def store_index(request: Request) -> Response:
+    """The runs of a store."""
+    return RedirectResponse(url("s", current_store(request).name, "runs"), 303)
+
+
+def connection(request: Request) -> Response:
+    """The part of every page that says which part of a cluster does not answer."""
+    return render(request, "connection.html", {"store": current_store(request)})
+
+
+async def events(request: Request) -> Response:
+    """The messages after the position that a page has: that of its last message, or that at which it was made."""
+    after = request.headers.get("last-event-id") or request.query_params.get("after", "")
+    return _EventStream(current_store(request).feed.listen(after), ping=15, send_timeout=SEND_TIMEOUT)
+
+
+class _EventStream(EventSourceResponse):
+    """A stream that drops a page which takes no more messages: it connects again from its position."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with suppress(SendTimeoutError):
+            await super().__call__(scope, receive, send)
+
+
+# A page is a plain function: Starlette runs it in a thread. `finding` matches any name, so it comes after `triage`.
+_PAGES = (runs, run, visit, actions, findings, triage, finding, start)
+ROUTES = [
+    Mount("/static", StaticFiles(directory=WEB / "static"), name="static"),
+    Route("/", index),
+    Route("/s/{store}", store_index),
+    Route("/s/{store}/connection", connection),
+    Route("/s/{store}/events", events),
+    *(route for page in _PAGES for route in page.ROUTES),
+]
+
+
+@asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    for store in app.state.site.stores.values():
+        await store.feed.open()
+    yield
+    await _close_feeds(app)
+
+
+async def _close_feeds(app: Starlette) -> None:
+    for store in app.state.site.stores.values():
+        await store.feed.close()
+
+
+class Server(uvicorn.Server):
+    """The dashboard at an address of this machine. `address` contains the token; `serve_forever` answers requests."""
+
+    def __init__(
+        self, stores: Sequence[Path | RunStore], host: str, port: int | None, *, read_only: bool, user: str = ""
+    ) -> None:
+        self.listener = _listen(host, port)
+        number, token, name = self.listener.getsockname()[1], secrets.token_urlsafe(32), socket.gethostname()
+        shown = name if host in ANY_HOST else f"[{host}]" if ":" in host else host
+        self.address = f"http://{shown}:{number}/?token={token}"
+        self._app = create_app(
+            stores,
+            token=token,
+            host=host,
+            port=number,
+            read_only=read_only,
+            host_names=(name,),
+            user=user,
+            environ=os.environ,
+        )
+        config = uvicorn.Config(
+            self._app,
+            access_log=False,
+            log_config=None,
+            log_level="error",
+            timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT,
+            server_header=False,
+            ws="none",
+        )
+        super().__init__(config)
+
+    def serve_forever(self) -> None:
+        """Answer requests until the server is stopped."""
+        with self.listener:
+            self.run(sockets=[self.listener])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await _close_feeds(self._app)  # before the server waits for its connections to end
+        await super().shutdown(sockets)
+
+
+def _listen(host: str, port: int | None) -> socket.socket:
+    """A socket at a port; without one the default, or a free one if that is taken."""
+    try:
+        family, *_, address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
+    except socket.gaierror as error:
+        raise AwfError(f'cannot listen on "{host}": {error.strerror}', help="leave out --host") from None
+    try:
+        return socket.create_server((address[0], DEFAULT_PORT if port is None else port), family=family)
+    except OSError as error:
+        if port is None:
+            return socket.create_server((address[0], 0), family=family)
+        raise AwfError(
+            f"cannot listen on port {port} of {host}: {error.strerror}",
+            help="choose another with --port, or leave it out to use a free one",
+        ) from None

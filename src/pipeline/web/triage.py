@@ -1,0 +1,105 @@
+"""Decisions about findings: previewed first, then made. The rules are those of `awf findings triage`."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import parse_qsl
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from pipeline.app.findings.ledger import timestamp
+from pipeline.app.findings.queries import select
+from pipeline.app.findings.triage import ChosenFindings, TriageRequest, TriageResult, apply_triage, plan_triage
+from pipeline.errors import AwfError
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Actor
+from pipeline.web.findings import FindingsQuery
+from pipeline.web.rendering import render, url
+from pipeline.web.site import Form, ServedStore, current_store, form_endpoint, wants_json
+
+MAX_LISTED = 50  # findings that get the same state; the rest are counted
+ALL = "all"  # the scope of everything that the filters of the page match
+
+
+@dataclass(frozen=True, slots=True)
+class TriageForm:
+    """What is to be decided, and about which findings."""
+
+    request: TriageRequest
+    names: tuple[str, ...]
+    everything: bool  # all that the filters match, whatever is named
+    query: FindingsQuery  # the filters of the page that it came from
+    agreed: str  # the digest of the preview that was agreed to
+
+    @classmethod
+    def parse(cls, form: Form) -> "TriageForm":
+        """Read the fields of a form."""
+        note, expires = form.get("note", "").strip(), form.get("expires", "").strip()
+        return cls(
+            request=TriageRequest(form.get("as", ""), Actor.USER, note, expires),
+            names=tuple(name for names in form.getlist("id") for name in names.split()),
+            everything=form.get("scope") == ALL,
+            query=FindingsQuery.parse(dict(parse_qsl(form.get("from", "")))),
+            agreed=form.get("agreed", ""),
+        )
+
+    def choose(self, ledger: Ledger) -> ChosenFindings:
+        """The findings it is about."""
+        if not self.everything:
+            return ChosenFindings(self.names)
+        return ChosenFindings(tuple(finding.id for finding in select(ledger, self.query.filter())))
+
+
+def preview(request: Request, fields: Form) -> Response:
+    """What would be decided, and what would be refused and why. Nothing is written."""
+    store, form = _writable_store(request), TriageForm.parse(fields)
+    now = timestamp(datetime.now(UTC))
+    result = plan_triage(form.choose, form.request, store.reader.findings().snapshot, now)
+    return _respond(request, store, form, result, planned=True)
+
+
+def triage(request: Request, fields: Form) -> Response:
+    """Decide about one finding at once, about several only if the preview was agreed to."""
+    store, form = _writable_store(request), TriageForm.parse(fields)
+    if not form.agreed and (form.everything or len(form.names) != 1):
+        raise HTTPException(409, "Several findings are changed only after a preview. Nothing was decided.")
+    now = datetime.now(UTC)
+    result = apply_triage(form.choose, form.request, store.directory, store.reader.root, now, agreed=form.agreed)
+    if result.moves and not result.refused and not form.agreed and not wants_json(request):
+        return RedirectResponse(url("s", store.name, "findings", result.moves[0].finding.number), 303)
+    return _respond(request, store, form, result, planned=False)
+
+
+def to_findings(request: Request) -> Response:
+    """Lead to the findings when the address of a decision is opened again, as after a reload."""
+    return RedirectResponse(url("s", current_store(request).name, "findings"), 303)
+
+
+def _writable_store(request: Request) -> ServedStore:
+    store = current_store(request)
+    if store.on_cluster:
+        raise AwfError(
+            "the findings of runs on a cluster can only be viewed here",
+            help="decide about them in a triage stage of the workflow; nothing was changed",
+        )
+    return store
+
+
+def _respond(
+    request: Request, store: ServedStore, form: TriageForm, result: TriageResult, *, planned: bool
+) -> Response:
+    if wants_json(request):
+        return JSONResponse({**result.as_json("planned" if planned else "applied"), "seal": result.seal})
+    values = {"form": form, "result": result, "planned": planned, "max_listed": MAX_LISTED, "all": ALL}
+    return render(request, "triage.html", {"store": store, "here": "findings", **values})
+
+
+_FINDINGS = "/s/{store}/findings"
+ROUTES = [
+    Route(f"{_FINDINGS}/preview", form_endpoint(preview), methods=["POST"]),
+    Route(f"{_FINDINGS}/triage", form_endpoint(triage), methods=["POST"]),
+    Route(f"{_FINDINGS}/preview", to_findings),
+    Route(f"{_FINDINGS}/triage", to_findings),
+]

@@ -1,0 +1,426 @@
+"""A walk as people see it: menus, blocks, questions and plans, to the letter; and that no finding can forge them."""
+
+import re
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
+from tests.unit.findings.walk.builders import (
+    ISSUES,
+    LINEAR,
+    Drive,
+    advisory,
+    finding,
+    items,
+    vote,
+    walk_of,
+)
+
+from pipeline.findings.model import Finding, Location, Severity
+from pipeline.findings.trackers.ticket import NO_TRACKER, TicketFailed, TrackerStatus
+from pipeline.findings.walk.machine import Action, OptionKey, Route, Step, Validation, Walk, begin
+from pipeline.findings.walk.present import (
+    confirmation,
+    escape,
+    one_line,
+    parse_choice,
+    present_fix,
+    question,
+    title,
+)
+from pipeline.text import display_width
+
+TRACKERS = {"named": LINEAR, "generic": ISSUES, "none": NO_TRACKER}
+DISPUTED = finding(votes=(vote("correctness", "apply"), vote("testing", "skip", confidence=25)))
+REASONED = finding(
+    ext={"review": {"why_it_works": "One. Two! Three? Four. It matches the check already used at src/io.py:41."}}
+)
+HOSTILE = (
+    "\x1b[31mRed\x1b[0m \x1b]8;;http://x\x07link\x07 \u202eesrever\r\n"
+    "## Finding 1 of 1 — P0 forged\n\n**Proposed fix**\x00"
+)
+
+
+def at_third_of_eight(one: Finding, trackers: TrackerStatus = LINEAR) -> Walk:
+    """A walk in which a finding is the third of eight."""
+    [item] = items(one, trackers=trackers)
+    return replace(begin((item,) * 8, trackers), position=2)
+
+
+def labels(walk: Walk) -> list[str]:
+    return [str(option) for option in question(walk).options]
+
+
+def block(one: Finding, trackers: TrackerStatus = LINEAR) -> str:
+    return question(at_third_of_eight(one, trackers)).block
+
+
+def stem(one: Finding, trackers: TrackerStatus = LINEAR) -> list[str]:
+    return question(at_third_of_eight(one, trackers)).stem.split("\n")
+
+
+def test_the_twelve_menus(snapshot: SnapshotAssertion) -> None:
+    """One or many findings, with a named, some or no tracker, to fix or to acknowledge."""
+    menus = {
+        f"{total} {name} {'advisory' if is_advisory else 'actionable'}": labels(
+            walk_of(*map(advisory if is_advisory else finding, range(1, total + 1)), trackers=trackers)
+        )
+        for total, (name, trackers), is_advisory in product((8, 1), TRACKERS.items(), (False, True))
+    }
+    assert len(menus) == 12
+    assert menus == snapshot
+
+
+def test_the_labels_and_their_order() -> None:
+    """Four labels, in a fixed order; the recommended one is marked."""
+    assert labels(at_third_of_eight(finding(votes=(vote("x", "skip"),)))) == [
+        "Apply the proposed fix",
+        "Defer — file a Linear ticket",
+        "Skip — don't apply, don't track (recommended)",
+        "LFG the rest — apply the agent's best judgment to this and remaining findings",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trackers", "label"),
+    [
+        (LINEAR, "Defer — file a Linear ticket"),
+        (replace(LINEAR, confidence="low"), "Defer — file a ticket"),
+        (replace(LINEAR, named_sink_available=False), "Defer — file a ticket"),
+        (replace(LINEAR, any_sink_available=False), None),
+    ],
+)
+def test_a_tracker_is_named_only_if_it_is_certain(trackers: TrackerStatus, label: str | None) -> None:
+    """The name needs high confidence and an available tracker of that name; without any tracker there is no option."""
+    found = {option.key: option.label for option in question(at_third_of_eight(finding(), trackers)).options}
+    assert found.get(OptionKey.DEFER) == label
+
+
+@pytest.mark.parametrize(
+    ("typed", "key"),
+    [
+        ("apply", OptionKey.APPLY),
+        (" A \n", OptionKey.APPLY),
+        ("2", OptionKey.DEFER),
+        ("defer — file a linear ticket", OptionKey.DEFER),
+        ("Apply the proposed fix (recommended)", OptionKey.APPLY),
+        ("LFG the rest", OptionKey.REST),
+        ("lfg", OptionKey.REST),
+        ("r", OptionKey.REST),
+        ("5", None),
+        ("", None),
+        ("acknowledge", None),
+    ],
+)
+def test_an_answer_is_a_key_however_it_is_written(typed: str, key: OptionKey | None) -> None:
+    """Key, letter, number, long and short label all mean the same option; nothing else does."""
+    assert parse_choice(question(at_third_of_eight(finding())).options, typed) is key
+
+
+def test_every_option_has_a_letter_of_its_own() -> None:
+    """No two options of a question share a first letter, and every question has its labels."""
+    failed = Drive(tickets=lambda _one: TicketFailed("x")).run(walk_of(finding()), ["defer"])
+    confirming = Drive().run(walk_of(finding(), confirms=True), ["defer"])
+    for walk in (at_third_of_eight(advisory()), failed, confirming, walk_of(finding(), route=None)):
+        options = question(walk).options
+        assert len({option.key[0] for option in options}) == len(options)
+
+
+@pytest.mark.parametrize("name", TRACKERS)
+def test_the_routing_question(name: str, snapshot: SnapshotAssertion) -> None:
+    """Without a tracker no tickets are offered, and the question says why."""
+    asked = question(walk_of(*map(finding, range(1, 9)), trackers=TRACKERS[name], route=None))
+    assert [asked.stem, *map(str, asked.options)] == snapshot
+
+
+def test_the_questions_about_tickets() -> None:
+    """The name of the tracker is in both; after a failure so is its reason, sanitized."""
+    confirming = Drive().run(walk_of(finding(), confirms=True), ["defer"])
+    assert question(confirming).stem == "This files a ticket on GitHub Issues. Proceed?"
+    failed = Drive(tickets=lambda _one: TicketFailed("HTTP 503.")).run(walk_of(finding(), trackers=LINEAR), ["defer"])
+    assert [question(failed).stem, *labels(failed)] == [
+        "Defer failed: Linear returned HTTP 503. How should the agent handle this finding?",
+        "Retry on Linear",
+        "Fall back to next sink",
+        "Convert to Skip — record the failure",
+    ]
+    silent = Drive(tickets=lambda _one: TicketFailed("\x1b[2J\n")).run(walk_of(finding(), trackers=LINEAR), ["defer"])
+    assert "Linear returned no reason given." in question(silent).stem
+
+
+def test_the_block(snapshot: SnapshotAssertion) -> None:
+    """Heading, location and sections, labels on their own line, a blank line between all."""
+    assert block(REASONED) == snapshot
+
+
+def test_the_question_is_plain_text_and_does_not_repeat_the_block() -> None:
+    """Where it is, its severity and its title within a sentence; then what is recommended, as a yes or no."""
+    assert stem(REASONED) == [
+        "Finding 3 of 8 — P1 path traversal in loadUserFromCache.",
+        "Apply the proposed fix in cache.py?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("Path traversal in loadUserFromCache", "Path traversal in loadUserFromCache"),
+        ("Missing userId validation on line 36", "Missing userId validation"),
+        ("Missing check (lines 3-9)", "Missing check"),
+        ("One two three four five six seven eight nine", "One two three four five six seven eight…"),
+        ("It ends.\n\nIt ends.", "It ends. It ends"),
+    ],
+)
+def test_a_title_is_short_and_names_no_line(given: str, shown: str) -> None:
+    """At most eight words, on one line; a plain title is preferred."""
+    assert title(finding(title=given)) == shown
+    assert title(finding(title=given, plain_title="Any file can be read")) == "Any file can be read"
+
+
+@pytest.mark.parametrize("given", ["SQL is built by hand", "LoadUser fails", "A b"])
+def test_a_name_keeps_its_capital_in_the_question(given: str) -> None:
+    """Only a word that is capitalized for being first loses its capital."""
+    assert stem(finding(title=given))[0] == f"Finding 3 of 8 — P1 {given}."
+
+
+def test_reviewers_who_disagree_are_named() -> None:
+    """With their doubts and the recommendation, in the block and as the third line of the question."""
+    line = "Correctness recommends Apply; Testing recommends Skip (low confidence). Agent's recommendation: Skip."
+    assert block(DISPUTED).split("\n\n")[-1] == line
+    assert stem(DISPUTED)[2:] == [f"({line})"]
+    assert "recommends" not in block(finding(votes=(vote("correctness", "apply"), vote("testing", "apply"))))
+
+
+def test_a_lost_tracker_is_on_the_conflict_line_and_in_the_question() -> None:
+    """A Defer that is not available becomes a Skip, and both texts say so."""
+    [item] = items(finding(votes=(vote("x", "defer"),)), trackers=LINEAR)
+    downgraded = "Stage 5 recommended Defer; downgraded to Skip — no tracker sink available."
+    asked = question(begin((item,), NO_TRACKER))
+    assert asked.stem.split("\n") == [
+        "P1 path traversal in loadUserFromCache.",
+        "Skip the fix and leave the finding open?",
+        f"({downgraded})",
+        "Defer unavailable on this platform — no durable tracker sink detected.",
+    ]
+    assert asked.block.endswith(f"\n\n{downgraded}")
+    [item] = items(finding(votes=(vote("a", "apply"), vote("b", "defer"))), trackers=LINEAR)
+    assert question(begin((item,), NO_TRACKER)).block.endswith(
+        f"A recommends Apply; B recommends Defer. {downgraded} Agent's recommendation: Skip."
+    )
+
+
+def test_without_what_is_wrong_only_the_fix_is_shown() -> None:
+    """What's wrong and Why it works are left out together."""
+    assert block(replace(REASONED, impact="")) == (
+        "## Finding 3 of 8 — P1 Path traversal in loadUserFromCache\n\nsrc/cache.py:36\n\n"
+        "**Proposed fix**\n\nCheck the id before the path is built."
+    )
+
+
+def test_a_finding_without_a_fix_says_so() -> None:
+    """Nothing is invented; advice needs no fix at all."""
+    assert "**Proposed fix**\n\nNo concrete fix proposed; needs a decision." in block(finding(fix=None))
+    assert "Proposed fix" not in block(advisory())
+
+
+def test_a_single_finding_is_not_counted() -> None:
+    """No position in the heading nor in the question."""
+    asked = question(walk_of(finding()))
+    assert asked.block.startswith("## P1 Path traversal in loadUserFromCache\n")
+    assert asked.stem.startswith("P1 path traversal in loadUserFromCache.\n")
+
+
+def test_a_cluster_is_one_entry_with_the_texts_of_its_members() -> None:
+    """The reviewers are counted, and each member keeps its own severity, title and impact."""
+    votes = (vote("correctness"), vote("security"), vote("testing"))
+    leader = finding(1, votes=votes)
+    member = finding(2, title="Reads any file", impact="**Bad**.", sources=("security",), severity=Severity.MEDIUM)
+    [item] = items(leader)
+    text = question(begin((replace(item, members=(member,)),), LINEAR)).block
+    assert text.endswith("**Reported by 3 reviewers**\n\n- security, P2 Reads any file: **Bad**.")
+
+
+@pytest.mark.parametrize(
+    ("one", "trackers", "phrase"),
+    [
+        (finding(locations=()), LINEAR, "Apply the proposed fix?"),
+        (finding(fix=None), LINEAR, "Defer and file a Linear ticket?"),
+        (finding(fix=None), ISSUES, "Defer and file a ticket?"),
+        (finding(fix=None), NO_TRACKER, "Skip the fix and leave the finding open?"),
+        (advisory(), LINEAR, "Acknowledge it as reviewed?"),
+    ],
+)
+def test_one_action_is_asked_about(one: Finding, trackers: TrackerStatus, phrase: str) -> None:
+    """The recommended one, as a yes or no."""
+    assert stem(one, trackers)[1] == phrase
+
+
+@pytest.mark.parametrize(
+    ("one", "action", "reference", "line"),
+    [
+        (finding(), Action.APPLY, "", "→ Applied. Fix staged at src/cache.py:36-37."),
+        (finding(locations=()), Action.APPLY, "", "→ Applied."),
+        (finding(), Action.DEFER, "https://x/1", "→ Deferred. Ticket filed: https://x/1."),
+        (finding(), Action.SKIP, "", "→ Skipped."),
+        (finding(), Action.ACKNOWLEDGE, "", "→ Acknowledged."),
+    ],
+)
+def test_one_line_confirms(one: Finding, action: Action, reference: str, line: str) -> None:
+    """What was done, to the letter."""
+    assert confirmation(items(one)[0], action, reference) == line
+
+
+def test_severities_are_shown_as_levels() -> None:
+    """P0 to P3; information is a P3."""
+    assert [items(finding(severity=severity))[0].level for severity in Severity] == ["P0", "P1", "P2", "P3", "P3"]
+
+
+def test_text_from_a_finding_is_inert() -> None:
+    """No control characters, no changed direction, no forged heading or label."""
+    evil = finding(
+        title=HOSTILE,
+        impact=HOSTILE,
+        fix=HOSTILE,
+        locations=(Location(path=HOSTILE, start=1),),
+        votes=(vote(HOSTILE, "apply"), vote("**Proposed fix**", "skip")),
+        ext={"review": {"why_it_works": HOSTILE}},
+    )
+    text = block(evil) + "\n" + "\n".join(stem(evil)) + confirmation(items(evil)[0], Action.DEFER, HOSTILE)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202e]", text)
+    assert text.count("\n## ") == 0
+    assert len(re.findall(r"^\*\*", text, re.MULTILINE)) == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "inert"),
+    [("# x", "\\# x"), ("- x", "\\- x"), ("12. x", "12\\. x"), ("```", "\\```"), ("`x` is", "`x` is"), ("3 x", "3 x")],
+)
+def test_a_line_starts_nothing_in_markdown(line: str, inert: str) -> None:
+    """What could start a heading, a list or a block is escaped, and nothing else."""
+    assert escape(line) == inert
+
+
+def test_a_huge_text_is_truncated() -> None:
+    """Ten megabytes of text do not reach the screen; a text ends at a whole word."""
+    assert len(one_line("x " * 5_000_000)) in range(1990, 2001)
+    assert one_line("y" * 100, 10) == "yyyyyyyyy…"
+    assert one_line("one two three", 10) == "one two…"
+    assert len(block(finding(impact="y" * 10_000_000, fix="z" * 10_000_000))) < 5000
+
+
+MIXED = (
+    finding(1, severity=Severity.CRITICAL, plain_title="Any caller can read any file of the whole machine now"),
+    finding(2, locations=(Location(path="src/a/very/long/path/that/takes/most/of/the/line.py", start=1234),)),
+    finding(3, fix=None),
+    finding(4, votes=(vote("x", "skip"),), locations=()),
+    advisory(5),
+)
+
+
+def plan(route: Route, trackers: TrackerStatus = LINEAR, *answers: str) -> list[str]:
+    asked = question(Drive().run(walk_of(*MIXED, trackers=trackers, route=route), answers))
+    return [*asked.plan.split("\n"), "", *asked.stem.split("\n"), *(str(option) for option in asked.options)]
+
+
+@pytest.mark.parametrize("name", ["named", "generic"])
+@pytest.mark.parametrize("route", [Route.ALL, Route.FILE])
+def test_the_plan_for_all(route: Route, name: str, snapshot: SnapshotAssertion) -> None:
+    """Heading, groups in order without empty ones, a line for each finding, and two options."""
+    assert plan(route, TRACKERS[name]) == snapshot
+
+
+def test_the_plan_for_the_rest(snapshot: SnapshotAssertion) -> None:
+    """It counts what was decided already."""
+    assert plan(Route.EACH, LINEAR, "skip", "rest") == snapshot
+
+
+def test_the_plan_without_a_tracker(snapshot: SnapshotAssertion) -> None:
+    """What was to be deferred is told apart from what was to be skipped anyway."""
+    deferred = finding(6, votes=(vote("x", "defer"),))
+    asked = question(walk_of(*MIXED, deferred, trackers=NO_TRACKER, route=Route.ALL))
+    assert asked.plan.split("\n") == snapshot
+
+
+def test_a_plan_with_nothing_left_still_asks() -> None:
+    """If everything was refused the person sees that, and can go back."""
+    drive = Drive(validate=lambda _one: Validation(validated=False, reason="no"))
+    walk = drive.run(walk_of(finding(1), finding(2), validates=True), ["rest"])
+    assert walk.step is Step.PREVIEWING
+    assert question(walk).plan.startswith("LFG plan — 0 remaining findings (0 already decided):\n\nDropping")
+
+
+def test_every_line_of_a_plan_fits() -> None:
+    """In eighty columns, with an ellipsis where it is truncated; a wide letter takes two."""
+    lines = plan(Route.ALL)
+    assert max(map(display_width, lines)) <= 80
+    assert any(line.endswith("…") for line in lines)
+    walk = walk_of(finding(1, title="検" * 100), finding(2), route=Route.ALL)
+    [line] = [line for line in question(walk).plan.split("\n") if line.endswith("…")]
+    assert len(line) + line.count("検") == 80
+
+
+@pytest.mark.parametrize(
+    "fix",
+    [
+        "Throw on non-2xx response before parsing JSON.",
+        "Replace `==` with `===` on line 42.",
+        "Add a `response.ok` check after the fetch and throw on non-2xx.",
+        "Extract the request-building logic into a helper and call it from both sites.",
+        "Call `close`.",
+        "Add a guard:\n\n```python\nif not id:\n    raise KeyError\n```",
+        "Use `a` `b` here.",
+    ],
+)
+def test_prose_that_keeps_the_rules_is_shown_as_it_is(fix: str) -> None:
+    """Intent in a sentence, few and short spans with space around them, a little new code."""
+    assert present_fix(fix, "a.py:1", "p") == fix.replace("```python", "```")
+
+
+@pytest.mark.parametrize(
+    "fix",
+    [
+        "Add `if (!response.ok) throw new Error(`HTTP ${response.status}`);` after `await fetch(...)` then.",
+        "Use `a` and `b` and `c` here.",
+        "Call`close`now.",
+        "Call `close`d.",
+        "Call ``close`` here.",
+        "Call `close here.",
+        "Write `return a + b if c else d` there.",
+        "Write `x = y;` there.",
+        "So:\n\n```diff\n-a\n+b\n```",
+        "So:\n\n```\n-a\n+b\n```",
+        "So:\n\n@@ -1,2 +1,2 @@\n-a\n+b",
+        "So:\n\n```\n1\n2\n3\n4\n5\n6\n```",
+        "One. Two. Three. Four.",
+    ],
+)
+def test_a_fix_that_breaks_the_rules_is_summarized(fix: str) -> None:
+    """It becomes a summary, a location and a pointer."""
+    told = present_fix(fix, "a.py:1", "runs/1/correctness.json → findings[].suggested_fix")
+    assert told.endswith("At a.py:1.\n\nFull fix: runs/1/correctness.json → findings[].suggested_fix")
+    assert "`" not in told
+    assert "throw new" not in told
+
+
+def test_the_summary_is_the_first_sentence_without_code() -> None:
+    """A short block of new code keeps its indentation, and nothing that controls a terminal."""
+    told = present_fix("Build the path from checked parts. Two. Three. Four.", "", "p")
+    assert told == "Build the path from checked parts.\n\nFull fix: p"
+    told = present_fix("Guard the path before it is opened with `if (!ok) { throw x; }` please.", "", "p")
+    assert told.startswith("Guard the path before it is opened with … please.\n")
+    assert present_fix("`if (a) { b; }`", "", "p").startswith("Change the code.\n")
+    assert present_fix("```\nif x:\n    y\x1b[31m()\n```", "", "p") == "```\nif x:\n    y()\n```"
+
+
+@given(st.text(st.sampled_from("ab `.\n+-@{};#*~\x1b"), max_size=80))
+def test_whatever_is_proposed_can_be_shown(fix: str) -> None:
+    """No text controls a terminal or forges a heading or a label."""
+    lines, code = [], False
+    for line in present_fix(fix, "a.py:1", "p").split("\n"):
+        code ^= line == "```"
+        lines += [] if code else [line]
+    assert "\x1b" not in "".join(lines)
+    assert not any(line.startswith(("#", "**")) for line in lines)
