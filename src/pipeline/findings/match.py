@@ -30,7 +30,7 @@ from pipeline.findings.scales import default_category
 REACH = 3  # lines that a reviewer may be off
 ENOUGH = 1.3  # what place and claim must add up to; measured on histories of real code (docs/benchmarks.md)
 
-_COMPARED = 12  # drafts of one place or text that a known finding is compared with: nothing here is quadratic
+_COMPARED = 16  # drafts of one place or text that a known finding is compared with: nothing here is quadratic
 _LEAST_PLACE = 0.5
 _LONG = 24  # characters of a line that is the same one in another file
 _TITLES = 4  # the latest, of those that it was reported under
@@ -65,12 +65,12 @@ class MatchFeatures:
     path: str
     line: int  # 0 for none
     traced: float | None  # how similar the line is that git found, 1 for the same; None when git was not asked
-    names: tuple[str, ...]  # its own wherever it is
+    names: tuple[str, ...]  # signatures, aliases and ids, which are its own wherever it is
     tool_ids: tuple[str, ...]
-    loose: str  # a signature without code, which names the n-th such finding of its file
+    loose: str  # a signature without code, which is that of any such finding in its file
     text: str
-    distinctive: bool  # the text could not be anywhere
-    once: bool  # no other line of its file has this text
+    distinctive: bool  # whether the text could not be just anywhere
+    once: bool  # whether no other line of its file has this text
     window: Counter[str]
     quotes: frozenset[str]
     symbol: str
@@ -79,7 +79,6 @@ class MatchFeatures:
     titles: tuple[frozenset[str], ...]  # the words of each
     said: frozenset[str]  # the words of title and impact
     line_words: frozenset[str]
-    unreadable: bool
     active: bool
 
 
@@ -95,29 +94,30 @@ def match(known: Sequence[Finding], drafts: Sequence[Finding], maps: Mapping[str
     """Recognise known findings among the drafts of a pass; both have their fingerprints, `maps` is by pass."""
     old = sorted(known, key=lambda finding: finding.id)
     new = sorted(range(len(drafts)), key=lambda index: _order(drafts[index]))
-    pairs = list(_same_signature(old, [drafts[index] for index in new]))
-    taken = {pair.known for pair in pairs}, {pair.draft for pair in pairs}
-    if len(pairs) < min(len(old), len(new)):
+    same = _same_signature(old, [drafts[index] for index in new])
+    found = [Match(new[draft], old[index].id, Strength.EXACT) for index, draft in same.items()]
+    if len(same) < min(len(old), len(new)):
+        taken = set(same), set(same.values())
         before = [
             _of_known(index, finding, (maps or {}).get(finding.pass_id))
             for index, finding in enumerate(old)
-            if index not in taken[0]
+            if index not in same
         ]
-        after = {index: _of_draft(index, drafts[at]) for index, at in enumerate(new) if index not in taken[1]}
-        pairs += _assign(_named(before, after.values()), taken, tied=True)
-        pairs += _assign(_scored(before, after), taken)
-    found = [Match(new[pair.draft], old[pair.known].id, pair.strength) for pair in pairs]
-    sure = sorted((one for one in found if one.strength is not Strength.FUZZY), key=lambda one: one.draft)
-    paired, matched = {one.known for one in sure}, {one.draft for one in sure}
+        after = [_of_draft(index, drafts[at]) for index, at in enumerate(new) if index not in taken[1]]
+        pairs = [*_assign(_named(before, after), taken, tied=True), *_assign(_scored(before, after), taken)]
+        found += [Match(new[pair.draft], old[pair.known].id, pair.strength) for pair in pairs]
+    found.sort(key=lambda one: one.draft)
+    sure = tuple(one for one in found if one.strength is not Strength.FUZZY)
+    matched, recognised = {one.draft for one in sure}, {one.known for one in sure}
     return Matching(
-        tuple(sure),
+        sure,
         tuple(index for index in range(len(drafts)) if index not in matched),
-        tuple(finding.id for finding in old if finding.id not in paired),
-        tuple(sorted((one for one in found if one.strength is Strength.FUZZY), key=lambda one: one.draft)),
+        tuple(finding.id for finding in old if finding.id not in recognised),
+        tuple(one for one in found if one.strength is Strength.FUZZY),
     )
 
 
-def _same_signature(known: Sequence[Finding], drafts: Sequence[Finding]) -> Iterator[_Pair]:
+def _same_signature(known: Sequence[Finding], drafts: Sequence[Finding]) -> dict[int, int]:
     """Those that alone have a signature with code in it. Of 100,000 results most are, and need no features."""
 
     def alone(findings: Sequence[Finding]) -> dict[str, int]:
@@ -129,9 +129,7 @@ def _same_signature(known: Sequence[Finding], drafts: Sequence[Finding]) -> Iter
         }
 
     after = alone(drafts)
-    for signed, index in alone(known).items():
-        if signed in after:
-            yield _Pair((), index, after[signed], Strength.EXACT)
+    return {index: after[signed] for signed, index in alone(known).items() if signed in after}
 
 
 def _named(known: Iterable[MatchFeatures], drafts: Iterable[MatchFeatures]) -> Iterator[_Pair]:
@@ -156,46 +154,39 @@ def _shares_name(one: MatchFeatures, draft: MatchFeatures, name: str) -> bool:
     return any(title & other for title in one.titles for other in draft.titles)
 
 
-def _scored(known: Iterable[MatchFeatures], drafts: Mapping[int, MatchFeatures]) -> Iterator[_Pair]:
+def _scored(known: Iterable[MatchFeatures], drafts: Iterable[MatchFeatures]) -> Iterator[_Pair]:
     """Every known finding with the drafts near it or like it, by how well place and claim fit."""
-    readable = [draft for draft in drafts.values() if not draft.unreadable]
-    by_line = _Groups((draft.path, draft) for draft in readable if draft.line)
-    by_key = _Groups((key, draft) for draft in readable for key in _keys(draft))
+    found = _Groups((key, draft) for draft in drafts for key in _keys(draft))
     for one in known:
-        near = {draft.index for key in _keys(one) for draft in by_key.near(key, one.line)}
-        near.update(draft.index for draft in by_line.within(one.path, one.line))
-        for index in near:
-            if pair := _compare(one, drafts[index]):
+        near = {draft.index: draft for key in _keys(one) for draft in found.near(key, one.line)}
+        for draft in near.values():
+            if pair := _compare(one, draft):
                 yield pair
 
 
 def _keys(one: MatchFeatures) -> Iterator[Hashable]:
-    """What a known finding and a draft may share besides their line."""
+    """What a known finding shares with the drafts that it is compared with."""
+    yield one.path
     if one.text:
-        yield one.path, "text", one.text
+        yield one.path, one.text
         yield "moved", one.text
-    for quote in one.quotes:
-        yield one.path, "quote", quote
+    yield from ((one.path, quote) for quote in one.quotes)
     if one.symbol:
         yield one.path, "symbol", one.symbol
     if one.loose:
-        yield "loose", one.loose
-    for line in one.window:
-        yield one.path, "line", line
+        yield one.loose
 
 
 def _compare(one: MatchFeatures, draft: MatchFeatures) -> _Pair | None:
     """A pair that may be one defect, as a match or as a doubt; None for two that have nothing to do with each other."""
     claim = _claim(one, draft)
-    if not claim:
+    place, strength = _place(one, draft) if claim else (0.0, Strength.FUZZY)
+    if not place:
         return None
-    place, strength = _place(one, draft)
     chosen = one.category is not None and draft.category is not None
     category = 0.0 if not chosen else 0.1 if one.category == draft.category else -0.2
     score = place + claim + category + 0.1 * _share_source(one, draft)
     if place < _LEAST_PLACE or score < ENOUGH:
-        if not place:
-            return None
         strength = Strength.FUZZY
     away = abs(one.line - draft.line)
     ranked = (float(strength is not Strength.FUZZY), round(score, 6), float(one.active), -float(away))
@@ -265,13 +256,9 @@ def _overlap(one: MatchFeatures, draft: MatchFeatures) -> float:
 def _assign(pairs: Iterable[_Pair], taken: tuple[set[int], set[int]], *, tied: bool = False) -> Iterator[_Pair]:
     """One partner for each, best score first. Who is tied for the best gets none, or, with `tied`, the first."""
     known, drafts = taken
-    ranked = sorted(pairs, key=lambda pair: (tuple(-part for part in pair.score), pair.known, pair.draft))
+    ranked = sorted(set(pairs), key=lambda pair: (tuple(-part for part in pair.score), pair.known, pair.draft))
     for _, group in groupby(ranked, key=lambda pair: pair.score):
-        free = list(
-            {
-                (one.known, one.draft): one for one in group if one.known not in known and one.draft not in drafts
-            }.values()
-        )
+        free = [pair for pair in group if pair.known not in known and pair.draft not in drafts]
         olds, news = Counter(pair.known for pair in free), Counter(pair.draft for pair in free)
         for pair in free:
             if tied and (pair.known in known or pair.draft in drafts):
@@ -286,25 +273,17 @@ class _Groups:
     """Drafts that share a key, from the top of a file to its end."""
 
     def __init__(self, keyed: Iterable[tuple[Hashable, MatchFeatures]]) -> None:
-        groups = defaultdict[Hashable, list[MatchFeatures]](list)
+        self._groups = defaultdict[Hashable, list[MatchFeatures]](list)
         for key, draft in keyed:
-            groups[key].append(draft)
-        for drafts in groups.values():
+            self._groups[key].append(draft)
+        for drafts in self._groups.values():
             drafts.sort(key=lambda draft: (draft.line, draft.index))
-        self._groups = dict(groups)
 
     def near(self, key: Hashable, line: int) -> Sequence[MatchFeatures]:
         """Those nearest to a line, about half of them before it."""
         drafts = self._groups.get(key, [])
         first = max(0, bisect_left(drafts, line, key=lambda draft: draft.line) - _COMPARED // 2)
         return drafts[first : first + _COMPARED]
-
-    def within(self, key: Hashable, line: int) -> Sequence[MatchFeatures]:
-        """Those at most so many lines away that a reviewer may be off."""
-        drafts = self._groups.get(key, [])
-        first = bisect_left(drafts, line - REACH, key=lambda draft: draft.line)
-        last = bisect_left(drafts, line + REACH + 1, key=lambda draft: draft.line)
-        return drafts[first : min(last, first + _COMPARED)]
 
 
 def _of_draft(index: int, draft: Finding) -> MatchFeatures:
@@ -326,6 +305,8 @@ def _features(index: int, finding: Finding, path: str, line: int, traced: float 
     prints = finding.fingerprints
     text = prints.get(TEXT, "")
     titles = (finding.title, *(vote.title for vote in finding.votes[-_TITLES:]))
+    if finding.unreadable:  # nobody knows what it says
+        titles = ()
     chosen = all(finding.category != default_category(source) for source in finding.sources)
     return MatchFeatures(
         index=index,
@@ -344,9 +325,8 @@ def _features(index: int, finding: Finding, path: str, line: int, traced: float 
         sources=frozenset(finding.sources),
         category=finding.category if chosen else None,
         titles=tuple(dict.fromkeys(words for title in titles if (words := content_words((title,))))),
-        said=content_words((finding.title, finding.impact)),
+        said=content_words((*titles[:1], finding.impact)) if titles else frozenset(),
         line_words=content_words((text,)),
-        unreadable=bool(finding.unreadable),
         active=finding.state.active,
     )
 
