@@ -15,8 +15,8 @@ from sys import intern
 from pipeline.findings.fingerprints import (
     NTH,
     OURS,
-    POSITIONS,
     TEXT,
+    VERDICT,
     WINDOW,
     content_words,
     likeness,
@@ -200,19 +200,20 @@ def _claim(one: MatchFeatures, draft: MatchFeatures) -> float:
     share a few words as well, so of them more is asked.
     """
     code = one.line_words | draft.line_words
-    titles = [(title, other) for title in one.titles for other in draft.titles]
-    if any(title == other for title, other in titles):
+    titles = [(title - code, other - code) for title in one.titles for other in draft.titles]
+    if any(title == other for title in one.titles for other in draft.titles):
         return 1.0
-    whole = likeness(one.said - code, draft.said - code)
+    if not any(title & other for title, other in titles):
+        return 0.0
     if _share_source(one, draft):
-        return max((whole, *(_repeated(title - code, other - code) for title, other in titles)))
-    shared = one.quotes & draft.quotes or any(title & other - code for title, other in titles)
-    return 0.75 * whole if shared else 0.0
+        return max(_repeated(title, other) for title, other in titles)
+    whole = likeness(one.said - code, draft.said - code)
+    return max(0.75 * whole, *(0.6 * likeness(title, other) for title, other in titles))
 
 
 def _repeated(title: frozenset[str], other: frozenset[str]) -> float:
     shared = len(title & other)
-    return shared / min(len(title), len(other)) * (1.0 if shared > 1 else 0.5) if shared else 0.0
+    return shared / min(len(title), len(other)) * (1.0 if shared > 1 else 0.75) if shared else 0.0
 
 
 def _share_source(one: MatchFeatures, draft: MatchFeatures) -> bool:
@@ -336,9 +337,8 @@ def _names(finding: Finding) -> Iterator[str]:
     yield finding.id
     if not quotes_no_code(finding):
         yield finding.signature
-    positions = {finding.fingerprints.get(name, "") for name in POSITIONS}
     for alias in finding.aliases:
-        if alias not in positions and not _POSITION.search(alias) and alias != finding.signature:
+        if alias not in (finding.fingerprints.get(VERDICT), finding.signature) and not _POSITION.search(alias):
             yield alias
     yield from (value for name, value in finding.fingerprints.items() if value and name.startswith(_CARRIED))
 

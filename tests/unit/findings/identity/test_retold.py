@@ -112,7 +112,7 @@ def test_only_fingerprints_that_differ_are_told() -> None:
     """The others are known; and a dismissed finding is told where it is, not what is said of it."""
     moved = report(4, SourceFile.of(["import log", *CODE]), title="Told anew", severity=Severity.LOW)
     told = where_only(first(), moved, Strength.CONTENT)
-    assert set(told["fingerprints"]) == {"sig/v1", "ctx/v1", "ce/v1", VERDICT}
+    assert set(told["fingerprints"]) == {"ctx/v1", VERDICT}
     assert set(told) == {"fingerprints", "locations", "evidence", "aliases"}
 
 

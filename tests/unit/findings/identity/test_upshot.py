@@ -101,7 +101,7 @@ def test_only_what_is_told_differently_changes() -> None:
     """The title and the severity are new; the fix that nobody repeated is kept, and the id is frozen."""
     before = draft(fix="Revoke the old token", impact="It can be used again", **QUOTED)
     passed = second([before], [draft(title="Old tokens stay valid", severity=Severity.HIGH)])
-    assert set(passed.event("seen").changes) == {"title", "severity", "evidence", "fingerprints"}
+    assert set(passed.event("seen").changes) == {"title", "severity", "evidence"}
     after = one(passed)
     assert (after.observed, after.title, after.fix) == (
         Observed.UPDATED,
