@@ -62,6 +62,13 @@ class Ledger:
         other._joined = {leader: dict(members) for leader, members in self._joined.items()}
         return other
 
+    def extended(self, events: Sequence[LedgerEvent]) -> "Ledger":
+        """This ledger with more events: itself if there are none, else a copy."""
+        extended = self.copy() if events else self
+        for event in events:
+            extended.apply(event)
+        return extended
+
     def find(self, name: str) -> Finding | None:
         """A finding by its id or an unambiguous beginning of it, its number, its signature or any alias."""
         if name in self.names:
@@ -196,24 +203,24 @@ class LedgerStore:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._ledger = Ledger()
-        self._read = 0  # lines
+        self.lines = 0  # read so far
 
     def ledger(self) -> Ledger:
         """All findings as of now, whichever process wrote them."""
-        for number, line in self._journal.ledger(self._read):
+        for number, line in self._journal.ledger(self.lines):
             apply_line(self._ledger, number, line)
-            self._read = number
+            self.lines = number
         return self._ledger
 
     def append(self, events: Sequence[LedgerEvent]) -> None:
         """Add events, all of them or none."""
         if not events:
             return
-        ledger, expected = self.ledger(), self._read + len(events)
+        ledger, expected = self.ledger(), self.lines + len(events)
         if self._journal.append_ledger(encode_event(event) for event in events) == expected:
             for event in events:
                 ledger.apply(event)
-            self._read = expected
+            self.lines = expected
 
 
 @contextmanager

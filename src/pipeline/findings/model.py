@@ -395,7 +395,14 @@ class RawFinding:
     state: FindingState | None = None  # as recorded, when it comes from another store
     suppressed: str | None = None  # the reason, when its source suppressed it
     unreadable: str = ""  # why the item cannot be read as a finding; `impact` is then its raw text
+    uncertain: bool = False  # whether nothing in the code supports it
+    notes: tuple[str, ...] = ()  # what was corrected or could not be confirmed
     ext: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # unknown keys, returned on export
+
+    @property
+    def by_tool(self) -> bool:
+        """Whether a program computed it: its lines are exact, and no file need support it."""
+        return self.confidence.scale not in ("", "anchor", "fraction", "word")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

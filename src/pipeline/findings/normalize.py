@@ -1,19 +1,21 @@
-"""Where a claim says that it is: a path of the repository, or the reason why it is refused.
+"""What a reviewer meant: texts that can be stored, and paths from the root of the repository.
 
-No path leaves this module that leads out of the repository by its own words. What links do is for `files` to see.
+Nothing is dropped: an item that cannot be read becomes a finding that somebody has to look at.
 """
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, is_dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from pipeline.findings.fingerprints import norm_title
+from pipeline.findings.evidence import WORK_ITEMS, RepositoryFiles, named_places
+from pipeline.findings.fingerprints import QUOTE, norm_title
 from pipeline.findings.model import (
     AutofixClass,
     Confidence,
+    Evidence,
     Location,
     Owner,
     RawFinding,
@@ -23,152 +25,175 @@ from pipeline.findings.model import (
 )
 from pipeline.findings.scales import default_category
 
-LONGEST = 4096  # characters of a path
-_SHOWN = 80
+MAX_PARTS = 1000  # pieces of evidence, and locations, of one finding
+MAX_PATH = 4096  # characters
+MAX_RAW = 4000  # characters of an unreadable item
+_REPORTED = 75  # the confidence of an unreadable item: none is filtered for it
+_WRITTEN_FORMATS = ("", "review", "verdict")  # what reviewers write; tools write the others
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _ABSOLUTE = re.compile(r"/|~(?:/|$)|[A-Za-z]:|file:")
-_ADDRESS = re.compile(r"https?://")
-
-
-@dataclass(frozen=True, slots=True)
-class PathRefused:
-    """Why something is not taken in."""
-
-    reason: str
-
-
-def normalise(path: str, *, work_item: bool = False) -> str | PathRefused:
-    """A path with single forward slashes, from the root of the repository. A work item may be an address too."""
-    if reason := _fault(path):
-        return PathRefused(f"the path {shown(path)} {reason}")
-    if work_item and _ADDRESS.match(path):
-        return path
-    posix = path.replace("\\", "/")
-    if _ABSOLUTE.match(posix):
-        return PathRefused(f"the path {shown(path)} is absolute: give it from the root of the repository")
-    parts = _walked(posix)
-    if parts is None:
-        return PathRefused(f"the path {shown(path)} leads out of the repository")
-    return "/".join(parts) or "."
-
-
-def shown(text: str) -> str:
-    """A text from outside as it stands in a message: quoted, on one line, and not long."""
-    return ascii(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
-
-
-def _fault(path: str) -> str:
-    if not path.strip():
-        return "is empty: name a file"
-    if len(path) > LONGEST:
-        return f"is longer than {LONGEST} characters"
-    return "holds a character that no text has" if _CONTROL.search(path) else ""
-
-
-def _walked(posix: str) -> list[str] | None:
-    """The parts of a path without detours; None when it goes above where it begins."""
-    parts: list[str] = []
-    for part in posix.split("/"):
-        if part == ".." and not parts:
-            return None
-        if part == "..":
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    return parts
-
-
-MOST = 1000  # pieces of evidence, and places, of one finding
 _TEXTS = (
     "input_id", "reviewer", "title", "impact", "fix", "plain_title", "reproduction", "min_fix_scope", "scope",
     "action", "stage", "suppressed", "unreadable",
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Worded:
-    """A claim that can be kept, and what had to be said of it."""
-
-    claim: RawFinding
-    notes: tuple[str, ...] = ()
+class UnusableError(ValueError):
+    """Why an item cannot be used as a finding."""
 
 
-def word(claim: RawFinding) -> Worded | PathRefused:
-    """A claim fit to be kept, or why there is none."""
-    if not claim.title.strip():
-        return PathRefused("it has no title: say in a few words what is wrong")
-    changes, notes = _legible_texts(claim), []
-    if claim.impact and not claim.unreadable and norm_title(claim.impact) == norm_title(claim.title):
-        changes["impact"] = ""
-        notes.append("its reason only repeats its title and was left out")
-    for name, what in (("evidence", "pieces of evidence"), ("locations", "places")):
-        if (count := len(getattr(claim, name))) > MOST:
-            notes.append(f"only {MOST} of its {count} {what} are kept")
-            changes[name] = getattr(claim, name)[:MOST]
-    return Worded(replace(claim, **changes) if changes else claim, tuple(notes))
+def normalize(report: ReviewerReport, files: RepositoryFiles) -> Iterator[RawFinding]:
+    """Every item of a report, cleaned; one that cannot be used says why in `unreadable`.
+
+    Items that say nothing is wrong are left out.
+    """
+    for item in report.unreadable:
+        if not item.harmless:
+            yield _clean_unreadable(_from_item(item, report), files)
+    for finding in report.findings:
+        try:
+            yield _with_paths(_clean_text(finding), files)
+        except UnusableError as error:
+            yield _clean_unreadable(_unusable(finding, str(error)), files)
 
 
-def legible(text: str) -> str:
-    """A text without halves of characters, which no file can hold."""
-    if text.isascii():
-        return text
-    return text.encode(errors="replace").decode()
+def replace_surrogates(text: str) -> str:
+    """The text without halves of characters, which no file can hold."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def title_key(title: str) -> str:
-    """What titles are compared by; one without any letter is itself."""
+    """What titles are compared by; a title without any letter is compared as it is."""
     return norm_title(title) or title.strip()
 
 
-def _legible_texts(claim: RawFinding) -> dict[str, Any]:
-    """The texts of a claim that no file can hold, as one can."""
-    changes: dict[str, Any] = {}
+def normalize_path(path: str, *, work_item: bool = False) -> str:
+    """A path with single forward slashes from the root of the repository; a work item may be a web address instead.
+
+    Raises UnusableError for a path that leads out of the repository. Links are checked with the files.
+    """
+    shown = _quote(path)
+    if not path.strip():
+        raise UnusableError(f"the path {shown} is empty: name a file")
+    if len(path) > MAX_PATH:
+        raise UnusableError(f"the path {shown} is longer than {MAX_PATH} characters")
+    if _CONTROL.search(path):
+        raise UnusableError(f"the path {shown} contains a control character")
+    if work_item and path.startswith(("http://", "https://")):
+        return path
+    posix = path.replace("\\", "/")
+    if _ABSOLUTE.match(posix):
+        raise UnusableError(f"the path {shown} is absolute: give it from the root of the repository")
+    parts: list[str] = []
+    for part in posix.split("/"):
+        if part == ".." and not parts:
+            raise UnusableError(f"the path {shown} leads out of the repository")
+        if part == "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts) or "."
+
+
+def _clean_text(finding: RawFinding) -> RawFinding:
+    if not finding.title.strip():
+        raise UnusableError("it has no title: say in a few words what is wrong")
+    notes, changes = list(finding.notes), dict[str, Any]()
     for name in _TEXTS:
-        text = getattr(claim, name)
-        if text and legible(text) != text:
-            changes[name] = legible(text)
-    if claim.regression_tests:
-        changes["regression_tests"] = tuple(map(legible, claim.regression_tests))
-    if claim.tool_ids:
-        changes["tool_ids"] = {legible(name): legible(value) for name, value in claim.tool_ids.items()}
-    return changes
+        text = getattr(finding, name)
+        if text and (clean := replace_surrogates(text)) != text:
+            changes[name] = clean
+    if finding.regression_tests:
+        changes["regression_tests"] = tuple(map(replace_surrogates, finding.regression_tests))
+    if finding.tool_ids:
+        ids = finding.tool_ids.items()
+        changes["tool_ids"] = {replace_surrogates(name): replace_surrogates(value) for name, value in ids}
+    if finding.impact and not finding.unreadable and norm_title(finding.impact) == norm_title(finding.title):
+        changes["impact"] = ""
+        notes.append("its reason only repeats its title and was left out")
+    for name in ("evidence", "locations"):
+        if (count := len(getattr(finding, name))) > MAX_PARTS:
+            changes[name] = getattr(finding, name)[:MAX_PARTS]
+            notes.append(f"only {MAX_PARTS} of {count} {name} are kept")
+    return replace(finding, **changes, notes=tuple(notes)) if changes else finding
 
 
-RAW = 4000  # characters of an item's text that are kept
-_SURE = 75  # nothing unreadable is filtered for its confidence
-_WRITTEN = ("", "review", "verdict")  # formats that reviewers write; tools write the others
+def _with_paths(finding: RawFinding, files: RepositoryFiles) -> RawFinding:
+    """The finding with normalized paths.
+
+    The first path must be one of the repository. Later ones that are not are noted and left out; of such evidence the
+    words are kept.
+    """
+    paths, notes = dict[str, str | None](), list(finding.notes)
+    for path in dict.fromkeys(place.path for place in named_places(finding)):
+        try:
+            paths[path] = _repository_path(path, files, work_item=finding.category in WORK_ITEMS)
+        except UnusableError as error:
+            if not paths:
+                raise
+            paths[path] = None
+            notes.append(str(error))
+    locations = tuple(
+        _moved(place, normal) for place in finding.locations if (normal := paths.get(place.path)) is not None
+    )
+    evidence = tuple(_clean_evidence(item, paths.get(item.path, "")) for item in finding.evidence)
+    if (locations, evidence) == (finding.locations, finding.evidence):
+        return finding
+    return replace(finding, locations=locations, evidence=evidence, notes=tuple(notes))
 
 
-def of_rejected(item: UnreadableItem, answer: ReviewerReport) -> RawFinding:
-    """The claim of an item that its reader could not use."""
+def _repository_path(path: str, files: RepositoryFiles, *, work_item: bool) -> str:
+    normal = normalize_path(path, work_item=work_item)
+    if "://" not in normal and files.is_outside(normal):
+        raise UnusableError(f"the path {_quote(path)} leads out of the repository by a link")
+    return normal
+
+
+def _moved(place: Location, path: str) -> Location:
+    symbol = replace_surrogates(place.symbol)
+    return place if (path, symbol) == (place.path, place.symbol) else replace(place, path=path, symbol=symbol)
+
+
+def _clean_evidence(item: Evidence, path: str | None) -> Evidence:
+    """Evidence under its normalized path, with a quotation of the right length; what is cut off stays in `raw`."""
+    quote, raw, symbol = replace_surrogates(item.quote), replace_surrogates(item.raw), replace_surrogates(item.symbol)
+    if path is None:
+        return Evidence(raw=raw or quote)
+    if len(quote) > QUOTE:
+        quote, raw = quote[:QUOTE], raw or quote
+    if (path, quote, raw, symbol) == (item.path, item.quote, item.raw, item.symbol):
+        return item
+    return replace(item, path=path, symbol=symbol, quote=quote, raw=raw)
+
+
+# --- items that cannot be read ---------------------------------------------------------------------------------------
+
+
+def _from_item(item: UnreadableItem, report: ReviewerReport) -> RawFinding:
+    scale = "anchor" if report.format in _WRITTEN_FORMATS else "tool"
     return RawFinding(
         input_id=item.input_id,
-        reviewer=answer.reviewer,
-        title=item.title.strip() or _nameless(item.input_id, answer.reviewer),
+        reviewer=report.reviewer,
+        title=item.title.strip() or _default_title(item.input_id, report.reviewer),
         severity=Severity.CRITICAL if item.system_breaking else item.severity,
         system_breaking=item.system_breaking,
-        confidence=Confidence(value=_SURE, scale="anchor" if answer.format in _WRITTEN else "tool"),
-        category=default_category(answer.reviewer),
-        impact=_bounded(item.raw or item.reason),
+        confidence=Confidence(value=_REPORTED, scale=scale),
+        category=default_category(report.reviewer),
+        impact=_truncate(item.raw or item.reason),
         locations=(item.location,) if item.location else (),
         unreadable=item.reason or "it cannot be read as a finding",
     )
 
 
-def of_refused(claim: RawFinding, reason: str) -> RawFinding:
-    """The claim of an item that was read, and has no title or lies outside the repository."""
-    told = (
-        claim.title,
-        *map(str, claim.locations),
-        claim.impact,
-        claim.fix or "",
-        *(one.raw for one in claim.evidence),
-    )
+def _unusable(finding: RawFinding, reason: str) -> RawFinding:
+    """A finding that was read, but has no title or lies outside the repository, as an unreadable one."""
+    places, quotes = map(str, finding.locations), (item.raw for item in finding.evidence)
+    raw = (finding.title, *places, finding.impact, finding.fix or "", *quotes)
     return replace(
-        claim,
-        title=claim.title if claim.title.strip() else _nameless(claim.input_id, claim.reviewer),
-        confidence=replace(claim.confidence, value=max(_SURE, claim.confidence.value)),
-        impact=_bounded("\n".join(part for part in told if part)) or reason,
+        finding,
+        title=finding.title if finding.title.strip() else _default_title(finding.input_id, finding.reviewer),
+        confidence=replace(finding.confidence, value=max(_REPORTED, finding.confidence.value)),
+        impact=_truncate("\n".join(part for part in raw if part)) or reason,
         fix=None,
         autofix_class=AutofixClass.MANUAL,
         owner=Owner.HUMAN,
@@ -180,26 +205,41 @@ def of_refused(claim: RawFinding, reason: str) -> RawFinding:
     )
 
 
-def _nameless(input_id: str, reviewer: str) -> str:
+def _clean_unreadable(finding: RawFinding, files: RepositoryFiles) -> RawFinding:
+    """The unreadable finding with clean texts, without its location if that is outside the repository."""
+    clean = _clean_text(finding)
+    try:
+        return _with_paths(clean, files)
+    except UnusableError:
+        return replace(clean, locations=(), evidence=())
+
+
+def _default_title(input_id: str, reviewer: str) -> str:
     return f"Unreadable finding {input_id.rpartition('#')[2]} of {reviewer}"
 
 
-def _bounded(raw: str) -> str:
-    """The beginning of a text; the hash of all of it tells two apart that begin alike."""
-    if len(raw) <= RAW:
+def _truncate(raw: str) -> str:
+    """The beginning of a text; two that begin alike differ by the hash of the whole."""
+    if len(raw) <= MAX_RAW:
         return raw
     digest = sha256(raw.encode(errors="replace")).hexdigest()[:16]
-    return f"{raw[:RAW]}… ({len(raw)} characters, sha256 {digest})"
+    return f"{raw[:MAX_RAW]}… ({len(raw)} characters, sha256 {digest})"
 
+
+def _quote(text: str) -> str:
+    """A text from outside for a message: quoted, on one line, and short."""
+    return ascii(text if len(text) <= 80 else f"{text[:80]}...")
+
+
+# --- what the raw data of an unreadable item still say ---------------------------------------------------------------
 
 _TITLES = ("title", "plain_title", "message", "text", "name", "summary", "description", "issue", "problem")
 _SEVERITIES = ("severity", "level", "priority")
 _PATHS = ("file", "path", "filePath", "filename", "uri")
 _LINES = ("line", "start_line", "startLine")
-_BREAKING = ("x_system_breaking", "system_breaking")
-_TITLE = 200  # characters
-_LINE = re.compile(r"\d{1,9}")
-_WORDS: Mapping[str, Severity] = {
+_MAX_TITLE = 200  # characters
+_LINE_NUMBER = re.compile(r"[1-9]\d{0,8}")
+_SEVERITY_WORDS: Mapping[str, Severity] = {
     **dict.fromkeys(("p0", "critical", "blocker", "fatal"), Severity.CRITICAL),
     **dict.fromkeys(("p1", "high", "major", "error"), Severity.HIGH),
     **dict.fromkeys(("p2", "medium", "moderate", "warning", "warn"), Severity.MEDIUM),
@@ -208,40 +248,29 @@ _WORDS: Mapping[str, Severity] = {
 }
 
 
-def rejected_item(item: Any, input_id: str, reason: str, title: str, *, harmless: bool = False) -> UnreadableItem:
-    """A rejected item with all that its text tells."""
-    raw = _value(item)
+def unreadable_item(item: Any, input_id: str, reason: str, *, harmless: bool = False) -> UnreadableItem:
+    """An item that a format could not read, with the title, severity and location that its data still give."""
+    while isinstance(item, tuple):  # readers pass some items together with where they found them
+        item = item[-1]
+    raw = asdict(item) if is_dataclass(item) and not isinstance(item, type) else item
     fields = raw if isinstance(raw, dict) else {}
-    severity = _WORDS.get(_first(fields, _SEVERITIES).lower(), Severity.HIGH)
-    path, line = _first(fields, _PATHS), _first(fields, _LINES)
+    text = raw if isinstance(raw, str) else _first_text(fields, _TITLES)
+    first_line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    path, line = _first_text(fields, _PATHS), _first_text(fields, _LINES)
+    start = int(line) if _LINE_NUMBER.fullmatch(line) else None
     return UnreadableItem(
         input_id=input_id,
         reason=reason,
-        title=(title.strip() or _title(raw))[:_TITLE],
+        title=first_line[:_MAX_TITLE],
         raw=raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str),
-        severity=severity,
-        location=Location(path=path, start=int(line) if _LINE.fullmatch(line) and int(line) else None)
-        if path
-        else None,
-        system_breaking=any(fields.get(name) is True for name in _BREAKING),
+        severity=_SEVERITY_WORDS.get(_first_text(fields, _SEVERITIES).lower(), Severity.HIGH),
+        location=Location(path=path, start=start) if path else None,
+        system_breaking=any(fields.get(name) is True for name in ("x_system_breaking", "system_breaking")),
         harmless=harmless,
     )
 
 
-def _value(item: Any) -> Any:
-    """The item as its source wrote it; readers pass some together with where they found them."""
-    if isinstance(item, tuple):
-        return _value(item[-1])
-    return asdict(item) if is_dataclass(item) and not isinstance(item, type) else item
-
-
-def _title(raw: Any) -> str:
-    """The first line of what calls itself a title, or of a text."""
-    told = raw if isinstance(raw, str) else _first(raw, _TITLES) if isinstance(raw, dict) else ""
-    return next((line.strip() for line in told.splitlines() if line.strip()), "")
-
-
-def _first(fields: Mapping[Any, Any], names: tuple[str, ...]) -> str:
+def _first_text(fields: Mapping[Any, Any], names: tuple[str, ...]) -> str:
     """The first of some fields that is a text or a number, as a text; `{"text": ...}` counts as its text."""
     for name in names:
         value = fields.get(name)

@@ -1,22 +1,27 @@
-"""THE PLUGIN: what a run's stages report accumulates in its context, and what code can read of it goes into the ledger.
+"""The plugin: reports of reviews and tools accumulate in the context, and findings that code can read in the ledger.
 
-The ledger and all that belongs to it is loaded when there is something for it: most stages have nothing. Trouble with
-the ledger or its files is raised, so that the run pauses: a finding that cannot be kept is never passed over.
+A report is appended to `review.findings` when a stage fails or passes in part, and the reports of a stage are cleared
+when it passes. A review that never took place reports nothing.
+
+The ledger is loaded when there is something for it: most stages have nothing. Trouble with the ledger or its files is
+raised, so that the run pauses: a finding that cannot be kept is never passed over.
 """
 
+import json
 import os
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.backends.checkout import VIEWS
+from pipeline.engine.context import Append, Discard, full_response_key, is_extension, response_key
+from pipeline.engine.outcome import FailureClass, Status, response_base
 from pipeline.engine.ports import RUNS, Journal
-from pipeline.findings import accumulate
-from pipeline.findings.file import FindingsFile
 from pipeline.findings.git import main_checkout
-from pipeline.findings.keys import ReviewKey
+from pipeline.findings.keys import FINDINGS_CHANGED, ReviewKey
 from pipeline.language.model import FindingsFormat, LlmStage, ToolStage, is_review
 from pipeline.plugins import (
     Assessment,
@@ -40,6 +45,8 @@ if TYPE_CHECKING:
     from pipeline.findings.walk.stage import Decider
 
 LOOKS_LIKE_FINDINGS = re.compile(r"""["'](?:findings|severity)["']\s*:""")
+NOTHING_SAID = frozenset({FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL})
+_END_OF_LIST = b"\n]\n"
 _ANSWER = re.compile(r"\[\s*FINDING\s", re.IGNORECASE)
 
 
@@ -58,37 +65,37 @@ class ReviewFindings:
         trusted: Collection[str] = (),
     ) -> None:
         self._journal = journal
-        self._root = root  # where the run was started; what shows its findings is in the main checkout of that
-        self._home = main_checkout(root)
+        self._root = root  # where the run was started
+        self._home = main_checkout(root)  # where its findings are shown
         self._environ = environ
         self._store = store  # where the logs of its stages are
         self._now = now
-        self._trackers = trackers  # that plugins bring
+        self._trackers = trackers  # from other plugins
         self._deciders = deciders  # who can be asked about findings here
-        self._clerk: RunFindings | None = None  # loaded when it is needed
-        self._file: FindingsFile | None = None  # of the run's open reports
-        self._trusted = trusted  # the commands that the user lets take records
+        self._loaded: RunFindings | None = None
+        self._file: ReportsFile | None = None  # of the run's open reports
+        self._trusted = trusted  # the commands that the user allows to take records
 
-    def _at_work(self) -> "RunFindings":
-        """The clerk. No property: whoever registers plugins looks at all their properties."""
-        if self._clerk is None:
-            from pipeline.findings.ledger import LedgerStore  # noqa: PLC0415 - see the module's first words
+    def _findings(self) -> "RunFindings":
+        """The findings of this run. Not a property: registering a plugin evaluates all its properties."""
+        if self._loaded is None:
+            from pipeline.findings.ledger import LedgerStore  # noqa: PLC0415 - see the module's docstring
             from pipeline.findings.run_findings import RunFindings  # noqa: PLC0415 - as above
 
             book = LedgerStore(self._journal)
-            self._clerk = RunFindings(book, self._root, self._environ, self._now, self._store, trusted=self._trusted)
-        return self._clerk
+            self._loaded = RunFindings(book, self._root, self._environ, self._now, self._store, self._trusted)
+        return self._loaded
 
     @hookimpl
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
         """Assess a review by the findings in its answers; None if there are none that code can read."""
         found = any(LOOKS_LIKE_FINDINGS.search(answer) for answer in answers)
-        return self._at_work().read_answer(job, answers) if found else None
+        return self._findings().read_answer(job, answers) if found else None
 
     @hookimpl
     def read_report(self, job: Job, report: Path) -> Assessment:
         """Assess a tool by its report."""
-        return self._at_work().read_report(job, report)
+        return self._findings().read_report(job, report)
 
     @hookimpl
     def stage_variables(self, job: Job) -> Mapping[str, str]:
@@ -104,73 +111,73 @@ class ReviewFindings:
 
         def render(room: int) -> str:
             if chosen:
-                return self._at_work().items(context, room)
-            return self._clerk.items(context, room) if self._clerk and any(finding_ids(context)) else ""
+                return self._findings().fix_prompt(context, room)
+            return self._loaded.fix_prompt(context, room) if self._loaded and any(finding_ids(context)) else ""
 
         return Worklist(render, path, replaces_reports=chosen)
 
     @hookimpl
     def commit_events(self, before: Context, after: Context) -> Iterator[tuple[str, dict[str, Any]]]:
         """Announce how many reports are open after a commit that changed them."""
-        return accumulate.commit_events(before, after)
+        return commit_events(before, after)
 
     @hookimpl
     def expression_functions(self) -> Mapping[str, ExpressionFunction]:
         """Answer `findings()`, `verdict()` and the `stalled` signal of loops."""
-        return accumulate.expression_functions()
+        return {"findings": count_reports, "verdict": last_verdict, "stalled": stall_reason}
 
     def _reports_file(self, job: Job) -> Path:
         """Return the file with the open reports, brought up to date."""
         if self._file is None:
-            self._file = FindingsFile(job.store.absolute() / RUNS / job.run_id / "findings.json")
+            self._file = ReportsFile(job.store.absolute() / RUNS / job.run_id / "findings.json")
         return self._file.current(job.context.list_at(ReviewKey.REPORTS))
 
     @hookimpl
     def stage_handlers(self) -> Mapping[StageKind, Handler]:
-        """What runs triage stages."""
+        """Run triage stages."""
         return {StageKind.TRIAGE: _Triage(self._triage)}
 
     def _triage(self) -> Handler:
-        from pipeline.findings.walk.stage import TriageHandler  # noqa: PLC0415 - see the module's first words
+        from pipeline.findings.walk.stage import TriageHandler  # noqa: PLC0415 - see the module's docstring
 
-        return TriageHandler(self._at_work(), self._environ, self._trackers, self._deciders)
+        return TriageHandler(self._findings(), self._environ, self._trackers, self._deciders)
 
     @hookimpl
     def before_stage(self, stage: BaseStage, visit: int, state: State) -> None:
         """Note what a review is given to look at."""
         if is_review(stage) or (isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT):
-            self._at_work().began(stage, visit, state)
+            self._findings().start_attempt(stage, visit, state)
 
     @hookimpl
     def after_branch(self, stage: BaseStage, visit: int) -> Iterator[Operation]:
-        """What the end of a parallel stage needs to know of a branch, whichever process comes to it."""
-        return self._clerk.kept(stage, visit) if self._clerk else iter(())
+        """What the end of a parallel stage needs to know of a branch, whichever process reaches it."""
+        return self._loaded.after_branch(stage, visit) if self._loaded else iter(())
 
     @hookimpl
     def after_stage(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
     ) -> Iterator[Operation | LedgerLine]:
-        """Reports for the context, and events for the ledger where there are any. Raises what keeps it from that."""
-        if not (self._clerk or found_key(stage.id) in context or self._concerns(stage, outcome)):
-            return accumulate.after_stage(stage, visit, outcome, context, at)
-        clerk = self._at_work()
+        """Reports for the context, and events for the ledger if there are any. Raises if those cannot be made."""
+        if not (self._loaded or found_key(stage.id) in context or self._concerns(stage, outcome)):
+            return report_operations(stage, visit, outcome, context, at)
+        findings = self._findings()
         try:
-            return iter(list(clerk.after_stage(stage, visit, outcome, context, state, at)))
+            return iter(list(findings.after_stage(stage, visit, outcome, context, state, at)))
         except BaseException:
-            clerk.forget()
+            findings.forget()
             raise
 
     @hookimpl
     def after_commit(self) -> None:
-        """What is committed is shown. Raises when it cannot be."""
-        if self._clerk:
-            self._clerk.committed()
+        """Show what was committed. Raises if it cannot be shown."""
+        if self._loaded:
+            self._loaded.after_commit()
 
     @hookimpl
     def on_resume(self, run_id: str) -> None:
-        """What a crash left of the files is put right."""
+        """Repair what a crash left of the files."""
         if next(self._journal.ledger(), None):
-            self._at_work().resumed(run_id)
+            self._findings().on_resume(run_id)
 
     def _concerns(self, stage: BaseStage, outcome: Outcome) -> bool:
         """Whether a stage may have said or done something to a finding."""
@@ -181,8 +188,30 @@ class ReviewFindings:
         return answers or viewed(self._home)
 
 
+class ReportsFile:
+    """`findings.json`: a run's open reports for agents and commands. New ones are appended: the cost stays flat."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._written: Sequence[Any] | None = None
+
+    def current(self, reports: Sequence[Any]) -> Path:
+        """The file, holding exactly these reports."""
+        if self._written is None or not self._path.exists() or not is_extension(self._written, reports):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.write_bytes(b"[" + _END_OF_LIST)
+            self._written = ()
+        if added := reports[len(self._written) :]:
+            separator = b",\n" if self._written else b"\n"
+            with self._path.open("r+b") as file:
+                file.seek(-len(_END_OF_LIST), os.SEEK_END)
+                file.write(separator + b",\n".join(json.dumps(report).encode() for report in added) + _END_OF_LIST)
+        self._written = reports
+        return self._path
+
+
 class _Triage:
-    """Runs triage stages. What that takes is loaded at the first of them."""
+    """Runs triage stages. The handler is loaded with the first of them."""
 
     def __init__(self, load: Callable[[], Handler]) -> None:
         self._load = load
@@ -206,3 +235,68 @@ def finding_ids(context: Context) -> Iterator[str]:
 def viewed(root: Path) -> bool:
     """Whether there are files that show findings. Asked after every stage, and so in the way that costs least."""
     return any(os.access(f"{root}/{name}/", os.F_OK) for name in VIEWS)  # with that slash only a directory is found
+
+
+def report_operations(
+    stage: BaseStage, visit: int, outcome: Outcome, context: Context, at: float
+) -> Iterator[Operation]:
+    """Append a report, or clear the reports of a stage that passed."""
+    if not is_reporting(stage):
+        return
+    if outcome.status in (Status.FAIL, Status.PARTIAL_SUCCESS):
+        kind = outcome.failure.kind if outcome.failure else None
+        # What a tool printed was said, even if its report cannot be read.
+        if kind not in NOTHING_SAID or (isinstance(stage, ToolStage) and kind is FailureClass.PROTOCOL):
+            yield Append(ReviewKey.REPORTS, _report(stage, visit, outcome, context, at))
+    elif outcome.status is Status.SUCCESS and count_reports(context, stage.id):
+        yield Discard(ReviewKey.REPORTS, {"stageId": stage.id})
+
+
+def commit_events(before: Context, after: Context) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Announce how many reports are open after a commit that changed them."""
+    reports = after.list_at(ReviewKey.REPORTS)
+    if reports != before.list_at(ReviewKey.REPORTS):
+        yield FINDINGS_CHANGED, {"outstanding": len(reports)}
+
+
+def count_reports(context: Context, stage: str | None) -> int:
+    """The number of open reports, of all stages or of one."""
+    reports = context.list_at(ReviewKey.REPORTS)
+    if stage is None:
+        return len(reports)
+    return sum(1 for report in reports if isinstance(report, dict) and report.get("stageId") == stage)
+
+
+def last_verdict(context: Context, _: str | None) -> str:
+    """The verdict of the last structured review, or "none"."""
+    verdict = context.get(ReviewKey.VERDICT)
+    return verdict if isinstance(verdict, str) else "none"
+
+
+def stall_reason(context: Context, _: str | None) -> str:
+    """Why another round of fixing would not help; empty if it may."""
+    return str(context.get(ReviewKey.STALLED) or "")
+
+
+def is_reporting(stage: BaseStage) -> bool:
+    """Whether a stage's failures are reports: those of reviews and tools are."""
+    return is_review(stage) or isinstance(stage, ToolStage)
+
+
+def _report(stage: BaseStage, visit: int, outcome: Outcome, context: Context, at: float) -> dict[str, Any]:
+    """One entry of `review.findings`. `iteration` is the stage's visit, which never restarts."""
+    if isinstance(stage, ToolStage) and outcome.failure is not None:
+        reason = outcome.failure.digest
+        response = "\n".join(filter(None, (outcome.failure.stdout_tail, outcome.failure.stderr_tail)))
+    else:
+        base = response_base(stage)
+        reason = outcome.reason
+        response = str(context.get(full_response_key(base)) or context.get(response_key(base)) or "")
+    return {
+        "stageId": stage.id,
+        "iteration": visit,
+        "status": str(outcome.status),
+        "failureReason": reason,
+        "response": response,
+        "timestamp": datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds"),
+    }

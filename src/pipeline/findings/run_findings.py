@@ -1,41 +1,59 @@
-"""The findings of a run that code can read: they go into the ledger with their stage, and from there into files.
+"""The findings of one run: what its stages report goes into the ledger with them, and from there into files.
 
-The files are written after the commit, and again when a run is resumed: whatever was lost with a process comes back
-from the ledger. What may not be edited in them is put back and noted; what cannot be put back is raised.
+A report is ingested when it is read, since that decides the status of its stage, and the result is kept for the commit.
+It is computed again only if something was recorded in between, or another process ran the stage. The files are written
+after the commit, and again when a run is resumed: what was lost with a process comes back from the ledger.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
-from typing import Any
 
 from pipeline.engine.context import Append, Context, Delete, Hold, Key, Operation, Set
-from pipeline.engine.outcome import FailureClass, Outcome, Status
+from pipeline.engine.outcome import FailureClass, Outcome, Status, StatusSource
 from pipeline.engine.ports import Assessment, Job, LedgerLine
 from pipeline.engine.state import State
-from pipeline.findings import accumulate, returns
-from pipeline.findings.answers import drop_conflicting_fixes, fixer_events, read_answers, reviewer_events
-from pipeline.findings.events import FieldsEdited, LedgerEvent, Pass, encode_event
+from pipeline.findings.answers import Answer, drop_conflicting_fixes, fixer_events, read_answers, reviewer_events
+from pipeline.findings.events import Disposition, FieldsEdited, LedgerEvent, Pass, encode_event
 from pipeline.findings.fix_prompt import chosen_section, findings_section
+from pipeline.findings.formats import FORMATS
+from pipeline.findings.formats.items import malformed_report
+from pipeline.findings.formats.review import find_reviews
+from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.git import GitRefusedError, TreeSnapshots, files_changed
 from pipeline.findings.ingest import IngestResult, PassInfo, ingest
 from pipeline.findings.keys import ReviewKey
 from pipeline.findings.ledger import Ledger, LedgerStore
-from pipeline.findings.merge import Policy
-from pipeline.findings.model import ReportStatus, ReviewerReport
-from pipeline.findings.plugin import finding_ids, found_key
+from pipeline.findings.model import FindingId, Gate, RawFinding, ReportStatus, ReviewerReport, UnreadableItem
+from pipeline.findings.plugin import (
+    LOOKS_LIKE_FINDINGS,
+    NOTHING_SAID,
+    finding_ids,
+    found_key,
+    is_reporting,
+    report_operations,
+)
 from pipeline.findings.rounds import stall_reason
-from pipeline.findings.verdicts import Verdict, file_verdict, ledger_verdicts
+from pipeline.findings.verdicts import Verdict, file_verdict, ledger_verdicts, stage_status
 from pipeline.findings.views import FILE, Views
 from pipeline.findings.views.record_store import Trust
-from pipeline.language.model import BaseStage, LlmStage, ToolStage, TriageStage, is_review
+from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, ToolStage, TriageStage, is_review
 
-_SILENT = (FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL)
-NOTES = "review.notes"  # the key of what was put back in files, and what else is odd about them
-_MOST_NOTES = 20  # of one stage
-HELD = "a finding endangers the whole system: a person has to look before anything is fixed"
+MAX_REPORT = 256 * 1024 * 1024  # bytes
+REPORT = "report"  # the file beside a command's output that it may write what it found to
+NOTES = "review.notes"  # the context key of what was put back in files, and what else is odd about them
+HOLD_REASON = "a finding endangers the whole system: a person has to look before anything is fixed"
+_MAX_NOTES = 20  # of one stage
+_MAX_FAULTS = 20  # restated one by one
+_NEAR = 3  # lines between two places that one reviewer means by the same title
+_RESULTS = (None, FailureClass.EXIT_NONZERO, FailureClass.CONFLICT)  # failures that are an answer
+_ITEM = re.compile(r"""[\[{]\s*\{|["']title["']\s*:""")  # something is in the list
+_LIST = re.compile(r'"findings"\s*:')
+_TITLE = re.compile(r"""["']title["']\s*:\s*["']([^"'\n]{1,200})["']""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +63,31 @@ class ReviewStart:
     at: float
     head: str
     branch: str
-    tree: str  # the files as they were; nothing where git cannot tell
+    tree: str  # the files as they were; empty if git cannot tell
+
+
+@dataclass(frozen=True, slots=True)
+class _Ingested:
+    """A report that was taken in, valid as long as the ledger is what it was."""
+
+    report: ReviewerReport
+    said: list[Answer]
+    seen: tuple[int, int]  # lines of the ledger, and events that are not committed
+    result: IngestResult
+
+
+@dataclass(slots=True)
+class _Visit:
+    """What is known of a visit until its stage is committed."""
+
+    start: ReviewStart | None = None  # unknown if an earlier process ran the stage
+    changed: bool | None = None  # whether the files changed since the start; None until somebody asks
+    answers: list[str] | None = None  # of a review
+    report: ReviewerReport | None = None
+    attempt: int = 0  # the one that the report is of
+    edits: ViewEdits | None = None  # of files that show findings; None until they are read
+    ingested: _Ingested | None = None
+    decisions: Callable[[str], list[LedgerEvent]] = lambda _: []  # of a triage, once the time is known
 
 
 class RunFindings:
@@ -58,109 +100,115 @@ class RunFindings:
         environ: Mapping[str, str],
         now: Callable[[], float],
         store: Path | None = None,  # where logs are, for what an earlier process ran
-        policy: Policy = Policy(),  # noqa: B008 - it is frozen
-        trusted: Collection[str] = (),  # the commands that the user lets take records
+        trusted: Collection[str] = (),  # the commands that the user allows to take records
     ) -> None:
         self._book = book
-        self._views_of = partial(Views, root, store, Trust(trusted, environ))
-        self._views = self._views_of()
+        self._new_views = partial(Views, root, store, Trust(trusted, environ))
+        self._views = self._new_views()
         self._environ = environ
         self._now = now
         self._store = store
-        self._policy = policy
-        self._held: dict[
-            tuple[str, int, int], ReviewerReport
-        ] = {}  # by stage, visit and attempt, until the stage is done
-        self._answers_read: dict[tuple[str, int], list[str]] = {}  # by stage and visit, as above
         self._trees = TreeSnapshots(environ, store)
-        self._seen: dict[tuple[str, int], str] = {}  # the files as they were, by stage and visit, as above
-        self._decided: dict[tuple[str, int], Callable[[str], list[LedgerEvent]]] = {}  # by stage and visit, as above
-        self._pending: list[LedgerEvent] = []  # handed out, and not yet committed
-        self._handed = (0, 0)  # how many of them, and of the passes below, the stages before the last one made
-        self._starts: dict[tuple[str, int], ReviewStart] = {}  # by stage and visit, as above
+        self._visits = defaultdict[tuple[str, int], _Visit](_Visit)  # by stage and number
+        self._pending: list[LedgerEvent] = []  # given to the engine, and not yet committed
         self._passes: list[Pass] = []  # of this run, not yet shown
+        self._before_stage = (0, 0)  # how many of both there were before the last stage
         self._last: Pass | None = None  # of this run
-        self._notes: list[str] = []  # what was put back in files, not yet told
-        self._noted: set[str] = set()  # those of this run
+        self._notes: list[str] = []  # what was put back in files, not yet recorded
+        self._noted: set[str] = set()  # all of those of this run
         self._stale = False  # whether the files are to be written
         self._broken = False  # whether something in them is to be put back
 
+    def ledger(self) -> Ledger:
+        """The ledger with what was given to the engine to be committed."""
+        return self._book.ledger().extended(self._pending)
+
+    def start_attempt(self, stage: BaseStage, visit: int, state: State) -> None:
+        """Note what a review or a tool is given to look at, before it does."""
+        data = self._visits[stage.id, visit]
+        if data.edits is not None:  # by an earlier attempt: the files are read again
+            self._views = self._new_views()
+        self._visits[stage.id, visit] = _Visit(start=self._start(state, self._now()), decisions=data.decisions)
+
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
-        """The assessment of a review by the findings in its answers; None when there are none that code can read."""
-        found = returns.answered(job.stage, answers, job.directory)
-        self._answers_read[job.stage.id, job.visit] = list(answers)
-        return None if found is None else self._judged(job, found, final=len(answers) > 1)
+        """The assessment of a review by the findings in its answers; None if there are none that code can read."""
+        self._visits[job.stage.id, job.visit].answers = list(answers)
+        report = report_in_answers(job.stage, answers, job.directory)
+        said = read_answers("\n\n".join(answers))
+        return None if report is None else self._assess(job, report, said, final=len(answers) > 1)
 
     def read_report(self, job: Job, report: Path) -> Assessment:
-        """What a tool's report comes to."""
+        """The assessment of a tool by its report."""
         assert isinstance(job.stage, ToolStage)  # noqa: S101 - only tools have reports
-        return self._judged(job, returns.reported(job.stage, report, job.directory), final=True)
+        return self._assess(job, report_in_file(job.stage, report, job.directory), [], final=True)
 
-    def began(self, stage: BaseStage, visit: int, state: State) -> None:
-        """Note what a review or a tool is given to look at, before it does."""
-        self._starts[stage.id, visit] = self._start(state, self._now())
+    def hold(self, stage: str, visit: int, decisions: Callable[[str], list[LedgerEvent]]) -> None:
+        """Keep what was decided at a visit until its stage is done: what gives the events, once the time is known."""
+        self._visits[stage, visit].decisions = decisions
 
-    def _start(self, state: State, at: float) -> ReviewStart:
-        root = _directory(state)
-        taken = self._trees.take(root)  # without a tree findings are recognised by their text
-        return ReviewStart(at, taken.head, taken.branch, taken.tree)
+    def fix_prompt(self, context: Context, room: int) -> str:
+        """The open findings that reports refer to, for an agent, in at most `room` characters.
+
+        After a triage these are the findings that were chosen, whoever reported them.
+        """
+        ledger = self.ledger()
+        known = (FindingId(id) for id in finding_ids(context) if id in ledger.findings)
+        wanted = {ledger.leader(id) for id in known}  # a person may have merged what was reported
+        left = [finding for finding in ledger if finding.state.needs_attention]
+        if ReviewKey.CHOSEN in context:
+            return chosen_section(left, context, wanted, room, ledger.members)
+        return findings_section([finding for finding in left if finding.id in wanted], room, ledger.members)
+
+    def after_branch(self, stage: BaseStage, visit: int) -> Iterator[Operation]:
+        """What is recorded with a branch: what it was given to look at, and what it answered."""
+        data = self._visits[stage.id, visit]
+        if data.start:
+            kept = {"start": asdict(data.start), "changed": data.changed, "answers": data.answers or []}
+            yield Set(found_key(stage.id), kept)
 
     def after_stage(
         self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
     ) -> Iterator[Operation | LedgerLine]:
-        """Reports for the context, events for the ledger, and the verdict when there is a new one.
+        """Reports for the context, events for the ledger, and the verdict if there is a new one.
 
-        What was edited and answered comes before what was found: a pass is matched against all that was said.
+        What was edited, answered and decided comes before what was found: a pass is matched against all of it.
         """
-        self._handed = len(self._pending), len(self._passes)
-        self._restore(stage.id, visit, context.get(found_key(stage.id)))
-        yield from self._enter(self._edits(stage, at))
-        returned = self._returned(stage, visit, outcome, state)
-        yield from self._enter(self._answers(stage, visit, outcome, state, at, returned))
-        yield from self._enter(self._decided.pop((stage.id, visit), _nobody)(_iso(at)))
-        taken = self._taken(returned, stage, visit, state, at) if returned else None
-        yield from self._enter(taken.events if taken else self._unread(stage, visit, outcome, state, at))
-        yield from self._reports(stage, visit, outcome, context, at, taken)
-        yield from self._verdict(taken) if taken else _doubt(stage, outcome, context)
-        yield from self._hope(state, context) if taken and state.workflow.loops else ()
-        yield from _served(stage, outcome, context)
-        yield from self._told(stage, visit, at)
-        for known in (self._starts, self._answers_read):
-            known.pop((stage.id, visit), None)
+        self._before_stage = len(self._pending), len(self._passes)
+        data = self._visits[stage.id, visit]
+        if (kept := context.get(found_key(stage.id))) and data.start is None:  # recorded by an earlier process
+            data.start, data.changed, data.answers = ReviewStart(**kept["start"]), kept.get("changed"), kept["answers"]
+        said = read_answers(outcome.response) if isinstance(stage, LlmStage) and outcome.failure is None else []
+        report = self._final_report(stage, outcome, state, data)
+        missing = None if report else missing_report(stage, outcome, self.ledger().unanswered)
+        ingested = self._current(report, said, data)
+        if data.edits is None and isinstance(stage, LlmStage | ToolStage):
+            data.edits = self._read_edits(at, f"stage:{stage.id}")
+
+        yield from self._record_edits(data.edits or ViewEdits())
+        result = ingested.result if ingested else None
+        if ingested is None and (found := report or missing):
+            result = self._ingest(stage, visit, state, found, said, at)
+        elif ingested is None:
+            yield from self._record(self._answer_events(stage, visit, state, said, at, self.ledger(), frozenset()))
+        yield from self._record(data.decisions(_iso(at)))
+        if result:
+            yield from self._record(result.events)
+            self._last = result.passed
+            self._passes.append(result.passed)
+
+        answered = result if report else None
+        yield from self._reports(stage, visit, outcome, context, at, answered)
+        yield from self._verdict(answered) if answered else _withdraw_verdict(stage, outcome, context)
+        yield from self._stall_signal(state, context) if answered and state.workflow.loops else ()
+        yield from _release_choice(stage, outcome, context)
+        yield from self._take_notes(stage, visit, at)
+        del self._visits[stage.id, visit]
         if found_key(stage.id) in context:
             yield Delete(found_key(stage.id))
 
-    def kept(self, stage: BaseStage, visit: int) -> Iterator[Operation]:
-        """What is recorded with a branch: what it was given to look at, and what it answered."""
-        key = stage.id, visit
-        if start := self._starts.get(key):
-            kept = {"start": asdict(start), "tree": self._seen.get(key, ""), "answers": self._answers_read.get(key, [])}
-            yield Set(found_key(stage.id), kept)
-
-    def _restore(self, stage: str, visit: int, kept: Any) -> None:
-        """Take up what an earlier process recorded with a branch."""
-        key = stage, visit
-        if kept is not None and key not in self._starts:
-            self._starts[key] = ReviewStart(**kept["start"])
-            self._seen[key] = kept["tree"]
-            self._answers_read[key] = kept["answers"]
-
-    def hold(self, stage: str, visit: int, decisions: Callable[[str], list[LedgerEvent]]) -> None:
-        """Keep what was decided at a visit until its stage is done: what gives the events, once the time is known."""
-        self._decided[stage, visit] = decisions
-
-    def resumed(self, run_id: str) -> None:
-        """Take in what was edited while nobody was here, and put right what a crash left of the run's files."""
-        self._book.append(self._taken_back(self._now(), FILE))
-        self._passes = [one for one in self._book.ledger().passes.values() if one.run == run_id]
-        self._last = self._passes[-1] if self._passes else None
-        self._stale = self._stale or bool(self._passes)
-        self.committed()
-
-    def committed(self) -> None:
-        """Show what was handed out, now that it is there for good."""
+    def after_commit(self) -> None:
+        """Write the files, now that what they show is recorded."""
         self._pending.clear()
-        self._seen.clear()
         if not (self._stale or self._broken):
             return
         ledger, at = self._book.ledger(), _iso(self._now())
@@ -174,49 +222,69 @@ class RunFindings:
         self._passes, self._stale, self._broken = [], False, False
 
     def forget(self) -> None:
-        """Take back what the last stage handed out, since it will not be committed."""
-        pending, passes = self._handed
+        """Take back what the last stage gave to the engine, since it will not be committed."""
+        pending, passes = self._before_stage
         del self._pending[pending:], self._passes[passes:]
-        self._views = self._views_of()  # what was edited in the files is read again
+        self._visits.clear()
+        self._views = self._new_views()  # what was edited in the files is read again
 
-    def items(self, context: Context, room: int) -> str:
-        """Every open finding of the ledger for an agent, in at most so many characters, when reports refer to them.
+    def on_resume(self, run_id: str) -> None:
+        """Read what was edited while nothing ran, and repair what a crash left of the run's files."""
+        edits = self._read_edits(self._now(), FILE)
+        self._record_edits(edits)
+        self._book.append(edits.all)
+        self._passes = [one for one in self._book.ledger().passes.values() if one.run == run_id]
+        self._last = self._passes[-1] if self._passes else None
+        self._stale = self._stale or bool(self._passes)
+        self.after_commit()
 
-        After a triage these are the findings that were chosen, whoever reported them.
-        """
-        wanted, left = (
-            set(finding_ids(context)),
-            [finding for finding in self.ledger() if finding.state.needs_attention],
-        )
-        if ReviewKey.CHOSEN in context:
-            return chosen_section(left, context, wanted, room)
-        return findings_section([finding for finding in left if finding.id in wanted], room)
-
-    def _judged(self, job: Job, returned: ReviewerReport, *, final: bool) -> Assessment:
-        """The assessment of a return. A problem is worth asking again about; what is `final` is taken as it is."""
-        problem = returns.faults(returned)
-        if returned.status is ReportStatus.MALFORMED or (problem and not final):
+    def _assess(self, job: Job, report: ReviewerReport, said: list[Answer], *, final: bool) -> Assessment:
+        """The assessment of a report. A problem is worth asking again about; what is `final` is taken as it is."""
+        problem = describe_faults(report)
+        if report.status is ReportStatus.MALFORMED or (problem and not final):
             return Assessment(problem=problem)
-        self._held[job.stage.id, job.visit, job.attempt] = returned
-        return returns.judged(self._taken(returned, job.stage, job.visit, job.state, self._now()))
+        data, seen = self._visits[job.stage.id, job.visit], self._seen()
+        data.edits = self._read_edits(self._now(), f"stage:{job.stage.id}")
+        data.report, data.attempt = report, job.attempt
+        result = self._ingest(job.stage, job.visit, job.state, report, said, self._now(), data.edits.all)
+        data.ingested = _Ingested(report, said, seen, result)
+        return assess(result)
 
-    def _returned(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> ReviewerReport | None:
-        """What the last attempt returned; an earlier process may have run it."""
-        mine = [key for key in self._held if key[:2] == (stage.id, visit)]
-        held = {key[2]: self._held.pop(key) for key in mine}
-        found = held.get(state.progress.attempt(stage.id))
-        answers = self._answers_read.get((stage.id, visit))
-        found = found or returns.read_again(stage, outcome, answers, _directory(state), self._store)
+    def _seen(self) -> tuple[int, int]:
+        self._book.ledger()
+        return self._book.lines, len(self._pending)
+
+    def _current(self, report: ReviewerReport | None, said: list[Answer], data: _Visit) -> _Ingested | None:
+        """What was ingested when the report was read, unless something has changed since."""
+        kept = data.ingested
+        if kept and kept.report is report and kept.said == said and kept.seen == self._seen():
+            return kept
+        return None
+
+    def _final_report(self, stage: BaseStage, outcome: Outcome, state: State, data: _Visit) -> ReviewerReport | None:
+        """What the last attempt reported; an earlier process may have run it."""
+        found = data.report if data.attempt == state.progress.attempt(stage.id) else None
+        found = found or read_report_again(stage, outcome, data.answers, _directory(state), self._store)
         if found and outcome.status is Status.ERROR:  # what it found is kept, and its review is incomplete
             return replace(found, status=ReportStatus.MALFORMED, problem=outcome.reason)
-        return returns.with_claim(found, outcome) if found else None
+        return with_failure(found, outcome) if found else None
 
-    def _taken(self, returned: ReviewerReport, stage: BaseStage, visit: int, state: State, at: float) -> IngestResult:
-        root = _directory(state)
-        start = self._starts.get((stage.id, visit))  # unknown where an earlier process ran the stage
-        changed = start is not None and self._changed(stage, visit, start, root)
-        start = start or self._start(state, at)
-        about = PassInfo(
+    def _ingest(
+        self,
+        stage: BaseStage,
+        visit: int,
+        state: State,
+        report: ReviewerReport,
+        said: list[Answer],
+        at: float,
+        edits: Sequence[LedgerEvent] = (),
+    ) -> IngestResult:
+        """The pass of a report, with the answers of the same review about known findings."""
+        root, data = _directory(state), self._visits[stage.id, visit]
+        if data.changed is None:
+            data.changed = data.start is not None and self._have_files_changed(stage, data.start, root)
+        start = data.start or self._start(state, at)
+        info = PassInfo(
             root=root,
             environment=self._environ,
             at=_iso(at),
@@ -226,7 +294,7 @@ class RunFindings:
             branch=start.branch,
             base=str(state.context.get(Key.WORKSPACE_BASE) or ""),
             started=_iso(start.at),
-            tree_changed=changed,
+            tree_changed=data.changed,
             task=state.run_id,
             caller="awf",
             round=visit,
@@ -234,144 +302,126 @@ class RunFindings:
             stage=stage.id,
             visit=visit,
         )
-        return ingest([returned], self.ledger(), about, self._policy)
+        respond = partial(self._answer_events, stage, visit, state, said, at)
+        return ingest([report], self.ledger().extended(edits), info, respond)
 
-    def _changed(self, stage: BaseStage, visit: int, start: ReviewStart, root: Path) -> bool:
-        """Whether the files changed since a stage began. New files of a tool, such as a report, do not count."""
+    def _answer_events(
+        self,
+        stage: BaseStage,
+        visit: int,
+        state: State,
+        said: list[Answer],
+        at: float,
+        ledger: Ledger,
+        reported: frozenset[str],
+    ) -> Iterator[LedgerEvent]:
+        """What a stage says of findings by their numbers. A review that reports one cannot call it fixed."""
+        if is_review(stage):
+            said = drop_conflicting_fixes(said, ledger, reported)
+        events = reviewer_events if is_review(stage) else fixer_events
+        yield from events(said, ledger, run=state.run_id, round=visit, by=stage.id, at=_iso(at))
+
+    def _start(self, state: State, at: float) -> ReviewStart:
+        taken = self._trees.take(_directory(state))  # without a tree findings are recognised by their text
+        return ReviewStart(at, taken.head, taken.branch, taken.tree)
+
+    def _have_files_changed(self, stage: BaseStage, start: ReviewStart, root: Path) -> bool:
+        """Whether files changed since a stage began. New files of a tool, such as its report, do not count."""
+        if not start.tree:
+            return False
         try:
-            if (stage.id, visit) not in self._seen:
-                self._seen[stage.id, visit] = self._trees.tree(root)
-            tree = self._seen[stage.id, visit]
-            differs = bool(start.tree) and tree != start.tree
-            if not differs or isinstance(stage, LlmStage):
-                return differs
-            return files_changed(root, self._environ, start.tree, tree)
+            tree = self._trees.tree(root)
+            added = isinstance(stage, LlmStage)
+            return tree != start.tree and (added or files_changed(root, self._environ, start.tree, tree))
         except GitRefusedError:  # unknown counts as changed
-            return bool(start.tree)
+            return True
 
-    def ledger(self) -> Ledger:
-        """The ledger with what was handed out to be committed."""
-        ledger = self._book.ledger()
-        if not self._pending:
-            return ledger
-        ahead = ledger.copy()
-        for event in self._pending:
-            ahead.apply(event)
-        return ahead
-
-    def _enter(self, events: Iterable[LedgerEvent]) -> list[LedgerLine]:
+    def _record(self, events: Iterable[LedgerEvent]) -> list[LedgerLine]:
         """Lines for the ledger, which count from now on."""
         added = list(events)
-        lines = [LedgerLine(encode_event(event)) for event in added]
         self._pending += added
-        self._stale = self._stale or any(not _is_note(event) for event in added)
-        return lines
+        notes = (isinstance(event, FieldsEdited) and not event.changes for event in added)  # which no file shows
+        self._stale = self._stale or not all(notes)
+        return [LedgerLine(encode_event(event)) for event in added]
 
-    def _edits(self, stage: BaseStage, at: float) -> tuple[LedgerEvent, ...]:
-        """What an agent or a tool changed in the files that show findings."""
-        return self._taken_back(at, f"stage:{stage.id}") if isinstance(stage, LlmStage | ToolStage) else ()
+    def _read_edits(self, at: float, by: str) -> ViewEdits:
+        """What somebody changed in the files that show findings."""
+        return self._views.read_edits(self.ledger(), _iso(at), by) if self._views.exist else ViewEdits()
 
-    def _taken_back(self, at: float, by: str) -> tuple[LedgerEvent, ...]:
-        if not self._views.exist:
-            return ()
-        edits = self._views.read_edits(self.ledger(), _iso(at), by)
+    def _record_edits(self, edits: ViewEdits) -> list[LedgerLine]:
         self._note(edits.problems)
         self._broken = self._broken or bool(edits.problems)
-        self._stale = self._stale or bool(edits.events)
-        return edits.all
+        return self._record(edits.all)
 
     def _note(self, problems: Iterable[str]) -> None:
-        """Keep what is to be told, once in a run."""
+        """Keep what is to be recorded, once in a run."""
         new = [text for text in dict.fromkeys(problems) if text not in self._noted]
         self._noted.update(new)
         self._notes += new
 
-    def _told(self, stage: BaseStage, visit: int, at: float) -> Iterator[Operation]:
-        """What was put back, for people and for the agents that come."""
+    def _take_notes(self, stage: BaseStage, visit: int, at: float) -> Iterator[Operation]:
+        """What was put back in files, for people and for later agents."""
         notes, self._notes = self._notes, []
-        if more := notes[_MOST_NOTES:]:
-            notes = [*notes[:_MOST_NOTES], f"{len(more)} more of the kind"]
+        if more := notes[_MAX_NOTES:]:
+            notes = [*notes[:_MAX_NOTES], f"and {len(more)} more"]
         for text in notes:
             yield Append(NOTES, {"stage": stage.id, "visit": visit, "at": _iso(at), "note": text})
 
-    def _answers(
-        self, stage: BaseStage, visit: int, outcome: Outcome, state: State, at: float, returned: ReviewerReport | None
-    ) -> Iterator[LedgerEvent]:
-        """What a stage says of findings by their numbers; a review that reports one does not say that it is fixed."""
-        if not isinstance(stage, LlmStage) or outcome.failure is not None:
-            return
-        answers = read_answers(outcome.response)
-        if answers and is_review(stage) and returned and returned.findings:
-            reported = self._taken(returned, stage, visit, state, at).upshot.ids
-            answers = drop_conflicting_fixes(answers, self.ledger(), set(reported))
-        say = reviewer_events if is_review(stage) else fixer_events
-        yield from say(answers, self.ledger(), run=state.run_id, round=visit, by=stage.id, at=_iso(at))
-
     def _reports(
-        self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, at: float, taken: IngestResult | None
+        self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, at: float, result: IngestResult | None
     ) -> Iterator[Operation]:
-        """Reports, with the findings that are listed one by one; those that are dismissed are not."""
-        found = [taken.upshot.ids[index] for index in returns.shown(taken)] if taken else []
-        ids = [id for id in dict.fromkeys(found) if id]
-        for operation in accumulate.after_stage(stage, visit, outcome, context, at):
+        """Reports, with the ids of their findings."""
+        ids = list(dict.fromkeys(finding.id for finding in result.findings)) if result else []
+        for operation in report_operations(stage, visit, outcome, context, at):
             if ids and operation.name == "append":
                 yield operation._replace(value={**operation.value, "findingIds": ids})
             else:
                 yield operation
 
-    def _unread(
-        self, stage: BaseStage, visit: int, outcome: Outcome, state: State, at: float
-    ) -> tuple[LedgerEvent, ...]:
-        """A pass for a reviewer that gave no answer, and for one that then answers in words after all."""
-        said = returns.silence(stage, outcome) or returns.in_words(stage, outcome, self.ledger().unanswered)
-        if said is None:
-            return ()
-        taken = self._taken(said, stage, visit, state, at)
-        self._last = taken.passed
-        self._passes.append(taken.passed)
-        return taken.events
-
-    def _verdict(self, taken: IngestResult) -> Iterator[Operation]:
-        self._last = taken.passed
-        self._passes.append(taken.passed)
+    def _verdict(self, result: IngestResult) -> Iterator[Operation]:
         ledger = self.ledger()
-        yield Set(ReviewKey.VERDICT, str(ledger_verdicts(ledger, taken.passed).gating))
-        seen = set(taken.passed.finding_ids)
+        yield Set(ReviewKey.VERDICT, str(ledger_verdicts(ledger, result.passed).gating))
+        seen = set(result.passed.finding_ids)
         found = [finding for finding in ledger if finding.id in seen and finding.state.needs_attention]
         if file_verdict([finding for finding in found if not finding.pre_existing]) is Verdict.ABORT:
-            yield Hold(HELD)
+            yield Hold(HOLD_REASON)
 
-    def _hope(self, state: State, context: Context) -> Iterator[Operation]:
-        """Whether one more round would be of any use."""
+    def _stall_signal(self, state: State, context: Context) -> Iterator[Operation]:
+        """Why another round would not help, if that changed."""
         if why := stall_reason(self.ledger(), state.run_id):
             yield Set(ReviewKey.STALLED, why)
         elif ReviewKey.STALLED in context:
             yield Delete(ReviewKey.STALLED)
 
 
-def _is_note(event: LedgerEvent) -> bool:
-    """Whether an event only adds a line to a history, which no file shows."""
-    return isinstance(event, FieldsEdited) and not event.changes
+def assess(result: IngestResult) -> Assessment:
+    """The status of a stage by what it found. One item that cannot be read fails it."""
+    counting = [finding for finding in result.findings if not finding.pre_existing]
+    unread = [item for item in result.passed.entries if item.disposition is Disposition.REJECTED]
+    failed = unread or not result.passed.coverage.complete
+    reasons = []
+    if counting:
+        must, first = sum(finding.gate.value is Gate.MUST for finding in counting), counting[0]
+        where = f" ({first.location.path_line})" if first.location and first.location.start else ""
+        reasons.append(f"{must} to be fixed, {len(counting) - must} suggested; first: {first.title}{where}")
+    if unread:
+        one = unread[0]
+        reasons.append(f"{len(unread)} could not be used; {one.input_id} {one.title!r}: {one.reason}")
+    return Assessment(Status.FAIL if failed else stage_status(counting), "; ".join(reasons))
 
 
-def _served(stage: BaseStage, outcome: Outcome, context: Context) -> Iterator[Operation]:
-    """What was chosen is chosen until a fixer has worked on it, a review has looked afresh, or nothing is chosen."""
-    over = isinstance(stage, LlmStage) and (is_review(stage) or outcome.status.passes)
-    anew = isinstance(stage, TriageStage) and ReviewKey.CHOSEN not in outcome.updates
-    if (over or anew) and ReviewKey.CHOSEN in context:
+def _release_choice(stage: BaseStage, outcome: Outcome, context: Context) -> Iterator[Operation]:
+    """What was chosen in a triage holds until an agent has worked on it, a review has looked, or nothing is chosen."""
+    used = isinstance(stage, LlmStage) and (is_review(stage) or outcome.status.passes)
+    emptied = isinstance(stage, TriageStage) and ReviewKey.CHOSEN not in outcome.updates
+    if (used or emptied) and ReviewKey.CHOSEN in context:
         yield Delete(ReviewKey.CHOSEN)
 
 
-def _nobody(at: str) -> list[LedgerEvent]:
-    """Nothing was decided."""
-    del at
-    return []
-
-
-def _doubt(stage: BaseStage, outcome: Outcome, context: Context) -> Iterator[Operation]:
-    """A verdict that was good is none any more when somebody who was asked has said nothing."""
-    silent = outcome.failure is not None and outcome.failure.kind in _SILENT
-    if silent and accumulate.reports(stage) and context.get(ReviewKey.VERDICT) in (Verdict.PASS, Verdict.WARN):
+def _withdraw_verdict(stage: BaseStage, outcome: Outcome, context: Context) -> Iterator[Operation]:
+    """A good verdict no longer holds if a reviewer that was asked has said nothing."""
+    silent = outcome.failure is not None and outcome.failure.kind in NOTHING_SAID
+    if silent and is_reporting(stage) and context.get(ReviewKey.VERDICT) in (Verdict.PASS, Verdict.WARN):
         yield Delete(ReviewKey.VERDICT)
 
 
@@ -381,3 +431,159 @@ def _directory(state: State) -> Path:
 
 def _iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+# --- reports ---------------------------------------------------------------------------------------------------------
+
+
+def reviewer_of(stage: BaseStage) -> str:
+    """The reviewer whose answers a stage's are."""
+    return (stage.lens if isinstance(stage, LlmStage) else None) or stage.id
+
+
+def report_in_answers(stage: BaseStage, answers: Sequence[str], root: Path) -> ReviewerReport | None:
+    """What a review reported in its answers; None if they contain nothing that code can read.
+
+    A review that was asked again adds to its first answer and never erases it: what only an unreadable answer names is
+    kept as an unreadable item.
+    """
+    whole: ReviewerReport | None = None
+    unread: list[tuple[ReviewerReport, str]] = []
+    for answer in answers:
+        found = _report_in_answer(answer, reviewer_of(stage), str(root))
+        if found is not None and found.status is ReportStatus.MALFORMED:
+            unread.append((found, answer))
+        elif found is not None:
+            whole = found if whole is None else _add(whole, found)
+    if whole is None:
+        return unread[-1][0] if unread else None
+    known = {finding.title for finding in whole.findings} | {item.title for item in whole.unreadable}
+    lost = dict.fromkeys(
+        title for _, answer in unread for title in _TITLE.findall(answer) or [""] if title not in known
+    )
+    if not lost or not any(_ITEM.search(answer) for _, answer in unread):
+        return whole
+    reason = "it is named only in an answer that could not be read"
+    items = [
+        UnreadableItem(f"{whole.reviewer}#{number}", reason, title or "An answer that could not be read")
+        for number, title in enumerate(lost, whole.inputs + 1)
+    ]
+    return replace(whole, status=ReportStatus.RETURNED, unreadable=(*whole.unreadable, *items))
+
+
+def _report_in_answer(answer: str, reviewer: str, root: str) -> ReviewerReport | None:
+    """All reports of one answer as one; if one of them cannot be read, neither can the answer."""
+    texts = find_reviews(answer)
+    if not texts and LOOKS_LIKE_FINDINGS.search(answer) and _TITLE.search(answer):
+        return malformed_report(reviewer, "review", "it has findings in a form that cannot be read")
+    if any(len(_LIST.findall(text)) > 1 for text in texts):
+        return malformed_report(reviewer, "review", "one object has several lists of findings")
+    read: list[ReviewerReport] = [
+        FORMATS["review"].read(text.encode(errors="replace"), reviewer=reviewer, root=root) for text in texts
+    ]
+    broken = next((one for one in read if one.status is ReportStatus.MALFORMED), None)
+    return broken or (reduce(_add, read) if read else None)
+
+
+def _add(first: ReviewerReport, second: ReviewerReport) -> ReviewerReport:
+    """Both reports as one: of two findings that are the same the worse one, and all that only one of them has."""
+    findings = list(second.findings)
+    for finding in first.findings:
+        same = next((at for at, other in enumerate(findings) if _is_same(finding, other)), None)
+        if same is None:
+            findings.append(finding)
+        elif finding.severity.rank < findings[same].severity.rank:
+            findings[same] = finding
+    titles = {finding.title for finding in second.findings} | {item.title for item in second.unreadable}
+    items = [*second.unreadable, *(item for item in first.unreadable if not item.title or item.title not in titles)]
+    ids = iter(f"{second.reviewer}#{number}" for number in range(1, len(findings) + len(items) + 1))
+    return replace(
+        second,
+        status=ReportStatus.RETURNED if findings or items else second.status,
+        findings=tuple(replace(finding, input_id=next(ids)) for finding in findings),
+        unreadable=tuple(replace(item, input_id=next(ids)) for item in items),
+        residual_risks=tuple(dict.fromkeys((*first.residual_risks, *second.residual_risks))),
+        testing_gaps=tuple(dict.fromkeys((*first.testing_gaps, *second.testing_gaps))),
+    )
+
+
+def _is_same(one: RawFinding, other: RawFinding) -> bool:
+    """Whether one reviewer reported a finding twice: the same title, at about the same lines."""
+    if one.title != other.title or len(one.locations) != len(other.locations):
+        return False
+    return all(
+        mine.path == its.path and abs((mine.start or 0) - (its.start or 0)) <= _NEAR
+        for mine, its in zip(one.locations, other.locations, strict=True)
+    )
+
+
+def report_in_file(stage: ToolStage, file: Path, root: Path) -> ReviewerReport:
+    """What a tool reported in a file."""
+    with file.open("rb") as source:
+        data = source.read(MAX_REPORT + 1)
+    if len(data) > MAX_REPORT:
+        problem = f"it is larger than {MAX_REPORT >> 20} MB"
+        return ReviewerReport(stage.id, ReportStatus.MALFORMED, problem=problem)
+    read: ReviewerReport = FORMATS[str(stage.findings)].read(data, reviewer=stage.id, root=str(root))
+    return read
+
+
+def read_report_again(
+    stage: BaseStage, outcome: Outcome, answers: Sequence[str] | None, root: Path, store: Path | None
+) -> ReviewerReport | None:
+    """What a stage reported that an earlier process ran; None if that cannot be read."""
+    found: ReviewerReport | None = None
+    if is_review(stage) and (answers or outcome.source is StatusSource.STRUCTURED):
+        found = report_in_answers(stage, answers or [outcome.response], root)
+    elif isinstance(stage, ToolStage) and _is_asked(stage) and store and "stdout" in outcome.logs:
+        ended = outcome.failure is None or outcome.failure.kind is FailureClass.EXIT_NONZERO
+        output = store / outcome.logs["stdout"]
+        files = (file for file in (output.with_name(REPORT), output) if ended and file.is_file())
+        file = next(files, None)
+        found = report_in_file(stage, file, root) if file else None
+    return found if found and found.status is not ReportStatus.MALFORMED else None
+
+
+def missing_report(stage: BaseStage, outcome: Outcome, unanswered: Container[str]) -> ReviewerReport | None:
+    """The report of a reviewer or tool that owed one and gave none; None for any other.
+
+    One that then answers in words after all has answered, but nothing is known of what it covered.
+    """
+    if not _is_asked(stage):
+        return None
+    reviewer, kind = reviewer_of(stage), outcome.failure.kind if outcome.failure else None
+    if kind in _RESULTS:
+        return ReviewerReport(reviewer, ReportStatus.EMPTY, covered=()) if reviewer in unanswered else None
+    status = ReportStatus.MALFORMED if kind is FailureClass.PROTOCOL else ReportStatus.MISSING
+    return ReviewerReport(reviewer, status, problem=outcome.reason or "it gave no answer")
+
+
+def _is_asked(stage: BaseStage) -> bool:
+    """Whether a stage is asked for findings that code can read."""
+    return is_review(stage) or (isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT)
+
+
+def describe_faults(report: ReviewerReport) -> str:
+    """Everything that keeps a report from being read whole, to restate when asking again; empty if nothing does."""
+    if report.status is ReportStatus.MALFORMED:
+        return report.problem or "it is not what it should be"
+    lost = [item for item in report.unreadable if not item.harmless]
+    if not lost:
+        return ""
+    faults = "; ".join(f"{item.input_id}: {item.reason}" for item in lost[:_MAX_FAULTS])
+    more = f"; and {len(lost) - _MAX_FAULTS} more" if len(lost) > _MAX_FAULTS else ""
+    return f"{len(lost)} of its {report.inputs} findings cannot be read; {faults}{more}"
+
+
+def with_failure(report: ReviewerReport, outcome: Outcome) -> ReviewerReport:
+    """The report; if the stage failed by its own word and nothing in it says why, the failure counts as an item."""
+    by_word = outcome.source is StatusSource.MARKER or (outcome.source is StatusSource.EXIT_CODE and not report.inputs)
+    if not by_word or outcome.status is not Status.FAIL:
+        return report
+    item = UnreadableItem(
+        input_id=f"{report.reviewer}#{report.inputs + 1}",
+        reason="it fails, and none of its findings says why",
+        title=outcome.reason or "It fails without a reason",
+        raw=outcome.response,
+    )
+    return replace(report, status=ReportStatus.RETURNED, unreadable=(*report.unreadable, item))

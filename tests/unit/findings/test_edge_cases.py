@@ -8,8 +8,8 @@ from pipeline.engine.context import Context, Operation
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import replay
-from pipeline.findings.accumulate import after_stage, expression_functions
 from pipeline.findings.keys import ReviewKey
+from pipeline.findings.plugin import count_reports, last_verdict, report_operations, stall_reason
 from pipeline.summary.render import render
 from pipeline.summary.report_index import ReportIndex
 
@@ -49,10 +49,10 @@ def machine(**script: list[Answer]) -> Machine:
         found = run.state.workflow.stage(stage)
         visit = run.state.visits.get(stage, 0) + 1
         context = run.state.context.apply(run_operations(run, stage, outcome))
-        return list(after_stage(stage=found, visit=visit, outcome=outcome, context=context, at=0.0))
+        return list(report_operations(stage=found, visit=visit, outcome=outcome, context=context, at=0.0))
 
     run.contribute = contribute
-    run.functions = dict(expression_functions())
+    run.functions = {"findings": count_reports, "verdict": last_verdict, "stalled": stall_reason}
     return run
 
 

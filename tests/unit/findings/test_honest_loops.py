@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from tests.unit.findings.intake.conftest import make_claim
+from tests.unit.findings.passes import raw
 
 from pipeline.findings import ingest as taking
 from pipeline.findings.answers import Answer, drop_conflicting_fixes, fixer_events, reviewer_events
@@ -20,8 +20,7 @@ from pipeline.findings.events import LedgerEvent
 from pipeline.findings.ingest import IngestResult, PassInfo, ingest
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import LineMap, parse_diff
-from pipeline.findings.merge import Policy
-from pipeline.findings.model import FindingId, RawFinding, ReportStatus, ReviewerReport
+from pipeline.findings.model import RawFinding, ReportStatus, ReviewerReport
 from pipeline.findings.rounds import rounds, stall_reason
 
 SYLLABLES = ("ba", "ce", "di", "fo", "gu", "ka", "le", "mi", "no", "pu", "ra", "se", "ti", "vo", "zu")
@@ -116,19 +115,22 @@ class Loop:
         told = [one for one in self.wrong if self.chance.random() < 0.7] or self.wrong[:1]
         items = tuple(self._claim(n, defect) for n, defect in enumerate(told, 1))
         returned = ReviewerReport("rev", ReportStatus.RETURNED if items else ReportStatus.EMPTY, items)
-        reported = set(ingest([returned], self.ledger, about, Policy()).upshot.ids)
-        answers = drop_conflicting_fixes(list(self._looked_again(told)), self.ledger, reported)
-        self._apply(reviewer_events(answers, self.ledger, run="r", round=number, by="rev", at=_at(number)))
-        taken = ingest([returned], self.ledger, about, Policy())
+        said = list(self._looked_again(told))
+
+        def respond(ledger: Ledger, reported: frozenset[str]) -> Iterator[LedgerEvent]:
+            answers = drop_conflicting_fixes(said, ledger, reported)
+            return reviewer_events(answers, ledger, run="r", round=number, by="rev", at=_at(number))
+
+        taken = ingest([returned], self.ledger, about, respond)
         self._apply(taken.events)
         self._know(told, taken)
         return bool(told)
 
     def _know(self, told: Sequence[Defect], taken: IngestResult) -> None:
         """The numbers by which defects are spoken of."""
-        for draft, id in zip(taken.drafts, taken.upshot.ids, strict=False):
-            for vote in draft.votes:
-                told[int(vote.input_id.partition("#")[2]) - 1].number = self.ledger.findings[FindingId(id)].number
+        for finding in taken.findings:
+            for vote in finding.votes:
+                told[int(vote.input_id.partition("#")[2]) - 1].number = self.ledger.findings[finding.id].number
 
     def _looked_again(self, told: Sequence[Defect]) -> Iterator[Answer]:
         """What the reviewer says of fixes: of most that hold that they do, of some that do not that they do not."""
@@ -143,7 +145,7 @@ class Loop:
         line = self.lines.index(defect.text) + 1
         beside = max(1, min(len(self.lines), line + self.chance.choice((0, 0, 0, -1, 1))))
         title = f"perhaps {defect.title}" if self.chance.random() < 0.3 else defect.title
-        return make_claim("rev", beside, n=n, title=title, path=FILE, quote=defect.text, confidence=100)
+        return raw("rev", beside, n=n, title=title, path=FILE, quote=defect.text, confidence=100)
 
     def fix(self, number: int) -> None:
         """One round of fixes."""

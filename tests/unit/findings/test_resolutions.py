@@ -3,11 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.findings.intake.conftest import make_claim, returns_of
+from tests.unit.findings.passes import raw, run_pass
 from tests.unit.findings.strategies import plain
-from tests.unit.findings.test_taking import taken
 
-from pipeline.engine.outcome import Status
 from pipeline.findings.events import FindingRaised, ReviewerVerdict
 from pipeline.findings.fix_prompt import findings_section
 from pipeline.findings.ledger import Ledger
@@ -48,8 +46,8 @@ def found(**told: object) -> Finding:
 )
 def test_what_must_be_fixed_before_merging_gates(severity: Severity, level: str, gate: Gate) -> None:
     """003-17, C-09: P0 must and P1 should be fixed and gate, P2 and P3 do not; the severity stays what was said."""
-    claim = make_claim(severity=severity, confidence=100)
-    (draft,) = taken(returns_of([claim])).drafts
+    claim = raw(severity=severity, confidence=100)
+    (draft,) = run_pass(claim).findings
     assert (P_LEVEL[severity], draft.gate.value, draft.severity) == (level, gate, severity)
     assert draft.gate.by == "policy"
 
@@ -57,8 +55,8 @@ def test_what_must_be_fixed_before_merging_gates(severity: Severity, level: str,
 @pytest.mark.parametrize(("anchor", "shown"), [(0, False), (25, False), (50, False), (75, True), (100, True)])
 def test_what_is_only_a_guess_or_minor_is_not_reported(anchor: int, shown: bool) -> None:  # noqa: FBT001 - a table
     """003-15: from 75 on a finding is sure to matter; below it is kept in the pass and not shown."""
-    done = taken(returns_of([make_claim(severity=Severity.HIGH, confidence=anchor)]))
-    assert (len(done.drafts) == 1) is shown
+    done = run_pass(raw(severity=Severity.HIGH, confidence=anchor))
+    assert (len(done.findings) == 1) is shown
     assert len(done.passed.entries) == 1
 
 
@@ -72,14 +70,10 @@ def test_a_class_and_an_owner_decide_who_acts() -> None:
 
 
 def test_each_verdict_is_made_of_the_findings_and_none_of_another() -> None:
-    """C-10: one finding, four words, each by its own rule."""
+    """C-10: one finding, three words, each by its own rule."""
     said = verdicts([found(severity=Severity.HIGH)])
-    assert (said.verdict, said.shipping, said.readiness, said.status) == (
-        Verdict.WARN,
-        Shipping.BLOCK_ON_MUSTS,
-        Readiness.WITH_FIXES,
-        Status.FAIL,
-    )
+    expected = (Verdict.WARN, Shipping.BLOCK_ON_MUSTS, Readiness.WITH_FIXES)
+    assert (said.verdict, said.shipping, said.readiness) == expected
     blocked = verdicts([], said=[ReviewerVerdict(reviewer="a", verdict="BLOCK")])
     assert (blocked.verdict, blocked.shipping) == (Verdict.PASS, Shipping.BLOCK_ON_REJECTION)
 
@@ -87,10 +81,10 @@ def test_each_verdict_is_made_of_the_findings_and_none_of_another() -> None:
 def test_a_full_review_is_one_pass_over_all_lenses() -> None:
     """000-56: its record has the findings of every lens, and each finding says which lens it comes from."""
     claims = [
-        make_claim(reviewer="security", line=3, n=1, title="Handle leaks", lens=Lens.CODE_REVIEW, confidence=100),
-        make_claim(reviewer="tester", line=20, n=1, title="Race on start", lens=Lens.QA, confidence=100),
+        raw(reviewer="security", line=3, n=1, title="Handle leaks", lens=Lens.CODE_REVIEW, confidence=100),
+        raw(reviewer="tester", line=20, n=1, title="Race on start", lens=Lens.QA, confidence=100),
     ]
-    done = taken(returns_of(claims), skill="full-review")
+    done = run_pass(*claims, skill="full-review")
     ledger = Ledger(done.events)
     assert done.passed.skill == "full-review"
     assert set(done.passed.finding_ids) == set(ledger.findings)
@@ -99,11 +93,11 @@ def test_a_full_review_is_one_pass_over_all_lenses() -> None:
 
 def test_nothing_is_revalidated_by_itself() -> None:
     """000-55: a pass that does not report a finding again leaves it claimed; somebody has to ask for a second look."""
-    first = taken(returns_of([make_claim(confidence=100)]))
+    first = run_pass(raw(confidence=100))
     ledger = Ledger(first.events)
     (finding,) = ledger
     ledger.findings[finding.id] = replace(finding, state=FindingState.FIX_CLAIMED)
-    for event in taken(returns_of([]), ledger).events:
+    for event in run_pass(ledger=ledger).events:
         ledger.apply(event)
     assert ledger.findings[finding.id].state is FindingState.FIX_CLAIMED
 
@@ -137,5 +131,5 @@ def test_what_is_to_be_fixed_first_comes_first() -> None:
 
 def test_a_raised_finding_is_open() -> None:
     """C-03: what nobody has looked at yet counts."""
-    (event,) = [one for one in taken(returns_of([make_claim(confidence=100)])).events if isinstance(one, FindingRaised)]
+    (event,) = [one for one in run_pass(raw(confidence=100)).events if isinstance(one, FindingRaised)]
     assert event.finding.state.active

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pipeline.findings.events import FindingRaised, LedgerEvent, Pass, PassRecorded
+from pipeline.findings.events import Pass
 from pipeline.findings.fingerprints import VERDICT, add_fingerprints, finding_id, signature
-from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import LineMap
 from pipeline.findings.match import Matching, match
 from pipeline.findings.model import (
@@ -15,13 +14,10 @@ from pipeline.findings.model import (
     Evidence,
     Finding,
     FindingId,
-    FindingState,
     Location,
     PassId,
     Severity,
-    Suppression,
 )
-from pipeline.findings.transitions import CodeState, Fix, Upshot, upshot
 
 FIRST, SECOND = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
 CODE = [
@@ -105,60 +101,3 @@ def found(
 def assessment(id: str = "two", **more: Any) -> Pass:
     """A pass that looked at everything, and to which everybody answered."""
     return Pass(id=PassId(id), started_at=SECOND, **more)
-
-
-@dataclass(slots=True)
-class Second:
-    """A second pass over findings that a first one raised."""
-
-    ledger: Ledger
-    result: Upshot
-    matching: Matching
-
-    @property
-    def kinds(self) -> list[str]:
-        """What happened, in order."""
-        return [event.kind for event in self.result.events]
-
-    def event(self, kind: str) -> Any:
-        """The only event of a kind."""
-        (one,) = [event for event in self.result.events if event.kind == kind]
-        return one
-
-    def after(self) -> Ledger:
-        """The ledger with what happened."""
-        for event in self.result.events:
-            self.ledger.apply(event)
-        return self.ledger
-
-
-def second(
-    before: Sequence[Finding],
-    after: Sequence[Finding],
-    *,
-    old: Files | None = None,
-    new: Files | None = None,
-    state: FindingState = FindingState.OPEN,
-    events: Sequence[LedgerEvent] = (),
-    passed: Pass | None = None,
-    first: Pass | None = None,
-    maps: Mapping[str, LineMap] | None = None,
-    fixes: Sequence[Fix] = (),
-    at: str = SECOND,
-    withheld: Sequence[int] = (),
-    suppression: Suppression | None = None,
-    **more: Any,
-) -> Second:
-    """Raise some findings, put them into a state, and assess again."""
-    old = old or Files({"src/session.py": CODE})
-    new = new or old
-    ledger = Ledger([PassRecorded(at=FIRST, assessment=first or assessment("one"))])
-    for one in known(before, old, state=state, suppression=suppression, **more):
-        ledger.apply(FindingRaised(at=FIRST, finding=one))
-    for event in events:
-        ledger.apply(event)
-    drafts = add_fingerprints(after, new)
-    matching = match(tuple(ledger.findings.values()), drafts, maps)
-    ground = CodeState(new, maps or {}, tuple(fixes))
-    result = upshot(ledger, matching, drafts, passed or assessment(), at, ground, withheld)
-    return Second(ledger, result, matching)

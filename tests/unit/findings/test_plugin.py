@@ -1,15 +1,25 @@
 """`review.findings`, to the letter: what is appended, what is cleared, what is left alone."""
 
+import json
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.engine.context import EMPTY, Append, Context, Set
+from pipeline.engine.context import EMPTY, Append, Context, Discard, Set
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, stage_operations
-from pipeline.findings.accumulate import after_stage, commit_events, count_reports, last_verdict, reports
 from pipeline.findings.keys import ReviewKey
+from pipeline.findings.plugin import (
+    ReportsFile,
+    commit_events,
+    count_reports,
+    is_reporting,
+    last_verdict,
+    report_operations,
+)
 from pipeline.language.model import BaseStage, DecisionStage, ExitStage, LlmStage, ToolStage
 
 REVIEW = LlmStage(id="review_code", prompt="x", auto_status=True)
@@ -21,7 +31,7 @@ FAIL, PARTIAL, SUCCESS = Status.FAIL, Status.PARTIAL_SUCCESS, Status.SUCCESS
 def visited(context: Context, stage: BaseStage, visit: int, outcome: Outcome, at: float = 0.0) -> Context:
     """The context after a visit: what the stage leaves, then what the plugin adds."""
     context = context.apply(stage_operations(stage, outcome))
-    return context.apply(after_stage(stage=stage, visit=visit, outcome=outcome, context=context, at=at))
+    return context.apply(report_operations(stage=stage, visit=visit, outcome=outcome, context=context, at=at))
 
 
 def findings(context: Context) -> list[Any]:
@@ -50,13 +60,13 @@ def test_a_report_has_exactly_these_fields() -> None:
 @pytest.mark.parametrize("value", [True, "true"])
 def test_is_review_eligible_returns_true_for_auto_status(value: object) -> None:
     """004-33.3: both the boolean and the string make a review."""
-    assert reports(LlmStage.model_validate({"id": "a", "prompt": "x", "auto_status": value}))
+    assert is_reporting(LlmStage.model_validate({"id": "a", "prompt": "x", "auto_status": value}))
 
 
 @pytest.mark.parametrize("stage", [LlmStage(id="a", prompt="x"), LlmStage(id="a", prompt="x", auto_status=False)])
 def test_is_review_eligible_returns_false_for_regular_stages(stage: BaseStage) -> None:
     """004-33.4: an agent that changes code reports nothing about itself."""
-    assert not reports(stage)
+    assert not is_reporting(stage)
     assert "review.findings" not in visited(EMPTY, stage, 1, said(FAIL, "x"))
 
 
@@ -148,7 +158,7 @@ def test_a_report_of_nothing_said_is_empty(said_nothing: BaseStage) -> None:
     bare = Outcome(status=FAIL, reason="why")
     (entry,) = (
         operation.value
-        for operation in after_stage(stage=said_nothing, visit=1, outcome=bare, context=EMPTY, at=0.0)
+        for operation in report_operations(stage=said_nothing, visit=1, outcome=bare, context=EMPTY, at=0.0)
         if operation.name == "append"
     )
     assert (entry["response"], entry["failureReason"]) == ("", "why")
@@ -157,7 +167,7 @@ def test_a_report_of_nothing_said_is_empty(said_nothing: BaseStage) -> None:
 def test_the_short_response_serves_where_there_is_no_whole_one() -> None:
     """A context of an older run may hold only that."""
     context = EMPTY.apply([Set("review_code.response", "in short")])
-    (operation,) = after_stage(stage=REVIEW, visit=1, outcome=said(FAIL), context=context, at=0.0)
+    (operation,) = report_operations(stage=REVIEW, visit=1, outcome=said(FAIL), context=context, at=0.0)
     assert operation.name == "append"
     assert operation.value["response"] == "in short"
 
@@ -174,7 +184,7 @@ def test_entries_that_are_none_of_ours_are_left_alone() -> None:
     """Whoever put a word or somebody else's entry into the list: a pass of this stage neither breaks nor clears it."""
     foreign: list[Any] = ["a word", {"stageId": "other"}, {}]
     context = EMPTY.apply([Append(ReviewKey.REPORTS, entry) for entry in foreign])
-    assert list(after_stage(stage=REVIEW, visit=1, outcome=said(SUCCESS), context=context, at=0.0)) == []
+    assert list(report_operations(stage=REVIEW, visit=1, outcome=said(SUCCESS), context=context, at=0.0)) == []
 
 
 @pytest.mark.parametrize("stage", [DecisionStage(id="d"), ExitStage(id="e")])
@@ -237,3 +247,34 @@ def test_an_event_announces_how_many_reports_are_open() -> None:
     one = EMPTY.apply([Append(ReviewKey.REPORTS, {"stageId": "a"})])
     assert list(commit_events(EMPTY, one)) == [("findings_changed", {"outstanding": 1})]
     assert list(commit_events(one, one.apply([Set("x", 1)]))) == []
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from("abc"), st.text(max_size=5)), max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_the_file_follows_the_context(steps: list[tuple[bool, str, str]]) -> None:
+    """Reports added and cleared in any order: the file is the same list, as JSON."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = ReportsFile(Path(folder) / "runs" / "findings.json")
+        context = EMPTY
+        for adds, stage, text in steps:
+            operation = Append("f", {"stageId": stage, "text": text}) if adds else Discard("f", {"stageId": stage})
+            context = context.apply([operation])
+            assert json.loads(file.current(context.list_at("f")).read_text()) == context.list_at("f")
+
+
+def test_a_file_somebody_removed_comes_back(tmp_path: Path) -> None:
+    """It is a copy, and is made again."""
+    file = ReportsFile(tmp_path / "findings.json")
+    reports = [{"stageId": "a"}]
+    file.current(reports).unlink()
+    assert json.loads(file.current(reports).read_text()) == reports
+
+
+def test_a_report_that_is_replaced_among_others_is_not_missed(tmp_path: Path) -> None:
+    """A plugin may set the whole list, with the same first and last report."""
+    file = ReportsFile(tmp_path / "findings.json")
+    context = EMPTY.apply([Append("f", {"stageId": stage}) for stage in "abc"])
+    file.current(context.list_at("f"))
+    first, _, last = context.get("f")
+    after = context.apply([Set("f", [first, {"stageId": "other"}, last])])
+    assert json.loads(file.current(after.list_at("f")).read_text()) == after.get("f")

@@ -1,4 +1,4 @@
-"""The clerk of a run: what stages found goes into the ledger with them, whichever process ran them; nothing is lost."""
+"""The findings of a run: they go into the ledger with their stage, whichever process ran it; nothing is lost."""
 
 import errno
 import json
@@ -15,10 +15,10 @@ from pipeline.engine.ports import Job, JournalError, LedgerLine
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import Progress, State, begin
 from pipeline.errors import AwfError
-from pipeline.findings.events import StateChanged
+from pipeline.findings.events import LinkAdded, StateChanged
 from pipeline.findings.keys import ReviewKey
-from pipeline.findings.ledger import Ledger, LedgerStore
-from pipeline.findings.model import Finding, FindingState, ReportStatus, Suppression
+from pipeline.findings.ledger import DUPLICATE_OF, Ledger, LedgerStore
+from pipeline.findings.model import Finding, FindingState, Link, ReportStatus, Suppression
 from pipeline.findings.plugin import ReviewFindings
 from pipeline.findings.run_findings import RunFindings
 from pipeline.journal.memory import MemoryJournal
@@ -59,7 +59,7 @@ def sarif(*messages: str) -> str:
 
 
 class Run:
-    """A run on paper: stages are read and done by a clerk, and what they leave is committed."""
+    """A run on paper: what its stages leave is read and committed."""
 
     def __init__(self, root: Path, journal: MemoryJournal | None = None) -> None:
         self.root = root
@@ -74,17 +74,17 @@ class Run:
 
     def begin_again(self) -> None:
         """A new process takes the run up: what was in memory is gone."""
-        self.clerk = RunFindings(LedgerStore(self.journal), self.root, self.environ, lambda: self.now, self.store)
+        self.findings = RunFindings(LedgerStore(self.journal), self.root, self.environ, lambda: self.now, self.store)
 
     def job(self, stage: LlmStage | ToolStage, visit: int, attempt: int = 1) -> Job:
         return Job(stage, visit, attempt, self.state, self.store, lambda _: None, lambda _: None)
 
     def review(self, answer: str, visit: int = 1, stage: LlmStage = REV) -> Outcome:
         """A review's answer, read and judged as its handler does, and committed."""
-        judged = self.clerk.read_answer(self.job(stage, visit), [answer])
+        judged = self.findings.read_answer(self.job(stage, visit), [answer])
         assert judged is not None
         if judged.problem:  # as the handler does: it is asked again, and answers the same
-            judged = self.clerk.read_answer(self.job(stage, visit), [answer, answer])
+            judged = self.findings.read_answer(self.job(stage, visit), [answer, answer])
         assert judged is not None
         assert not judged.problem, judged.problem
         outcome = Outcome(status=judged.status, source=StatusSource.STRUCTURED, reason=judged.reason, response=answer)
@@ -97,12 +97,12 @@ class Run:
         self.journal.append_ledger([one.text for one in added if isinstance(one, LedgerLine)])
         operations = [one for one in added if not isinstance(one, LedgerLine)]
         self.context = self.context.apply([*stage_operations(stage, outcome), *operations])
-        self.clerk.committed()
+        self.findings.after_commit()
         return operations
 
     def after(self, stage: LlmStage | ToolStage, outcome: Outcome, visit: int = 1) -> list[Operation | LedgerLine]:
         context = self.context.apply(stage_operations(stage, outcome))
-        return list(self.clerk.after_stage(stage, visit, outcome, context, self.state, NOW))
+        return list(self.findings.after_stage(stage, visit, outcome, context, self.state, NOW))
 
     def ledger(self) -> Ledger:
         return LedgerStore(self.journal).ledger()
@@ -167,7 +167,7 @@ def test_what_an_earlier_attempt_returned_is_not_that_of_the_last(run: Run) -> N
     """A visit's findings are those of the attempt that it ended with."""
     report = run.root / "given"
     report.write_text(sarif("no check"))
-    assert run.clerk.read_report(run.job(LINT, 1, attempt=1), report).status is Status.FAIL
+    assert run.findings.read_report(run.job(LINT, 1, attempt=1), report).status is Status.FAIL
     run.state = run.state._replace(progress=Progress(failed={"lint": 1}))
     failure = Failure(kind=FailureClass.TIMEOUT, digest="too slow")
     run.done(LINT, Outcome(status=Status.FAIL, failure=failure))
@@ -201,12 +201,24 @@ def test_a_dismissed_finding_neither_counts_nor_is_referred_to(run: Run) -> None
 def test_only_what_reports_refer_to_and_is_not_settled_is_listed(run: Run) -> None:
     """4.3: the findings of the reports that are outstanding; a claimed fix is not yet settled."""
     run.review(found(item()))
-    assert "#1 (must, high, open)" in run.clerk.items(run.context, 5000)
+    assert "#1 (must, high, open)" in run.findings.fix_prompt(run.context, 5000)
     run.done(FIX, Outcome(status=Status.SUCCESS, response="[FINDING 1: fixed]"))
-    assert "#1 (must, high, fix_claimed, tried 1 times)" in run.clerk.items(run.context, 5000)
+    assert "#1 (must, high, fix_claimed" in run.findings.fix_prompt(run.context, 5000)
     run.turn(FindingState.FALSE_POSITIVE)
-    assert run.clerk.items(run.context, 5000) == ""
-    assert run.clerk.items(Context({}), 5000) == ""
+    assert run.findings.fix_prompt(run.context, 5000) == ""
+    assert run.findings.fix_prompt(Context({}), 5000) == ""
+
+
+def test_a_reported_finding_that_was_merged_is_listed_with_its_leader(run: Run) -> None:
+    """A person may merge it into one that no report of this run refers to."""
+    run.review(found(item(), item("Another", line=3, evidence=["a.py:3 -- three = 3"])))
+    first, second = run.ledger()
+    LedgerStore(run.journal).append(
+        [LinkAdded(at=first.created_at, id=second.id, link=Link(kind=DUPLICATE_OF, to=first.id))]
+    )
+    text = run.findings.fix_prompt(Context({ReviewKey.REPORTS: [{"findingIds": [second.id]}]}), 5000)
+    assert f"#{first.number} (must" in text
+    assert "    also: " in text
 
 
 def test_an_answer_stands_whatever_the_pass_of_the_same_review_says(run: Run) -> None:
@@ -300,14 +312,14 @@ def test_a_good_verdict_goes_when_a_reviewer_says_nothing(run: Run, kind: Failur
 
 def test_nothing_that_code_can_read_is_none(run: Run) -> None:
     """Words alone are left to their markers."""
-    assert run.clerk.read_answer(run.job(REV, 1), ["I like it. [STATUS: success]"]) is None
+    assert run.findings.read_answer(run.job(REV, 1), ["I like it. [STATUS: success]"]) is None
 
 
 def test_a_report_that_is_too_large_is_not_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """No report may take the memory of all."""
-    monkeypatch.setattr("pipeline.findings.returns.LARGEST", 1024)
+    monkeypatch.setattr("pipeline.findings.run_findings.MAX_REPORT", 1024)
     (run.root / "given").write_text(sarif("x" * 2000))
-    assert "it is larger than" in run.clerk.read_report(run.job(LINT, 1), run.root / "given").problem
+    assert "it is larger than" in run.findings.read_report(run.job(LINT, 1), run.root / "given").problem
 
 
 def test_an_item_that_points_outside_keeps_a_review_from_being_clean(run: Run) -> None:
@@ -325,10 +337,10 @@ def test_an_item_that_points_outside_keeps_a_review_from_being_clean(run: Run) -
 def test_what_cannot_be_read_outlives_a_second_answer(run: Run, second: str) -> None:
     """0-12: asked again, an agent does not take back what it returned first."""
     first = found(item(confidence=0.9))
-    asked = run.clerk.read_answer(run.job(REV, 1), [first])
+    asked = run.findings.read_answer(run.job(REV, 1), [first])
     assert asked is not None
     assert "`confidence`" in asked.problem
-    judged = run.clerk.read_answer(run.job(REV, 1), [first, second])
+    judged = run.findings.read_answer(run.job(REV, 1), [first, second])
     assert judged is not None
     assert (judged.status, judged.problem) == (Status.FAIL, "")
     run.done(REV, Outcome(status=Status.FAIL, source=StatusSource.STRUCTURED, response=first + second))
@@ -338,7 +350,7 @@ def test_what_cannot_be_read_outlives_a_second_answer(run: Run, second: str) -> 
 
 def test_all_faults_of_all_items_are_told_when_an_answer_is_asked_for_again(run: Run) -> None:
     """0-12: an agent that is asked again learns everything that is wrong at once."""
-    judged = run.clerk.read_answer(run.job(REV, 1), [found(item(confidence=0.9), item(line=0, owner="me"))])
+    judged = run.findings.read_answer(run.job(REV, 1), [found(item(confidence=0.9), item(line=0, owner="me"))])
     assert judged is not None
     assert all(fault in judged.problem for fault in ("rev#1: `confidence`", "rev#2: `line`", "`owner`"))
 
@@ -355,11 +367,11 @@ def test_edits_made_while_nobody_was_there_are_taken_in_when_a_run_is_resumed(ru
     file = run.root / ".code-review/review-latest.json"
     file.write_text(file.read_text().replace('"status": "open"', '"status": "fixed"'))
     run.begin_again()
-    run.clerk.resumed("r")
+    run.findings.on_resume("r")
     assert run.only().state is FindingState.FIX_CLAIMED
     file.write_text(file.read_text().replace('"status": "fixed"', '"status": "verified"'))
     run.begin_again()
-    run.clerk.resumed("r")
+    run.findings.on_resume("r")
     assert '"status": "fixed"' in file.read_text()
     assert run.only().history[-1].note.startswith("put back: fixed→verified is refused")
     assert (run.only().state, run.only().history[-1].by) == (FindingState.FIX_CLAIMED, "file")
@@ -406,7 +418,7 @@ def test_a_pass_tells_what_was_there_when_the_review_began(run: Run) -> None:
     run.environ = dict(os.environ)
     run.begin_again()
     run.now = NOW - 100
-    run.clerk.began(REV, 1, run.state)
+    run.findings.start_attempt(REV, 1, run.state)
     run.now = NOW
     (run.root / "a.py").write_text(CODE + "four = 4\n")
     git(run.root, "commit", "-qam", "meanwhile")
@@ -417,7 +429,7 @@ def test_a_pass_tells_what_was_there_when_the_review_began(run: Run) -> None:
     (path,) = (run.root / ".wystack/reviews").glob("*.json")
     record = json.loads(path.read_text())
     assert (record["x_tree_changed"], record["verdict"], record["diff_sha"]) == (True, "block-on-rejection", head)
-    run.clerk.began(REV, 2, run.state)
+    run.findings.start_attempt(REV, 2, run.state)
     run.review(found(), visit=2)
     last = list(run.ledger().passes.values())[-1]
     assert (last.head != head, last.ext) == (True, {})
@@ -430,9 +442,9 @@ def test_a_report_that_a_tool_leaves_is_no_change_of_the_files(run: Run) -> None
     run.environ = dict(os.environ)
     run.begin_again()
     for visit, name in enumerate(("given", "a.py"), 1):
-        run.clerk.began(LINT, visit, run.state)
+        run.findings.start_attempt(LINT, visit, run.state)
         (run.root / name).write_text(sarif())
-        run.clerk.read_report(run.job(LINT, visit), run.root / name)
+        run.findings.read_report(run.job(LINT, visit), run.root / name)
         run.done(LINT, Outcome(status=Status.SUCCESS, source=StatusSource.STRUCTURED), visit)
     assert [bool(passed.ext) for passed in run.ledger().passes.values()] == [False, True]
 
@@ -447,18 +459,18 @@ def test_files_that_a_crash_kept_from_being_written_are_written_when_a_run_is_re
     assert not (run.root / ".code-review").exists()
     for _ in range(2):
         run.begin_again()
-        run.clerk.resumed("r")
+        run.findings.on_resume("r")
         assert len(list((run.root / ".wystack/reviews").glob("*.json"))) == len(run.ledger().passes) == 2
         assert len(list((run.root / ".wystack/findings").glob("*.json"))) == 1
     run.turn(FindingState.VERIFIED_FIXED)
     run.begin_again()
-    run.clerk.resumed("r")
+    run.findings.on_resume("r")
     assert len(list((run.root / ".wystack/reviews").glob("*.json"))) == 2
 
 
 def test_resuming_a_run_without_findings_writes_nothing(run: Run) -> None:
     """A run that found nothing leaves no files."""
-    run.clerk.resumed("r")
+    run.findings.on_resume("r")
     assert sorted(path.name for path in run.root.iterdir()) == ["a.py"]
 
 

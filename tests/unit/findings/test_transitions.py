@@ -1,35 +1,46 @@
 """What a pass makes of known findings: every cell of the table of states, by example."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from tests.unit.findings.identity.made import CODE, FIRST, SECOND, Files, Second, assessment, draft, known, second
+from tests.unit.findings.identity.made import CODE, FIRST, SECOND, Files, assessment, draft, known
 
 from pipeline.findings.events import (
     Coverage,
     FieldsEdited,
+    FindingRaised,
     FixAttempted,
     LedgerEvent,
     LinkAdded,
     NotReported,
+    Pass,
+    PassRecorded,
     ReportedAgain,
     StateChanged,
     decode_event,
     encode_event,
 )
-from pipeline.findings.fingerprints import evidence_digest
-from pipeline.findings.linemap import parse_diff
+from pipeline.findings.fingerprints import VERDICT, add_fingerprints, evidence_digest
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.linemap import LineMap, parse_diff
+from pipeline.findings.match import match
+from pipeline.findings.merge import Decisions, decide
 from pipeline.findings.model import (
     Actor,
     AutofixClass,
     Category,
+    Confidence,
     Evidence,
     Finding,
     FindingId,
     FindingState,
     FixAttempt,
+    Gate,
     GateDecision,
     Link,
+    Location,
     Observed,
     Owner,
     PassId,
@@ -39,7 +50,7 @@ from pipeline.findings.model import (
     Suppression,
     Vote,
 )
-from pipeline.findings.transitions import Fix
+from pipeline.findings.transitions import CodeState, ReviewScope, dismissed_drafts, same_work, transitions
 
 PATH = "src/session.py"
 HERE = Files({PATH: CODE})
@@ -49,6 +60,73 @@ OPEN = (FindingState.OPEN, FindingState.REOPENED, FindingState.UNCERTAIN)
 DISMISSED = (FindingState.FALSE_POSITIVE, FindingState.WONT_FIX)
 REOPENED = FindingState.REOPENED
 QUOTED: dict[str, Any] = {"quote": "store.save(token)"}
+RENAMED = parse_diff(f"diff --git a/x b/y\nrename from {PATH}\nrename to src/tokens.py\n")
+DELETED = parse_diff(f"diff --git a/x b/x\n--- a/{PATH}\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-x\n-y\n")
+
+
+@dataclass(slots=True)
+class Second:
+    """A second pass over findings that a first one raised."""
+
+    ledger: Ledger
+    events: list[LedgerEvent]
+    ids: tuple[str, ...]
+    decisions: Decisions
+
+    @property
+    def kinds(self) -> list[str]:
+        """What happened, in order."""
+        return [event.kind for event in self.events]
+
+    def event(self, kind: str) -> Any:
+        """The only event of a kind."""
+        (one,) = [event for event in self.events if event.kind == kind]
+        return one
+
+    def after(self) -> Ledger:
+        """The ledger with what happened."""
+        return self.ledger.extended(self.events)
+
+
+def second(
+    before: Sequence[Finding],
+    after: Sequence[Finding],
+    *,
+    old: Files | None = None,
+    new: Files | None = None,
+    state: FindingState = FindingState.OPEN,
+    events: Sequence[LedgerEvent] = (),
+    passed: Pass | None = None,
+    first: Pass | None = None,
+    maps: Mapping[str, LineMap] | None = None,
+    fixes: Mapping[tuple[str, int], FindingId] | None = None,
+    suppression: Suppression | None = None,
+    **more: Any,
+) -> Second:
+    """Raise some findings, put them into a state, and assess again."""
+    old = old or Files({"src/session.py": CODE})
+    new = new or old
+    ledger = Ledger([PassRecorded(at=FIRST, assessment=first or assessment("one"))])
+    for finding in known(before, old, state=state, suppression=suppression, **more):
+        ledger.apply(FindingRaised(at=FIRST, finding=finding))
+    for event in events:
+        ledger.apply(event)
+    drafts = add_fingerprints([finding if finding.votes else voted(finding) for finding in after], new)
+    matching = match(tuple(ledger.findings.values()), drafts, maps)
+    decisions = decide(drafts, {}, dismissed_drafts(ledger, matching.matches, drafts, SECOND))
+    code = CodeState(new, maps or {}, fixes or {})
+    done, ids = transitions(ledger, matching, decisions, passed or assessment(), SECOND, code)
+    return Second(ledger, done, tuple(ids), decisions)
+
+
+def voted(finding: Finding) -> Finding:
+    """A draft with the vote of its source, as every draft has one."""
+    manual, human = AutofixClass("manual"), Owner("human")
+    votes = [
+        Vote(reviewer=name, severity=finding.severity, confidence=75, autofix_class=manual, owner=human)
+        for name in finding.sources or ("security",)
+    ]
+    return replace(finding, votes=tuple(votes))
 
 
 def one(passed: Second) -> Finding:
@@ -101,7 +179,7 @@ def test_only_what_is_told_differently_changes() -> None:
     """The title and the severity are new; the fix that nobody repeated is kept, and the id is frozen."""
     before = draft(fix="Revoke the old token", impact="It can be used again", **QUOTED)
     passed = second([before], [draft(title="Old tokens stay valid", severity=Severity.HIGH)])
-    assert set(passed.event("seen").changes) == {"title", "severity", "evidence"}
+    assert set(passed.event("seen").changes) == {"title", "severity", "gate", "evidence"}
     after = one(passed)
     assert (after.observed, after.title, after.fix) == (
         Observed.UPDATED,
@@ -174,14 +252,14 @@ def test_what_was_fixed_and_is_seen_is_a_regression() -> None:
 def test_a_regression_names_the_fix_that_brought_it_back() -> None:
     """caused_by: the fix of another finding wrote these lines; its own fix is no cause, and once is enough."""
     ids = [known_one.id for known_one in known([draft(), draft(8, "Slow")], HERE)]
-    cause = Fix(ids[1], frozenset({(PATH, 3)}))
-    passed = second([draft(), draft(8, "Slow")], [draft()], state=FindingState.VERIFIED_FIXED, fixes=[cause])
+    cause = {(PATH, 3): ids[1]}
+    passed = second([draft(), draft(8, "Slow")], [draft()], state=FindingState.VERIFIED_FIXED, fixes=cause)
     assert passed.event("linked").link == Link(kind="caused_by", to=ids[1], note="this fix wrote its lines")
-    own = second([draft()], [draft()], state=FindingState.VERIFIED_FIXED, fixes=[Fix(ids[0], cause.lines)])
+    own = second([draft()], [draft()], state=FindingState.VERIFIED_FIXED, fixes={(PATH, 3): ids[0]})
     assert "linked" not in own.kinds
     link = LinkAdded(at=FIRST, id=ids[0], link=Link(kind="caused_by", to=ids[1]))
     twice = second(
-        [draft(), draft(8, "Slow")], [draft()], state=FindingState.VERIFIED_FIXED, fixes=[cause], events=[link]
+        [draft(), draft(8, "Slow")], [draft()], state=FindingState.VERIFIED_FIXED, fixes=cause, events=[link]
     )
     assert "linked" not in twice.kinds
 
@@ -194,7 +272,7 @@ def test_a_dismissed_finding_that_is_seen_stays_dismissed(state: FindingState) -
     assert passed.event("seen").note == f"re-raised, suppressed: {state}"
     after = one(passed)
     assert (after.state, after.title, after.severity) == (state, "Old token stays valid", Severity.MEDIUM)
-    assert passed.result.suppressed == {0: f"known as {after.id} and dismissed: {state}"}
+    assert passed.decisions.dismissed == {0: f"known as {after.id} and dismissed: {state}"}
 
 
 @pytest.mark.parametrize("state", FindingState)
@@ -210,7 +288,7 @@ def test_a_guess_is_a_finding_of_its_own(state: FindingState) -> None:
         FindingState.OPEN,
         [("may_be", settled.id)],
     )
-    assert passed.result.suppressed == {}
+    assert passed.decisions.dismissed == {}
 
 
 def test_the_reason_of_a_dismissal_is_given() -> None:
@@ -218,7 +296,7 @@ def test_the_reason_of_a_dismissal_is_given() -> None:
     passed = second(
         [draft()], [draft()], state=FindingState.WONT_FIX, suppression=Suppression(reason="accepted by ops")
     )
-    assert passed.result.suppressed[0].endswith("accepted by ops")
+    assert passed.decisions.dismissed[0].endswith("accepted by ops")
 
 
 def dismissal(**more: Any) -> Suppression:
@@ -247,7 +325,7 @@ def test_a_dismissal_has_its_limits(
     after = one(passed)
     assert after.state is (state or FindingState.WONT_FIX)
     assert after.history[-1].note == why
-    assert bool(passed.result.suppressed) is (state is None)
+    assert bool(passed.decisions.dismissed) is (state is None)
     assert (after.suppression is None) is (state is not None or suppression is None)
 
 
@@ -372,7 +450,7 @@ def test_a_new_finding_is_raised_with_all_its_names() -> None:
     assert raised.id == f"fnd_{raised.signature[7:15]}"
     assert (raised.number, raised.pass_id, raised.task, raised.created_at) == (1, "two", "TASK-1", SECOND)
     assert raised.aliases == ("ticket-1", raised.fingerprints["verdict/v1"])
-    assert passed.result.ids == (raised.id,)
+    assert passed.ids == (raised.id,)
 
 
 def test_a_new_finding_without_a_place_has_no_name_by_place() -> None:
@@ -388,18 +466,18 @@ def test_ids_that_collide_grow() -> None:
         draft(8, "B slow", signature="sha256:" + "a" * 63 + "b"),
     ]
     passed = second([], twins)
-    assert passed.result.ids == ("fnd_aaaaaaaa", "fnd_aaaaaaaaaaaa")
+    assert passed.ids == ("fnd_aaaaaaaa", "fnd_aaaaaaaaaaaa")
     assert len(passed.after().findings) == 2
 
 
 def test_a_finding_on_lines_of_a_fix_is_caused_by_it() -> None:
     """caused_by: what the fix of another finding wrote is where the new one is."""
-    fix = Fix(FindingId("fnd_1"), frozenset({(PATH, 4), (PATH, 5)}))
-    assert second([], [draft(3, end=4)], fixes=[fix]).event("linked").link == Link(
+    fix = {(PATH, 4): FindingId("fnd_1"), (PATH, 5): FindingId("fnd_1")}
+    assert second([], [draft(3, end=4)], fixes=fix).event("linked").link == Link(
         kind="caused_by", to="fnd_1", note="it is on lines that this fix wrote"
     )
-    assert second([], [draft(3)], fixes=[fix]).kinds == ["raised"]
-    assert second([], [draft(locations=())], fixes=[fix]).kinds == ["raised"]
+    assert second([], [draft(3)], fixes=fix).kinds == ["raised"]
+    assert second([], [draft(locations=())], fixes=fix).kinds == ["raised"]
 
 
 BLAMED = parse_diff(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -3 +3 @@\n-x\n+y\n")
@@ -449,9 +527,10 @@ def test_a_new_file_is_never_late() -> None:
 
 def test_a_withheld_report_is_a_sign_of_life() -> None:
     """Below a gate it raises nothing and changes nothing, but the finding it is about is not absent."""
-    passed = second([draft()], [draft(), draft(8, "Slow")], withheld=(0, 1))
+    low = Confidence(value=50)
+    passed = second([draft()], [draft(confidence=low), draft(8, "Slow", confidence=low)])
     assert passed.kinds == []
-    assert passed.result.ids == (known([draft()], HERE)[0].id, "")
+    assert passed.ids == (known([draft()], HERE)[0].id, "")
 
 
 def test_a_part_speaks_for_the_whole() -> None:
@@ -460,14 +539,14 @@ def test_a_part_speaks_for_the_whole() -> None:
     merged = [LinkAdded(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole))]
     both = [draft(), draft(8, "Delete is slow")]
     passed = second(both, [draft()], state=FindingState.FIX_CLAIMED, events=merged)
-    told = [(event.kind, event.id) for event in passed.result.events if isinstance(event, ReportedAgain | StateChanged)]
+    told = [(event.kind, event.id) for event in passed.events if isinstance(event, ReportedAgain | StateChanged)]
     assert told == [("seen", part), ("seen", whole), ("turned", whole)]
     assert passed.kinds == ["seen", "seen", "turned", "tried"]
-    assert [event.note for event in passed.result.events if isinstance(event, ReportedAgain)] == ["", f"seen as {part}"]
-    assert passed.result.ids == (whole,)
+    assert [event.note for event in passed.events if isinstance(event, ReportedAgain)] == ["", f"seen as {part}"]
+    assert passed.ids == (whole,)
     together = second(both, both, events=merged)
     assert together.kinds == ["seen", "seen"]
-    assert together.result.ids == (whole, whole)
+    assert together.ids == (whole, whole)
     assert second(both, [both[1]], events=merged).kinds == ["seen"]
 
 
@@ -477,7 +556,7 @@ def test_of_two_parts_one_speaks_for_the_whole() -> None:
     one, other, whole = (each.id for each in known(three, HERE))
     merged = [LinkAdded(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole)) for part in (one, other)]
     passed = second(three, three[:2], state=FindingState.FIX_CLAIMED, events=merged)
-    told = [event.id for event in passed.result.events if isinstance(event, ReportedAgain)]
+    told = [event.id for event in passed.events if isinstance(event, ReportedAgain)]
     assert sorted(told) == sorted([one, other, whole])
     assert passed.kinds.count("turned") == 1
 
@@ -493,7 +572,7 @@ def test_a_part_speaks_for_a_dismissed_whole() -> None:
     held = Suppression(digest=evidence_digest(known(both, HERE)[0]), reason="accepted")
     silent = second(both, [draft()], state=FindingState.WONT_FIX, events=merged, suppression=held)
     assert silent.kinds == ["seen", "seen"]
-    assert silent.result.suppressed == {0: f"known as {whole} and dismissed: accepted"}
+    assert silent.decisions.dismissed == {0: f"known as {whole} and dismissed: accepted"}
 
 
 def test_events_are_the_same_after_a_journey_through_a_file() -> None:
@@ -501,8 +580,8 @@ def test_events_are_the_same_after_a_journey_through_a_file() -> None:
     before = [draft(**QUOTED), draft(8, "Delete is slow")]
     now = [draft(4, "Old tokens stay valid", severity=Severity.HIGH, **QUOTED), draft(5, "Log tells a secret")]
     passed = second(before, now, new=SHIFTED, state=FindingState.FIX_CLAIMED)
-    read: list[LedgerEvent] = [decode_event(encode_event(event)) for event in passed.result.events]
-    assert read == list(passed.result.events)
+    read: list[LedgerEvent] = [decode_event(encode_event(event)) for event in passed.events]
+    assert read == list(passed.events)
 
 
 def test_history_only_grows() -> None:
@@ -511,3 +590,199 @@ def test_history_only_grows() -> None:
         passed = second([draft()], [draft()], state=state)
         before = next(iter(passed.ledger.findings.values())).history
         assert one(passed).history[: len(before)] == before
+
+
+# --- what a report changes -------------------------------------------------------------------------------------------
+
+
+def changed(before: Finding, after: Finding, **more: Any) -> dict[str, Any]:
+    """The fields that a second report of the same finding changes."""
+    found: dict[str, Any] = second([before], [after], **more).event("seen").changes
+    return found
+
+
+@pytest.mark.parametrize("severity", Severity)
+def test_a_report_changes_a_severity_either_way(severity: Severity) -> None:
+    """It is the last word of who found it."""
+    assert changed(draft(), draft(severity=severity)).get("severity") == (
+        None if severity is Severity.MEDIUM else severity
+    )
+
+
+def test_one_report_that_raises_a_flag_is_enough() -> None:
+    """A flag goes up, and does not come down by silence."""
+    flags: dict[str, Any] = {"system_breaking": True, "requires_verification": True}
+    assert changed(draft(), draft(**flags)) == flags
+    assert changed(draft(**flags), draft()) == {}
+
+
+@pytest.mark.parametrize(("by", "told"), [("policy", True), ("user", False)])
+def test_a_gate_is_moved_by_who_set_it(by: str, *, told: bool) -> None:
+    """A person's gate stays where it is, a policy's goes with the policy."""
+    before = draft(gate=GateDecision(value=Gate.SUGGEST, by=by))
+    assert ("gate" in changed(before, draft(severity=Severity.HIGH))) is told
+
+
+def test_only_fingerprints_that_differ_are_recorded() -> None:
+    """The others are known; and a dismissed finding is told where it is, not what is said of it."""
+    after = draft(4, title="Old token is valid still", severity=Severity.LOW, **QUOTED)
+    told = changed(draft(**QUOTED), after, new=SHIFTED, state=FindingState.WONT_FIX)
+    assert set(told["fingerprints"]) == {"ctx/v1", VERDICT}
+    assert set(told) == {"fingerprints", "locations", "evidence", "aliases"}
+
+
+@pytest.mark.parametrize(
+    ("more", "how"),
+    [
+        ({}, Observed.UNCHANGED),
+        ({"sources": ("security", "qa")}, Observed.UNCHANGED),
+        ({"impact": "It can be used again"}, Observed.UPDATED),
+        ({"line": 4, "impact": "It can be used again"}, Observed.MOVED),
+    ],
+)
+def test_how_a_finding_was_observed(more: dict[str, Any], how: Observed) -> None:
+    """Moved if its line is another, updated if anything else changed than where it is and who said so."""
+    assert second([draft(**QUOTED)], [draft(**{**QUOTED, **more})]).event("seen").observed is how
+
+
+# --- the code at the end of a pass -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("coverage", "path", "covered"),
+    [
+        (Coverage(), PATH, True),
+        (Coverage(), "", True),
+        (Coverage(paths=(PATH,)), PATH, True),
+        (Coverage(paths=("src",)), PATH, True),
+        (Coverage(paths=("src/",)), PATH, True),
+        (Coverage(paths=("srcX/",)), "srcX/a.py", True),
+        (Coverage(paths=("src/ses",)), PATH, False),
+        (Coverage(paths=("src/session.py/x",)), PATH, False),
+        (Coverage(paths=("src",)), "", False),
+        (Coverage(paths=()), PATH, False),
+        (Coverage(reviewers={"qa": ReportStatus.EMPTY}), PATH, True),
+        (Coverage(reviewers={"qa": ReportStatus.MISSING, "security": ReportStatus.RETURNED}), PATH, True),
+        (Coverage(reviewers={"qa": ReportStatus.MISSING, "security": ReportStatus.MALFORMED}), PATH, False),
+        (Coverage(paths=(PATH,), reviewers={"qa": ReportStatus.MISSING}), PATH, False),
+    ],
+)
+def test_a_file_is_covered_or_not(coverage: Coverage, path: str, *, covered: bool) -> None:
+    """By name, by a folder above it, or because nothing was left out; and somebody has to have answered."""
+    assert ReviewScope.of(coverage).covers(path) is covered
+
+
+def test_a_finding_without_a_file_is_told_by_a_pass_over_everything() -> None:
+    """One that looked at some files only would not have said it again."""
+    bare = draft(locations=())
+    assert ReviewScope.of(Coverage()).expects(bare, "")
+    assert not ReviewScope.of(Coverage(paths=("src",))).expects(bare, "")
+
+
+def test_one_of_those_who_found_it_has_to_answer() -> None:
+    """Others who answered never reported it; of a finding that nobody is named for, anybody will do."""
+    answered = ReviewScope.of(Coverage(reviewers={"qa": ReportStatus.EMPTY}))
+    for sources, told in ((("security",), False), (("security", "qa"), True), ((), True)):
+        assert answered.expects(draft(sources=sources), PATH) is told
+
+
+@pytest.mark.parametrize(
+    ("maps", "path"),
+    [({}, PATH), ({"one": RENAMED}, "src/tokens.py"), ({"one": DELETED}, ""), ({"other": RENAMED}, PATH)],
+)
+def test_a_file_has_the_name_it_has_now(maps: Mapping[str, LineMap], path: str) -> None:
+    """By the map of the pass that last saw the finding; a deleted one has none, and neither has no file."""
+    code = CodeState(Files(), maps)
+    assert code.path_now(draft()) == path
+    assert code.path_now(draft(locations=())) == ""
+
+
+@pytest.mark.parametrize(
+    ("place", "cause"),
+    [
+        (Location(path=PATH, start=3), "fnd_1"),
+        (Location(path=PATH, start=4), None),
+        (Location(path="src/other.py", start=3), None),
+        (Location(path=PATH, start=1, end=3), "fnd_1"),
+        (Location(path=PATH, start=4, end=6), "fnd_3"),
+        (Location(path=PATH, start=9, end=3), None),  # an end before its start is none
+        (Location(path=PATH), None),
+        (Location(path=PATH, start=100, end=500), "fnd_1"),
+        (Location(path=PATH, start=99, end=500), None),  # no more lines are looked at
+        (None, None),
+    ],
+)
+def test_the_fix_that_wrote_a_line(place: Location | None, cause: str | None) -> None:
+    """The finding whose fix wrote some of these lines; nobody is blamed for lines that nobody wrote."""
+    lines = {(PATH, 3): "fnd_1", (PATH, 500): "fnd_1", (PATH, 6): "fnd_3", ("", 0): "fnd_3", (PATH, 1_000): "fnd_3"}
+    fixes = {line: FindingId(id) for line, id in lines.items()}
+    assert CodeState(Files(), {}, fixes).fixed_here(place) == cause
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({}, {}, False),
+        ({"task": "T"}, {"task": "T"}, True),
+        ({"task": "T"}, {"task": "U"}, False),
+        ({"run": "r"}, {"run": "r"}, True),
+        ({"run": "r"}, {"run": "s"}, False),
+        ({"run": "r"}, {}, False),
+        ({"task": "T", "run": "r"}, {"task": "U", "run": "r"}, True),
+    ],
+)
+def test_passes_of_the_same_work(one: dict[str, str], other: dict[str, str], *, same: bool) -> None:
+    """The same task or the same run; having neither is nothing in common."""
+    assert same_work(assessment("one", **one), assessment("two", **other)) is same
+
+
+EDITED = parse_diff(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -5 +5 @@\n-x\n+y\n")
+
+
+@pytest.mark.parametrize(
+    ("place", "maps", "heads", "late"),
+    [
+        (Location(path=PATH, start=3), {"one": EDITED}, ("", ""), True),
+        (Location(path=PATH, start=3, end=4), {"one": EDITED}, ("", ""), True),
+        (Location(path=PATH, start=3, end=6), {"one": EDITED}, ("", ""), False),
+        (Location(path=PATH, start=5), {"one": EDITED}, ("", ""), False),
+        (Location(path=PATH, start=6, end=2), {"one": EDITED}, ("", ""), True),
+        (Location(path="src/tokens.py", start=3), {"one": RENAMED}, ("", ""), True),
+        (Location(path=PATH), {"one": EDITED}, ("", ""), False),
+        (None, {"one": EDITED}, ("", ""), False),
+        (Location(path=PATH, start=3), {}, ("abc", "abc"), True),
+        (Location(path=PATH, start=3), {}, ("abc", "def"), False),
+        (Location(path=PATH, start=3), {}, ("", ""), False),
+    ],
+)
+def test_lines_that_an_earlier_pass_saw_as_they_are(
+    place: Location | None, maps: Mapping[str, LineMap], heads: tuple[str, str], *, late: bool
+) -> None:
+    """By the map from its commit, or because the commit is the same; without either nobody knows."""
+    covered = Coverage(paths=(PATH,))
+    earlier = assessment("one", task="T", head=heads[0], coverage=covered)
+    ledger = Ledger([PassRecorded(at=FIRST, assessment=earlier)])
+    now = assessment("two", task="T", head=heads[1])
+    assert CodeState(Files({PATH: CODE}), maps).is_late(place, now, ledger) is late
+
+
+def test_a_pass_does_not_make_itself_late() -> None:
+    """Only earlier ones count."""
+    now: Any = assessment("two", task="T", head="abc")
+    ledger = Ledger([PassRecorded(at=FIRST, assessment=now)])
+    assert not CodeState(Files()).is_late(Location(path=PATH, start=3), now, ledger)
+
+
+def test_a_file_is_read_once() -> None:
+    """Also one that is not there."""
+    asked = list[str]()
+
+    class Counting(Files):
+        def lines(self, path: str) -> list[str] | None:
+            asked.append(path)
+            return CODE if path == PATH else None
+
+    code = CodeState(Counting())
+    pages = [code.page(path) for path in (PATH, PATH, "gone", "gone", "")]
+    assert [page is not None for page in pages] == [True, True, False, False, False]
+    assert asked == [PATH, "gone"]
