@@ -12,8 +12,6 @@ from pipeline.findings.model import AutofixClass, Category, Finding, Gate, Sever
 BLOCK = "BLOCK"
 RECORD = "record"  # the key of a pass's `ext` with additional fields of its record
 TREE_CHANGED = "x_tree_changed"
-RECORD = "record"  # the key of a pass's `ext` with the fields that its record has besides
-TREE_CHANGED = "x_tree_changed"
 
 
 class Verdict(StrEnum):
