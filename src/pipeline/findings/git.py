@@ -29,7 +29,7 @@ class GitRefusedError(AwfError):
 
 
 @dataclass(frozen=True, slots=True)
-class Checkout:
+class CheckoutInfo:
     """A checkout as git sees it; every field is empty outside a repository."""
 
     root: str = ""
@@ -38,25 +38,25 @@ class Checkout:
     branch: str = ""  # empty when no branch is checked out
 
 
-def read_checkout(directory: Path, environ: Mapping[str, str]) -> Checkout:
+def read_checkout(directory: Path, environ: Mapping[str, str]) -> CheckoutInfo:
     """The checkout around a directory, in one call of git."""
     if not in_repository(directory):
-        return Checkout()
+        return CheckoutInfo()
     question = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-path", "index")
     try:
         answer = run_git(
             directory, environ, *question, "HEAD", "--symbolic-full-name", "HEAD", accepted=(0, _NO_COMMIT)
         )
     except GitRefusedError:  # git is missing or broken: nothing is known
-        return Checkout()
+        return CheckoutInfo()
     match answer.splitlines():
         case [root, index, head, branch]:
-            return Checkout(root, index, head, branch.removeprefix("refs/heads/") if branch != "HEAD" else "")
+            return CheckoutInfo(root, index, head, branch.removeprefix("refs/heads/") if branch != "HEAD" else "")
         case [root, index, _]:
             branch = query_git(directory, environ, "symbolic-ref", "--short", "--quiet", "HEAD")
-            return Checkout(root, index, branch=branch)
+            return CheckoutInfo(root, index, branch=branch)
         case _:
-            return Checkout()
+            return CheckoutInfo()
 
 
 def query_git(directory: Path, environ: Mapping[str, str], *arguments: str) -> str:

@@ -91,7 +91,7 @@ def _respond(
     request: Request, store: ServedStore, form: TriageForm, result: TriageResult, *, planned: bool
 ) -> Response:
     if wants_json(request):
-        return JSONResponse({**result.as_json("planned" if planned else "applied"), "seal": result.seal})
+        return JSONResponse({**result.as_json("planned" if planned else "applied"), "seal": result.digest})
     values = {"form": form, "result": result, "planned": planned, "max_listed": MAX_LISTED, "all": ALL}
     return render(request, "triage.html", {"store": store, "here": "findings", **values})
 
