@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import lru_cache
+from heapq import nlargest
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -32,7 +33,8 @@ _ESCAPED = {"a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _SHORTEST = 8  # characters of a line that is recognised where it moved
 _CONTEXT = 0.25  # what a neighbouring line counts, beside the line itself
-_COMPARED = 100  # lines to either side that a replaced line is compared with
+_COMPARED = 50  # lines to either side that a replaced line is compared with
+_LIKELY = 8  # of them whose neighbours are compared too
 _REPLACED = 0.6  # how similar a line must be to be what replaced another, wherever else that is
 _MAX_MOVED = 10_000  # lines of a file that is compared with others of the same name
 _NAMESAKES = 20  # that it is compared with
@@ -63,9 +65,8 @@ class Hunk:
         middle = at * len(self.new) // len(self.old)
         near = range(max(0, middle - _COMPARED), min(len(self.new), middle + _COMPARED))
         alike = {candidate: similarity(self.old[at], self.new[candidate]) for candidate in near}
-        best = max(
-            near, key=lambda candidate: (alike[candidate] + self._around(at, candidate), -abs(candidate - middle))
-        )
+        likely = nlargest(_LIKELY, near, key=lambda candidate: (alike[candidate], -abs(candidate - middle)))
+        best = max(likely, key=lambda candidate: alike[candidate] + self._around(at, candidate))
         return (self.new_start + best, alike[best]) if alike[best] else (position, 0.0)
 
     def _around(self, at: int, candidate: int) -> float:
@@ -149,15 +150,20 @@ def squeeze(line: str) -> str:
 
 
 @lru_cache(maxsize=1 << 12)  # the lines of a hunk are compared with many others
-def _tokens(line: str) -> Counter[str]:
-    return Counter(_TOKEN.findall(line))
+def _tokens(line: str) -> frozenset[tuple[str, int]]:
+    """The words and signs of a line, equal ones numbered: sets are compared ten times as fast as counters."""
+    seen = Counter[str]()
+    found = []
+    for token in _TOKEN.findall(line):
+        seen[token] += 1
+        found.append((token, seen[token]))
+    return frozenset(found)
 
 
 def similarity(one: str, other: str) -> float:
     """How much two lines of code have in common, from 0 to 1."""
     first, second = _tokens(one), _tokens(other)
-    size = first.total() + second.total()
-    return 2 * (first & second).total() / size if size else 0.0
+    return 2 * len(first & second) / (len(first) + len(second)) if first or second else 0.0
 
 
 def parse_diff(diff: str, keep: Collection[str] | None = None) -> LineMap:
