@@ -19,25 +19,27 @@ def cluster(drafts: Sequence[Finding]) -> list[list[int]]:
     if len({draft.sources for draft in drafts}) < 2:
         return [[index] for index in range(len(drafts))]
     clusters = list[list[int]]()
-    leaders = defaultdict[Hashable, deque[int]](lambda: deque(maxlen=_LEADERS))
+    numbers = defaultdict[Hashable, deque[int]](lambda: deque(maxlen=_LEADERS))  # of clusters, by place
     for index in sorted(range(len(drafts)), key=lambda index: _order(drafts[index])):
         draft = drafts[index]
-        near = {at for key in _keys(draft) for at in leaders[key] if _adjacent(drafts[clusters[at][0]], draft)}
-        alike, nearest = max(
-            (
-                (likeness(_said(drafts[clusters[at][0]]), _said(draft)), -at)
-                for at in near
-                if not any(set(drafts[member].sources) & set(draft.sources) for member in clusters[at])
-            ),
-            default=(0.0, 0),
-        )
-        if alike >= ALIKE:
-            clusters[-nearest].append(index)
-            continue
-        for key in _keys(draft):
-            leaders[key].append(len(clusters))
-        clusters.append([index])
+        near = {number for key in _keys(draft) for number in numbers[key]}
+        alike = {number: _alike([drafts[member] for member in clusters[number]], draft) for number in near}
+        best = max(alike, key=lambda number: (alike[number], -number), default=-1)
+        if alike.get(best, 0.0) >= ALIKE:
+            clusters[best].append(index)
+        else:
+            for key in _keys(draft):
+                numbers[key].append(len(clusters))
+            clusters.append([index])
     return clusters
+
+
+def _alike(members: Sequence[Finding], draft: Finding) -> float:
+    """How well a draft fits a cluster, from 0 to 1: in words, where it is near enough and nobody is in it twice."""
+    if not _near(members[0], draft) or any(set(member.sources) & set(draft.sources) for member in members):
+        return 0.0
+    leader, other = (content_words((one.title, one.impact)) for one in (members[0], draft))
+    return likeness(leader, other)
 
 
 def _keys(draft: Finding) -> list[Hashable]:
@@ -49,16 +51,12 @@ def _keys(draft: Finding) -> list[Hashable]:
     return [place.path, *([(place.path, symbol)] if symbol else [])]
 
 
-def _adjacent(leader: Finding, draft: Finding) -> bool:
-    first, second = leader.location, draft.location
-    if first is None or second is None:
-        return False
-    near = first.start is not None and second.start is not None and abs(second.start - first.start) <= NEAR
-    return near or (bool(symbol_of(leader)) and symbol_of(leader) == symbol_of(draft))
-
-
-def _said(draft: Finding) -> frozenset[str]:
-    return content_words((draft.title, draft.impact))
+def _near(leader: Finding, draft: Finding) -> bool:
+    """Whether two in one file are a few lines apart, or in one function."""
+    if (symbol := symbol_of(leader)) and symbol == symbol_of(draft):
+        return True
+    lines = [one.location.start for one in (leader, draft) if one.location and one.location.start is not None]
+    return len(lines) == 2 and abs(lines[0] - lines[1]) <= NEAR
 
 
 def _order(draft: Finding) -> tuple[Hashable, ...]:

@@ -81,7 +81,7 @@ class FileMap:
 
     path: str
     hunks: tuple[Hunk, ...] = ()
-    moved: Mapping[str, int] = field(default_factory=dict)  # the text of new lines that are there once, without spacing
+    moved: Mapping[str, int] = field(default_factory=dict)  # lines by their text, for those that moved within the file
 
     def line(self, line: int) -> int | None:
         """Where an unchanged line is; None for one that was changed or deleted."""
@@ -180,7 +180,7 @@ def parse_diff(diff: str, keep: Collection[str] | None = None) -> LineMap:
 
 
 def _moved_lines(hunks: Sequence[Hunk]) -> dict[str, int]:
-    """The lines that somebody deleted and that somebody wrote once, elsewhere in the file."""
+    """The lines that were deleted in one place and written in another, by their text without spacing."""
     gone = {squeeze(line) for hunk in hunks for line in hunk.old}
     written = [(squeeze(line), at) for hunk in hunks for at, line in enumerate(hunk.new, hunk.new_start)]
     counts = Counter(text for text, _ in written)
@@ -211,7 +211,7 @@ def _moved(found: Sequence[_FileDiff]) -> Iterator[_FileDiff]:
 
 
 def _common(*texts: Iterable[str]) -> int:
-    """How many lines two texts share, those aside that are everywhere."""
+    """How many lines two texts share, not counting short ones, which are everywhere."""
     first, second = ({squeeze(line) for line in text if len(squeeze(line)) >= _SHORTEST} for text in texts)
     return len(first & second)
 
@@ -260,14 +260,11 @@ class _DiffReader:
         old, new = start + (size == 0), new_start + (new_size == 0)
         ends, since = (old + size, new + new_size), (old, new)
         before, after = list[str](), list[str]()
+        kept = self.keep is None or PurePosixPath(name).name in self.keep
 
         def run() -> Iterator[Hunk]:
             if since != (old, new):
-                texts = (
-                    (tuple(before), tuple(after))
-                    if self.keep is None or PurePosixPath(name).name in self.keep
-                    else ((), ())
-                )
+                texts = (tuple(before), tuple(after)) if kept else ((), ())
                 yield Hunk(since[0], old - since[0], since[1], new - since[1], *texts)
 
         while (old, new) < ends and self.at < len(self.lines):
