@@ -91,7 +91,7 @@ def test_a_guess_inherits_nothing_and_reopens_nothing(awf: Awf, project: Path, s
     changed = CODE.replace(LINE, 'subprocess.run("rm " + name)')
     (project / "src/a.py").write_text(changed)
     quote: dict[str, Any] = {"evidence": ['src/a.py:5 -- subprocess.run("rm " + name)']}
-    done = taken(awf, reviewed(project / "review.json", "Command injection through the name", **quote))
+    done = taken(awf, reviewed(project / "review.json", "Command is built by hand", **quote))
     (new,) = done["new"]
     assert (done["reopened"], done["dispositions"]["suppressed"]) == ([], 0)
     rows = {row["id"]: row for row in listed(awf, "--state", "all")}
@@ -100,6 +100,56 @@ def test_a_guess_inherits_nothing_and_reopens_nothing(awf: Awf, project: Path, s
     for shown in (["list"], ["show", "2"], ["why", "2"], ["walk", "--route", "each", "--answers", "skip.json"]):
         (project / "skip.json").write_text('["skip"]')
         assert "#1" in awf("findings", *shown).stdout, shown
+
+
+@pytest.mark.parametrize(("status", "state"), [("wont-fix", "wont_fix"), ("fixed", "verified_fixed")])
+def test_another_defect_on_a_settled_line_is_new(awf: Awf, project: Path, status: str, state: str) -> None:
+    """0-21, 0-22: two tools in two passes on one line are two findings, also after somebody settled the first."""
+    (old,) = taken(awf, sarif(project / "lint.sarif", "Unused variable shadowed"))["new"]
+    assert awf("findings", "triage", "1", "--as", status, "--note", "looked").returncode == 0
+    done = taken(awf, mypy(project / "types.txt", "Argument has incompatible type"))
+    (new,) = done["new"]
+    assert (done["reopened"], done["dispositions"]["suppressed"]) == ([], 0)
+    rows = {row["id"]: row["state"] for row in listed(awf, "--state", "all")}
+    assert rows == {old: state, new: "open"}
+
+
+THREE = {
+    "security": "Command injection through the name",
+    "correctness": "Command built from the name allows injection",
+    "performance": "Injection: the name is part of the command",
+}
+
+
+def reported_by_three(project: Path, *names: str) -> list[str]:
+    """A review of each of three reviewers, who put one defect in other words."""
+    return [
+        review(project / f"{name}.json", item(title, 5, LINE), reviewer=name)
+        for name, title in THREE.items()
+        if not names or name in names
+    ]
+
+
+def test_three_reviewers_of_one_defect_are_one_line_of_work(awf: Awf, project: Path) -> None:
+    """0-20: one line in the list with three reviewers; the same pass again adds nothing."""
+    done = taken(awf, *reported_by_three(project))
+    assert (done["dispositions"]["surviving"], done["dispositions"]["merged"]) == (1, 2)
+    (row,) = listed(awf)
+    assert (sorted(row["sources"]), row["agreement"]) == (sorted(THREE), 3)
+    taken(awf, *reported_by_three(project))
+    assert [again["id"] for again in listed(awf)] == [row["id"]]
+
+
+def test_a_dismissed_cluster_stays_dismissed_whoever_reports_it(awf: Awf, project: Path) -> None:
+    """0-20, 0-22: a dismissal of a cluster covers its members, and nothing else."""
+    taken(awf, *reported_by_three(project))
+    (row,) = listed(awf)
+    triage = ("findings", "triage", str(row["number"]), "--as", "false-positive", "--note", "looked")
+    assert awf(*triage).returncode == 0
+    for name in THREE:
+        done = taken(awf, *reported_by_three(project, name))
+        assert (done["new"], done["reopened"], done["dispositions"]["suppressed"]) == ([], [], 1), name
+    assert listed(awf) == []
 
 
 # --- whose word counts -------------------------------------------------------------------------------------------

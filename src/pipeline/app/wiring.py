@@ -25,6 +25,7 @@ from pipeline.engine.policy import ERROR_RETRY
 from pipeline.engine.ports import Handler, Job, Journal, Mailbox, Workspaces
 from pipeline.engine.routing import require_functions
 from pipeline.engine.state import State
+from pipeline.findings.git import TreeSnapshots
 from pipeline.findings.plugin import ReviewFindings
 from pipeline.handlers.human import HumanHandler, Responder
 from pipeline.handlers.llm import AgentDefaults, LlmHandler
@@ -77,10 +78,12 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
     """Everything the driver of one run needs, from its plugins to its handlers."""
     clock, settings, environ, redactor = SystemClock(), runtime.settings, runtime.environ, runtime.redactor
     plugins = PluginManager(clock.now, runtime.listeners, redactor)
+    snapshots = TreeSnapshots(environ, runtime.store)  # one for both, so that no moment is recorded twice
     findings = ReviewFindings(
         journal,
         state.cwd,
         environ,
+        snapshots,
         runtime.store,
         clock.now,
         plugins.trackers,
@@ -88,7 +91,7 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
         settings.record_writers,
     )
     plugins.register(findings, "findings")
-    plugins.register(ReviewDiffs(environ, runtime.store), "reviewed")
+    plugins.register(ReviewDiffs(environ, snapshots), "reviewed")
     plugins.load_installed()
 
     label = process_label(runtime.store, state.run_id)

@@ -1,7 +1,7 @@
 """What changed: in a run so far, for a person who decides on it, and since a review last looked, for its next visit."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,16 @@ from typing import Any
 from pipeline.engine.context import Context, Key, Operation, Set
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.state import State
-from pipeline.findings.git import GitRefusedError, TreeSnapshots, delete_ref, is_tree, patch_of, stat_of
+from pipeline.findings.git import (
+    GitRefusedError,
+    TreeSnapshots,
+    delete_ref,
+    is_tree,
+    patch_of,
+    review_end,
+    review_start,
+    stat_of,
+)
 from pipeline.language.model import BaseStage, ExitStage, is_review
 from pipeline.plugins.hooks import hookimpl
 from pipeline.summary.render import changed_line_count, changed_section, is_short, unknown_section
@@ -67,15 +76,15 @@ class ReviewDiffs:
     summary, and stages that are not reviews cost nothing.
     """
 
-    def __init__(self, environ: Mapping[str, str], store: Path) -> None:
+    def __init__(self, environ: Mapping[str, str], snapshots: TreeSnapshots) -> None:
         self._environ = environ
-        self._trees = TreeSnapshots(environ, store)
+        self._snapshots = snapshots
 
     @hookimpl
     def after_stage(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> Iterator[Operation]:
         """Record what a review looked at; a review that could not run looked at nothing."""
         if is_review(stage) and outcome.failure is None:
-            if tree := self._current_tree(stage.id, state):
+            if tree := self._current_tree(stage.id, visit, state):
                 yield Set(f"{stage.id}{_REVIEWED}", {"visit": visit, **tree})
         elif isinstance(stage, ExitStage) and not state.workspace:  # git may drop the trees, which no commit holds
             for key in state.context:
@@ -83,27 +92,29 @@ class ReviewDiffs:
                     delete_ref(state.cwd, self._environ, _ref(state.run_id, key.removesuffix(_REVIEWED)))
 
     @hookimpl
-    def summary_sections(self, stage: BaseStage, context: Context, state: State) -> Iterator[str]:
+    def summary_sections(self, stage: BaseStage, visit: int, context: Context, state: State) -> Iterator[str]:
         """What changed, for a review that has looked before."""
         seen = context.get(f"{stage.id}{_REVIEWED}") if is_review(stage) else None
         if isinstance(seen, dict) and isinstance(seen.get("visit"), int):
-            yield self._section(seen["visit"], seen, state)
+            yield self._section(seen["visit"], seen, state, review_start(stage.id, visit, state))
 
-    def _current_tree(self, stage: str, state: State) -> dict[str, str]:
+    def _current_tree(self, stage: str, visit: int, state: State) -> dict[str, str]:
         if state.workspace:
             return {"tree": str(state.context.get(Key.WORKSPACE_COMMIT))}
         try:
-            tree = self._trees.tree(state.cwd, _ref(state.run_id, stage))
+            ref = _ref(state.run_id, stage)
+            tree = self._snapshots.tree(state.cwd, ref, review_end(stage, visit, state))
         except GitRefusedError as error:
             return {"why": error.message}
         return {"tree": tree} if tree else {}
 
-    def _section(self, visit: int, seen: dict[str, Any], state: State) -> str:
+    def _section(self, visit: int, seen: dict[str, Any], state: State, moment: Hashable) -> str:
         old, workspace = seen.get("tree"), state.workspace
         if not isinstance(old, str) or not is_tree(old):
             return unknown_section(visit, str(seen.get("why") or "no tree is on record"))
         try:
-            root, new = (workspace.path, workspace.commit) if workspace else (state.cwd, self._trees.tree(state.cwd))
+            root = workspace.path if workspace else state.cwd
+            new = workspace.commit if workspace else self._snapshots.tree(root, moment=moment)
             stat = stat_of(root, self._environ, old, new)
             patch = patch_of(root, self._environ, old, new) if stat and is_short(stat) else ""
         except GitRefusedError as error:

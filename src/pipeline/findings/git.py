@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from pipeline import files
 from pipeline.backends.checkout import VIEWS, gitlinks
 from pipeline.backends.git import git_in
+from pipeline.engine.state import State
 from pipeline.errors import AwfError
 
 _PLAIN_NAMES = ("-c", "core.quotePath=true")  # unusual file names are escaped
@@ -123,27 +124,39 @@ class TreeSnapshots:
         self._environ = environ
         self._store = store  # left out of the trees
         self._problem = ""
+        self._taken: dict[Hashable, Snapshot] = {}  # by moment
+        self._checkouts: dict[Path, CheckoutInfo] = {}  # by directory, as of the last `take`
 
-    def take(self, directory: Path, ref: str = "") -> Snapshot:
-        """The state of the checkout around a directory; a ref keeps git from discarding the tree."""
-        checkout, tree = read_checkout(directory, self._environ), ""
+    def take(self, directory: Path, moment: Hashable = None) -> Snapshot:
+        """The state of the checkout around a directory. What was taken at the same moment is not taken again."""
+        if moment is not None and moment in self._taken:
+            return self._taken[moment]
+        self._checkouts[directory] = read_checkout(directory, self._environ)
+        return self._snapshot(directory, moment)
+
+    def tree(self, directory: Path, ref: str = "", moment: Hashable = None) -> str:
+        """Only the tree, kept by git under a ref if one is given; raises GitRefusedError when git cannot make it."""
+        located = self._checkouts.get(directory, CheckoutInfo()).root and moment not in self._taken
+        taken = self._snapshot(directory, moment) if located else self.take(directory, moment)
+        if taken.problem:
+            raise GitRefusedError(taken.problem)
+        if ref and taken.tree:
+            run_git(directory, self._environ, "update-ref", ref, taken.tree)
+        return taken.tree
+
+    def _snapshot(self, directory: Path, moment: Hashable) -> Snapshot:
+        checkout, tree = self._checkouts[directory], ""
         try:
             if checkout.root and not self._problem:
                 tree = self._make_tree(Path(checkout.root), checkout.index)
-                if ref:
-                    run_git(directory, self._environ, "update-ref", ref, tree)
         except GitRefusedError as error:
             self._problem = error.message
         except OSError as error:
             self._problem = f"the index of {directory} could not be copied: {error.strerror}"
-        return Snapshot(checkout.head, checkout.branch, "" if self._problem else tree, self._problem)
-
-    def tree(self, directory: Path, ref: str = "") -> str:
-        """Only the tree; raises GitRefusedError when git cannot make it."""
-        taken = self.take(directory, ref)
-        if taken.problem:
-            raise GitRefusedError(taken.problem)
-        return taken.tree
+        snapshot = Snapshot(checkout.head, checkout.branch, "" if self._problem else tree, self._problem)
+        if moment is not None:
+            self._taken[moment] = snapshot
+        return snapshot
 
     def _make_tree(self, top: Path, index: str) -> str:
         with TemporaryDirectory(prefix="awf-index-") as folder:
@@ -160,6 +173,16 @@ class TreeSnapshots:
             add = ("add", "--all", "--ignore-errors", "--", *_work_paths(), *exclusions)
             run_git(top, self._environ, *add, variables=variables, accepted=(0, _SOME_FILES_UNREADABLE))
             return run_git(top, self._environ, "write-tree", variables=variables).strip()
+
+
+def review_start(stage: str, visit: int, state: State) -> Hashable:
+    """The moment at which an attempt at a review starts."""
+    return stage, visit, state.progress.attempt(stage), "start"
+
+
+def review_end(stage: str, visit: int, state: State) -> Hashable:
+    """The moment at which it ends."""
+    return stage, visit, state.progress.attempt(stage), "end"
 
 
 def is_tree(name: object) -> bool:

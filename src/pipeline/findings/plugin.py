@@ -20,7 +20,7 @@ from pipeline.backends.checkout import VIEWS
 from pipeline.engine.context import Append, Discard, full_response_key, is_extension, response_key
 from pipeline.engine.outcome import FailureClass, Status, response_base
 from pipeline.engine.ports import RUNS, Journal
-from pipeline.findings.git import main_checkout
+from pipeline.findings.git import TreeSnapshots, main_checkout
 from pipeline.findings.keys import FINDINGS_CHANGED, ReviewKey
 from pipeline.language.model import FindingsFormat, LlmStage, ToolStage, is_review
 from pipeline.plugins import (
@@ -58,6 +58,7 @@ class ReviewFindings:
         journal: Journal,
         root: Path,
         environ: Mapping[str, str],
+        snapshots: TreeSnapshots,
         store: Path | None = None,
         now: Callable[[], float] = time.time,
         trackers: Callable[[], Mapping[str, Callable[..., Any]]] = dict,
@@ -68,6 +69,7 @@ class ReviewFindings:
         self._root = root  # where the run was started
         self._home = main_checkout(root)  # where its findings are shown
         self._environ = environ
+        self._snapshots = snapshots  # of the files that a review is given
         self._store = store  # where the logs of its stages are
         self._now = now
         self._trackers = trackers  # from other plugins
@@ -82,8 +84,15 @@ class ReviewFindings:
             from pipeline.findings.ledger import LedgerStore  # noqa: PLC0415 - see the module's docstring
             from pipeline.findings.run_findings import RunFindings  # noqa: PLC0415 - as above
 
-            book = LedgerStore(self._journal)
-            self._loaded = RunFindings(book, self._root, self._environ, self._now, self._store, self._trusted)
+            self._loaded = RunFindings(
+                LedgerStore(self._journal),
+                self._root,
+                self._environ,
+                self._now,
+                self._snapshots,
+                self._store,
+                self._trusted,
+            )
         return self._loaded
 
     @hookimpl

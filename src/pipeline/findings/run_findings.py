@@ -24,7 +24,7 @@ from pipeline.findings.formats import FORMATS
 from pipeline.findings.formats.items import malformed_report
 from pipeline.findings.formats.review import find_reviews
 from pipeline.findings.formats.view_edits import ViewEdits
-from pipeline.findings.git import GitRefusedError, TreeSnapshots, files_changed
+from pipeline.findings.git import GitRefusedError, TreeSnapshots, files_changed, review_end, review_start
 from pipeline.findings.ingest import IngestResult, PassInfo, ingest
 from pipeline.findings.keys import ReviewKey
 from pipeline.findings.ledger import Ledger, LedgerStore
@@ -99,6 +99,7 @@ class RunFindings:
         root: Path,  # a directory of the checkout that the run was started in
         environ: Mapping[str, str],
         now: Callable[[], float],
+        snapshots: TreeSnapshots,
         store: Path | None = None,  # where logs are, for what an earlier process ran
         trusted: Collection[str] = (),  # the commands that the user allows to take records
     ) -> None:
@@ -108,7 +109,7 @@ class RunFindings:
         self._environ = environ
         self._now = now
         self._store = store
-        self._trees = TreeSnapshots(environ, store)
+        self._snapshots = snapshots
         self._visits = defaultdict[tuple[str, int], _Visit](_Visit)  # by stage and number
         self._pending: list[LedgerEvent] = []  # given to the engine, and not yet committed
         self._passes: list[Pass] = []  # of this run, not yet shown
@@ -125,10 +126,9 @@ class RunFindings:
 
     def start_attempt(self, stage: BaseStage, visit: int, state: State) -> None:
         """Note what a review or a tool is given to look at, before it does."""
-        data = self._visits[stage.id, visit]
-        if data.edits is not None:  # by an earlier attempt: the files are read again
+        if self._visits[stage.id, visit].edits is not None:  # by an earlier attempt: the files are read again
             self._views = self._new_views()
-        self._visits[stage.id, visit] = _Visit(start=self._start(state, self._now()), decisions=data.decisions)
+        self._visits[stage.id, visit] = _Visit(start=self._start(stage, visit, state, self._now()))
 
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
         """The assessment of a review by the findings in its answers; None if there are none that code can read."""
@@ -282,8 +282,8 @@ class RunFindings:
         """The pass of a report, with the answers of the same review about known findings."""
         root, data = _directory(state), self._visits[stage.id, visit]
         if data.changed is None:
-            data.changed = data.start is not None and self._have_files_changed(stage, data.start, root)
-        start = data.start or self._start(state, at)
+            data.changed = data.start is not None and self._have_files_changed(stage, visit, state, data.start)
+        start = data.start or self._start(stage, visit, state, at)
         info = PassInfo(
             root=root,
             environment=self._environ,
@@ -321,16 +321,18 @@ class RunFindings:
         events = reviewer_events if is_review(stage) else fixer_events
         yield from events(said, ledger, run=state.run_id, round=visit, by=stage.id, at=_iso(at))
 
-    def _start(self, state: State, at: float) -> ReviewStart:
-        taken = self._trees.take(_directory(state))  # without a tree findings are recognised by their text
+    def _start(self, stage: BaseStage, visit: int, state: State, at: float) -> ReviewStart:
+        # Without a tree findings are recognised by their text.
+        taken = self._snapshots.take(_directory(state), review_start(stage.id, visit, state))
         return ReviewStart(at, taken.head, taken.branch, taken.tree)
 
-    def _have_files_changed(self, stage: BaseStage, start: ReviewStart, root: Path) -> bool:
+    def _have_files_changed(self, stage: BaseStage, visit: int, state: State, start: ReviewStart) -> bool:
         """Whether files changed since a stage began. New files of a tool, such as its report, do not count."""
         if not start.tree:
             return False
         try:
-            tree = self._trees.tree(root)
+            root = _directory(state)
+            tree = self._snapshots.tree(root, moment=review_end(stage.id, visit, state))
             added = isinstance(stage, LlmStage)
             return tree != start.tree and (added or files_changed(root, self._environ, start.tree, tree))
         except GitRefusedError:  # unknown counts as changed

@@ -16,6 +16,7 @@ from pipeline.engine.records import RunCreated
 from pipeline.engine.state import Progress, State, begin
 from pipeline.errors import AwfError
 from pipeline.findings.events import LinkAdded, StateChanged
+from pipeline.findings.git import TreeSnapshots
 from pipeline.findings.keys import ReviewKey
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger, LedgerStore
 from pipeline.findings.model import Finding, FindingState, Link, ReportStatus, Suppression
@@ -74,7 +75,10 @@ class Run:
 
     def begin_again(self) -> None:
         """A new process takes the run up: what was in memory is gone."""
-        self.findings = RunFindings(LedgerStore(self.journal), self.root, self.environ, lambda: self.now, self.store)
+        snapshots = TreeSnapshots(self.environ, self.store)
+        self.findings = RunFindings(
+            LedgerStore(self.journal), self.root, self.environ, lambda: self.now, snapshots, self.store
+        )
 
     def job(self, stage: LlmStage | ToolStage, visit: int, attempt: int = 1) -> Job:
         return Job(stage, visit, attempt, self.state, self.store, lambda _: None, lambda _: None)
@@ -475,7 +479,7 @@ def test_resuming_a_run_without_findings_writes_nothing(run: Run) -> None:
 
 
 def plugin_of(run: Run) -> ReviewFindings:
-    return ReviewFindings(run.journal, run.root, {}, run.store, lambda: NOW)
+    return ReviewFindings(run.journal, run.root, {}, TreeSnapshots({}), run.store, lambda: NOW)
 
 
 def test_trouble_with_the_ledger_is_raised(run: Run) -> None:

@@ -32,9 +32,8 @@ from pipeline.findings.model import (
 )
 from pipeline.findings.scales import RECORD_SEVERITY, RECORD_STATUS, confidence_from_word, confidence_to_word
 from pipeline.findings.triage import STATE_OF, agent_refusal, change_state, state_after
-from pipeline.findings.verdicts import RECORD, TREE_CHANGED, Shipping, tree_changed
+from pipeline.findings.verdicts import RECORD, Shipping, tree_changed
 
-__all__ = ["FORMAT", "TREE_CHANGED", "VERSION", "import_record", "read_record_edits", "render_pass", "render_record"]
 FORMAT = RECORD
 VERSION = 1
 NO_FIX = "No concrete fix proposed; needs a decision: "

@@ -18,6 +18,7 @@ from pipeline.engine.records import RunCreated
 from pipeline.engine.state import begin
 from pipeline.errors import AwfError
 from pipeline.findings.events import DecisionMade, FindingRaised, decode_event
+from pipeline.findings.git import TreeSnapshots
 from pipeline.findings.keys import ReviewKey
 from pipeline.findings.ledger import LedgerStore
 from pipeline.findings.model import Finding
@@ -66,7 +67,7 @@ class Stage:
     def __init__(self, root: Path, *findings: Finding, person: Person | None = None) -> None:
         journal = MemoryJournal()
         LedgerStore(journal).append([FindingRaised(at=AT, finding=one) for one in findings])
-        self.findings = RunFindings(LedgerStore(journal), root, {}, lambda: 0.0, root / ".awf")
+        self.findings = RunFindings(LedgerStore(journal), root, {}, lambda: 0.0, TreeSnapshots({}), root / ".awf")
         trackers = {"github": lambda _context: TicketFailed("none here")}
         self.handler = TriageHandler(self.findings, {}, lambda: trackers, [person] if person else [])
         record = RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, goal="g", cwd=str(root), version="0")
