@@ -93,6 +93,7 @@ def _read_item(item: Mapping[str, Any], input_id: str, reviewer: str) -> RawFind
     message = _Message.model_validate(item)
     if message.line and 0 < message.end_line < message.line:
         raise ItemError(f"it ends on line {message.end_line}, before it starts on line {message.line}")
+    end = (message.end_line or None) if message.line else None
     suppressed = None
     if message.suppressions:
         reasons = (suppression.justification for suppression in message.suppressions)
@@ -104,11 +105,7 @@ def _read_item(item: Mapping[str, Any], input_id: str, reviewer: str) -> RawFind
         _SEVERITY[message.severity],
         category_of_rule(FORMAT, message.rule_id),
         fix=replacement_text(message.fix.text) if message.fix else None,
-        locations=(
-            Location(
-                path=item["filePath"], start=message.line or None, end=(message.end_line or None) if message.line else None
-            ),
-        ),
+        locations=(Location(path=item["filePath"], start=message.line or None, end=end),),
         suppressed=suppressed,
         ext={FORMAT: limit_nesting({key: item[key] for key in item if key not in _READ_KEYS}, "it")},
     )
