@@ -248,7 +248,7 @@ _SEVERITY_WORDS: Mapping[str, Severity] = {
 }
 
 
-def rejected_item(item: Any, input_id: str, reason: str, title: str, *, harmless: bool = False) -> UnreadableItem:
+def unreadable_item(item: Any, input_id: str, reason: str, *, harmless: bool = False) -> UnreadableItem:
     """An item that a format could not read, with the title, severity and location that its data still give."""
     while isinstance(item, tuple):  # readers pass some items together with where they found them
         item = item[-1]
@@ -261,7 +261,7 @@ def rejected_item(item: Any, input_id: str, reason: str, title: str, *, harmless
     return UnreadableItem(
         input_id=input_id,
         reason=reason,
-        title=(title.strip() or first_line)[:_MAX_TITLE],
+        title=first_line[:_MAX_TITLE],
         raw=raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str),
         severity=_SEVERITY_WORDS.get(_first_text(fields, _SEVERITIES).lower(), Severity.HIGH),
         location=Location(path=path, start=start) if path else None,

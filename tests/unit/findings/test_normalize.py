@@ -5,7 +5,7 @@ from tests.unit.findings.passes import raw, run_pass
 
 from pipeline.findings.events import Disposition
 from pipeline.findings.model import Evidence, FindingState, Location, ReportStatus, ReviewerReport, UnreadableItem
-from pipeline.findings.normalize import MAX_PARTS, MAX_PATH, UnusableError, normalize_path, rejected_item
+from pipeline.findings.normalize import MAX_PARTS, MAX_PATH, UnusableError, normalize_path, unreadable_item
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_a_work_item_may_be_an_address() -> None:
 def test_a_format_that_cannot_read_an_item_keeps_what_it_says() -> None:
     """0-12: title, severity, location and flags are read as far as the raw data give them; else it is high."""
     item = {"message": {"text": "Boom\nmore"}, "level": "warning", "path": "src/a.py", "line": "7"}
-    read = rejected_item(("where", item), "lint#1", "no rule", "")
+    read = unreadable_item(("where", item), "lint#1", "no rule")
     assert (read.title, read.severity, read.location) == ("Boom", "medium", Location(path="src/a.py", start=7))
-    bare = rejected_item("Some text\nmore", "lint#2", "no object", "")
+    bare = unreadable_item("Some text\nmore", "lint#2", "no object")
     assert (bare.title, bare.severity, bare.location, bare.raw) == ("Some text", "high", None, "Some text\nmore")
-    assert rejected_item({"system_breaking": True}, "lint#3", "no title", "").system_breaking
+    assert unreadable_item({"system_breaking": True}, "lint#3", "no title").system_breaking
 
 
 def test_an_unreadable_item_is_an_uncertain_finding_that_blocks() -> None:

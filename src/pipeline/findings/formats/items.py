@@ -26,7 +26,7 @@ from pipeline.findings.model import (
     Severity,
     UnreadableItem,
 )
-from pipeline.findings.normalize import rejected_item
+from pipeline.findings.normalize import unreadable_item
 from pipeline.findings.scales import default_autofix
 
 MAX_BYTES = 256 * 1024 * 1024  # of one file
@@ -147,9 +147,9 @@ def collect_items(
             findings.append(read_item(item, input_id))
         except ValueError as error:
             harmless = isinstance(error, NothingWrong)
-            unreadable.append(rejected_item(item, input_id, explain_error(error), "", harmless=harmless))
+            unreadable.append(unreadable_item(item, input_id, explain_error(error), harmless=harmless))
     for number, raw in enumerate(contradictions, number + 1):  # noqa: B020 - numbered on from the items
-        unreadable.append(rejected_item(raw, f"{reviewer}#{number}", CONTRADICTION, ""))
+        unreadable.append(unreadable_item(raw, f"{reviewer}#{number}", CONTRADICTION))
     status = ReportStatus.RETURNED if findings or unreadable else ReportStatus.EMPTY
     return ReviewerReport(
         reviewer, status=status, findings=tuple(findings), unreadable=tuple(unreadable), format=format, **fields
